@@ -1,0 +1,238 @@
+"""What crosses the wall between the machine that submits a job and the process beside the user's command.
+
+In goes a TaskSpec (a JSON file), out come events (JSON lines) and one Report (a JSON file), at the places that the
+constants below name. The runtime imports this module on every task start, so it stays on the cheap part of the
+standard library: named tuples, no dataclasses, no re.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+# Events of a hook, in the canonical spelling.
+TASK_STARTS = "taskStarts"
+TASK_SUCCEEDS = "taskSucceeds"
+TASK_FAILS = "taskFails"
+CONTAINER_EXIT = "containerExit"
+HOOK_EVENTS = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, CONTAINER_EXIT)
+
+# Environment. The kernel refuses one string above 128 KiB and all of them above about 2 MiB; these limits leave room.
+ENVIRONMENT_STRING_LIMIT = 100_000
+ENVIRONMENT_TOTAL_LIMIT = 1 << 20
+PEERS_FILE_VARIABLE = "KEDGE_PEERS_FILE"
+JOB_ID_VARIABLE = "KEDGE_JOB_ID"
+RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
+
+# Exit codes of a container. A user's code never leaves the container as it is: signals keep their row of the exit
+# spec, everything unrecognised is 255, and 1 means that the runtime itself broke.
+RUNTIME_BROKE = 1
+UNRECOGNISED = 255
+SIGNAL_CODES = frozenset({130, 131, 132, 134, 135, 136, 137, 139, 141, 143})
+STOPPED_BY_USER = -210
+STOPPED_BY_COMPLETION = -220
+
+# Why a task ended, in a Report.
+SUCCEEDED = "succeeded"
+COMMAND_FAILED = "command-failed"
+COMMAND_KILLED = "command-killed"
+HOOK_FAILED = "hook-failed"
+CANNOT_START = "cannot-start"
+DISK_FULL = "disk-full"
+RUNTIME_ERROR = "runtime-error"
+
+# What a supervisor says while it runs: the `event` of the lines in a task's events.jsonl.
+STARTING = "starting"
+HOOK_STARTED = "hook-started"
+HOOK_FINISHED = "hook-finished"
+RUNNING = "running"
+EXITED = "exited"
+STOPPING = "stopping"
+FINISHED = "finished"
+
+
+class SecretRef(NamedTuple):
+    """A place in a text where a secret's value goes. `key` as in `token` or `keys[0].name`; `source` is the tag."""
+
+    key: str
+    source: str
+
+
+Text = tuple[str | SecretRef, ...]
+
+
+def show_text(text: Text) -> str:
+    """The text as the user wrote it, secrets as their tags."""
+    return "".join(part if isinstance(part, str) else part.source for part in text)
+
+
+def render_text(text: Text, secrets: Mapping[str, str]) -> str:
+    """The text with every secret in its place. KeyError names a secret that is not there."""
+    return "".join(part if isinstance(part, str) else secrets[part.key] for part in text)
+
+
+class Callback(NamedTuple):
+    """Shell lines that one step runs at one event (one of HOOK_EVENTS)."""
+
+    event: str
+    script: Text
+
+
+class Step(NamedTuple):
+    """What one prerequisite or runtime plugin does beside the user's command.
+
+    Start callbacks run in the order of the steps, all others in exactly the reverse order. `policy` is `fail` or
+    `ignore` (a hook that fails is then only logged).
+    """
+
+    name: str
+    callbacks: tuple[Callback, ...]
+    policy: str = "fail"
+
+
+class StopPolicy(NamedTuple):
+    """How a task is stopped: this signal first, SIGKILL after `grace_sec` seconds."""
+
+    signal: str = "TERM"
+    grace_sec: float = 30.0
+
+
+class LogPolicy(NamedTuple):
+    """Limits of each of the three streams: one current file of at most `file_bytes`, `kept_files` rotated ones.
+
+    `console`: the user's streams and runtime.log are also copied to the runtime's own stdout and stderr.
+    """
+
+    file_bytes: int = 268_435_456
+    kept_files: int = 1
+    console: bool = False
+
+
+class TaskSpec(NamedTuple):
+    """All that one attempt of one task needs to run. Holds no secret value."""
+
+    user: str
+    job: str
+    job_id: str
+    role: str
+    task_index: int
+    job_attempt: int
+    task_attempt: int
+    uid: str
+    folder: str
+    workdir: str
+    environment: dict[str, str]
+    command: Text
+    steps: tuple[Step, ...]
+    host: str
+    ports: dict[str, list[int]]
+    peers_file: str
+    secrets_dir: str | None = None
+    mask: bool = True
+    stop: StopPolicy = StopPolicy()
+    logs: LogPolicy = LogPolicy()
+
+    @property
+    def task(self) -> str:
+        """The task's name for people, as in `worker:3`."""
+        return f"{self.role}:{self.task_index}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which `from_json` reads it back."""
+        return self._asdict() | {
+            "command": _text_to_json(self.command),
+            "steps": [_step_to_json(step) for step in self.steps],
+            "stop": self.stop._asdict(),
+            "logs": self.logs._asdict(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TaskSpec:
+        """The inverse of `to_json`."""
+        return cls(**data)._replace(
+            command=_text_from_json(data["command"]),
+            steps=tuple(_step_from_json(step) for step in data["steps"]),
+            stop=StopPolicy(**data["stop"]),
+            logs=LogPolicy(**data["logs"]),
+        )
+
+
+class Report(NamedTuple):
+    """How one attempt of one task ended; written last, as report.json.
+
+    `exit_code` is the container's code (0, a row of the exit spec, 255, or 1); `user_exit_code` is what the user's
+    command (or the failed hook) ended with, 128+n for signal n, None when it never started. `started` and `ended` are
+    times as in events. `stopped_by` names the first stop signal that the supervisor got, if any; `killed` says that
+    the grace period ended with SIGKILL. `removed_bytes` counts, by stream, what log rotation has deleted.
+    """
+
+    task: str
+    job_attempt: int
+    task_attempt: int
+    exit_code: int
+    user_exit_code: int | None
+    reason: str
+    message: str
+    started: str
+    ended: str
+    duration_sec: float
+    stopped_by: str | None = None
+    killed: bool = False
+    removed_bytes: dict[str, int] | None = None
+    version: int = 1
+
+
+# Where things lie in TaskSpec.folder, which is also the task's PAI_LOG_DIR.
+SPEC_FILE = "spec.json"
+EVENTS_FILE = "events.jsonl"
+REPORT_FILE = "report.json"
+RUNTIME_LOG = "runtime.log"
+USER_STDOUT = "user-stdout"
+USER_STDERR = "user-stderr"
+USER_ALL = "user-all"
+STREAMS = (USER_ALL, USER_STDOUT, USER_STDERR)
+CURRENT = "current"  # the file of a stream that is being written; rotated ones are named @<24 hex digits>.s
+WORK_DIR = "work"  # the default working directory
+PAI_DIR = "pai"  # stands for /usr/local/pai
+RUNTIME_D = "pai/runtime.d"
+
+# In TaskSpec.secrets_dir (0700, memory-backed where possible, files 0600):
+SECRET_VALUES = "values.json"  # {"token": "text", "keys[0].name": "text"}: every scalar below `secrets`
+SECRET_DOCUMENT = "secrets.yaml"  # the mapping itself, as the OpenPAI runtime mounts it
+
+
+def container_code(user_exit_code: int) -> int:
+    """The container's exit code for a user's, by the exit code alone (the rows of the exit spec without a regex)."""
+    if user_exit_code == 0 or user_exit_code in SIGNAL_CODES:
+        return user_exit_code
+    return UNRECOGNISED
+
+
+def converted_role(name: str) -> str:
+    """The name a role has in Kubernetes objects: lower case, letters and digits only."""
+    return "".join(c for c in name.lower() if c.isascii() and c.isalnum())
+
+
+def timestamp(ns: int) -> str:
+    """Nanoseconds since 1970 as the text that events carry, UTC: 2026-02-01T02:54:48.123456789Z."""
+    seconds, rest = divmod(ns, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
+
+
+def _text_to_json(text: Text) -> list[Any]:
+    return [part if isinstance(part, str) else part._asdict() for part in text]
+
+
+def _text_from_json(parts: list[Any]) -> Text:
+    return tuple(part if isinstance(part, str) else SecretRef(**part) for part in parts)
+
+
+def _step_to_json(step: Step) -> dict[str, Any]:
+    callbacks = [{"event": c.event, "script": _text_to_json(c.script)} for c in step.callbacks]
+    return {"name": step.name, "callbacks": callbacks, "policy": step.policy}
+
+
+def _step_from_json(data: Mapping[str, Any]) -> Step:
+    callbacks = tuple(Callback(c["event"], _text_from_json(c["script"])) for c in data["callbacks"])
+    return Step(data["name"], callbacks, data["policy"])

@@ -1,0 +1,70 @@
+"""Every error kedge raises on purpose, and the exit code each one means.
+
+    KedgeError
+    ├── InputError      2   the job file, an option or a name is wrong; carries every Problem found
+    └── CannotRun       4   the input is right, but it cannot run here: no engine, too few ports, GPUs, ...
+        └── DiskFull    4   a file could not be written because the file system is full
+
+A job that ran and failed, or was stopped, is a result and no error: exit code 1. Anything else that escapes is a bug in
+kedge (exit code 3). Interrupted by the user is 130.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_INPUT = 2
+EXIT_BUG = 3
+EXIT_CANNOT_RUN = 4
+EXIT_INTERRUPTED = 130
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with an input, and where.
+
+    `line` and `column` count from 1; 0 means the file as a whole. `where` is the path to the key, as in
+    `taskRoles.worker.commands[0]`, or empty. `excerpt` is the source line, without its newline.
+    """
+
+    file: str
+    line: int
+    column: int
+    where: str
+    message: str
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        position = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        head = ": ".join(part for part in (position, self.where, self.message) if part)
+        if not self.excerpt:
+            return head
+        line = self.excerpt.replace("\t", " ")
+        return f"{head}\n    {line}\n    {' ' * (self.column - 1)}^"
+
+
+class KedgeError(Exception):
+    """Base of all errors that are for the user to read; `exit_code` is what the process ends with."""
+
+    exit_code = EXIT_BUG
+
+
+class InputError(KedgeError):
+    """What the user wrote is wrong. `problems` holds all that was found, in the order of the file."""
+
+    exit_code = EXIT_INPUT
+
+    def __init__(self, *problems: Problem | str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class CannotRun(KedgeError):
+    """The job is right, but this machine or engine cannot run it."""
+
+    exit_code = EXIT_CANNOT_RUN
+
+
+class DiskFull(CannotRun):
+    """A file could not be written because its file system is full (or the quota is used up)."""

@@ -1,0 +1,150 @@
+"""What a job file says, checked and with defaults applied, before any name is resolved.
+
+`spec.parse` makes these; everything is frozen. Strings still hold their `<% … %>` references. Free-form values
+(parameters, secrets, plugin parameters) are plain Python values; the exact source text of each scalar in them is in
+`Source.scalars`, because `1.0` must be rendered as `1.0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Path = tuple[str | int, ...]  # the way to a value: ("taskRoles", "worker", "commands", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a value stands in the file, counted from 1, and its source text if it is a scalar."""
+
+    line: int
+    column: int
+    scalar: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The file behind a Job, for messages: its name, its text, and a mark for every value (and, under
+    `key_marks`, for every mapping key) by its path."""
+
+    file: str
+    text: str = field(repr=False)
+    marks: Mapping[Path, Mark] = field(repr=False)
+    key_marks: Mapping[Path, Mark] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """Registry credentials of an image; values may hold references to secrets."""
+
+    username: str | None = None
+    password: str | None = None
+    registryuri: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prerequisite:
+    """One item of `prerequisites`. `data` is the whole mapping as written; `path` is where it stands."""
+
+    name: str
+    type: str
+    data: Mapping[str, Any]
+    path: Path
+    uri: str | tuple[str, ...] | None = None
+    auth: Auth | None = None
+    plugin: str | None = None
+    require: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """-1 switches a rule off; otherwise the number of failed (succeeded) tasks that ends the job."""
+
+    min_failed: int = 1
+    min_succeeded: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one task asks for; memory in MiB; `ports` maps a label to how many, ssh and http always among them."""
+
+    cpu: int
+    memory_mb: int
+    gpu: int
+    ports: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRole:
+    """One role. `shm_mb` is None where the job does not say (512 is then used)."""
+
+    name: str
+    instances: int
+    completion: Completion
+    task_retry_count: int
+    prerequisites: tuple[str, ...]
+    docker_image: str
+    data: str | None
+    output: str | None
+    script: str | None
+    shm_mb: int | None
+    infiniband: bool
+    resources: Resources
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentRole:
+    """What the active deployment puts around the commands of one role."""
+
+    pre_commands: tuple[str, ...] = ()
+    post_commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePlugin:
+    """One entry of `extras.com.microsoft.pai.runtimeplugin`; `task_roles` None means every role."""
+
+    plugin: str
+    parameters: Mapping[str, Any]
+    failure_policy: str
+    task_roles: tuple[str, ...] | None
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class KedgeExtras:
+    """`extras.kedge`: kedge's own job settings. Times in seconds."""
+
+    stop_signal: str = "TERM"
+    stop_grace_sec: float = 30.0
+    mask: bool = True
+    max_transient: int = 10
+    backoff_sec: float = 1.0
+    keep_unknown_references: bool = False
+    workdir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A whole job file."""
+
+    name: str
+    version: str
+    contributor: str | None
+    description: str | None
+    prerequisites: tuple[Prerequisite, ...]
+    parameters: Mapping[str, Any]
+    secrets: Mapping[str, Any] = field(repr=False)
+    job_retry_count: int
+    task_roles: Mapping[str, TaskRole]
+    deployments: Mapping[str, Mapping[str, DeploymentRole]]
+    active_deployment: str | None
+    virtual_cluster: str
+    gang_allocation: bool
+    runtime_plugins: tuple[RuntimePlugin, ...]
+    extras: Mapping[str, Any]
+    kedge: KedgeExtras
+    source: Source = field(repr=False)
+    inert: tuple[str, ...] = ()  # what is known but not acted on, for one warning: ("ssh", "hivedScheduler")
