@@ -15,9 +15,9 @@ PATIENCE = 60.0  # seconds to wait for a peer, at the start and at every step
 HEADER = 4  # bytes
 
 
-def connect(address: tuple[str, int], patience: float = PATIENCE) -> socket.socket:
-    """A connection to `address`, which may come up later than we do; OSError after `patience` seconds."""
-    deadline = time.monotonic() + patience
+def connect(address: tuple[str, int]) -> socket.socket:
+    """A connection to `address`, which may come up later than we do; OSError if it does not."""
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return socket.create_connection(address, timeout=PATIENCE)

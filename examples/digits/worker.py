@@ -21,6 +21,8 @@ def main() -> None:
     training, held_out = load()
     shard = training.pick(slice(index, None, count))
     steps = len(training.labels) // (count * args.batch_size)  # the same for all, however the shards come out
+    if steps == 0:
+        parser.error(f"a batch of {args.batch_size} is more than this worker's {len(shard.labels)} images")
     print(f"worker {index} of {count}: {len(shard.labels)} images, {steps} steps an epoch", flush=True)
     with wire.connect(cluster.address("ps")) as connection, connection.makefile("rwb") as ps:
         parameters = train(ps, shard, args.epochs, steps, args.batch_size)
