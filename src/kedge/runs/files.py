@@ -1,0 +1,72 @@
+"""Small files that are either there as a whole or not at all, and what to say when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kedge.errors import DiskFull
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextmanager
+def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A context in which a full file system or quota is a DiskFull that names `path`; other errors pass as they are."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        what = "the quota is used up" if error.errno == errno.EDQUOT else "the file system is full"
+        raise DiskFull(f"{os.fspath(path)}: cannot be written: {what}. Free some space and try again.") from error
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of `data`; one call of write may take only a part of it."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file so that readers, and a machine that crashes, see the old content or all of the new.
+
+    There must be one writer a file. DiskFull leaves the old content and no temporary file.
+    """
+    temporary = path.with_name(f".{path.name}.new")
+    with disk_errors(path):
+        try:
+            _write_synced(temporary, data, mode)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
+    """`write_atomic` of a JSON document."""
+    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode)
+
+
+def _write_synced(path: Path, data: bytes, mode: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,225 @@
+"""Where everything about one run of a job lies, and how people name runs and tasks.
+
+JOBS/<id>/
+  run.json           what the run is (RunInfo)
+  job.yaml plan.json what was asked for, secrets masked, and what was made of it
+  events.jsonl lock  the controller's log, and the lock that it holds while it lives
+  code/              the snapshot of the user's code
+  attempt-0/         one folder per attempt of the job
+    peers.json
+    worker-3/        the first attempt of a task
+    worker-3.1/      its first retry
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kedge.contract import EVENTS_FILE
+from kedge.errors import CannotRun, InputError
+from kedge.runs.files import disk_errors, write_json
+
+_NAME_LENGTH = 40
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
+_TASK = re.compile(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
+_TASK_FOLDER = re.compile(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
+_ATTEMPT = re.compile(r"attempt-(\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What run.json says. `created` is a time as in events, `version` kedge's, `source` the job file's path.
+
+    `secrets_dir` is where the values of the secrets lie while the job lives.
+    """
+
+    id: str
+    name: str
+    user: str
+    engine: str
+    created: str
+    version: str
+    source: str
+    secrets_dir: str | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunInfo:
+        """The inverse of `dataclasses.asdict`. Ignores what a newer version may have added."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in data.items() if key in known})
+
+
+class TaskFolder(NamedTuple):
+    """The folder of one attempt of one task."""
+
+    role: str
+    task_index: int
+    task_attempt: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run by its folder. Creates nothing but what `save` writes."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def job_file(self) -> Path:
+        return self.path / "job.yaml"
+
+    @property
+    def plan_file(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def run_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def events(self) -> Path:
+        return self.path / EVENTS_FILE
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def code(self) -> Path:
+        return self.path / "code"
+
+    def attempt(self, number: int) -> Path:
+        return self.path / f"attempt-{number}"
+
+    def peers(self, attempt: int) -> Path:
+        return self.attempt(attempt) / "peers.json"
+
+    def task(self, role: str, index: int, attempt: int, task_attempt: int = 0) -> Path:
+        """The folder of one attempt of one task: TaskSpec.folder."""
+        retry = f".{task_attempt}" if task_attempt else ""
+        return self.attempt(attempt) / f"{role}-{index}{retry}"
+
+    def attempts(self) -> list[int]:
+        """The numbers of the job attempts that have a folder."""
+        return sorted(int(found[1]) for name in _names(self.path) if (found := _ATTEMPT.fullmatch(name)))
+
+    def tasks(self, attempt: int) -> list[TaskFolder]:
+        """The task attempts that have a folder in a job attempt: by role, index, and attempt."""
+        folder = self.attempt(attempt)
+        return sorted(
+            TaskFolder(found["role"], int(found["index"]), int(found["attempt"] or 0), folder / name)
+            for name in _names(folder)
+            if (found := _TASK_FOLDER.fullmatch(name))
+        )
+
+    def save(self, info: RunInfo) -> None:
+        """Write run.json; from then on the run is listed."""
+        write_json(self.run_file, asdict(info))
+
+    def info(self) -> RunInfo:
+        """What run.json says. InputError when this is no run's folder."""
+        if info := _read_info(self.path):
+            return info
+        raise InputError(f"{self.path} is not the folder of a run: its run.json is missing or damaged")
+
+
+def jobs_dir(environment: Mapping[str, str]) -> Path:
+    """$XDG_STATE_HOME/kedge/jobs; the default, as the XDG specification has it, also when the variable is relative."""
+    state = Path(environment.get("XDG_STATE_HOME", ""))
+    return (state if state.is_absolute() else Path.home() / ".local" / "state") / "kedge" / "jobs"
+
+
+def create(jobs: Path, name: str) -> Run:
+    """Make the folder of a new run of the job `name`, for this user only. CannotRun if that is not possible."""
+    stem = _NOT_IN_IDS.sub("-", name)[:_NAME_LENGTH].lstrip(".-") or "job"
+    try:
+        with disk_errors(jobs):
+            jobs.mkdir(parents=True, exist_ok=True)
+            return Run(_make_unique(jobs, stem))
+    except OSError as error:
+        raise CannotRun(f"{jobs}: no run can be made here: {error.strerror}. XDG_STATE_HOME moves it.") from error
+
+
+def _make_unique(jobs: Path, stem: str) -> Path:
+    while True:
+        path = jobs / f"{stem}-{base64.b32encode(os.urandom(5)).decode()[:6].lower()}"
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return path
+
+
+def runs(jobs: Path) -> list[Run]:
+    """All runs, newest first. What is not, or not yet, a run's folder is left out."""
+    return [Run(jobs / info.id) for info in _infos(jobs)]
+
+
+def find(jobs: Path, text: str) -> Run:
+    """The run that a user means: an exact id, the newest run of a job's exact name, or a unique beginning of an id.
+
+    InputError names the candidates, or the nearest names, when it is none or more than one.
+    """
+    infos = _infos(jobs)
+    exact = [i for i in infos if i.id == text] or [i for i in infos if i.name == text]
+    if exact:
+        return Run(jobs / exact[0].id)
+    begins = [i for i in infos if text and i.id.startswith(text)]
+    if len(begins) == 1:
+        return Run(jobs / begins[0].id)
+    if begins:
+        raise InputError(f"{text!r} may be any of {_some([i.id for i in begins])}: give more of the id")
+    raise InputError(_unknown(text, infos))
+
+
+def parse_task(text: str) -> tuple[str, int]:
+    """The role and index in `worker:3` or `worker-3`. InputError for anything else."""
+    if found := _TASK.fullmatch(text):
+        return found["role"], int(found["index"])
+    raise InputError(f"{text!r} is not a task: write ROLE:INDEX, as in worker:0")
+
+
+def _infos(jobs: Path) -> list[RunInfo]:
+    found = (_read_info(jobs / name) for name in _names(jobs))
+    return sorted((info for info in found if info), key=lambda info: (info.created, info.id), reverse=True)
+
+
+def _read_info(folder: Path) -> RunInfo | None:
+    try:
+        info = RunInfo.from_json(json.loads((folder / "run.json").read_bytes()))
+    except (OSError, ValueError, TypeError, AttributeError):  # half-made, another user's, or not ours at all
+        return None
+    return info if info.id == folder.name else None
+
+
+def _names(folder: Path) -> Iterator[str]:
+    try:
+        yield from os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _unknown(text: str, infos: list[RunInfo]) -> str:
+    if not infos:
+        return f"there is no run {text!r}: nothing has been run yet"
+    names = list(dict.fromkeys(name for info in infos for name in (info.name, info.id)))
+    if near := difflib.get_close_matches(text, names, n=3):
+        return f"there is no run {text!r}; did you mean {' or '.join(near)}?"
+    return f"there is no run {text!r}; the latest are {_some([info.id for info in infos])}"
+
+
+def _some(ids: list[str], most: int = 5) -> str:
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return ", ".join(ids[:most]) + more

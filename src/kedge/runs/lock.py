@@ -1,0 +1,124 @@
+"""The lock that says that a run's controller is alive: flock on the run's lock file.
+
+The kernel drops it when the controller ends, in whatever way. The descriptor is not inherited by other programs, so a
+task that outlives its controller does not keep it; a detached controller gets it on purpose (`fileno`, `adopt`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge.contract import timestamp
+from kedge.errors import CannotRun
+from kedge.runs.files import disk_errors, write_all
+
+_PROBES_LAST = 5.0  # seconds; a probe holds its shared lock for microseconds
+
+
+class Owner(NamedTuple):
+    """Who holds, or last held, a lock. `start_time` is the process's, in clock ticks since boot, where it is known."""
+
+    pid: int
+    start_time: int | None
+    host: str
+    since: str
+
+
+class ControllerLock:
+    """A held lock; closing it, or the end of the process, releases it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> ControllerLock:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def sign(self, start_time: int | None = None) -> None:
+        """Write this process into the lock file as the owner."""
+        owner = Owner(os.getpid(), start_time, socket.gethostname(), timestamp(time.time_ns()))
+        os.ftruncate(self._fd, 0)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        write_all(self._fd, json.dumps(owner._asdict()).encode())
+
+
+def hold(path: Path, start_time: int | None = None) -> ControllerLock:
+    """Take the lock, or CannotRun when another controller has it."""
+    with disk_errors(path):
+        lock = ControllerLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            if not _acquire(lock.fileno()):
+                raise CannotRun(f"{path.parent.name} is run by another process{_by(owner(path))}")
+            lock.sign(start_time)
+        except BaseException:
+            lock.close()
+            raise
+    return lock
+
+
+def adopt(fd: int, start_time: int | None = None) -> ControllerLock:
+    """The lock that the process which started this one has taken and passed on as an inherited descriptor."""
+    os.set_inheritable(fd, False)
+    lock = ControllerLock(fd)
+    lock.sign(start_time)
+    return lock
+
+
+def is_held(path: Path) -> bool:
+    """Whether a controller holds the lock now. A controller that takes it in this moment is not kept from it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
+def owner(path: Path) -> Owner | None:
+    """What the lock file says; it is true only while the lock is held. None when it says nothing."""
+    try:
+        return Owner(**json.loads(path.read_bytes()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _acquire(fd: int) -> bool:
+    # Probes (is_held) hold shared locks for a moment. Where a shared lock can be had, no controller has the lock, and
+    # the exclusive one will be there soon.
+    end = time.monotonic() + _PROBES_LAST
+    while not _try(fd, fcntl.LOCK_EX):
+        if not _try(fd, fcntl.LOCK_SH) or time.monotonic() > end:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(0.001)
+    return True
+
+
+def _try(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _by(owner: Owner | None) -> str:
+    return f" (pid {owner.pid} on {owner.host}, since {owner.since})" if owner else ""

@@ -1,0 +1,188 @@
+"""The status of a run, derived from its event logs and its lock and from nothing else.
+
+These are the events of the controller's log. All have a `time`; tasks are named by `role` and `index`, and their
+attempts within a job attempt by `task_attempt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_USER
+from kedge.runs import events as logs
+from kedge.runs.events import Event
+from kedge.runs.folder import Run
+from kedge.runs.lock import is_held
+
+JOB_SUBMITTED = "job-submitted"  # roles: {"worker": 2, ...}
+ATTEMPT_STARTED = "attempt-started"  # attempt
+TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
+TASK_COMPLETED = "task-completed"  # role, index, task_attempt, succeeded, code, user_exit_code, reason
+TASK_RETRYING = "task-retrying"  # role, index, delay_sec, why; code, user_exit_code, reason of the attempt that failed
+ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code
+JOB_RETRYING = "job-retrying"  # delay_sec, why
+STOP_REQUESTED = "stop-requested"  # by, why
+JOB_COMPLETED = "job-completed"  # state, code, text
+
+WAITING = "waiting"
+RUNNING = "running"
+STOPPING = "stopping"
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+STOPPED = "stopped"
+LOST = "lost"  # the controller is gone and has not said how it ended
+FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
+
+_STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task in the latest job attempt. `attempts` counts its launches; `code` is the container's code,
+    `exit_code` the user's; `started` and `ended` are times as in events, of the latest attempt."""
+
+    role: str
+    index: int
+    state: str = WAITING
+    attempts: int = 0
+    code: int | None = None
+    exit_code: int | None = None
+    started: str | None = None
+    ended: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A run as it is now: `code` and `text` say how it ended, `attempt` counts job attempts from 0."""
+
+    state: str
+    attempt: int
+    tasks: tuple[TaskStatus, ...]
+    submitted: str | None = None
+    ended: str | None = None
+    code: int | None = None
+    text: str | None = None
+
+
+def read(run: Run) -> JobStatus:
+    """The status of a run now. Never fails on what a crash or a running controller has half written."""
+    # The lock first: what a controller has said before it released its lock is then certainly read.
+    held = is_held(run.lock)
+    status = fold(logs.read(run.events))
+    if held or status.state in FINAL:
+        return status
+    return replace(status, state=LOST, tasks=tuple(_last_known(run, status.attempt, task) for task in status.tasks))
+
+
+def fold(events: Iterable[Event]) -> JobStatus:
+    """The status that a controller's events amount to. Unknown events and incomplete ones change nothing."""
+    fold = _Fold()
+    for event in events:
+        if handler := _HANDLERS.get(event.get("event", "")):
+            handler(fold, event)
+    tasks = list(fold.tasks.values())
+    if fold.status.state in FINAL:  # what was never launched
+        tasks = [replace(task, state=STOPPED) if task.state not in FINAL else task for task in tasks]
+    return replace(fold.status, tasks=tuple(tasks))
+
+
+class _Fold:
+    def __init__(self) -> None:
+        self.status = JobStatus(WAITING, 0, ())
+        self.tasks: dict[tuple[str, int], TaskStatus] = {}
+
+    def submitted(self, event: Event) -> None:
+        for role, instances in event.get("roles", {}).items():
+            for index in range(instances):
+                self.tasks[role, index] = TaskStatus(role, index)
+        self.status = replace(self.status, submitted=event.get("time"))
+
+    def attempt_started(self, event: Event) -> None:
+        self.tasks = {key: TaskStatus(*key) for key in self.tasks}
+        self._job(RUNNING, attempt=event.get("attempt", 0))
+
+    def launched(self, event: Event) -> None:
+        task = self._task(event)
+        attempts = event.get("task_attempt", task.attempts) + 1
+        self._set(TaskStatus(task.role, task.index, RUNNING, attempts, started=event.get("time")))
+
+    def completed(self, event: Event) -> None:
+        stopped = event.get("code") in _STOP_CODES
+        self._ended(event, SUCCEEDED if event.get("succeeded") else STOPPED if stopped else FAILED)
+
+    def task_retrying(self, event: Event) -> None:
+        self._ended(event, WAITING)
+
+    def job_retrying(self, event: Event) -> None:
+        self._job(WAITING)
+
+    def stop_requested(self, event: Event) -> None:
+        self._job(STOPPING)
+
+    def job_completed(self, event: Event) -> None:
+        state = event.get("state")
+        self.status = replace(
+            self.status,
+            state=state if state in FINAL else FAILED,
+            ended=event.get("time"),
+            code=event.get("code"),
+            text=event.get("text"),
+        )
+
+    def _job(self, state: str, **changes: Any) -> None:
+        # A job that is to stop is stopping until it has ended.
+        self.status = replace(self.status, state=STOPPING if self.status.state == STOPPING else state, **changes)
+
+    def _task(self, event: Event) -> TaskStatus:
+        key = event.get("role", ""), event.get("index", 0)
+        return self.tasks.get(key) or TaskStatus(*key)
+
+    def _ended(self, event: Event, state: str) -> None:
+        task = self._task(event)
+        self._set(
+            replace(
+                task,
+                state=state,
+                code=event.get("code", task.code),
+                exit_code=event.get("user_exit_code", task.exit_code),
+                reason=event.get("reason", task.reason),
+                ended=event.get("time") if task.state == RUNNING else task.ended,
+            )
+        )
+
+    def _set(self, task: TaskStatus) -> None:
+        self.tasks[task.role, task.index] = task
+
+
+_HANDLERS: dict[str, Callable[[_Fold, Event], None]] = {
+    JOB_SUBMITTED: _Fold.submitted,
+    ATTEMPT_STARTED: _Fold.attempt_started,
+    TASK_LAUNCHED: _Fold.launched,
+    TASK_COMPLETED: _Fold.completed,
+    TASK_RETRYING: _Fold.task_retrying,
+    JOB_RETRYING: _Fold.job_retrying,
+    STOP_REQUESTED: _Fold.stop_requested,
+    JOB_COMPLETED: _Fold.job_completed,
+}
+
+
+def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
+    """How a task of a lost job ended, from its own log, if its supervisor lived to say so."""
+    if task.state != RUNNING:
+        return task
+    folder = run.task(task.role, task.index, attempt, max(0, task.attempts - 1))
+    said = [event for event in logs.read(folder / EVENTS_FILE) if event.get("event") == FINISHED]
+    if not said:
+        return replace(task, state=LOST)
+    report = said[-1]
+    return replace(
+        task,
+        state=SUCCEEDED if report.get("exit_code") == 0 else FAILED,
+        code=report.get("exit_code"),
+        exit_code=report.get("user_exit_code"),
+        ended=report.get("ended"),
+        reason=report.get("reason"),
+    )

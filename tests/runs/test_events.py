@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kedge.errors import DiskFull
+from kedge.runs.events import EventLog, Tail, merged, read
+from kedge.testing.wait import wait_until
+
+
+def names(path: Path) -> list[str]:
+    return [event["event"] for event in read(path)]
+
+
+def test_append_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with EventLog(path) as log:
+        said = log.append("task-launched", role="wörker", index=3, sync=True)
+        log.append("line", text="a\nb\r\u2028c\udcff")
+    first, second = read(path)
+    assert first == said == {"time": first["time"], "event": "task-launched", "role": "wörker", "index": 3}
+    assert second["text"] == "a\nb\r\u2028c\udcff"
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_no_log_has_no_events(tmp_path: Path) -> None:
+    assert list(read(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize("torn", [b'{"event": "to', b'{"event": "torn"}', b"x" * 200_000, b""])
+def test_a_torn_line_is_not_there_and_is_removed(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "log"
+    with EventLog(path) as log:
+        log.append("a")
+    with path.open("ab") as file:
+        file.write(torn)
+    assert names(path) == ["a"]
+    with EventLog(path) as log:
+        log.append("b")
+    assert names(path) == ["a", "b"]
+    assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_log_of_only_a_torn_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"event"')
+    with EventLog(path) as log:
+        log.append("a")
+    assert names(path) == ["a"]
+
+
+def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"event": "a"}\n' + bytes(40) + b'\n[1]\n\n\xff\n{"event": "b"}\n')
+    assert names(path) == ["a", "b"]
+
+
+def test_a_full_disk_leaves_whole_lines_only(small_disk: Path) -> None:
+    path = small_disk / "log"
+    with EventLog(path) as log:
+        count = 0
+        with pytest.raises(DiskFull, match="log: cannot be written: the file system is full"):  # noqa: PT012
+            while True:
+                log.append("a", text="x" * 1000)
+                count += 1
+        assert path.read_bytes()[-1:] == b"\n"
+        assert len(names(path)) == count > 1000
+
+
+def test_a_line_that_was_written_in_part_is_taken_back(tmp_path: Path) -> None:
+    # The limit of a file's size makes the kernel write the first half of the line only.
+    script = (
+        "import resource, sys; from pathlib import Path; from kedge.runs.events import EventLog\n"
+        "with EventLog(Path(sys.argv[1])) as log:\n"
+        "    log.append('a')\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))\n"
+        "    try: log.append('b', text='x' * 2000)\n"
+        "    except OSError as error: print(error.errno)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "    log.append('c')\n"
+    )
+    path = tmp_path / "log"
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(errno.EFBIG)
+    assert names(path) == ["a", "c"]
+
+
+def test_a_writer_that_is_killed_loses_no_finished_line(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from kedge.runs.events import EventLog\n"
+        "log = EventLog(Path(sys.argv[1]))\n"
+        "for n in range(10**9): log.append('n', n=n); print(n, flush=True)\n"
+    )
+    path = tmp_path / "log"
+    with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout
+        said = [int(writer.stdout.readline()) for _ in range(500)]
+        writer.kill()
+    assert [event["n"] for event in read(path)][:500] == said
+
+
+def test_merged_is_by_time_and_keeps_each_logs_order(tmp_path: Path) -> None:
+    logs = {"a": [1, 4, 3, 9], "b": [2, 5], "c": []}  # in log a the clock was set back
+    for name, times in logs.items():
+        (tmp_path / name).write_text("".join(json.dumps({"time": str(t), "event": name}) + "\n" for t in times))
+    found = [(event["event"], event["time"]) for event in merged(tmp_path / name for name in logs)]
+    assert [time for name, time in found if name == "a"] == ["1", "4", "3", "9"]
+    assert [time for name, time in found if name == "b"] == ["2", "5"]
+    assert found[:2] == [("a", "1"), ("b", "2")]
+
+
+def test_merging_many_logs_needs_few_descriptors(tmp_path: Path, descriptors: Callable[[int], None]) -> None:
+    paths = [tmp_path / str(n) for n in range(300)]
+    for n, path in enumerate(paths):
+        path.write_text(json.dumps({"time": f"{n % 7}", "event": "x"}) + "\n")
+    descriptors(20)
+    assert [event["time"] for event in merged(paths)] == sorted(str(n % 7) for n in range(300))
+
+
+@pytest.fixture
+def descriptors() -> object:
+    """Allows this process only so many more open files; undone at the end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def only(more: int) -> None:
+        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + more, hard))
+
+    yield only
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_tail(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    tail = Tail(path)
+    assert tail.read_new() == []
+    path.write_bytes(b'{"event": "a"}\n{"event": "b"}\n{"ev')
+    assert [event["event"] for event in tail.read_new()] == ["a", "b"]
+    assert tail.read_new() == []
+    with path.open("ab") as file:
+        file.write(b'ent": "c"}\n')
+    assert [event["event"] for event in tail.read_new()] == ["c"]
+
+
+def test_tail_of_a_log_that_is_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    script = (
+        "import sys; from pathlib import Path; from kedge.runs.events import EventLog\n"
+        "with EventLog(Path(sys.argv[1])) as log:\n"
+        "    for n in range(2000): log.append('n', n=n, text='x' * (n % 300))\n"
+    )
+    tail, seen = Tail(path), []
+
+    def all_seen() -> bool:
+        seen.extend(event["n"] for event in tail.read_new())
+        return len(seen) >= 2000
+
+    with subprocess.Popen([sys.executable, "-c", script, path]) as writer:
+        wait_until(all_seen)
+        assert writer.wait(30) == 0
+    assert seen == list(range(2000))
+
+
+@given(data=st.binary(max_size=60), cut=st.integers(0, 60))
+def test_tail_sees_each_line_once(tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int) -> None:
+    path = tmp_path_factory.mktemp("tail") / "log"
+    whole = b"".join(json.dumps({"n": n}).encode() + b"\n" for n in range(5)) + data.replace(b"\n", b"")
+    tail = Tail(path)
+    path.write_bytes(whole[:cut])
+    first = tail.read_new()
+    path.write_bytes(whole)
+    assert [event["n"] for event in first + tail.read_new()] == list(range(5))
+
+
+def test_the_descriptor_is_not_inherited(tmp_path: Path) -> None:
+    with EventLog(tmp_path / "log"):
+        listed = subprocess.run(["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=True).stdout
+    assert str(tmp_path) not in listed
+    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN  # a limit of file size is an error, not death

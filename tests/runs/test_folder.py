@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kedge.contract import timestamp
+from kedge.errors import CannotRun, InputError
+from kedge.runs.folder import Run, RunInfo, create, find, jobs_dir, parse_task, runs
+
+
+def made(jobs: Path, name: str, second: int = 0) -> Run:
+    run = create(jobs, name)
+    run.save(RunInfo(run.id, name, "ann", "local", timestamp(second * 10**9), "0.1.0", "/home/ann/job.yaml"))
+    return run
+
+
+def test_jobs_dir() -> None:
+    assert jobs_dir({"XDG_STATE_HOME": "/state"}) == Path("/state/kedge/jobs")
+    default = Path.home() / ".local/state/kedge/jobs"
+    assert jobs_dir({}) == jobs_dir({"XDG_STATE_HOME": ""}) == jobs_dir({"XDG_STATE_HOME": "state"}) == default
+
+
+def test_create(tmp_path: Path) -> None:
+    run = create(tmp_path / "a" / "jobs", "digits")
+    assert re.fullmatch(r"digits-[a-z2-7]{6}", run.id)
+    assert run.path.stat().st_mode & 0o777 == 0o700
+
+
+NAMES = [("x" * 50, "x" * 40), ("a/b c~ü", "a-b-c-"), ("../..", "job"), (".-", "job")]
+
+
+@pytest.mark.parametrize(("name", "stem"), NAMES)
+def test_any_name_makes_a_safe_id(tmp_path: Path, name: str, stem: str) -> None:
+    run = create(tmp_path, name)
+    assert run.path.parent == tmp_path
+    assert re.fullmatch(f"{stem}-[a-z2-7]{{6}}", run.id)
+
+
+def test_many_runs_at_once_have_different_ids(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: create(tmp_path, "digits").id, range(200)))
+    assert len(set(made)) == 200
+
+
+def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CannotRun, match=r"file/jobs: no run can be made here: .* XDG_STATE_HOME"):
+        create(tmp_path / "file" / "jobs", "digits")
+
+
+def test_info_round_trip(tmp_path: Path) -> None:
+    run = create(tmp_path, "digits")
+    info = RunInfo(run.id, "digits", "ann", "local", timestamp(0), "0.1.0", "job.yaml", "/run/user/7/s")
+    run.save(info)
+    assert run.info() == info
+
+
+def test_what_a_newer_version_added_is_ignored(tmp_path: Path) -> None:
+    run = made(tmp_path, "digits")
+    run.run_file.write_text(run.run_file.read_text().replace("{", '{"colour": "blue", ', 1))
+    assert run.info().name == "digits"
+
+
+def test_runs_newest_first(tmp_path: Path) -> None:
+    middle, new, old = made(tmp_path, "m", 5), made(tmp_path, "n", 9), made(tmp_path, "o", 1)
+    assert runs(tmp_path) == [new, middle, old]
+
+
+def test_runs_leaves_out_what_is_none(tmp_path: Path) -> None:
+    run = made(tmp_path, "digits")
+    create(tmp_path, "half-made")
+    (tmp_path / "a-file").touch()
+    foreign = {"torn": '{"id": "to', "list": "[]", "few": '{"id": "few"}', "copied": run.run_file.read_text()}
+    for name, text in foreign.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(text)
+    assert runs(tmp_path) == [run]
+    assert runs(tmp_path / "none") == []
+    with pytest.raises(InputError, match="torn is not the folder of a run"):
+        Run(tmp_path / "torn").info()
+
+
+def test_find(tmp_path: Path) -> None:
+    old, new, other = made(tmp_path, "digits", 1), made(tmp_path, "digits", 2), made(tmp_path, "digits-large", 3)
+    assert find(tmp_path, "digits") == new
+    assert find(tmp_path, old.id) == old
+    assert find(tmp_path, "digits-large") == other
+    assert find(tmp_path, "digits-lar") == other
+    assert find(tmp_path, old.id[:-1]) == old
+
+
+def test_find_an_ambiguous_beginning(tmp_path: Path) -> None:
+    a, b = made(tmp_path, "digits", 1), made(tmp_path, "digits", 2)
+    with pytest.raises(InputError) as caught:
+        find(tmp_path, "digit")
+    assert str(caught.value) == f"'digit' may be any of {b.id}, {a.id}: give more of the id"
+
+
+@pytest.mark.parametrize("text", ["", "nothing-like-it", "..", "/", "."])
+def test_find_something_unknown_lists_what_there_is(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="nothing has been run yet"):
+        find(tmp_path, text)
+    made_runs = [made(tmp_path, "digits", second) for second in range(7)]
+    with pytest.raises(InputError, match=f"the latest are {made_runs[-1].id}, .* and 2 more"):
+        find(tmp_path, text)
+
+
+def test_find_suggests_the_nearest_name(tmp_path: Path) -> None:
+    made(tmp_path, "digits")
+    with pytest.raises(InputError, match="did you mean digits"):
+        find(tmp_path, "digist")
+
+
+def test_paths_and_back(tmp_path: Path) -> None:
+    run = create(tmp_path, "digits")
+    folders = [run.task("worker", 10, 0), run.task("worker", 3, 0, 2), run.task("worker", 3, 0), run.task("ps_2", 0, 1)]
+    assert [str(folder.relative_to(run.path)) for folder in folders] == [
+        "attempt-0/worker-10",
+        "attempt-0/worker-3.2",
+        "attempt-0/worker-3",
+        "attempt-1/ps_2-0",
+    ]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    run.peers(0).touch()
+    assert run.attempts() == [0, 1]
+    assert [found[:3] for found in run.tasks(0)] == [("worker", 3, 0), ("worker", 3, 2), ("worker", 10, 0)]
+    assert run.tasks(1)[0].path == folders[3]
+    assert run.tasks(2) == []
+
+
+@pytest.mark.parametrize("text", ["worker:3", "worker-3"])
+def test_parse_task(text: str) -> None:
+    assert parse_task(text) == ("worker", 3)
+
+
+@pytest.mark.parametrize("text", ["worker", "worker:", ":3", "worker:-1", "worker:3x", "worker:3\n", "a b:3", "a/b:1"])
+def test_parse_no_task(text: str) -> None:
+    with pytest.raises(InputError, match="is not a task: write ROLE:INDEX, as in worker:0"):
+        parse_task(text)

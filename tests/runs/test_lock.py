@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kedge.errors import CannotRun
+from kedge.runs.lock import adopt, hold, is_held, owner
+from kedge.testing.wait import wait_until
+
+HOLD = (
+    "import sys; from pathlib import Path; from kedge.runs.lock import hold\n"
+    "lock = hold(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()\n"
+)
+ADOPT = (
+    "import sys; from kedge.runs.lock import adopt\nlock = adopt(int(sys.argv[1]), 5); print(1, flush=True); input()\n"
+)
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_hold_and_release(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_held(path)
+    with hold(path, start_time=77):
+        assert is_held(path)
+        found = owner(path)
+        assert found
+        assert (found.pid, found.start_time) == (os.getpid(), 77)
+    assert not is_held(path)
+    assert owner(path) == found
+
+
+def test_only_one_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "digits-abc" / "lock"
+    path.parent.mkdir()
+    with holder(path) as process:
+        with pytest.raises(CannotRun, match=rf"digits-abc is run by another process \(pid {process.pid} on"):
+            hold(path)
+        assert is_held(path)
+        process.communicate()
+    assert not is_held(path)
+
+
+def test_a_kill_releases_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with holder(path) as process:
+        process.kill()
+        process.wait()
+        assert not is_held(path)
+        hold(path).close()
+
+
+def test_a_program_that_outlives_its_controller_does_not_keep_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    lock = hold(path)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as task:
+        lock.close()
+        assert not is_held(path)
+        task.communicate()
+
+
+def test_a_detached_controller_adopts_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    lock = hold(path)
+    command = [sys.executable, "-c", ADOPT, str(lock.fileno())]
+    with subprocess.Popen(
+        command, pass_fds=[lock.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as controller:
+        lock.close()
+        assert is_held(path)
+        assert controller.stdout
+        assert controller.stdout.readline() == "1\n"
+        found = owner(path)
+        assert found
+        assert (found.pid, found.start_time) == (controller.pid, 5)
+        controller.communicate("\n")
+    assert not is_held(path)
+
+
+def test_adopt_stops_the_inheritance(tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    os.set_inheritable(fd, True)
+    with adopt(fd) as lock:
+        assert not os.get_inheritable(lock.fileno())
+
+
+def test_readers_never_keep_a_controller_from_its_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    done = threading.Event()
+
+    def probe() -> None:
+        while not done.is_set():
+            is_held(path)
+
+    probes = [threading.Thread(target=probe) for _ in range(4)]
+    for thread in probes:
+        thread.start()
+    try:
+        for _ in range(200):
+            hold(path).close()
+    finally:
+        done.set()
+        for thread in probes:
+            thread.join()
+
+
+def test_a_reader_that_holds_on_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    command = ["flock", "--shared", path, "sh", "-c", "echo; read line"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout
+        reader.stdout.readline()
+        held = threading.Thread(target=lambda: hold(path).close())
+        held.start()
+        assert reader.stdin
+        reader.stdin.close()
+        held.join()
+    wait_until(lambda: not is_held(path))
+    found = owner(path)
+    assert found
+    assert found.pid == os.getpid()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"pid"', b"[]", b'{"pid": 1}'])
+def test_an_owner_that_is_not_readable(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(content)
+    assert owner(path) is None
+    assert owner(tmp_path / "none") is None
+    hold(path).close()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kedge.errors import DiskFull
+from kedge.runs import reserve
+from kedge.runs.events import EventLog, read
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):  # noqa: PT012
+        while True:
+            file.write(bytes(4096))
+
+
+def test_the_space_is_really_taken(tmp_path: Path) -> None:
+    reserve.make(tmp_path)
+    assert (tmp_path / ".reserve").stat().st_blocks * 512 >= reserve.SIZE
+
+
+def test_a_final_state_can_be_written_on_a_full_disk(small_disk: Path) -> None:
+    reserve.make(small_disk)
+    with EventLog(small_disk / "events.jsonl") as log:
+        log.append("job-submitted", sync=True)
+        fill(small_disk / "big")
+        with pytest.raises(DiskFull):
+            log.append("too-big", text="x" * 8192)
+        assert reserve.free(small_disk)
+        log.append("job-completed", text="x" * 8192, sync=True)
+    assert [event["event"] for event in read(small_disk / "events.jsonl")] == ["job-submitted", "job-completed"]
+
+
+def test_freeing_twice(tmp_path: Path) -> None:
+    reserve.make(tmp_path)
+    assert reserve.free(tmp_path)
+    assert not reserve.free(tmp_path)
+
+
+def test_no_space_for_the_reserve(small_disk: Path) -> None:
+    fill(small_disk / "big")
+    with pytest.raises(DiskFull):
+        reserve.make(small_disk)
+    assert os.listdir(small_disk) == ["big"]

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.contract import EVENTS_FILE, FINISHED
+from kedge.runs import status
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run, create
+from kedge.runs.lock import ControllerLock, hold
+from kedge.runs.status import (
+    ATTEMPT_COMPLETED,
+    ATTEMPT_STARTED,
+    FAILED,
+    JOB_COMPLETED,
+    JOB_RETRYING,
+    JOB_SUBMITTED,
+    LOST,
+    RUNNING,
+    STOP_REQUESTED,
+    STOPPED,
+    STOPPING,
+    SUCCEEDED,
+    TASK_COMPLETED,
+    TASK_LAUNCHED,
+    TASK_RETRYING,
+    WAITING,
+    JobStatus,
+    TaskStatus,
+    fold,
+)
+
+SUBMITTED: dict[str, Any] = {"event": JOB_SUBMITTED, "roles": {"worker": 2, "ps": 1}}
+STARTED: dict[str, Any] = {"event": ATTEMPT_STARTED, "attempt": 0}
+
+
+def task(event: str, index: int = 0, **facts: Any) -> dict[str, Any]:
+    return {"event": event, "role": "worker", "index": index, **facts}
+
+
+def folded(*events: dict[str, Any]) -> JobStatus:
+    return fold({"time": f"t{n}", **event} for n, event in enumerate(events))
+
+
+def state(*events: dict[str, Any]) -> str:
+    return folded(SUBMITTED, *events).state
+
+
+def test_states_of_a_job() -> None:
+    assert folded().state == WAITING
+    assert state() == WAITING
+    assert state(STARTED) == RUNNING
+    assert state(STARTED, {"event": ATTEMPT_COMPLETED}) == RUNNING
+    assert state(STARTED, {"event": JOB_RETRYING}) == WAITING
+    assert state(STARTED, {"event": JOB_RETRYING}, {"event": ATTEMPT_STARTED, "attempt": 1}) == RUNNING
+    assert state(STARTED, {"event": STOP_REQUESTED}) == STOPPING
+    assert state({"event": STOP_REQUESTED}, STARTED) == STOPPING
+
+
+@pytest.mark.parametrize("final", [SUCCEEDED, FAILED, STOPPED])
+def test_how_a_job_ended(final: str) -> None:
+    ended = {"event": JOB_COMPLETED, "state": final, "code": 137, "text": "why"}
+    found = folded(SUBMITTED, {"event": STOP_REQUESTED}, ended)
+    assert (found.state, found.code, found.text, found.submitted, found.ended) == (final, 137, "why", "t0", "t2")
+
+
+def test_a_task_from_launch_to_end() -> None:
+    launched = [SUBMITTED, STARTED, task(TASK_LAUNCHED, 1, task_attempt=0)]
+    running = TaskStatus("worker", 1, RUNNING, 1, started="t2")
+    assert folded(*launched).tasks == (TaskStatus("worker", 0), running, TaskStatus("ps", 0))
+    ended = task(TASK_COMPLETED, 1, succeeded=False, code=255, user_exit_code=3, reason="command-failed")
+    assert folded(*launched, ended).tasks[1] == TaskStatus("worker", 1, FAILED, 1, 255, 3, "t2", "t3", "command-failed")
+    ended = task(TASK_COMPLETED, 1, succeeded=True, code=0, user_exit_code=0)
+    assert folded(*launched, ended).tasks[1].state == SUCCEEDED
+
+
+@pytest.mark.parametrize("code", [-210, -220])
+def test_a_task_that_was_told_to_stop_is_stopped(code: int) -> None:
+    ended = task(TASK_COMPLETED, succeeded=False, code=code, user_exit_code=143)
+    found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), ended).tasks[0]
+    assert (found.state, found.exit_code) == (STOPPED, 143)
+
+
+def test_a_task_that_is_retried() -> None:
+    first = [SUBMITTED, STARTED, task(TASK_LAUNCHED, task_attempt=0), task(TASK_RETRYING, code=137, user_exit_code=137)]
+    waiting = folded(*first).tasks[0]
+    assert (waiting.state, waiting.attempts, waiting.code, waiting.ended) == (WAITING, 1, 137, "t3")
+    again = folded(*first, task(TASK_LAUNCHED, task_attempt=1)).tasks[0]
+    assert again == TaskStatus("worker", 0, RUNNING, 2, started="t4")
+
+
+def test_a_retry_announced_after_the_end_of_the_attempt_keeps_its_facts() -> None:
+    ended = task(TASK_COMPLETED, succeeded=False, code=137, reason="command-killed")
+    found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), ended, task(TASK_RETRYING)).tasks[0]
+    assert (found.state, found.code, found.ended, found.reason) == (WAITING, 137, "t3", "command-killed")
+
+
+def test_a_new_job_attempt_starts_from_nothing() -> None:
+    ended = [task(TASK_LAUNCHED), task(TASK_COMPLETED, succeeded=False, code=255)]
+    found = folded(SUBMITTED, STARTED, *ended, {"event": JOB_RETRYING}, {"event": ATTEMPT_STARTED, "attempt": 1})
+    assert (found.attempt, found.tasks[0]) == (1, TaskStatus("worker", 0))
+
+
+def test_what_never_ran_is_stopped_when_the_job_is_over() -> None:
+    found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), {"event": JOB_COMPLETED, "state": STOPPED})
+    assert [row.state for row in found.tasks] == [STOPPED, STOPPED, STOPPED]
+
+
+def test_unknown_and_incomplete_events_do_no_harm() -> None:
+    found = folded({"event": "new-thing"}, {}, {"event": JOB_SUBMITTED}, {"event": JOB_COMPLETED, "state": "odd"})
+    assert (found.state, found.tasks) == (FAILED, ())
+    assert folded(task(TASK_LAUNCHED)).tasks == (TaskStatus("worker", 0, RUNNING, 1, started="t0"),)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return create(tmp_path, "digits")
+
+
+@pytest.fixture
+def lock(run: Run) -> Iterator[ControllerLock]:
+    with hold(run.lock) as lock:
+        yield lock
+
+
+def say(run: Run, *events: dict[str, Any]) -> None:
+    with EventLog(run.events) as log:
+        for event in events:
+            log.append(**event)
+
+
+def test_a_run_with_a_live_controller(run: Run, lock: ControllerLock) -> None:
+    assert status.read(run).state == WAITING
+    say(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
+    assert status.read(run).state == RUNNING
+
+
+def test_a_run_whose_controller_is_gone_is_lost(run: Run, lock: ControllerLock) -> None:
+    say(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
+    lock.close()
+    found = status.read(run)
+    assert (found.state, [row.state for row in found.tasks]) == (LOST, [LOST, WAITING, WAITING])
+
+
+def test_a_run_that_ended_is_not_lost(run: Run, lock: ControllerLock) -> None:
+    say(run, SUBMITTED, STARTED, {"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0, "text": ""})
+    assert status.read(run).state == SUCCEEDED
+    lock.close()
+    assert status.read(run).state == SUCCEEDED
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, SUCCEEDED), (255, FAILED)])
+def test_a_task_of_a_lost_job_that_finished_is_known(run: Run, code: int, expected: str) -> None:
+    say(run, SUBMITTED, STARTED, task(TASK_LAUNCHED, task_attempt=1))
+    folder = run.task("worker", 0, 0, 1)
+    folder.mkdir(parents=True)
+    with EventLog(folder / EVENTS_FILE) as log:
+        log.append(FINISHED, exit_code=code, user_exit_code=code and 3, reason="r", ended="then")
+    row = status.read(run).tasks[0]
+    assert (row.state, row.code, row.exit_code, row.ended, row.reason) == (expected, code, code and 3, "then", "r")
+
+
+def test_a_torn_log_and_an_empty_folder(run: Run, lock: ControllerLock, tmp_path: Path) -> None:
+    run.events.write_text(json.dumps(SUBMITTED) + "\n" + json.dumps(STARTED)[:-3])
+    assert status.read(run).state == WAITING
+    assert status.read(create(tmp_path, "empty")) == JobStatus(LOST, 0, ())
