@@ -1,0 +1,143 @@
+"""The variables of the OpenPAI runtime, and what of them fits into a process environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kedge import contract
+from kedge.contract import TaskSpec
+from kedge.runtime.peers import Peer, Peers
+
+_OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
+_POINTER = 8  # bytes that the kernel counts for each string besides its text
+
+
+class Variable(NamedTuple):
+    """`shared` marks what grows with the number of tasks and can be left out."""
+
+    name: str
+    value: str
+    shared: bool = False
+
+
+class Environment(NamedTuple):
+    """`variables` is what processes get; `generated` all that was derived; `dropped` the names and sizes (bytes) of
+    those that did not fit, the largest first."""
+
+    variables: dict[str, str]
+    generated: tuple[Variable, ...]
+    dropped: tuple[tuple[str, int], ...]
+
+
+def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None) -> Environment:
+    """The environment of every process of the task. Nothing of an outer job is inherited."""
+    base = {name: value for name, value in inherited.items() if not name.startswith(_OUTER_JOB)}
+    base.pop(contract.RUNTIME_LOG_PIPE_VARIABLE, None)
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    base.update(spec.environment)
+    generated = (*peer_variables(spec, peers), *own_variables(spec, log_pipe))
+    kept, dropped = _fit(base, generated)
+    base.update((variable.name, variable.value) for variable in kept)
+    return Environment(base, generated, dropped)
+
+
+def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[Variable]:
+    """What the runtime itself sets, whatever the job looks like."""
+    yield Variable("PAI_WORK_DIR", spec.workdir)
+    yield Variable("PAI_LOG_DIR", spec.folder)
+    if log_pipe:
+        yield Variable(contract.RUNTIME_LOG_PIPE_VARIABLE, log_pipe)
+    if spec.peers_file:
+        yield Variable(contract.PEERS_FILE_VARIABLE, spec.peers_file)
+    yield Variable(contract.JOB_ID_VARIABLE, spec.job_id)
+
+
+def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[Variable]:
+    """Addresses and ports of all tasks, in OpenPAI's order; roles under their own name and, where that is
+    unambiguous, under the name they have in Kubernetes, too."""
+    for role, tasks in peers.items():
+        names = [role, *_alias(role, peers)]
+        for index, task in enumerate(tasks):
+            own = (role, index) == (spec.role, spec.task_index)
+            yield from _task_variables(names, index, task, shared=not own)
+            if own:
+                yield from _container_variables(task)
+        for name in names:
+            yield Variable(f"PAI_TASK_ROLE_{name}_HOST_LIST", _addresses(tasks), shared=True)
+    instances = ",".join(f"{role}:{index}" for role, tasks in peers.items() for index in range(len(tasks)))
+    yield Variable("PAI_TASK_ROLE_INSTANCES", instances, shared=True)
+
+
+def shell_file(variables: tuple[Variable, ...]) -> bytes:
+    """The text of runtime_env.sh."""
+    lines = (f"export {variable.name}={quote(variable.value)}\n" for variable in variables)
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def quote(value: str) -> str:
+    """One shell word."""
+    return "'" + value.replace("'", "'\\''") + "'"
+
+
+def _alias(role: str, peers: Peers) -> list[str]:
+    converted = contract.converted_role(role)
+    same = [name for name in peers if contract.converted_role(name) == converted or name == converted]
+    return [converted] if same == [role] and converted != role else []
+
+
+def _task_variables(names: list[str], index: int, task: Peer, shared: bool) -> Iterator[Variable]:
+    for label, ports in task.ports.items():
+        for name in names:
+            yield Variable(f"PAI_PORT_LIST_{name}_{index}_{label}", _join(ports), shared)
+            yield Variable(f"PAI_{name}_{index}_{label}_PORT", _join(ports), shared)
+    if task.host:
+        for name in names:
+            yield Variable(f"PAI_HOST_IP_{name}_{index}", task.host, shared)
+
+
+def _container_variables(task: Peer) -> Iterator[Variable]:
+    if task.host:
+        yield Variable("PAI_CURRENT_CONTAINER_IP", task.host)
+        yield Variable("PAI_CONTAINER_HOST_IP", task.host)
+    if _has(task, "http"):
+        yield Variable("PAI_CURRENT_CONTAINER_PORT", str(task.ports["http"][0]))
+        yield Variable("PAI_CONTAINER_HOST_PORT", str(task.ports["http"][0]))
+    if _has(task, "ssh"):
+        yield Variable("PAI_CONTAINER_SSH_PORT", str(task.ports["ssh"][0]))
+    for label, ports in task.ports.items():
+        yield Variable(f"PAI_CONTAINER_HOST_{label}_PORT_LIST", _join(ports))
+    pairs = "".join(f"{label}:{_join(ports)};" for label, ports in task.ports.items())
+    yield Variable("PAI_CONTAINER_HOST_PORT_LIST", pairs)
+
+
+def _addresses(tasks: list[Peer]) -> str:
+    return ",".join(f"{task.host}:{task.ports['http'][0]}" for task in tasks if task.host and _has(task, "http"))
+
+
+def _has(task: Peer, label: str) -> bool:
+    return bool(task.ports.get(label))
+
+
+def _join(ports: list[int]) -> str:
+    return ",".join(map(str, ports))
+
+
+def _fit(
+    base: Mapping[str, str], generated: tuple[Variable, ...]
+) -> tuple[list[Variable], tuple[tuple[str, int], ...]]:
+    """Leave out shared variables that are too long; all of them if the whole would be too large."""
+    sizes = [_size(variable.name, variable.value) for variable in generated]
+    total = sum(_size(name, value) + _POINTER for name, value in base.items()) + sum(sizes) + _POINTER * len(sizes)
+    limit = contract.ENVIRONMENT_STRING_LIMIT if total <= contract.ENVIRONMENT_TOTAL_LIMIT else 0
+    kept, dropped = [], []
+    for variable, size in zip(generated, sizes, strict=True):
+        if variable.shared and size > limit:
+            dropped.append((variable.name, size))
+        else:
+            kept.append(variable)
+    return kept, tuple(sorted(dropped, key=lambda item: -item[1]))
+
+
+def _size(name: str, value: str) -> int:
+    return len(name) + len(value.encode("utf-8", "surrogateescape")) + 2  # "=" and the final NUL

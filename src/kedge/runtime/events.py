@@ -1,0 +1,87 @@
+"""What the supervisor tells the world: lines of events.jsonl, and at the end one report."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from kedge import contract
+from kedge.contract import Report, TaskSpec
+from kedge.runtime.files import Faults, remove, write_all, write_synced
+
+LONGEST_LINE = 4096  # bytes; up to this a write to a pipe is atomic (PIPE_BUF)
+_RESERVE = 16_384  # bytes on disk, given back so that the report of a full disk has room
+
+
+class EventLog:
+    """Appends to events.jsonl. Every line also goes to `status`, a non-blocking pipe, if it takes it.
+
+    Failures are noted in `faults`, and a part of a line that got into the file is taken back; the next event is tried
+    again."""
+
+    def __init__(self, spec: TaskSpec, faults: Faults, status: int | None) -> None:
+        self._path = f"{spec.folder}/{contract.EVENTS_FILE}"
+        self._head = {"task": spec.task, "job_attempt": spec.job_attempt, "task_attempt": spec.task_attempt}
+        self._faults = faults
+        self._status = status
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def emit(self, event: str, **fields: object) -> None:
+        """One event, now."""
+        line = _line({"time": contract.timestamp(time.time_ns()), **self._head, "event": event, **fields})
+        self._tell(line)
+        end = os.fstat(self._fd).st_size
+        try:
+            write_all(self._fd, line)
+        except OSError as error:
+            os.ftruncate(self._fd, end)
+            self._faults.note(self._path, error)
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self._faults.note(self._path, error)
+
+    def _tell(self, line: bytes) -> None:
+        if self._status is None:
+            return
+        try:
+            os.write(self._status, line)
+        except OSError:  # full, or nobody listens: the file has it
+            return
+
+
+class Reserve:
+    """Disk space kept for the report. Held on a best-effort basis: without it the report is only tried."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = f"{folder}/{contract.RUNTIME_D}/reserve"
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, _RESERVE)
+        finally:
+            os.close(fd)
+
+    def release(self) -> None:
+        """Give the space back."""
+        remove(self._path)
+
+
+def write_report(folder: str, report: Report) -> None:
+    """Write report.json, whole and synced. OSError when even that cannot be written."""
+    data = json.dumps(report._asdict(), indent=1) + "\n"
+    write_synced(f"{folder}/{contract.REPORT_FILE}", data.encode())
+
+
+def _line(record: dict[str, object]) -> bytes:
+    """One JSON line; where it would be too long, its longest text is shortened."""
+    line = json.dumps(record).encode() + b"\n"
+    while len(line) > LONGEST_LINE:
+        longest = max((key for key in record if isinstance(record[key], str)), key=lambda key: len(str(record[key])))
+        text = str(record[longest])
+        record[longest] = text[: len(text) * 3 // 4 - 1] + "…"
+        line = json.dumps(record).encode() + b"\n"
+    return line

@@ -1,0 +1,127 @@
+"""Running hooks and the command: their programs, their pipes, and what is said about them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+
+from kedge import contract
+from kedge.runtime import outcome, procfs, spawn
+from kedge.runtime.hooks import Hook
+from kedge.runtime.prepare import CannotStart, Prepared
+from kedge.runtime.session import Session
+from kedge.runtime.spawn import CannotSpawn, Program
+
+LINGER_SEC = 5.0  # how long background processes may keep the command's pipes open
+
+
+def has_pipefail(session: Session, shell: str) -> bool:
+    """Ask a shell, by running it, whether it knows the option."""
+    null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        program = Program((shell, "-c", "set -o pipefail"), dict(os.environ), "/", null, null)
+        return _supervise(session, program, lambda _pid: None) == 0
+    finally:
+        os.close(null)
+
+
+def run_hook(session: Session, prepared: Prepared, hook: Hook) -> int:
+    """Run one hook, its output going to runtime.log, and return its wait status."""
+    path = prepared.scripts.write(hook.file, hook.script)
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    feed = session.read_lines(reader)
+    pipe = session.line_pipes[-1]
+    session.events.emit(contract.HOOK_STARTED, step=hook.step, side=hook.side)
+    try:
+        program = _program(session, prepared, path, writer, writer)
+        status = _supervise(session, program, lambda _pid: os.close(writer))
+    except CannotStart:
+        os.close(writer)
+        raise
+    pipe.drain()
+    if pipe.open:
+        feed.finish()  # background processes may go on, but the hook's own last line is complete
+    session.events.emit(contract.HOOK_FINISHED, step=hook.step, side=hook.side, code=outcome.shell_code(status))
+    return status
+
+
+def run_command(session: Session, prepared: Prepared, secrets: tuple[bytes, ...]) -> int:
+    """Run the user's command and return its wait status, when its output has been read."""
+    path = prepared.scripts.write("user.sh", (prepared.options, *session.spec.command))
+    writers = session.logs.connect(session.loop, secrets, session.consoles)
+
+    def on_start(pid: int) -> None:
+        close_all(writers)
+        session.events.emit(contract.RUNNING, pid=pid, shell=prepared.shell.path)
+
+    try:
+        status = _supervise(session, _program(session, prepared, path, *writers), on_start)
+    except CannotStart:
+        close_all(writers)
+        raise
+    session.events.emit(contract.EXITED, code=outcome.shell_code(status), signal=outcome.death(status))
+    _settle(session)
+    return status
+
+
+def end_descendants(session: Session) -> None:
+    """End whatever is left below this process, and say so."""
+    found, left = session.supervisor.end_descendants()
+    if found:
+        session.log.info(f"Ended processes that were left running: {_list(found)}")
+    if left:
+        session.log.error(f"Processes that cannot be killed: {_list(left)}")
+
+
+def close_all(fds: tuple[int, ...]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)
+
+
+def _program(session: Session, prepared: Prepared, script: str, stdout: int, stderr: int) -> Program:
+    argv = (prepared.shell.path, script)
+    return Program(argv, prepared.environment, session.spec.workdir, stdout, stderr, session.options.open_files)
+
+
+def _supervise(session: Session, program: Program, on_start: Callable[[int], None]) -> int:
+    try:
+        return session.supervisor.run(program, on_start, session.broken)
+    except CannotSpawn as error:
+        raise _explained(error) from error
+
+
+def _explained(error: CannotSpawn) -> CannotStart:
+    """What the user should know about a failed start."""
+    program, why = error.program, os.strerror(error.code)
+    if error.stage == spawn.DIRECTORY:
+        return CannotStart(f"the working directory {program.directory} cannot be entered: {why}")
+    if error.stage == spawn.DESCRIPTORS:
+        return CannotStart(f"the limit of {program.open_files} open files or the descriptors cannot be set: {why}")
+    if error.code == errno.E2BIG:
+        size = sum(len(os.fsencode(name)) + len(os.fsencode(value)) + 2 for name, value in program.environment.items())
+        return CannotStart(f"the environment is too large for the kernel ({size} bytes): {why}", 126)
+    if error.code == errno.ENOENT:  # it was found before, so what lacks is its dynamic loader
+        return CannotStart(f"{program.argv[0]} cannot be executed, or the loader it needs is missing: {why}", 127)
+    return CannotStart(f"{program.argv[0]} cannot be executed: {why}", 126)
+
+
+def _settle(session: Session) -> None:
+    """After the end of the command: read what is left, and do not wait long for background processes."""
+    logs, supervisor = session.logs, session.supervisor
+    closed = session.loop.until(lambda: not logs.open_pipes or supervisor.stopping, time.monotonic() + LINGER_SEC)
+    if supervisor.stopping:
+        end_descendants(session)
+    elif not closed:
+        holders = procfs.holders(supervisor.descendants(), (pipe.fd for pipe in logs.open_pipes))
+        session.log.warning(
+            f"Closed the command's output {LINGER_SEC:.0f} seconds after its end; background processes still held it: "
+            f"{_list(holders)}"
+        )
+    logs.close_pipes()
+
+
+def _list(processes: list[procfs.Process]) -> str:
+    return ", ".join(map(str, processes))

@@ -1,0 +1,66 @@
+"""The one place where the supervisor sleeps: poll(2) over pipes, with wake-ups by signals and by deadlines."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+
+Handler = Callable[[int], None]
+
+READABLE = select.POLLIN
+WRITABLE = select.POLLOUT
+
+
+class Loop:
+    """Calls `handler(poll_events)` when a watched descriptor is ready, and `on_signal(number)` for every signal that
+    has a Python handler. Handlers must not block."""
+
+    def __init__(self) -> None:
+        self.on_signal: Callable[[int], None] = _nothing
+        self._poll = select.poll()
+        self._handlers: dict[int, Handler] = {}
+        self._wake, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        self.watch(self._wake, READABLE, self._take_signals)
+
+    def watch(self, fd: int, events: int, handler: Handler) -> None:
+        """Start watching, or watch for something else."""
+        self._handlers[fd] = handler
+        self._poll.register(fd, events)
+
+    def unwatch(self, fd: int) -> None:
+        """Stop watching; harmless when `fd` is not watched."""
+        if self._handlers.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def turn(self, deadline: float = math.inf) -> None:
+        """Sleep until something is ready or `deadline` (of time.monotonic) has come, and handle what is ready."""
+        for fd, events in self._poll.poll(_milliseconds(deadline)):
+            if handler := self._handlers.get(fd):
+                handler(events)
+
+    def until(self, condition: Callable[[], bool], deadline: float = math.inf) -> bool:
+        """Turn until `condition` holds; False when `deadline` came first."""
+        while not condition():
+            if time.monotonic() >= deadline:
+                return False
+            self.turn(deadline)
+        return True
+
+    def _take_signals(self, _events: int) -> None:
+        for number in os.read(self._wake, 4096):
+            self.on_signal(number)
+
+
+def _milliseconds(deadline: float) -> int | None:
+    if deadline == math.inf:
+        return None
+    return max(0, math.ceil((deadline - time.monotonic()) * 1000))
+
+
+def _nothing(_number: int) -> None:
+    pass

@@ -1,0 +1,82 @@
+"""The command line of the supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+from kedge import contract
+from kedge.contract import TaskSpec
+from kedge.runtime import attempt, signals
+from kedge.runtime.files import read_file
+from kedge.runtime.session import Options
+
+USAGE = "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD] [--hold FD,...] [--keep FD,...] [--open-files N]"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the attempt that SPEC_FILE describes; the exit status is its report's `exit_code`, 1 when there is none."""
+    _fill_standard_descriptors()
+    try:
+        options = parse(argv)
+        spec = read_spec(options.spec_file)
+    except ValueError as error:
+        os.write(2, f"kedge runtime: {error}\n".encode(errors="surrogateescape"))
+        return contract.RUNTIME_BROKE
+    return attempt.run(spec, options)
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """ValueError says what is wrong. The descriptors are closed to children from here on."""
+    if not argv or len(argv) % 2 == 0:
+        raise ValueError(USAGE)
+    options = Options(argv[0])
+    for name, value in zip(argv[1::2], argv[2::2], strict=True):
+        options = _with(options, name, value)
+    for fd in (*options.hold, *options.keep, *([] if options.status is None else [options.status])):
+        _close_to_children(fd)
+    return options
+
+
+def read_spec(path: str) -> TaskSpec:
+    """ValueError when the file cannot be read or is no TaskSpec."""
+    try:
+        spec = TaskSpec.from_json(json.loads(read_file(path)))
+        signals.by_name(spec.stop.signal)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is not a task specification: {type(error).__name__}: {error}") from error
+    return spec
+
+
+def _with(options: Options, name: str, value: str) -> Options:
+    try:
+        numbers = tuple(int(number) for number in value.split(",") if number)
+    except ValueError as error:
+        raise ValueError(f"{name} {value}: not a list of numbers\n{USAGE}") from error
+    match name:
+        case "--hold":
+            return options._replace(hold=numbers)
+        case "--keep":
+            return options._replace(keep=numbers)
+        case "--status" if len(numbers) == 1:
+            return options._replace(status=numbers[0])
+        case "--open-files" if len(numbers) == 1:
+            return options._replace(open_files=numbers[0])
+    raise ValueError(f"{name} {value} is not understood\n{USAGE}")
+
+
+def _close_to_children(fd: int) -> None:
+    try:
+        os.set_inheritable(fd, False)
+    except OSError as error:
+        raise ValueError(f"descriptor {fd} is not open") from error
+
+
+def _fill_standard_descriptors() -> None:
+    """Started without stdin, stdout or stderr, the next files opened would take their places."""
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+        continue
+    os.close(fd)

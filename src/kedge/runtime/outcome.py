@@ -1,0 +1,82 @@
+"""How an attempt ended, in the terms of its Report."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kedge import contract
+from kedge.runtime import signals
+from kedge.runtime.files import NO_SPACE
+
+
+class Outcome(NamedTuple):
+    """`user_code` is what the command (or the failed hook) ended with, None if it never started; `exit_code` is the
+    container's."""
+
+    reason: str
+    message: str
+    exit_code: int
+    user_code: int | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the exit-side hooks are those of a success."""
+        return self.reason == contract.SUCCEEDED
+
+
+def of_command(status: int) -> Outcome:
+    """From the command's wait status."""
+    code = shell_code(status)
+    if code == 0:
+        return Outcome(contract.SUCCEEDED, "the command succeeded", 0, 0)
+    reason = contract.COMMAND_KILLED if status & 0x7F else contract.COMMAND_FAILED
+    return Outcome(reason, f"the command {ending(status)}", contract.container_code(code), code)
+
+
+def of_hook(name: str, status: int) -> Outcome:
+    """From the wait status of a hook whose failure counts; `name` is its step's."""
+    code = shell_code(status)
+    return Outcome(contract.HOOK_FAILED, f"a hook of {name} {ending(status)}", contract.container_code(code), code)
+
+
+def stopped_early(signal_name: str, number: int) -> Outcome:
+    """The stop request came before the command was started."""
+    message = f"stopped by {signal_name} before the command started"
+    return Outcome(contract.COMMAND_KILLED, message, contract.container_code(128 + number))
+
+
+def cannot_start(message: str, code: int | None) -> Outcome:
+    """The command was never started, for a reason that is not the runtime's."""
+    exit_code = contract.UNRECOGNISED if code is None else contract.container_code(code)
+    return Outcome(contract.CANNOT_START, message, exit_code, code)
+
+
+def of_os_error(error: OSError, path: str | None = None, user_code: int | None = None) -> Outcome:
+    """The runtime could not write (or make, or read) a file."""
+    reason = contract.DISK_FULL if error.errno in NO_SPACE else contract.RUNTIME_ERROR
+    message = f"{path or error.filename or 'the runtime'}: {error.strerror or error}"
+    return Outcome(reason, message, contract.RUNTIME_BROKE, user_code)
+
+
+def of_bug(error: Exception) -> Outcome:
+    """An error that nobody has thought of."""
+    message = f"a bug in kedge, please report it: {type(error).__name__}: {error}"
+    return Outcome(contract.RUNTIME_ERROR, message, contract.RUNTIME_BROKE)
+
+
+def shell_code(status: int) -> int:
+    """A wait status as a shell shows it: the exit code, or 128+n for death by signal n."""
+    number = status & 0x7F
+    return 128 + number if number else status >> 8
+
+
+def death(status: int) -> str | None:
+    """The name of the signal that a wait status tells of, None after an exit."""
+    number = status & 0x7F
+    return signals.name_of(number) if number else None
+
+
+def ending(status: int) -> str:
+    """What a process did last, for a sentence."""
+    name = death(status)
+    return f"was killed by signal {name}" if name else f"exited with code {status >> 8}"

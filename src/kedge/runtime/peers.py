@@ -1,0 +1,46 @@
+"""Where the other tasks of the job are: the peers file, with the own task's data put in.
+
+The file is JSON: {"roles": {"worker": [{"host": "10.0.0.1" or null, "ports": {"ssh": [22001], …}}, …]}}; the place in
+a list is the task's index.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from kedge.contract import TaskSpec
+from kedge.runtime.files import read_file
+
+
+class Peer(NamedTuple):
+    """One task: its host's address, and its ports by label. Both may be unknown yet (None, empty)."""
+
+    host: str | None
+    ports: dict[str, list[int]]
+
+
+Peers = dict[str, list[Peer]]
+
+UNKNOWN = Peer(None, {})
+
+
+def read_peers(spec: TaskSpec) -> Peers:
+    """All tasks by role. Without a peers file only the own task is known.
+
+    OSError or ValueError when the file cannot be read or is not of the form above."""
+    peers: Peers = {}
+    if spec.peers_file:
+        peers = _parse(read_file(spec.peers_file))
+    tasks = peers.setdefault(spec.role, [])
+    tasks += [UNKNOWN] * (spec.task_index + 1 - len(tasks))
+    tasks[spec.task_index] = Peer(spec.host, spec.ports)
+    return peers
+
+
+def _parse(data: bytes) -> Peers:
+    try:
+        roles = json.loads(data)["roles"]
+        return {role: [Peer(task["host"], task["ports"]) for task in tasks] for role, tasks in roles.items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is not a table of roles and their tasks ({error!r})") from error

@@ -1,0 +1,70 @@
+"""What /proc says about the processes below this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kedge.runtime.files import read_file
+
+
+class Process(NamedTuple):
+    """`start_time` in clock ticks since boot: with the pid it names a process for good (proc(5), field 22 of stat)."""
+
+    pid: int
+    parent: int
+    state: str
+    start_time: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.pid} ({self.name})"
+
+
+def process(pid: int | str) -> Process | None:
+    """One process, or None when it is gone."""
+    try:
+        text = read_file(f"/proc/{pid}/stat").decode(errors="replace")
+    except OSError:
+        return None
+    # The name stands in parentheses and may itself hold spaces and parentheses.
+    head, _, tail = text.rpartition(")")
+    number, _, name = head.partition(" (")
+    fields = tail.split()
+    return Process(int(number), int(fields[1]), fields[0], int(fields[19]), name)
+
+
+def descendants(ancestor: int) -> list[Process]:
+    """All living processes below `ancestor`, parents before children, zombies left out."""
+    children: dict[int, list[Process]] = {}
+    for found in filter(None, map(process, _pids())):
+        children.setdefault(found.parent, []).append(found)
+    result: list[Process] = []
+    queue = [ancestor]
+    for pid in queue:
+        below = children.get(pid, [])
+        queue += [child.pid for child in below]
+        result += [child for child in below if child.state not in "ZX"]
+    return result
+
+
+def holders(processes: Iterable[Process], fds: Iterable[int]) -> list[Process]:
+    """Those of `processes` that hold the other end of one of this process's pipes."""
+    pipes = {os.readlink(f"/proc/self/fd/{fd}") for fd in fds}
+    return [each for each in processes if pipes & _open_files(each.pid)]
+
+
+def _pids() -> list[str]:
+    try:
+        return [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:  # no /proc here: then only the process groups can be reached
+        return []
+
+
+def _open_files(pid: int) -> set[str]:
+    folder = f"/proc/{pid}/fd"
+    try:
+        return {os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)}
+    except OSError:  # gone, or another user's
+        return set()

@@ -1,0 +1,124 @@
+"""One stream's folder: a file `current` that is cut near a size limit, as multilog does it.
+
+`current` has mode 0644. Full, it gets mode 0744 and the name `@<TAI64N label>.s`. Cuts are made after the last newline
+within the last 2000 bytes before the limit, else exactly at the limit. A `current` that an earlier run left behind
+becomes `@<label>.u`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from kedge import contract
+from kedge.runtime.files import Buffer, Faults
+
+MARGIN = 2000
+SMALLEST = 4096  # bytes; multilog clamps so, too
+_TAI_OFFSET = (1 << 62) + 10
+
+
+class RotatingFile:
+    """Appends bytes to a stream's folder. Failures go to `faults`; after one, everything is dropped.
+
+    `removed_bytes` counts what rotation has deleted; `on_removed(path, bytes)` hears of each deleted file.
+    """
+
+    def __init__(
+        self, folder: str, policy: contract.LogPolicy, faults: Faults, on_removed: Callable[[str, int], None]
+    ) -> None:
+        self.folder = folder
+        self.removed_bytes = 0
+        self._path = f"{folder}/{contract.CURRENT}"
+        self._limit = max(SMALLEST, policy.file_bytes)
+        self._kept_files = policy.kept_files
+        self._faults = faults
+        self._on_removed = on_removed
+        self._size = 0
+        self._fd: int | None = None
+        self._guard(self._start)
+
+    def write(self, parts: Sequence[Buffer]) -> None:
+        """Append the parts one after the other. Small enough, they go down as they are, in one system call."""
+        self._guard(self._append, parts)
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _guard(self, action: Callable[..., None], *arguments: object) -> None:
+        try:
+            action(*arguments)
+        except OSError as error:
+            self._faults.note(self._path, error)
+            self.close()
+
+    def _start(self) -> None:
+        os.makedirs(self.folder, 0o755, exist_ok=True)
+        if os.path.exists(self._path) and os.path.getsize(self._path):
+            os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.u")
+        self._open()
+
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.fchmod(self._fd, 0o644)
+        self._size = 0
+
+    def _append(self, parts: Sequence[Buffer]) -> None:
+        if self._fd is None:
+            return
+        total = sum(map(len, parts))
+        if self._size + total >= self._limit - MARGIN:
+            for part in parts:
+                self._append_near_limit(memoryview(part))
+            return
+        written = os.writev(self._fd, parts)
+        self._size += written
+        if written < total:  # the disk is nearly full: the next write says so
+            self._append([b"".join(parts)[written:]])
+
+    def _append_near_limit(self, rest: memoryview) -> None:
+        while rest:
+            assert self._fd is not None
+            piece = rest[: self._cut(rest)]
+            written = os.write(self._fd, piece)
+            self._size += written
+            ends_line = piece[written - 1] == ord("\n")
+            rest = rest[written:]
+            if self._size >= self._limit or (ends_line and self._size >= self._limit - MARGIN):
+                self._rotate()
+
+    def _cut(self, rest: memoryview) -> int:
+        """How much of `rest` belongs into the current file."""
+        room = min(len(rest), self._limit - self._size)
+        margin = max(0, self._limit - MARGIN - self._size - 1)
+        newline = bytes(rest[margin:room]).rfind(b"\n")
+        return room if newline < 0 else margin + newline + 1
+
+    def _rotate(self) -> None:
+        assert self._fd is not None
+        os.fchmod(self._fd, 0o744)
+        os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.s")
+        self.close()
+        self._remove_oldest()
+        self._open()
+
+    def _remove_oldest(self) -> None:
+        finished = sorted(name for name in os.listdir(self.folder) if name.startswith("@"))
+        for name in finished[: max(0, len(finished) - self._kept_files)]:
+            path = f"{self.folder}/{name}"
+            size = os.path.getsize(path)
+            os.unlink(path)
+            self.removed_bytes += size
+            self._on_removed(path, size)
+
+
+def label(ns: int) -> str:
+    """The TAI64N label of a time in nanoseconds since 1970: `@`, 16 hex digits of seconds, 8 of nanoseconds.
+
+    TAI is taken to be 10 seconds ahead, as multilog does."""
+    seconds, rest = divmod(ns, 1_000_000_000)
+    return f"@{_TAI_OFFSET + seconds:016x}{rest:08x}"

@@ -1,0 +1,92 @@
+"""Everything that one attempt holds open, wired together once."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NamedTuple
+
+from kedge import contract
+from kedge.contract import TaskSpec
+from kedge.runtime import children, procfs, signals, tree
+from kedge.runtime.console import Console
+from kedge.runtime.events import EventLog, Reserve
+from kedge.runtime.files import Faults
+from kedge.runtime.loop import Loop
+from kedge.runtime.output import UserLogs
+from kedge.runtime.pipes import Pipe
+from kedge.runtime.runtimelog import LineFeed, RuntimeLog
+from kedge.runtime.supervise import Supervisor
+
+_CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task waiting
+
+
+class Options(NamedTuple):
+    """The command line. Descriptors: `status` gets event lines, `hold` reserves the task's ports until the command
+    starts, `keep` stays open until the end; none of them is inherited. `open_files` is the command's soft limit."""
+
+    spec_file: str
+    status: int | None = None
+    hold: tuple[int, ...] = ()
+    keep: tuple[int, ...] = ()
+    open_files: int | None = None
+
+
+class Session(NamedTuple):
+    """The parts of a running attempt. `consoles` are for the user's stdout and for everything else; `line_pipes` are
+    the pipes whose lines go to runtime.log."""
+
+    spec: TaskSpec
+    options: Options
+    loop: Loop
+    supervisor: Supervisor
+    events: EventLog
+    reserve: Reserve
+    log: RuntimeLog
+    logs: UserLogs
+    faults: Faults
+    consoles: tuple[Console | None, Console | None]
+    line_pipes: list[Pipe]
+
+    def read_lines(self, fd: int) -> LineFeed:
+        """Log the lines of a pipe until it is closed."""
+        feed = LineFeed(self.log)
+        self.line_pipes.append(Pipe(self.loop, fd, feed.feed, feed.finish, self.consoles[1]))
+        return feed
+
+    def broken(self) -> bool:
+        """Whether a log or event file could not be written."""
+        return self.faults.first is not None
+
+    def close(self) -> None:
+        """Read and write what is left."""
+        for pipe in self.line_pipes:
+            pipe.close()
+        self.logs.close()
+        for console in filter(None, self.consoles):
+            console.finish(time.monotonic() + _CONSOLE_SEC)
+
+
+def begin(spec: TaskSpec, options: Options) -> Session:
+    """Take over signals and children, make the run folder, open the logs, announce the attempt. OSError as it comes."""
+    loop = Loop()
+    signals.take_over()
+    children.become_subreaper()
+    tree.make(spec)
+    faults = Faults()
+    events = EventLog(spec, faults, options.status)
+    me = procfs.process("self")
+    events.emit(contract.STARTING, pid=os.getpid(), start_time=me.start_time if me else None)
+    consoles = (Console(loop, 1), Console(loop, 2)) if spec.logs.console else (None, None)
+    log = RuntimeLog(f"{spec.folder}/{contract.RUNTIME_LOG}", faults, consoles[1])
+
+    def say_stop(name: str) -> None:
+        log.info(f"Stopping: got signal {name}")
+        events.emit(contract.STOPPING, signal=name)
+
+    def say_removed(path: str, size: int) -> None:
+        log.warning(f"Removed {path} ({size} bytes): only {spec.logs.kept_files} rotated files of a stream are kept")
+
+    supervisor = Supervisor(loop, spec.stop, say_stop)
+    logs = UserLogs(spec.folder, spec.logs, faults, say_removed)
+    return Session(spec, options, loop, supervisor, events, Reserve(spec.folder), log, logs, faults, consoles, [])

@@ -1,0 +1,148 @@
+"""Running one program at a time, stopping it when told to, and leaving nothing behind.
+
+The stop ladder: the job's stop signal to the process group; after the grace period, or at a second request, SIGKILL to
+the group and to every descendant, whatever session or group it has moved to.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from kedge.contract import StopPolicy
+from kedge.runtime import procfs, signals
+from kedge.runtime.children import Children
+from kedge.runtime.loop import Loop
+from kedge.runtime.procfs import Process
+from kedge.runtime.spawn import Program, spawn
+
+HOOK_RESERVE_SEC = 5.0  # of the grace period, kept for the runtime's own end
+SHORTEST_HOOK_SEC = 1.0
+FAREWELL_SEC = 2.0  # between TERM and KILL for what is left when the task is over
+_KILL_DEADLINE_SEC = 10.0  # longer than that, a killed process hangs in the kernel
+_RESCAN_SEC = 0.05
+
+
+class Supervisor:
+    """Owns the signals of this process. `on_stop(signal_name)` hears of the first request to stop."""
+
+    def __init__(self, loop: Loop, policy: StopPolicy, on_stop: Callable[[str], None]) -> None:
+        self.stopped_by: str | None = None
+        self.killed = False
+        self.impatient = False  # a second request came
+        self._loop = loop
+        self._policy = policy
+        self._signal = signals.by_name(policy.signal)
+        self._on_stop = on_stop
+        self._children = Children()
+        self._group: int | None = None
+        self._grace_end = math.inf
+        self._deadline = math.inf
+        loop.on_signal = self._on_signal
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the task has been told to end."""
+        return self._grace_end != math.inf
+
+    def stop(self) -> None:
+        """Begin the ladder; called again, kill at once."""
+        now = time.monotonic()
+        if self.stopping:
+            self.impatient = True
+            self._deadline = now
+            return
+        self._grace_end = now + self._policy.grace_sec
+        self._deadline = min(self._deadline, self._grace_end)
+        self._signal_group(self._signal)
+
+    def run(self, program: Program, on_start: Callable[[int], None], broken: Callable[[], object]) -> int:
+        """Start the program and return its wait status when it has ended.
+
+        `on_start(pid)` is called once it runs. When `broken()` becomes true, it is stopped. CannotSpawn if it did not
+        start.
+        """
+        pid = spawn(program)
+        self._children.expect(pid)
+        self._group = pid
+        on_start(pid)
+        while (status := self._children.status(pid)) is None:
+            self._loop.turn(self._deadline)
+            if broken() and not self.stopping:
+                self.stop()
+            if time.monotonic() >= self._deadline:
+                self._kill()
+        self._group = None
+        return status
+
+    def limit_hook(self) -> None:
+        """After a stop: give the next program what is left of the grace period, but for a reserve."""
+        if self.stopping:
+            now = time.monotonic()
+            self._deadline = max(now + SHORTEST_HOOK_SEC, self._grace_end - HOOK_RESERVE_SEC)
+
+    def descendants(self) -> list[Process]:
+        """Everything that runs below this process."""
+        return procfs.descendants(os.getpid()) if self._children.reap() else []
+
+    def end_descendants(self) -> tuple[list[Process], list[Process]]:
+        """End everything below: TERM, then KILL after the rest of the grace period (or FAREWELL_SEC without a stop).
+
+        Returns what was found, and what could not even be killed."""
+        found = self.descendants()
+        if found:
+            now = time.monotonic()
+            self._deadline = now if self.impatient else self._grace_end if self.stopping else now + FAREWELL_SEC
+            _signal_each(found, signal.SIGTERM)
+            self._await_end()
+        return found, self.kill_descendants()
+
+    def kill_descendants(self) -> list[Process]:
+        """End everything below at once. Returns what even that could not end."""
+        give_up = time.monotonic() + _KILL_DEADLINE_SEC
+        while (left := self.descendants()) and time.monotonic() < give_up:
+            self.killed = self.stopping
+            _signal_each(left, signal.SIGKILL)
+            self._deadline = time.monotonic() + _RESCAN_SEC
+            self._await_end()
+        return left
+
+    def _on_signal(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            self._children.reap()
+        elif number in signals.STOPS:
+            if self.stopped_by is None:
+                self.stopped_by = signals.name_of(number)
+                self._on_stop(self.stopped_by)
+            self.stop()
+        else:
+            self._signal_group(number)
+
+    def _signal_group(self, number: int) -> None:
+        if self._group is not None:
+            _send(os.killpg, self._group, number)
+
+    def _kill(self) -> None:
+        self.killed = True
+        self._signal_group(signal.SIGKILL)
+        _signal_each(self.descendants(), signal.SIGKILL)
+        self._deadline = time.monotonic() + _RESCAN_SEC  # whoever was forked meanwhile
+
+    def _await_end(self) -> None:
+        while self._children.reap() and time.monotonic() < self._deadline:
+            self._loop.turn(self._deadline)
+
+
+def _signal_each(processes: list[Process], number: int) -> None:
+    for each in processes:
+        _send(os.kill, each.pid, number)
+
+
+def _send(send: Callable[[int, int], None], target: int, number: int) -> None:
+    try:
+        send(target, number)
+    except (ProcessLookupError, PermissionError):
+        return  # it is gone, or has become another user's (setuid), which only its own end helps
