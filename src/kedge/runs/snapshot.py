@@ -1,0 +1,206 @@
+"""The user's code as it is when a job is submitted: one copy in the run folder, which every task then sees.
+
+First everything is listed, then its size is checked, then it is copied to a temporary name and renamed: a copy is
+either whole or not there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge.errors import InputError
+from kedge.runs.files import disk_errors, write_all
+from kedge.runs.ignore import KEDGEIGNORE, Rules
+
+LIMIT = 1 << 30  # bytes
+_CHUNK = 16 << 20
+_UNSUPPORTED = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
+
+
+class Copied(NamedTuple):
+    """What was copied. `outside` names the symbolic links that lead out of the folder; they are still links."""
+
+    files: int
+    bytes: int
+    outside: tuple[str, ...]
+
+
+class _Entry(NamedTuple):
+    """One thing to copy, by its path relative to the root ("" is a root that is a file itself)."""
+
+    path: str
+    info: os.stat_result
+
+
+def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress | None = None) -> Copied:
+    """Copy a folder to `target`, or a single file into it. `target` must not exist, its parents may not.
+
+    Left out: .git, what .gitignore and .kedgeignore say, and what is neither file, folder nor link. InputError when
+    something cannot be read, when it is more than `limit` bytes, or when the copy would contain itself.
+    """
+    entries = _list(source, target)
+    total = sum(entry.info.st_size for entry in entries if stat.S_ISREG(entry.info.st_mode))
+    if total > limit:
+        raise InputError(_too_large(source, entries, total, limit))
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.new")
+        try:
+            copied = _Copier(source, partial, total, progress).copy(entries)
+            partial.rename(target)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+    return copied
+
+
+def _list(source: Path, target: Path) -> list[_Entry]:
+    try:
+        info = source.stat()
+        if stat.S_ISREG(info.st_mode):
+            return [_Entry("", info)]
+        home = _existing(target)
+        return [_Entry(".", info), *_walk(source, "", Rules(source), (home.st_dev, home.st_ino))]
+    except OSError as error:
+        hint = "" if Path(error.filename) == source else f"; if it is not needed, name it in {KEDGEIGNORE}"
+        raise InputError(f"{error.filename}: cannot be copied for the job: {error.strerror}{hint}") from error
+
+
+def _existing(target: Path) -> os.stat_result:
+    """The folder that the copy is made in, or will be."""
+    return next(folder.stat() for folder in target.absolute().parents if folder.exists())
+
+
+def _walk(folder: Path, prefix: str, rules: Rules, home: tuple[int, int]) -> Iterator[_Entry]:
+    with os.scandir(folder) as scan:
+        found = sorted(scan, key=lambda entry: entry.name)
+    for entry in found:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if rules.ignores(entry.name, is_folder):
+            continue
+        info = entry.stat(follow_symlinks=False)
+        if (info.st_dev, info.st_ino) == home:
+            raise InputError(
+                f"{entry.path}: kedge keeps the job's own files in here, so it cannot be part of the job's code; "
+                f"choose a smaller folder or name it in {KEDGEIGNORE}"
+            )
+        path = prefix + entry.name
+        if is_folder or stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+            yield _Entry(path, info)
+        if is_folder:
+            yield from _walk(Path(entry.path), f"{path}/", Rules(Path(entry.path), rules), home)
+
+
+def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> str:
+    sizes: Counter[str] = Counter()
+    for path, info in entries:
+        if stat.S_ISREG(info.st_mode):
+            sizes[path.partition("/")[0]] += info.st_size
+    largest = ", ".join(f"{name or source.name} ({_mib(size)})" for name, size in sizes.most_common(5))
+    return (
+        f"{source}: {_mib(total)} are too much to copy for a job (at most {_mib(limit)}). The largest are: {largest}. "
+        f"Name what the job does not need in {source / KEDGEIGNORE}, one pattern a line, as in .gitignore"
+    )
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MiB"
+
+
+class _Copier:
+    """Copies a list of entries and counts."""
+
+    def __init__(self, source: Path, target: Path, total: int, progress: Progress | None) -> None:
+        self._source, self._target = source, target
+        self._root = os.path.realpath(source)
+        self._total, self._progress = total, progress
+        self._files = self._bytes = 0
+        self._outside: list[str] = []
+
+    def copy(self, entries: list[_Entry]) -> Copied:
+        if not entries[0].path:
+            self._target.mkdir(mode=0o700)
+            self._copy_file(self._source, self._target / self._source.name, entries[0].info)
+        else:
+            for path, info in entries:
+                self._copy_entry(path, info)
+            for path, info in reversed(entries):
+                if stat.S_ISDIR(info.st_mode):
+                    _set_times(self._target / path, info)
+        return Copied(self._files, self._bytes, tuple(self._outside))
+
+    def _copy_entry(self, path: str, info: os.stat_result) -> None:
+        if stat.S_ISDIR(info.st_mode):
+            (self._target / path).mkdir()
+            (self._target / path).chmod(info.st_mode & 0o777 | 0o700)  # so that it can be filled, and deleted one day
+        elif stat.S_ISLNK(info.st_mode):
+            self._copy_link(path)
+        else:
+            self._copy_file(self._source / path, self._target / path, info)
+
+    def _copy_link(self, path: str) -> None:
+        # A link stays a link, never a copy of what is behind it: that is often a data set. Within the tree it is made
+        # to lead to the copy; out of it, to lead to the same place as before.
+        text = os.readlink(self._source / path)
+        folder = os.path.dirname(os.path.join(self._root, path))
+        leads_to = os.path.normpath(os.path.join(folder, text))
+        if os.path.commonpath((leads_to, self._root)) != self._root:
+            self._outside.append(path)
+            text = leads_to
+        elif os.path.isabs(text):
+            text = os.path.relpath(leads_to, folder)
+        os.symlink(text, self._target / path)
+
+    def _copy_file(self, source: Path, target: Path, info: os.stat_result) -> None:
+        try:
+            # Not a link or a pipe that has taken the file's place since the listing.
+            fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:  # deleted since the listing, as editors do with temporary files
+            return
+        except PermissionError as error:
+            raise InputError(f"{source}: cannot be copied for the job: {error.strerror}") from error
+        try:
+            self._copy_content(fd, target, info)
+        finally:
+            os.close(fd)
+        _set_times(target, info)
+        self._files += 1
+
+    def _copy_content(self, source: int, target: Path, info: os.stat_result) -> None:
+        out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            for count in _copy_chunks(source, out):
+                self._bytes += count
+                if self._progress:
+                    self._progress(self._bytes, self._total)
+            os.fchmod(out, info.st_mode & 0o777)
+        finally:
+            os.close(out)
+
+
+def _copy_chunks(source: int, target: int) -> Iterator[int]:
+    """Copy all of a file; gives the number of bytes of each step. Within a file system the kernel may share blocks."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            while count := os.copy_file_range(source, target, _CHUNK):
+                yield count
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    # Both descriptors stand where the fast way has come to; usually that is the end.
+    while data := os.read(source, _CHUNK):
+        write_all(target, data)
+        yield len(data)
+
+
+def _set_times(path: Path, info: os.stat_result) -> None:
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
