@@ -11,16 +11,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kedge.errors import Problem
+from kedge.spec.text import excerpt, show_path
+
 Path = tuple[str | int, ...]  # the way to a value: ("taskRoles", "worker", "commands", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a value stands in the file, counted from 1, and its source text if it is a scalar."""
+    """Where a value stands in the file, counted from 1, and its source text if it is a scalar.
+
+    `offset` and `end` are the same place as characters of `Source.text`, counted from 0.
+    """
 
     line: int
     column: int
     scalar: str | None = None
+    offset: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,21 @@ class Source:
     text: str = field(repr=False)
     marks: Mapping[Path, Mark] = field(repr=False)
     key_marks: Mapping[Path, Mark] = field(repr=False)
+
+    def problem(self, path: Path, message: str, *, key: bool = False, mark: Mark | None = None) -> Problem:
+        """A Problem at the value at `path`; at its key if `key`; at `mark` if that is given.
+
+        A path that is not in the file stands where its nearest ancestor does. Lines below `secrets` are not shown.
+        """
+        mark = mark or (self.key_marks.get(path) if key else None) or self.mark(path)
+        shown = "" if path[:1] == ("secrets",) else excerpt(self.text, mark.offset)
+        return Problem(self.file, mark.line, mark.column, show_path(path), message, shown)
+
+    def mark(self, path: Path) -> Mark:
+        """The mark of the value at `path`, or of its nearest ancestor in the file."""
+        while path and path not in self.marks:
+            path = path[:-1]
+        return self.marks.get(path) or Mark(1, 1)
 
 
 @dataclass(frozen=True, slots=True)

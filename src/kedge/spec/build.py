@@ -1,0 +1,169 @@
+"""From the checked values of a job file to a Job, with all defaults applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kedge.spec.model import (
+    Auth,
+    Completion,
+    DeploymentRole,
+    Job,
+    KedgeExtras,
+    Path,
+    Prerequisite,
+    Resources,
+    RuntimePlugin,
+    Source,
+    TaskRole,
+)
+from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
+
+_ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge"})
+_KEDGE_NOT_ACTED_ON = ("rules", "hold", "network")
+_HIVED_ALIASES = {"gpuType": "skuType", "reservationId": "pinnedCellId"}
+_ALWAYS_PORTS = ("ssh", "http")
+
+
+def build(value: Mapping[str, Any], source: Source) -> Job:
+    """The Job that `value` says; it must have passed all checks."""
+    extras, defaults = _canonical(value.get("extras", {})), value.get("defaults", {})
+    secrets = value.get("secrets", {})
+    return Job(
+        name=value["name"],
+        version=_version(value, source),
+        contributor=value.get("contributor"),
+        description=value.get("description"),
+        prerequisites=tuple(_prerequisite(i, item) for i, item in enumerate(value.get("prerequisites", ()))),
+        parameters=value.get("parameters", {}),
+        secrets=secrets if isinstance(secrets, dict) else {},
+        job_retry_count=int(value.get("jobRetryCount", 0)),
+        task_roles={name: _task_role(name, role) for name, role in value["taskRoles"].items()},
+        deployments={item["name"]: _deployment(item) for item in value.get("deployments", ())},
+        active_deployment=defaults.get("deployment"),
+        virtual_cluster=defaults.get("virtualCluster", "default"),
+        gang_allocation=extras.get("gangAllocation", True),
+        runtime_plugins=tuple(_runtime_plugin(i, item) for i, item in enumerate(extras.get(RUNTIME_PLUGINS, ()))),
+        extras=extras,
+        kedge=_kedge(extras.get("kedge", {})),
+        source=source,
+        inert=tuple(dict.fromkeys(_inert(value, extras))),
+    )
+
+
+def _version(value: Mapping[str, Any], source: Source) -> str:
+    return source.mark(("version",)).scalar or str(value["version"]) if "version" in value else "latest"
+
+
+def _prerequisite(index: int, item: Mapping[str, Any]) -> Prerequisite:
+    auth = item.get("auth") if item["type"] == "dockerimage" else None
+    uri = item.get("uri")
+    if item["type"] == "data" and uri is not None:
+        uri = (uri,) if isinstance(uri, str) else tuple(uri)
+    return Prerequisite(
+        name=item["name"],
+        type=item["type"],
+        data=item,
+        path=("prerequisites", index),
+        uri=uri,
+        auth=None if auth is None else Auth(**auth),
+        plugin=handler(item),
+        require=tuple(item.get("require", ())),
+    )
+
+
+def _task_role(name: str, role: Mapping[str, Any]) -> TaskRole:
+    container = role.get("extraContainerOptions", {})
+    instances = int(role.get("instances", 1))
+    completion = role.get("completion", {})
+    shm = container.get("shmMB")
+    return TaskRole(
+        name=name,
+        instances=instances,
+        # 0 and null mean the default, as the protocol's own server has it.
+        completion=Completion(
+            int(completion.get("minFailedInstances") or 1), int(completion.get("minSucceededInstances") or instances)
+        ),
+        task_retry_count=int(role.get("taskRetryCount", 0)),
+        prerequisites=tuple(role.get("prerequisites", ())),
+        docker_image=role["dockerImage"],
+        data=role.get("data"),
+        output=role.get("output"),
+        script=role.get("script"),
+        shm_mb=None if shm is None else int(shm),
+        infiniband=container.get("infiniband", False),
+        resources=_resources(role["resourcePerInstance"]),
+        commands=tuple(role["commands"]),
+    )
+
+
+def _resources(value: Mapping[str, Any]) -> Resources:
+    ports = {label: int(count) for label, count in value.get("ports", {}).items()}
+    for label in _ALWAYS_PORTS:
+        ports.setdefault(label, 1)
+    return Resources(int(value["cpu"]), int(value["memoryMB"]), int(value["gpu"]), ports)
+
+
+def _deployment(item: Mapping[str, Any]) -> dict[str, DeploymentRole]:
+    return {
+        name: DeploymentRole(tuple(role.get("preCommands", ())), tuple(role.get("postCommands", ())))
+        for name, role in item["taskRoles"].items()
+    }
+
+
+def _runtime_plugin(index: int, item: Mapping[str, Any]) -> RuntimePlugin:
+    path: Path = ("extras", RUNTIME_PLUGINS, index)
+    roles = item.get("taskroles")
+    return RuntimePlugin(
+        plugin=short_name(item["plugin"]),
+        parameters=item.get("parameters") or {},
+        failure_policy=item.get("failurePolicy", "fail").lower(),
+        task_roles=None if roles is None else tuple(roles),
+        path=path,
+    )
+
+
+def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
+    stop, retry, default = value.get("stop", {}), value.get("retry", {}), KedgeExtras()
+    return KedgeExtras(
+        stop_signal=stop.get("signal", default.stop_signal).removeprefix("SIG"),
+        stop_grace_sec=float(stop.get("graceSec", default.stop_grace_sec)),
+        mask=value.get("mask", default.mask),
+        max_transient=int(retry.get("maxTransient", default.max_transient)),
+        backoff_sec=float(retry.get("backoffSec", default.backoff_sec)),
+        keep_unknown_references=value.get("unknownReferences") == "keep",
+        workdir=value.get("workdir"),
+    )
+
+
+def _canonical(extras: Mapping[str, Any]) -> dict[str, Any]:
+    """The extras with HiveD's settings under the names of today."""
+    result = {"hivedScheduler" if key == "hivedscheduler" else key: value for key, value in extras.items()}
+    hived = result.get("hivedScheduler")
+    if hived and "taskRoles" in hived:
+        roles = {name: _renamed(role, _HIVED_ALIASES) for name, role in hived["taskRoles"].items()}
+        result["hivedScheduler"] = {**hived, "taskRoles": roles}
+    return result
+
+
+def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): item for key, item in value.items()}
+
+
+def _inert(value: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
+    """What the job says and nothing acts on, in the order of the file's sections."""
+    for item in value.get("prerequisites", ()):
+        yield from _inert_plugin(handler(item))
+    for role in value["taskRoles"].values():
+        known = ("shmMB", "infiniband")
+        yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in known)
+    yield from (f"defaults.{key}" for key in value.get("defaults", {}) if key not in ("deployment", "virtualCluster"))
+    for item in extras.get(RUNTIME_PLUGINS, ()):
+        yield from _inert_plugin(short_name(item["plugin"]))
+    yield from (key for key in extras if key not in _ACTED_ON)
+    yield from (f"kedge.{key}" for key in _KEDGE_NOT_ACTED_ON if key in extras.get("kedge", {}))
+
+
+def _inert_plugin(plugin: str | None) -> tuple[str, ...]:
+    return () if plugin in (None, "cmd") else (str(plugin),)

@@ -1,0 +1,237 @@
+"""From YAML events to a tree of nodes: keys, anchors, aliases and merge keys, with limits on what they can cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+
+from kedge.errors import Problem
+from kedge.spec.nodes import Node
+from kedge.spec.scalars import plain, tagged
+from kedge.spec.suggest import did_you_mean
+from kedge.spec.text import excerpt, quote, show_path
+
+DEEPEST = 100  # levels; whatever walks the values later may then recurse
+MOST_COPIES = 100_000  # values that aliases and merge keys add when written out; one more for every 32 characters
+_CORE = "tag:yaml.org,2002:"
+_SCALAR_TAGS = frozenset(_CORE + kind for kind in ("str", "int", "float", "bool", "null"))
+
+
+class Refused(Exception):
+    """The document cannot be read any further; `offset` is where in the text, None for the text as a whole."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list that has not ended yet."""
+
+    node: Node
+    is_list: bool
+    is_flow: bool
+    key: Node | None = None
+    merge: bool = False
+    merged: list[Node] = field(default_factory=list)
+
+    def step(self) -> str | int:
+        """The key or index of the value that comes next."""
+        return len(self.node.items) if self.is_list or self.key is None else self.key.text or ""
+
+
+class Alias(NamedTuple):
+    """An alias in the text, and what it stands for; `merged` if it is the value of a merge key or in its list."""
+
+    start: int
+    end: int
+    node: Node
+    merged: bool
+
+
+class Composer:
+    """Builds one document; `problems` collects what is wrong but does not stop it."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.problems: list[Problem] = []
+        self.aliases: list[Alias] = []
+        self._text = text
+        self._file = file
+        self._root: Node | None = None
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, Node] = {}
+        self._copies = 0
+        self._top_key: str | None = None  # the latest one
+        self._end = 0  # of the last piece of content; a block collection ends where its last piece does
+
+    def compose(self, events: Iterable[Any]) -> Node | None:
+        """The root of the only document, None if there is none. Refused, yaml.YAMLError: it cannot be read."""
+        for event in events:
+            match event:
+                case yaml.ScalarEvent():
+                    self._scalar(event)
+                case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                    self._open(event)
+                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                    self._close(event)
+                case yaml.AliasEvent():
+                    self._alias(event)
+                case yaml.DocumentStartEvent():
+                    self._document(event)
+        return self._root
+
+    def inside_secrets(self) -> bool:
+        """Whether what is being read belongs to the job's secrets, so that no message may show it."""
+        return self._top_key == "secrets"
+
+    def _document(self, event: Any) -> None:
+        offset = event.start_mark.index
+        if self._root is not None:
+            raise Refused("a second document starts here; a job file holds one", offset)
+        if event.version is not None and event.version != (1, 2):
+            raise Refused("job files are YAML 1.2; remove this directive or write '%YAML 1.2'", offset)
+
+    def _scalar(self, event: Any) -> None:
+        node = self._node(event)
+        is_plain = event.implicit[0] and event.tag is None
+        node.text = text = event.value
+        node.end = self._end = node.start + len(self._text[node.start : event.end_mark.index].rstrip(" \t\r\n"))
+        node.size = 1 + len(text) // 32
+        if self._wants_key():
+            self._key(node, is_plain)
+            return
+        node.value = self._value(node, event.tag, is_plain)
+        self._add(node)
+
+    def _value(self, node: Node, tag: str | None, is_plain: bool) -> Any:
+        text = node.text or ""
+        try:
+            if tag in _SCALAR_TAGS:
+                return tagged(text, tag.removeprefix(_CORE))
+            return plain(text) if is_plain else self._untagged(text, tag, node)
+        except ValueError:
+            what = f"not a value of the type !!{tag.removeprefix(_CORE)}" if tag else "too long a number"
+            self._report(node, f"this is {what}; put it in quotes, without a tag, if it is text")
+            return text
+
+    def _untagged(self, value: Any, tag: str | None, node: Node) -> Any:
+        if tag not in (None, "!"):
+            self._report(node, f"the tag {quote(str(tag))} is not supported; remove it")
+        return value
+
+    def _open(self, event: Any) -> None:
+        if self._wants_key():
+            hint = "; put a value that starts with '{' in quotes" if self._stack[-1].is_flow else ""
+            raise Refused(f"a key must be a plain word, not a list or a mapping{hint}", event.start_mark.index)
+        is_list = isinstance(event, yaml.SequenceStartEvent)
+        node = self._node(event)
+        self._check_depth(node.start, 1)
+        expected = _CORE + ("seq" if is_list else "map")
+        self._untagged(None, None if event.tag == expected else event.tag, node)
+        self._stack.append(_Open(node, is_list, bool(event.flow_style)))
+
+    def _close(self, event: Any) -> None:
+        done = self._stack.pop()
+        if done.is_flow:
+            self._end = event.end_mark.index
+        node = done.node
+        node.end = self._end
+        for source in done.merged:
+            self._merge(source, node)
+        below = node.items.values()
+        node.value = [n.value for n in below] if done.is_list else {key: n.value for key, n in node.items.items()}
+        node.size = 1 + sum(n.size for n in below)
+        node.depth = 1 + max((n.depth for n in below), default=0)
+        self._add(node)
+
+    def _alias(self, event: Any) -> None:
+        start, name = event.start_mark.index, event.anchor
+        self._end = event.end_mark.index
+        node = self._anchors.get(name)
+        if node is None:
+            raise Refused(f"no anchor is named {quote(name)}{did_you_mean(name, self._anchors)}", start)
+        if not node.size:
+            raise Refused(f"the alias {quote(name)} stands inside of what it stands for", start)
+        self._check_depth(start, node.depth)
+        self._count_copies(node.size, start)
+        self.aliases.append(Alias(start, self._end, node, any(part.merge for part in self._stack[-2:])))
+        if self._wants_key():
+            self._alias_key(node, start)
+        else:
+            self._add(node)
+
+    def _alias_key(self, node: Node, start: int) -> None:
+        if node.text is None:
+            raise Refused("a key must be a plain word, not a list or a mapping", start)
+        self._key(node, False)
+
+    def _key(self, node: Node, is_plain: bool) -> None:
+        mapping = self._stack[-1]
+        mapping.key = node
+        if len(self._stack) == 1:
+            self._top_key = node.text
+        mapping.merge = is_plain and node.text == "<<"
+        first = mapping.node.keys.get(node.text or "")
+        if is_plain and not node.text:
+            self._report(node, "there is no key before this ':'")
+        elif first:
+            self._report(node, f"duplicate key {quote(node.text or '')}; it stands in line {first.line + 1} already")
+        mapping.node.keys.setdefault(node.text or "", node)
+
+    def _add(self, node: Node) -> None:
+        if not self._stack:
+            self._root = node
+            return
+        parent = self._stack[-1]
+        if parent.merge:
+            self._merge_key(parent, node)
+        else:
+            parent.node.items.setdefault(parent.step(), node)
+        parent.key, parent.merge = None, False
+
+    def _merge_key(self, parent: _Open, node: Node) -> None:
+        key = parent.node.keys.pop("<<")
+        sources = list(node.items.values()) if isinstance(node.value, list) else [node]
+        if not all(isinstance(source.value, dict) for source in sources):
+            self._report(key, "'<<' takes a mapping, or a list of mappings, most often an alias such as *base")
+        elif parent.merged:
+            self._report(key, "duplicate key '<<'; to merge several mappings, write <<: [*a, *b]")
+        else:
+            parent.merged.extend(sources)
+
+    def _merge(self, source: Node, target: Node) -> None:
+        for step, below in source.items.items():
+            if step not in target.items:
+                self._count_copies(below.size, target.start)
+                target.items[step] = below
+                target.keys[step] = source.keys[step]
+
+    def _node(self, event: Any) -> Node:
+        start = event.start_mark
+        node = Node(start.line, start.column, start.index, start.index, event.anchor)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _wants_key(self) -> bool:
+        return bool(self._stack) and not self._stack[-1].is_list and self._stack[-1].key is None
+
+    def _check_depth(self, offset: int, more: int) -> None:
+        if len(self._stack) + more > DEEPEST:
+            raise Refused(f"values are nested more than {DEEPEST} levels deep here", offset)
+
+    def _count_copies(self, size: int, offset: int) -> None:
+        self._copies += size
+        if self._copies > MOST_COPIES:
+            raise Refused(f"the aliases of this file stand for more than {MOST_COPIES} values", offset)
+
+    def _report(self, node: Node, message: str) -> None:
+        steps = tuple(part.step() for part in self._stack)
+        shown = "" if self.inside_secrets() else excerpt(self._text, node.start)
+        where = show_path(steps)
+        self.problems.append(Problem(self._file, node.line + 1, node.column + 1, where, message, shown))

@@ -1,0 +1,83 @@
+"""Reading a job file as text, with an error that a person can act on for everything that can go wrong."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from kedge.errors import InputError, Problem
+from kedge.spec.suggest import did_you_mean
+
+LARGEST_FILE = 4 << 20  # bytes; a job of a thousand roles stays far below
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a regular UTF-8 file of at most 4 MiB, with its byte order mark if it has one.
+
+    InputError: there is no such file, it cannot be read, it is no regular file, it is too large, or it is not UTF-8.
+    """
+    name = os.fspath(path)
+    try:
+        data = _read(name)
+    except FileNotFoundError:
+        raise _refused(name, f"there is no such file{_similar(name)}") from None
+    except PermissionError:
+        raise _refused(name, "it cannot be read: permission denied") from None
+    except (OSError, ValueError) as error:
+        raise _refused(name, f"it cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return decode(data, name)
+
+
+def decode(data: bytes, file: str) -> str:
+    """The bytes of a job file as text. InputError says where they are not UTF-8 text."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _refused(file, "this looks like UTF-16; save the file as UTF-8")
+    if (zero := data.find(b"\0")) >= 0:
+        raise _refused(file, f"there is a NUL byte at offset {zero}; this is not a text file")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"byte 0x{data[error.start]:02x} at offset {error.start} (line {line}) is not UTF-8"
+        raise _refused(file, f"{message}; save the file as UTF-8") from None
+
+
+def too_large(file: str, size: str) -> InputError:
+    """The error for a job file above LARGEST_FILE."""
+    return _refused(file, f"it holds {size}; a job file may have at most {LARGEST_FILE >> 20} MiB")
+
+
+def _read(name: str) -> bytes:
+    # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise _refused(name, f"it is {_kind(status.st_mode)}, not a job file")
+        if status.st_size > LARGEST_FILE:
+            raise too_large(name, f"{status.st_size / (1 << 20):.1f} MiB")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(LARGEST_FILE + 1)  # it may grow meanwhile, and files in /proc claim a size of 0
+    finally:
+        os.close(descriptor)
+    if len(data) > LARGEST_FILE:
+        raise too_large(name, "more than that")
+    return data
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a named pipe" if stat.S_ISFIFO(mode) else "a device"
+
+
+def _similar(name: str) -> str:
+    folder, base = os.path.split(name)
+    try:
+        return did_you_mean(base, os.listdir(folder or "."))
+    except OSError:
+        return ""
+
+
+def _refused(file: str, message: str) -> InputError:
+    return InputError(Problem(file or "''", 0, 0, "", message))

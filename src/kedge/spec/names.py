@@ -1,0 +1,185 @@
+"""Checks that every name in a job file is defined, once, and that role names can become host names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kedge.errors import Problem
+from kedge.spec.model import Path, Source
+from kedge.spec.plugins import RUNTIME_PLUGINS, handler
+from kedge.spec.shape import entries, items, mapping
+from kedge.spec.suggest import did_you_mean, name_list
+from kedge.spec.text import quote
+
+_LONGEST_CONVERTED = 63  # characters of a label in a host name
+_ROLE_KEYS = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
+_ELSEWHERE = re.compile(r"(?:marketplace|https?)://|\.{0,2}/")
+_WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+Job = Mapping[str, Any]
+
+
+def _prerequisites(job: Job) -> Iterator[tuple[Path, str, str, Mapping[str, Any]]]:
+    """Path, type, name and value of each prerequisite that has a type and a name."""
+    for index, item in entries(job.get("prerequisites")):
+        if isinstance(item.get("name"), str) and isinstance(item.get("type"), str):
+            yield ("prerequisites", index), item["type"], item["name"], item
+
+
+def _borrowed(job: Job) -> Iterator[tuple[Path, str]]:
+    """Path and name of each of the prerequisites that are defined elsewhere."""
+    for index, item in entries(mapping(job.get("extras")).get("reference_prerequisites")):
+        if isinstance(item.get("name"), str):
+            yield ("extras", "reference_prerequisites", index), item["name"]
+
+
+def _duplicates(named: Iterable[tuple[Path, str, object]], source: Source) -> Iterator[Problem]:
+    """A problem for each entry (path, what it is, identity) whose identity an earlier one has."""
+    first: dict[object, Path] = {}
+    for path, what, identity in named:
+        if identity in first:
+            line = source.mark((*first[identity], "name")).line
+            yield source.problem((*path, "name"), f"duplicate {what}; it is defined in line {line} already")
+        first.setdefault(identity, path)
+
+
+def _duplicate_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
+    own = [(path, f"{kind} prerequisite {quote(name)}", (kind, name)) for path, kind, name, _ in _prerequisites(job)]
+    yield from _duplicates(own, source)
+    names = [(path, f"prerequisite {quote(name)}", name) for path, _, name, _ in _prerequisites(job)]
+    unique = {identity: (path, what, identity) for path, what, identity in reversed(names)}
+    borrowed = [(path, f"reference prerequisite {quote(name)}", name) for path, name in _borrowed(job)]
+    yield from _duplicates([*unique.values(), *borrowed], source)
+
+
+def _duplicate_deployments(job: Job, source: Source) -> Iterator[Problem]:
+    named = [
+        (("deployments", index), f"deployment {quote(item['name'])}", item["name"])
+        for index, item in entries(job.get("deployments"))
+        if isinstance(item.get("name"), str)
+    ]
+    return _duplicates(named, source)
+
+
+def _role_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
+    """`dockerImage`, `data`, `output` and `script` of a role name a prerequisite of that type."""
+    types: dict[str, dict[str, None]] = {}
+    for _, kind, name, _ in _prerequisites(job):
+        types.setdefault(name, {})[kind] = None
+    for role, value in mapping(job.get("taskRoles")).items():
+        for key, kind in _ROLE_KEYS.items():
+            wanted = mapping(value).get(key)
+            if isinstance(wanted, str) and kind not in types.get(wanted, ()):
+                yield source.problem(("taskRoles", role, key), _not_of_type(wanted, kind, types))
+
+
+def _not_of_type(name: str, kind: str, types: Mapping[str, Mapping[str, None]]) -> str:
+    message = f"no {kind} prerequisite is named {quote(name)}"
+    if name in types:
+        return f"{message}; it is one of type {' and of type '.join(map(quote, types[name]))}"
+    known = [other for other, kinds in types.items() if kind in kinds]
+    return message + (did_you_mean(name, known) or (f"; there are {name_list(known)}" if known else "; there is none"))
+
+
+def _lists_of_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
+    """What a role or a prerequisite needs is defined in the job."""
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for _, _, name, item in _prerequisites(job):
+        named.setdefault(name, []).append(item)
+    borrowed = {name for _, name in _borrowed(job)}
+    for path, name in _needed(job):
+        if message := _cannot_need(name, named, borrowed):
+            yield source.problem(path, message)
+
+
+def _needed(job: Job) -> Iterator[tuple[Path, str]]:
+    """Path and text of each reference to a prerequisite in a list."""
+    for role, value in mapping(job.get("taskRoles")).items():
+        for index, name in enumerate(items(mapping(value).get("prerequisites"))):
+            if isinstance(name, str):
+                yield ("taskRoles", role, "prerequisites", index), name
+    for path, _, _, item in _prerequisites(job):
+        for index, required in enumerate(items(item.get("require"))):
+            name = required.get("name") if isinstance(required, dict) else required
+            if isinstance(name, str):
+                yield (*path, "require", index, *(("name",) if isinstance(required, dict) else ())), name
+
+
+def _cannot_need(name: str, named: Mapping[str, list[Mapping[str, Any]]], borrowed: set[str]) -> str | None:
+    if _ELSEWHERE.match(name) or name in borrowed:
+        what = "extras.reference_prerequisites" if name in borrowed else "the marketplace, to addresses and to files"
+        return f"references to {what} are not supported yet by this version; define {quote(name)} in 'prerequisites'"
+    if _WITH_SCHEME.match(name):
+        return f"{quote(name)} is no reference to a prerequisite"
+    if name not in named:
+        return f"no prerequisite is named {quote(name)}{did_you_mean(name, named)}"
+    kinds = {item["type"] for item in named[name] if handler(item)} or {item["type"] for item in named[name]}
+    if len(kinds) > 1:
+        return f"{quote(name)} may mean prerequisites of type {' and '.join(sorted(kinds))}; rename one of them"
+    return None
+
+
+def _default_deployment(job: Job, source: Source) -> Iterator[Problem]:
+    name = mapping(job.get("defaults")).get("deployment")
+    known = [str(item.get("name")) for _, item in entries(job.get("deployments"))]
+    if isinstance(name, str) and name not in known:
+        message = f"no deployment is named {quote(name)}{did_you_mean(name, known)}"
+        yield source.problem(("defaults", "deployment"), message)
+
+
+def _roles(job: Job, source: Source) -> Iterator[Problem]:
+    """Every role that is named somewhere is one of the job's."""
+    roles = mapping(job.get("taskRoles"))
+    for path, name, is_key in _named_roles(job):
+        if name not in roles:
+            message = f"no task role is named {quote(name)}{did_you_mean(name, roles)}"
+            yield source.problem(path, message, key=is_key)
+
+
+def _named_roles(job: Job) -> Iterator[tuple[Path, str, bool]]:
+    """Path and name of each mention of a role, and whether it is a key."""
+    extras = mapping(job.get("extras"))
+    for index, deployment in entries(job.get("deployments")):
+        for name in mapping(deployment.get("taskRoles")):
+            yield ("deployments", index, "taskRoles", name), name, True
+    for index, plugin in entries(extras.get(RUNTIME_PLUGINS)):
+        for at, name in enumerate(items(plugin.get("taskroles"))):
+            if isinstance(name, str):
+                yield ("extras", RUNTIME_PLUGINS, index, "taskroles", at), name, False
+    for key in ("hivedScheduler", "hivedscheduler"):
+        for name in mapping(mapping(extras.get(key)).get("taskRoles")):
+            yield ("extras", key, "taskRoles", name), name, True
+
+
+def _converted_names(job: Job, source: Source) -> Iterator[Problem]:
+    """Kubernetes objects carry role names in lower case and without '_'; these must be host names and unique."""
+    first: dict[str, str] = {}
+    for role in mapping(job.get("taskRoles")):
+        short = role.replace("_", "").lower()
+        if message := _not_convertible(role, short, first):
+            yield source.problem(("taskRoles", role), message, key=True)
+        first.setdefault(short, role)
+
+
+def _not_convertible(role: str, short: str, first: Mapping[str, str]) -> str | None:
+    if not short:
+        return "a role name needs a letter or a digit besides '_'"
+    if len(short) > _LONGEST_CONVERTED:
+        return f"a role name may have at most {_LONGEST_CONVERTED} letters and digits, not {len(short)}"
+    if short in first:
+        both = f"{quote(first[short])} and {quote(role)}"
+        return f"{both} are the same name where only lower-case letters and digits count; rename one"
+    return None
+
+
+NAME_CHECKS = (
+    _duplicate_prerequisites,
+    _duplicate_deployments,
+    _role_prerequisites,
+    _lists_of_prerequisites,
+    _default_deployment,
+    _roles,
+    _converted_names,
+)

@@ -1,0 +1,74 @@
+"""The values of a YAML document with their places: a tree in which aliases share nodes, and marks by path over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kedge.spec.model import Mark, Path
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One value. Lines and columns count from 0, `start` and `end` are offsets in the text.
+
+    `items` holds the values below it by key or index, `keys` the key nodes of a mapping. `size` is how much it is when
+    all aliases are written out, in values (long text counts more), 0 while it is open; `depth` counts levels below it.
+    """
+
+    line: int
+    column: int
+    start: int
+    end: int
+    anchor: str | None = None
+    text: str | None = None
+    value: Any = None
+    size: int = 0
+    depth: int = 0
+    items: dict[str | int, Node] = field(default_factory=dict)
+    keys: dict[str | int, Node] = field(default_factory=dict)
+
+    def mark(self) -> Mark:
+        """The node's place as the model has it."""
+        return Mark(self.line + 1, self.column + 1, self.text, self.start, self.end)
+
+
+class Marks(Mapping[Path, Mark]):
+    """Marks of all values below `root` by path, looked up in the tree: nothing is copied, whatever aliases say."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+
+    def __getitem__(self, path: Path) -> Mark:
+        return self._node(path).mark()
+
+    def __iter__(self) -> Iterator[Path]:
+        yield ()
+        waiting: list[tuple[Path, Node]] = [((), self._root)]
+        while waiting:
+            path, node = waiting.pop()
+            for step, below in node.items.items():
+                yield (*path, step)
+                waiting.append(((*path, step), below))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _node(self, path: Path) -> Node:
+        node = self._root
+        for step in path:
+            node = node.items[step]
+        return node
+
+
+class KeyMarks(Marks):
+    """Marks of all mapping keys below `root` by path."""
+
+    def __getitem__(self, path: Path) -> Mark:
+        if not path:
+            raise KeyError(path)
+        return self._node(path[:-1]).keys[path[-1]].mark()
+
+    def __iter__(self) -> Iterator[Path]:
+        return (path for path in super().__iter__() if path and path[-1] in self._node(path[:-1]).keys)

@@ -1,0 +1,36 @@
+"""From a job file to a Job, or to every problem in it at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from kedge.errors import InputError, Problem
+from kedge.spec import checks, schema, yaml
+from kedge.spec.build import build
+from kedge.spec.files import read_text
+from kedge.spec.model import Job
+
+
+def load(path: str | os.PathLike[str]) -> Job:
+    """The job in a file. InputError: the file cannot be read, or what it says is wrong; it holds all problems."""
+    return parse(read_text(path), os.fspath(path))
+
+
+def parse(text: str, file: str = "job.yaml") -> Job:
+    """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
+    document = yaml.read(text, file)
+    problems = [
+        *document.problems,
+        *schema.check(document.value, document.source),
+        *checks.check(document.value, document.source),
+    ]
+    if problems:
+        raise InputError(*_in_order(problems))
+    return build(document.value, document.source)
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """By place; what an alias repeats in several paths is told once."""
+    unique = {(p.line, p.column, p.message): p for p in reversed(list(problems))}
+    return sorted(unique.values(), key=lambda p: (p.line, p.column, p.where))

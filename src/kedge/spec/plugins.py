@@ -1,0 +1,23 @@
+"""The names of plugins, as job files write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+RUNTIME_PLUGINS = "com.microsoft.pai.runtimeplugin"  # the key in `extras`, and the prefix of long names
+
+
+def short_name(plugin: str) -> str:
+    """A runtime plugin's name without its prefix: `com.microsoft.pai.runtimeplugin.cmd` is `cmd`."""
+    return plugin.removeprefix(RUNTIME_PLUGINS + ".")
+
+
+def handler(prerequisite: Mapping[str, Any]) -> str | None:
+    """The short name of the plugin that acts on a prerequisite; None if it only holds values."""
+    if prerequisite.get("type") == "dockerimage":
+        return None
+    plugin = prerequisite.get("plugin")
+    if isinstance(plugin, str):
+        return short_name(plugin)
+    return "cmd" if "callbacks" in prerequisite or "plugin_params" in prerequisite else None

@@ -1,0 +1,167 @@
+"""References in texts: `<% $parameters.lr %>`, `<% $data.uri[0] %>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kedge.spec.model import Mark, Path, Source
+from kedge.spec.suggest import did_you_mean
+from kedge.spec.text import quote
+
+ROOTS = ("parameters", "secrets", "script", "output", "data")
+MASKED = "******"  # stands where secrets were
+OPEN, CLOSE = "<%", "%>"
+_BEGIN = re.compile(r"\s*\$(\w+)(?![\w-])\s*")
+_STEP = re.compile(r"\.\s*([^\s.\[\]]+)\s*|\[\s*([0-9]{1,9})\s*\]\s*")
+
+
+class Reference(NamedTuple):
+    """A tag under one of the ROOTS. `path` holds names and indexes; `offset` counts characters of the text."""
+
+    root: str
+    path: Path
+    source: str
+    offset: int
+
+
+class TagError(ValueError):
+    """A tag that is never closed, or that starts as a reference and goes on as none; `offset` is where."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """Why a reference has no value, for a Problem."""
+
+    message: str
+
+
+def split(text: str) -> tuple[str | Reference, ...]:
+    """The text cut at its references; joined again with their `source`, the parts are the text.
+
+    Tags that do not start with `$` and one of the ROOTS are text. TagError: see there.
+    """
+    parts: list[str | Reference] = []
+    done = at = 0
+    while (start := text.find(OPEN, at)) >= 0:
+        at = _end(text, start)
+        if reference := _reference(text[start:at], start):
+            parts += [text[done:start], reference]
+            done = at
+    return tuple(part for part in (*parts, text[done:]) if part != "")
+
+
+def locate(source: Source, path: Path, tag: str, occurrence: int = 0) -> Mark:
+    """Where the tag with this source stands in the scalar at `path`, the n-th of its kind counted from 0.
+
+    Where the scalar is written with escapes that hide the tag, the scalar's own mark.
+    """
+    mark = source.mark(path)
+    # Folding may have turned a line break and the indentation after it into a space.
+    written = re.compile(r"\s+".join(re.escape(word) for word in tag.split()))
+    for found in written.finditer(source.text, mark.offset, mark.end):
+        if occurrence == 0:
+            return _moved(source.text, mark, found.start())
+        occurrence -= 1
+    return mark
+
+
+def lookup(reference: Reference, values: object, marks: Mapping[Path, Mark], prefix: Path) -> str | Unresolved:
+    """The source text of the scalar that `reference` names in `values`, which stand at `prefix` in the file.
+
+    `values` is the job's `parameters` or `secrets`, or the data of the role's prerequisite; None if there is none.
+    """
+    if values is None:
+        return Unresolved(f"this task role names no {reference.root} prerequisite")
+    top = marks.get(prefix)
+    if reference.root == "secrets" and top is not None and top.scalar == MASKED:
+        return Unresolved("the secrets were removed when this job was stored; write them again")
+    at: list[str | int] = []
+    for step in reference.path:
+        if step == 0 and at == ["uri"] and isinstance(values, str):
+            continue  # `uri: x` is short for a list of one
+        below = _below(values, step)
+        if below is None:
+            return Unresolved(_unknown(reference.root, at, values, step))
+        at.append(below)
+        values = values[below]  # type: ignore[index]
+    return _text(reference, values, marks.get((*prefix, *at)))
+
+
+def _end(text: str, start: int) -> int:
+    close = text.find(CLOSE, start + len(OPEN))
+    inner = text.find(OPEN, start + len(OPEN), close) if close >= 0 else -1
+    if close < 0 or inner >= 0:
+        raise TagError(
+            f"'{OPEN}' starts a reference that is never closed with '{CLOSE}'; if none is meant, part the two characters",
+            start,
+        )
+    return close + len(CLOSE)
+
+
+def _reference(tag: str, offset: int) -> Reference | None:
+    begin = _BEGIN.match(tag, len(OPEN))
+    if not begin or begin[1] not in ROOTS:
+        return None
+    path: list[str | int] = []
+    at, end = begin.end(), len(tag) - len(CLOSE)
+    while at < end:
+        step = _STEP.match(tag, at, end)
+        if not step:
+            raise TagError(f"{quote(tag)} is no reference; write it like <% ${begin[1]}.name %>", offset)
+        path.append(step[1] if step[1] is not None else int(step[2]))
+        at = step.end()
+    return Reference(begin[1], tuple(path), tag, offset)
+
+
+def _below(values: object, step: str | int) -> str | int | None:
+    """The key or index in `values` that `step` means; None if there is none."""
+    if isinstance(values, dict):
+        return step if step in values else None
+    if isinstance(values, list):
+        index = int(step) if isinstance(step, int) or re.fullmatch("[0-9]{1,9}", step) else -1
+        return index if 0 <= index < len(values) else None
+    return None
+
+
+def _unknown(root: str, at: list[str | int], values: object, step: str | int) -> str:
+    here = _show(root, at)
+    if isinstance(values, list):
+        return f"{here} has {len(values)} entries, counted from 0; there is no {step}"
+    if not isinstance(values, dict):
+        return f"{here} is no mapping and no list; there is nothing below it"
+    hint = did_you_mean(str(step), values)
+    if not at and root in ("parameters", "secrets"):
+        return f"no {root.removesuffix('s')} is named {quote(str(step))}{hint}"
+    return f"{here} has no {quote(str(step))}{hint}"
+
+
+def _text(reference: Reference, value: object, mark: Mark | None) -> str | Unresolved:
+    here = _show(reference.root, reference.path)
+    if value is None:
+        return Unresolved(f"{here} is empty (null)")
+    if isinstance(value, list | dict):
+        kind = "list" if isinstance(value, list) else "mapping"
+        first: Any = next(iter(value), None) if isinstance(value, dict) else 0
+        example = f"; use {_show(reference.root, (*reference.path, first))}" if value else ""
+        return Unresolved(f"{here} is a {kind}, not a scalar{example}")
+    if mark is not None and mark.scalar is not None:
+        return mark.scalar
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _show(root: str, path: Path | list[str | int]) -> str:
+    return f"${root}" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+
+
+def _moved(text: str, mark: Mark, offset: int) -> Mark:
+    lines = text[mark.offset : offset].replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    column = len(lines[-1]) + (mark.column if len(lines) == 1 else 1)
+    return Mark(mark.line + len(lines) - 1, column, None, offset, mark.end)

@@ -1,0 +1,81 @@
+"""The shape of a job file: one JSON Schema, and every violation of it as a Problem of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+from kedge.errors import Problem
+from kedge.spec.model import Path, Source
+from kedge.spec.schema_messages import Violation, message
+from kedge.spec.suggest import name_list, nearest
+from kedge.spec.text import quote
+
+MOST_PROBLEMS = 200  # of one kind of check; what comes after them is rarely worth the wait
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The schema of job files, JSON Schema draft 2020-12."""
+    text = resources.files(__package__).joinpath("job.schema.json").read_text(encoding="utf-8")
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def check(value: object, source: Source) -> Iterator[Problem]:
+    """Every way in which `value` has not the shape of a job, at most 200."""
+    violations = [_violation(error) for error in islice(_validator().iter_errors(value), MOST_PROBLEMS)]
+    mistyped: set[tuple[Path, str]] = set()
+    for broken in violations:
+        if broken.keyword == "additionalProperties":
+            yield from _unknown_keys(broken, source, mistyped)
+    for broken in violations:
+        if broken.keyword == "required":
+            yield from _missing_keys(broken, source, mistyped)
+        elif broken.is_name:
+            yield source.problem((*broken.path, broken.value), f"the name {message(broken)}", key=True)
+        elif broken.keyword != "additionalProperties":
+            yield source.problem(broken.path, message(broken))
+
+
+def _violation(error: Any) -> Violation:
+    is_name = "propertyNames" in error.absolute_schema_path
+    path = tuple(error.absolute_path)
+    return Violation(error.validator, error.validator_value, error.schema, path, error.instance, is_name)
+
+
+def _pattern(validator: Any, pattern: str, instance: object, _: Any) -> Iterator[ValidationError]:
+    # The `$` of Python's expressions also matches before a last newline, that of JSON Schema does not.
+    if isinstance(instance, str) and not re.fullmatch(pattern, instance):
+        yield ValidationError(f"does not match {pattern}")
+
+
+@cache
+def _validator() -> Any:
+    make: Any = extend
+    return make(Draft202012Validator, {"pattern": _pattern})(schema())
+
+
+def _unknown_keys(broken: Violation, source: Source, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
+    known = broken.schema["properties"]
+    for key in islice((key for key in broken.value if key not in known), MOST_PROBLEMS):
+        guess = nearest(key, [name for name in known if name not in broken.value])
+        hint = f"did you mean {quote(guess)}?" if guess else f"known here: {name_list(known, 20)}"
+        if guess:
+            mistyped.add((broken.path, guess))
+        yield source.problem((*broken.path, key), f"unknown key {quote(key)}; {hint}", key=True)
+
+
+def _missing_keys(broken: Violation, source: Source, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
+    for key in broken.limit:
+        if key not in broken.value and (broken.path, key) not in mistyped:
+            yield source.problem(broken.path, f"the key {quote(key)} is missing", key=True)

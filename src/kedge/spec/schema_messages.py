@@ -1,0 +1,111 @@
+"""What a violation of the schema means, in words: what is wrong and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kedge.spec.model import Path
+from kedge.spec.suggest import name_list, nearest
+from kedge.spec.text import quote
+
+_TYPES = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "empty",
+}
+
+
+class Violation(NamedTuple):
+    """A value that breaks one rule: the rule's keyword, what the keyword is set to, and the schema around it."""
+
+    keyword: str
+    limit: Any
+    schema: dict[str, Any]
+    path: Path
+    value: Any
+    is_name: bool  # `value` is a key of the mapping at `path`
+
+
+def message(violation: Violation) -> str:
+    """One line about one violation, without the place; values of secrets are not shown."""
+    return _SAY[violation.keyword](violation)
+
+
+def describe(value: object) -> str:
+    """A value for a message: scalars as they are written in YAML, others by their kind."""
+    if isinstance(value, str):
+        return quote(value)
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"the number {value!r:.60}"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def _type(broken: Violation) -> str:
+    allowed = broken.limit if isinstance(broken.limit, list) else [broken.limit]
+    wanted = " or ".join(_TYPES[kind] for kind in allowed if kind != "null" or len(allowed) == 1)
+    if broken.path == ("secrets",):
+        return f"must be {wanted}"
+    return f"must be {wanted}, not {describe(broken.value)}{_hint(broken.value, allowed)}"
+
+
+def _hint(value: object, allowed: list[str]) -> str:
+    if "string" not in allowed:
+        return ""
+    if isinstance(value, dict) and "object" not in allowed:
+        return "; put text that holds ': ' in quotes"
+    return "; put it in quotes" if isinstance(value, int | float) else ""
+
+
+def _one_of(broken: Violation) -> str:
+    allowed = broken.limit
+    names = [name for name in allowed if isinstance(name, str)]
+    guess = nearest(broken.value, names) if isinstance(broken.value, str) else None
+    if guess:
+        return f"{describe(broken.value)} is not known here; did you mean {quote(guess)}?"
+    choices = name_list(names) if len(names) == len(allowed) else " or ".join(map(str, allowed[:1]))
+    return f"must be {'one of ' if len(names) > 1 else ''}{choices}, not {describe(broken.value)}"
+
+
+def _const(broken: Violation) -> str:
+    return f"must be {describe(broken.limit)}, not {describe(broken.value)}"
+
+
+def _pattern(broken: Violation) -> str:
+    rule = broken.schema.get("patternErrorMessage", f"must match {broken.limit}")
+    return str(rule) if broken.path == ("secrets",) else f"{describe(broken.value)} {rule}"
+
+
+def _bound(words: str) -> Callable[[Violation], str]:
+    return lambda broken: f"must be {words} {broken.limit}, not {broken.value!r:.60}"
+
+
+def _empty(broken: Violation) -> str:
+    return "must not be empty"
+
+
+def _too_long(broken: Violation) -> str:
+    return f"must have at most {broken.limit} characters, not {len(broken.value)}"
+
+
+_SAY: dict[str, Callable[[Violation], str]] = {
+    "type": _type,
+    "enum": _one_of,
+    "const": _const,
+    "pattern": _pattern,
+    "minimum": _bound("at least"),
+    "exclusiveMinimum": _bound("more than"),
+    "maximum": _bound("at most"),
+    "minItems": _empty,
+    "minProperties": _empty,
+    "minLength": _empty,
+    "maxLength": _too_long,
+}

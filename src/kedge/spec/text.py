@@ -1,0 +1,34 @@
+"""How messages show paths, values and source lines: short, on one line, without control characters."""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN_KEY = re.compile(r"[\w.<>/~+-]+")
+_LONGEST_VALUE = 60
+_LONGEST_LINE = 200
+
+
+def show_path(path: tuple[str | int, ...]) -> str:
+    """The path as people write it: `taskRoles.worker.commands[0]`."""
+    return "".join(_step(step) for step in path).removeprefix(".")
+
+
+def quote(value: str) -> str:
+    """The text in quotes, control characters escaped, cut to 60 characters."""
+    return repr(value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 1] + "…")
+
+
+def excerpt(text: str, offset: int) -> str:
+    """The line of `text` that holds the character at `offset`; empty if it is too long to be of use."""
+    first = max(0, offset - _LONGEST_LINE)
+    before = re.split(r"[\r\n]", text[first:offset])[-1]
+    after = re.split(r"[\r\n]", text[offset : offset + _LONGEST_LINE], maxsplit=1)[0]
+    line = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in before + after)
+    return line if len(line) < _LONGEST_LINE else ""
+
+
+def _step(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if _PLAIN_KEY.fullmatch(step) and len(step) <= _LONGEST_VALUE else f".{quote(step)}"
