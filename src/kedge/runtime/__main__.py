@@ -7,8 +7,11 @@ library.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+
+gc.disable()  # collecting while modules are loaded finds nothing and takes a tenth of the start
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if entry != _HERE] + [os.path.dirname(os.path.dirname(_HERE))]
@@ -17,4 +20,6 @@ from kedge.runtime.main import main  # noqa: E402  (found only through the path 
 
 if __name__ == "__main__":
     # Nothing is buffered here, so the interpreter's slow farewell can be skipped.
+    gc.freeze()
+    gc.enable()
     os._exit(main(sys.argv[1:]))

@@ -18,6 +18,9 @@ from kedge.spec.schema import MOST_PROBLEMS
 from kedge.spec.shape import entries, mapping, strings
 from kedge.spec.text import quote
 
+# Keys that describe a prerequisite itself; in `plugin_params` they are something else.
+_OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
+
 Check = Callable[[Mapping[str, Any], Source], Iterator[Problem]]
 
 
@@ -49,7 +52,7 @@ def _plugin_params(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
     """A parameter may stand inline or in `plugin_params`; in both places only with one value."""
     for index, item in entries(job.get("prerequisites")):
         for key, value in mapping(item.get("plugin_params")).items():
-            if key in item and item[key] != value and item.get("type") != "dockerimage":
+            if key in item and item[key] != value and key not in _OF_THE_ITEM:
                 path: Path = ("prerequisites", index, "plugin_params", key)
                 message = f"{quote(key)} has another value beside 'plugin_params'; keep one of the two"
                 yield source.problem(path, message, key=True)

@@ -16,6 +16,7 @@ from kedge.spec.text import excerpt, quote, show_path
 
 DEEPEST = 100  # levels; whatever walks the values later may then recurse
 MOST_COPIES = 100_000  # values that aliases and merge keys add when written out; one more for every 32 characters
+MOST_PROBLEMS = 200
 _CORE = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(_CORE + kind for kind in ("str", "int", "float", "bool", "null"))
 
@@ -130,6 +131,7 @@ class Composer:
             raise Refused(f"a key must be a plain word, not a list or a mapping{hint}", event.start_mark.index)
         is_list = isinstance(event, yaml.SequenceStartEvent)
         node = self._node(event)
+        node.items, node.keys = {}, {}
         self._check_depth(node.start, 1)
         expected = _CORE + ("seq" if is_list else "map")
         self._untagged(None, None if event.tag == expected else event.tag, node)
@@ -231,6 +233,8 @@ class Composer:
             raise Refused(f"the aliases of this file stand for more than {MOST_COPIES} values", offset)
 
     def _report(self, node: Node, message: str) -> None:
+        if len(self.problems) >= MOST_PROBLEMS:
+            raise Refused("there are too many problems; what follows was not read", node.start)
         steps = tuple(part.step() for part in self._stack)
         shown = "" if self.inside_secrets() else excerpt(self._text, node.start)
         where = show_path(steps)

@@ -35,9 +35,11 @@ def mask_secrets(text: str, file: str = "job.yaml") -> str:
     secrets = document.root.items.get("secrets")
     if secrets is None or secrets.value in (None, MASKED):
         return text
-    for edit in sorted(_edits(document, secrets, body), reverse=True):
-        body = body[: edit.start] + edit.text + body[edit.end :]
-    return text[: text.startswith("\ufeff")] + body
+    parts, done = [text[: len(text) - len(body)]], 0
+    for edit in sorted(_edits(document, secrets, body)):
+        parts += [body[done : edit.start], edit.text]
+        done = edit.end
+    return "".join((*parts, body[done:]))
 
 
 def is_masked(job: Job) -> bool:

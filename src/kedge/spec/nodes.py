@@ -8,6 +8,8 @@ from typing import Any
 
 from kedge.spec.model import Mark, Path
 
+_NOTHING: dict[str | int, Node] = {}  # what is below a scalar; most nodes are scalars
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -26,8 +28,8 @@ class Node:
     value: Any = None
     size: int = 0
     depth: int = 0
-    items: dict[str | int, Node] = field(default_factory=dict)
-    keys: dict[str | int, Node] = field(default_factory=dict)
+    items: dict[str | int, Node] = field(default_factory=lambda: _NOTHING)
+    keys: dict[str | int, Node] = field(default_factory=lambda: _NOTHING)
 
     def mark(self) -> Mark:
         """The node's place as the model has it."""

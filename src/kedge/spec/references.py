@@ -100,7 +100,7 @@ def _end(text: str, start: int) -> int:
     inner = text.find(OPEN, start + len(OPEN), close) if close >= 0 else -1
     if close < 0 or inner >= 0:
         raise TagError(
-            f"'{OPEN}' starts a reference that is never closed with '{CLOSE}'; if none is meant, part the two characters",
+            f"'{OPEN}' starts a reference that is never closed with '{CLOSE}'",
             start,
         )
     return close + len(CLOSE)

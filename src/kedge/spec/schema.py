@@ -62,7 +62,18 @@ def _pattern(validator: Any, pattern: str, instance: object, _: Any) -> Iterator
 @cache
 def _validator() -> Any:
     make: Any = extend
-    return make(Draft202012Validator, {"pattern": _pattern})(schema())
+    return make(Draft202012Validator, {"pattern": _pattern})(_inlined(schema(), schema()["$defs"]))
+
+
+def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
+    """The schema with every `$ref` replaced by what it refers to: looking them up takes a third of the time."""
+    if isinstance(part, list):
+        return [_inlined(below, definitions) for below in part]
+    if not isinstance(part, dict):
+        return part
+    base = _inlined(definitions[part["$ref"].rpartition("/")[2]], definitions) if "$ref" in part else {}
+    own = {key: _inlined(below, definitions) for key, below in part.items() if key not in ("$ref", "$defs")}
+    return base | own
 
 
 def _unknown_keys(broken: Violation, source: Source, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:

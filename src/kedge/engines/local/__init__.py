@@ -1,0 +1,1 @@
+"""Runs every task as processes on this machine."""

@@ -1,0 +1,39 @@
+# Needs only make and Python 3.11 or newer with venv. Everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
+TORCH ?= torch==2.13.0
+
+.PHONY: demo test lint types check clean
+
+demo: $(VENV)/.demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" kedge run examples/digits.yaml
+
+test: lint types check
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+check: $(VENV)/.test
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 $(ARGS)
+
+$(VENV)/.venv:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.venv pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[examples]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.venv pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,examples,torch]'
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist

@@ -1,0 +1,35 @@
+"""A bar while the job's code is copied, where that takes long enough to be seen."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+PATIENCE_SEC = 0.5
+
+
+class CopyBar:
+    """Called with the bytes copied and to be copied. Shows nothing for what is done quickly, nor off a terminal."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        columns = (TextColumn("copying code"), BarColumn(), DownloadColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("copying", total=None)
+        self._shown = False
+
+    def __enter__(self) -> CopyBar:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._shown and sys.stderr.isatty() and time.monotonic() - self._start > PATIENCE_SEC:
+            self._bar.start()
+            self._shown = True
+        self._bar.update(self._task, completed=done, total=total)

@@ -1,0 +1,102 @@
+"""What a person sees while a job runs in the foreground: the tasks' lines, and kedge's own words between them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Protocol
+
+import click
+
+from kedge.cli.lines import LinePrinter, print_json
+from kedge.cli.words import event_words
+from kedge.plan.model import Plan
+from kedge.runs.events import Event
+from kedge.runs.folder import Run
+from kedge.runs.follow import LogLine, follow
+
+
+class View(Protocol):
+    """Where the lines and events of a run are shown."""
+
+    def line(self, line: LogLine) -> None: ...
+    def event(self, event: Event) -> None: ...
+    def flush(self) -> None: ...
+
+
+class Console:
+    """For people: lines to stdout, kedge's words to stderr."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._lines = LinePrinter([f"{role}:{index}" for role, index in plan.tasks()])
+
+    def line(self, line: LogLine) -> None:
+        self._lines(line.task, line.line)
+
+    def event(self, event: Event) -> None:
+        if words := event_words(event):
+            self._lines.flush()
+            click.echo(click.style("kedge: ", bold=True) + words, err=True)
+
+    def flush(self) -> None:
+        self._lines.flush()
+
+
+class Json:
+    """For programs: one object a line on stdout."""
+
+    def line(self, line: LogLine) -> None:
+        text = line.line.decode(errors="replace").removesuffix("\n")
+        print_json({"event": "log", "task": line.task, "line": text})
+
+    def event(self, event: Event) -> None:
+        print_json(event)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+class Silent:
+    """For nobody."""
+
+    def line(self, line: LogLine) -> None: ...
+    def event(self, event: Event) -> None: ...
+    def flush(self) -> None: ...
+
+
+class Live:
+    """While this context is open, a thread follows the run on a view. It only reads files, so a terminal that does not
+    take output (Ctrl-S) holds up nothing but the view."""
+
+    def __init__(self, run: Run, view: View, *, lines: bool) -> None:
+        self._run, self._view = run, view
+        self._lines = lines
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._show, name="console")
+
+    def __enter__(self) -> Live:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _show(self) -> None:
+        try:
+            self._follow()
+        except BrokenPipeError:
+            return  # nobody reads any more; the job goes on
+
+    def _alive(self) -> bool:
+        return not self._over.is_set()
+
+    def _follow(self) -> None:
+        for item in follow(self._run, wanted=lambda role, index: self._lines, alive=self._alive):
+            if item is None:
+                self._view.flush()
+            elif isinstance(item, LogLine):
+                self._view.line(item)
+            else:
+                self._view.event(item)
+        self._view.flush()

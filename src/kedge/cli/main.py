@@ -1,0 +1,84 @@
+"""The `kedge` command: finds the subcommand, and turns every error into one message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+import click
+
+from kedge import __version__
+from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError, KedgeError
+
+# Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
+COMMANDS = ("run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "schema", "completion")
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported one by one, so that starting one never pays for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"kedge.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and args[0].endswith((".yaml", ".yml")):
+            ctx.fail(f"no such command '{args[0]}'; did you mean 'kedge run {args[0]}'?")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kedge", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Run deep-learning jobs from one file, with the same meaning everywhere."""
+
+
+def main() -> None:
+    """Entry point; the only place that ends the process."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        result = cli.main(prog_name="kedge", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        error.show()
+        return EXIT_INPUT
+    except click.ClickException as error:
+        error.show()
+        return EXIT_INPUT
+    except KedgeError as error:
+        _show(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (a pager, head) has gone: nobody is left to tell. Keep the interpreter from flushing into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except Exception:
+        traceback.print_exc()
+        click.echo(f"\nThis is a bug in kedge {__version__}: please report it with the lines above.", err=True)
+        return EXIT_BUG
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def _show(error: KedgeError) -> None:
+    problems = error.problems if isinstance(error, InputError) else (str(error),)
+    for problem in problems:
+        first, *rest = str(problem).split("\n")
+        click.echo(click.style("error: ", fg="red", bold=True) + first, err=True)
+        for line in rest:
+            click.echo(line, err=True)
+    if len(problems) > 1:
+        click.echo(f"{len(problems)} errors", err=True)

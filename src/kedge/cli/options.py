@@ -1,0 +1,96 @@
+"""Options and arguments that several commands share, and what completes them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from kedge import jobs
+from kedge.contract import RUNTIME_LOG, STREAMS
+from kedge.errors import InputError
+from kedge.resolve.model import Inputs
+from kedge.runs import status
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def job_file(function: F) -> F:
+    """FILE and what a submitter adds to it: collected by `inputs`."""
+    for decorate in reversed(
+        (
+            click.argument("file", type=click.Path(path_type=str)),
+            click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
+            click.option(
+                "--secret",
+                "secrets",
+                multiple=True,
+                metavar="NAME=VALUE|@FILE|env:VAR",
+                help="Set a secret: its value, a file that holds it, or a variable that does.",
+            ),
+            click.option(
+                "--workdir",
+                type=click.Path(path_type=str),
+                help="A folder that is copied once per job; all tasks start in the copy.",
+            ),
+        )
+    ):
+        function = decorate(function)
+    return function
+
+
+def inputs(params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None) -> Inputs:
+    """The Inputs of a job, from the options of `job_file`. InputError for one that is not NAME=VALUE."""
+    return Inputs(
+        user=getpass.getuser(),
+        parameters=dict(_pair("-p", text) for text in params),
+        secrets={name: _secret(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
+        workdir=workdir,
+    )
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"{option} {text}: write it as NAME=VALUE")
+    return name, value
+
+
+def _secret(name: str, value: str) -> str:
+    if value.startswith("@"):
+        try:
+            with open(value[1:], encoding="utf-8") as file:
+                return file.read().removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--secret {name}: cannot read {value[1:]}: {_reason(error)}") from error
+    if value.startswith("env:"):
+        try:
+            return os.environ[value[4:]]
+        except KeyError:
+            raise InputError(f"--secret {name}: the variable {value[4:]} is not set") from None
+    return value
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
+
+
+def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(run.id) for run in jobs.all_runs() if run.id.startswith(incomplete)]
+
+
+def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        tasks = status.read(jobs.find(ctx.params["job"])).tasks
+    except InputError:
+        return []
+    return [CompletionItem(name) for t in tasks if (name := f"{t.role}:{t.index}").startswith(incomplete)]
+
+
+job = click.argument("job", shell_complete=complete_job)
+task = click.argument("task", required=False, shell_complete=_complete_task)
+STREAM_NAMES = {"all": STREAMS[0], "stdout": STREAMS[1], "stderr": STREAMS[2], "runtime": RUNTIME_LOG}

@@ -1,0 +1,88 @@
+"""A plan, and one task's part of it, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from kedge.cli.words import seconds
+from kedge.contract import Step, TaskSpec, Text, show_text
+from kedge.plan.model import Plan, RolePlan
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan."""
+    gang = "all tasks start and are retried together" if plan.gang else "tasks are retried one by one"
+    head = [
+        f"{bold(plan.job)}  {plan.task_count} {'task' if plan.task_count == 1 else 'tasks'} for {plan.user}; {gang}",
+        _row("retries", f"{plan.retry.job} of unknown failures; at most {plan.retry.max_transient} of transient ones"),
+        _row("stop", f"SIG{plan.stop.signal}, then SIGKILL after {seconds(plan.stop.grace_sec)}"),
+        *(_row("code", f"{path} is copied once") for path in plan.code.values()),
+    ]
+    return "\n".join((*head, *(_role_text(plan, role) for role in plan.roles)))
+
+
+def _role_text(plan: Plan, role: RolePlan) -> str:
+    wanted = role.resources
+    ports = ", ".join(f"{label} {count}" for label, count in wanted.ports.items())
+    where = f"a copy of {plan.code[role.code]}" if role.code else "an empty folder per task"
+    rows = [
+        "",
+        bold(f"{role.name} ×{role.instances}"),
+        _row("image", role.image),
+        _row("each", f"{wanted.cpu} CPU, {wanted.memory_mb} MiB, {wanted.gpu} GPU, ports {ports}"),
+        _row("done", _completion(role)),
+        _row("starts in", where),
+    ]
+    rows += [_row("retries", f"{role.task_retry_count} of each task")] if not plan.gang else []
+    return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
+
+
+def _completion(role: RolePlan) -> str:
+    failed, succeeded = role.completion.min_failed, role.completion.min_succeeded
+    fails = f"{failed} failed {'task fails' if failed == 1 else 'tasks fail'} the job" if failed > 0 else ""
+    ends = (
+        f"{succeeded} succeeded {'task makes' if succeeded == 1 else 'tasks make'} it succeed" if succeeded > 0 else ""
+    )
+    return ", ".join(filter(None, (fails, ends))) or "it never ends the job"
+
+
+def task_text(plan: Plan, spec: TaskSpec) -> str:
+    """What one task gets. Its place is an example: folders, ports and ids are chosen when it runs."""
+    environment = [f"{name}={value}" for name, value in sorted(spec.environment.items())]
+    roles = ", ".join(role.name for role in plan.roles)
+    return "\n".join(
+        (
+            bold(spec.task),
+            _row("starts in", spec.workdir),
+            _row("ports", ", ".join(f"{label} ×{len(numbers)}" for label, numbers in spec.ports.items())),
+            *_steps(spec.steps),
+            *_block("command", spec.command),
+            *_lines("variables", environment),
+            _row("at start", "PAI_HOST_IP_*, PAI_PORT_LIST_*, PAI_*_PORT and PAI_TASK_ROLE_*_HOST_LIST of " + roles),
+            _row("", "PAI_CURRENT_CONTAINER_*, PAI_CONTAINER_* of the task itself, PAI_WORK_DIR, PAI_LOG_DIR"),
+        )
+    )
+
+
+def bold(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+def _steps(steps: Iterable[Step]) -> Iterable[str]:
+    for step in steps:
+        for callback in step.callbacks:
+            yield from _block(f"{callback.event}", callback.script, f"{step.name} (on failure: {step.policy})")
+
+
+def _block(name: str, text: Text, title: str = "") -> list[str]:
+    return _lines(name, [*([title] if title else []), *show_text(text).rstrip("\n").split("\n")])
+
+
+def _lines(name: str, lines: list[str]) -> list[str]:
+    return [_row(name if n == 0 else "", line) for n, line in enumerate(lines)]
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {click.style(f'{name:<13}', dim=True)} {value}"

@@ -1,0 +1,62 @@
+"""kedge ps: the runs of this user."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kedge import jobs
+from kedge.cli.summary import duration
+from kedge.cli.words import STATE_COLOURS
+from kedge.runs import status
+from kedge.runs.folder import Run
+from kedge.runs.status import JobStatus
+
+
+@click.command()
+@click.option(
+    "-a", "--all", "show_all", is_flag=True, help="Show every run, not only the latest 20 and what still runs."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def command(show_all: bool, as_json: bool) -> None:
+    """List runs, newest first."""
+    found = [(run, status.read(run)) for run in jobs.all_runs()]
+    shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in status.FINAL]
+    if as_json:
+        for run, now in shown:
+            click.echo(json.dumps(_facts(run, now)))
+    elif not shown:
+        click.echo("no runs yet: kedge run JOB.yaml makes one")
+    else:
+        Console(highlight=False, soft_wrap=True).print(_table(shown))
+
+
+def _facts(run: Run, now: JobStatus) -> dict[str, object]:
+    info = run.info()
+    return {
+        "id": run.id,
+        "name": info.name,
+        "state": now.state,
+        "engine": info.engine,
+        "created": info.created,
+        "ended": now.ended,
+        "attempt": now.attempt,
+        "tasks": len(now.tasks),
+        "text": now.text,
+    }
+
+
+def _table(found: list[tuple[Run, JobStatus]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("RUN", "STATE", "TASKS", "AGE", "TOOK"):
+        table.add_column(name, justify="left" if name in ("RUN", "STATE") else "right")
+    for run, now in found:
+        done = sum(task.state in status.FINAL for task in now.tasks)
+        state = Text(now.state, style=STATE_COLOURS[now.state])
+        age = duration(run.info().created, None)
+        table.add_row(run.id, state, f"{done}/{len(now.tasks)}", age, duration(now.submitted, now.ended))
+    return table

@@ -1,0 +1,74 @@
+"""kedge run: submit a job and, unless it is detached, show it until it has ended."""
+
+from __future__ import annotations
+
+import click
+
+from kedge import jobs
+from kedge.cli import options
+from kedge.cli.copying import CopyBar
+from kedge.cli.live import Console, Json, Live, Silent
+from kedge.cli.summary import print_summary
+from kedge.engines.base import Engine, Outcome
+from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kedge.runs import status
+from kedge.runs.folder import Run
+
+
+@click.command()
+@options.job_file
+@click.option(
+    "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
+)
+@click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run's id and return.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
+@click.option("--json", "as_json", is_flag=True, help="Show events and log lines as JSON, one object a line.")
+@click.option("--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for.")
+def command(
+    file: str,
+    params: tuple[str, ...],
+    secrets: tuple[str, ...],
+    workdir: str | None,
+    engine: str,
+    detach: bool,
+    quiet: bool,
+    as_json: bool,
+    allow_fewer_gpus: bool,
+) -> int:
+    """Run a job.
+
+    Ctrl-C stops it in an orderly way, a second one at once. Exit codes: 0 succeeded, 1 the job failed or was stopped,
+    2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.
+    """
+    prepared = jobs.prepare(file, options.inputs(params, secrets, workdir))
+    where = jobs.engine(engine, allow_fewer_gpus=allow_fewer_gpus)
+    _say((*prepared.plan.notices, *where.notices(prepared.plan)))
+    with CopyBar() as bar:
+        run = jobs.submit(prepared, where, bar)
+    if detach:
+        jobs.run_detached(run, prepared, where)
+        click.echo(run.id)
+        return EXIT_OK
+    return _foreground(run, prepared, where, quiet, as_json)
+
+
+def _foreground(run: Run, prepared: jobs.Prepared, where: Engine, quiet: bool, as_json: bool) -> int:
+    view = Json() if as_json else Silent() if quiet else Console(prepared.plan)
+    with Live(run, view, lines=not quiet):
+        outcome = jobs.run(run, prepared, where)
+    if not as_json:
+        print_summary(run, status.read(run), where.remarks(prepared.plan))
+    return _exit_code(outcome)
+
+
+def _say(notices: tuple[str, ...]) -> None:
+    for notice in notices:
+        click.echo(click.style("note: ", fg="yellow") + notice, err=True)
+
+
+def _exit_code(outcome: Outcome) -> int:
+    if outcome.interrupted:
+        return EXIT_INTERRUPTED
+    if outcome.disk_full:
+        return EXIT_CANNOT_RUN
+    return EXIT_OK if outcome.state == status.SUCCEEDED else EXIT_FAILED

@@ -1,0 +1,15 @@
+"""kedge schema: the JSON Schema of a job file."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from kedge.spec.schema import schema
+
+
+@click.command()
+def command() -> None:
+    """Print the JSON Schema of a job file, for editors and other tools."""
+    click.echo(json.dumps(schema(), indent=2))

@@ -1,0 +1,31 @@
+"""kedge show: one run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from kedge import jobs
+from kedge.cli import options
+from kedge.cli.summary import print_summary
+from kedge.runs import status
+
+
+@click.command()
+@options.job
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file, secrets masked, for cloning.")
+@click.option("--json", "as_json", is_flag=True, help="Print the status as JSON.")
+def command(job: str, as_yaml: bool, as_json: bool) -> None:
+    """Show the tasks of a run, its verdict and where its logs are.
+
+    JOB is a run's id, a unique beginning of one, or a job's name for its newest run.
+    """
+    run = jobs.find(job)
+    if as_yaml:
+        click.echo(run.job_file.read_text(encoding="utf-8"), nl=False)
+    elif as_json:
+        click.echo(json.dumps({"id": run.id, **asdict(status.read(run))}, indent=2))
+    else:
+        print_summary(run, status.read(run))

@@ -1,0 +1,91 @@
+"""The end of a run for people: a table of its tasks, the verdict, where the logs are."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kedge.cli.words import STATE_COLOURS, exit_words, seconds
+from kedge.runs import status
+from kedge.runs.folder import Run
+from kedge.runs.status import JobStatus, TaskStatus
+
+MOST_ROWS = 20
+# What a person looks for first.
+_ORDER = (status.FAILED, status.LOST, status.RUNNING, status.STOPPING, status.WAITING, status.STOPPED, status.SUCCEEDED)
+
+
+def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None:
+    """Table, verdict, logs and notes, to stdout."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print()
+    console.print(_table(now))
+    if len(now.tasks) > MOST_ROWS:
+        rest = Counter(task.state for task in _sorted(now.tasks)[MOST_ROWS:])
+        console.print(Text(f"and {', '.join(f'{count} more {state}' for state, count in rest.items())}", style="dim"))
+    console.print()
+    console.print(_verdict(run, now))
+    console.print(Text(f"logs   {home(str(run.path))}"))
+    for note in notes:
+        console.print(Text(f"note   {note}"))
+
+
+def duration(started: str | None, ended: str | None) -> str:
+    """The time between two times of events; to now when it has not ended; empty when it has not started."""
+    if started is None:
+        return ""
+    end = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
+    return seconds((end - datetime.fromisoformat(started)).total_seconds())
+
+
+def home(path: str) -> str:
+    """A path as people write it."""
+    folder = os.path.expanduser("~")
+    return f"~{path.removeprefix(folder)}" if path.startswith(f"{folder}/") else path
+
+
+def _verdict(run: Run, now: JobStatus) -> Text:
+    took = duration(now.submitted, now.ended)
+    attempts = f", attempt {now.attempt + 1}" if now.attempt else ""
+    if now.state == status.LOST:
+        return (
+            Text(f"{run.id} ")
+            .append("Lost", "bold red")
+            .append(f": its controller is gone; what is left of its tasks may still run. kedge stop {run.id} ends it")
+        )
+    text = Text(f"{run.id} ").append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
+    text.append(f" in {took}{attempts}")
+    return text.append(f": {now.text}" if now.text and now.state != status.SUCCEEDED else "")
+
+
+def _table(now: JobStatus) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, justify in (
+        ("TASK", "left"),
+        ("STATE", "left"),
+        ("TRIES", "right"),
+        ("EXIT", "right"),
+        ("TIME", "right"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for task in _sorted(now.tasks)[:MOST_ROWS]:
+        table.add_row(
+            f"{task.role}:{task.index}",
+            Text(task.state, style=STATE_COLOURS[task.state]),
+            str(task.attempts),
+            exit_words(task),
+            duration(task.started, task.ended),
+        )
+    return table
+
+
+def _sorted(tasks: tuple[TaskStatus, ...]) -> list[TaskStatus]:
+    """In the order of the file, unless there are too many to show; then what did not go well comes first."""
+    if len(tasks) <= MOST_ROWS:
+        return list(tasks)
+    return sorted(tasks, key=lambda task: _ORDER.index(task.state))

@@ -1,0 +1,53 @@
+"""Events and states in words for people."""
+
+from __future__ import annotations
+
+from kedge.contract import STOPPED_BY_USER
+from kedge.runs import status
+from kedge.runs.events import Event
+from kedge.runs.status import TaskStatus
+
+STATE_COLOURS = {
+    status.SUCCEEDED: "green",
+    status.FAILED: "red",
+    status.LOST: "red",
+    status.STOPPED: "yellow",
+    status.STOPPING: "yellow",
+    status.RUNNING: "cyan",
+    status.WAITING: "bright_black",
+}
+
+
+def event_words(event: Event) -> str | None:
+    """What an event of the controller means, or None if nobody needs to be told."""
+    task = f"{event.get('role')}:{event.get('index')}"
+    match event["event"]:
+        case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] > 0:
+            return f"{task} failed: {event['message']}"
+        case status.TASK_RETRYING:
+            return f"{task} failed: {event['message']}; started again in {seconds(event['delay_sec'])} ({event['why']})"
+        case status.ATTEMPT_COMPLETED if event["verdict"] == status.FAILED and event["code"] != STOPPED_BY_USER:
+            return f"attempt {event['attempt'] + 1} failed: {event['text']}"
+        case status.JOB_RETRYING:
+            return f"attempt {event['attempt'] + 2} starts in {seconds(event['delay_sec'])} ({event['why']})"
+        case status.STOP_REQUESTED if event["kill"]:
+            return "killing what is left"
+        case status.STOP_REQUESTED:
+            return f"stopping all tasks: asked for by {event['by']}; once more kills them"
+    return None
+
+
+def seconds(value: float) -> str:
+    """A duration: `0.4 s`, `59.9 s`, `2 min 5 s`, `3 h 7 min`."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def exit_words(task: TaskStatus) -> str:
+    """The user's exit code, or why there is none."""
+    if task.exit_code is not None:
+        return str(task.exit_code)
+    return task.reason or ""

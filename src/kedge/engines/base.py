@@ -1,0 +1,111 @@
+"""What an engine is: the place where a plan runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kedge.contract import Report
+from kedge.plan.model import Plan
+from kedge.resolve.model import Secrets
+from kedge.runs.folder import Run
+
+
+class Task(NamedTuple):
+    """One task of a job."""
+
+    role: str
+    task_index: int
+
+    def __str__(self) -> str:
+        return f"{self.role}:{self.task_index}"
+
+
+class Outcome(NamedTuple):
+    """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` says why.
+
+    `interrupted`: by the user's own Ctrl-C. `disk_full`: for want of space, not by a fault of the job.
+    """
+
+    state: str
+    code: int
+    text: str
+    interrupted: bool = False
+    disk_full: bool = False
+
+
+class Engine(Protocol):
+    """One place to run jobs. `notices` and `check` look at the machine and start nothing."""
+
+    name: str
+
+    def notices(self, plan: Plan) -> tuple[str, ...]:
+        """What the submitter should know: what this engine does not do for this plan. One sentence each."""
+        ...
+
+    def remarks(self, plan: Plan) -> tuple[str, ...]:
+        """What belongs under the summary of a run: what was asked for and not done."""
+        ...
+
+    def check(self, plan: Plan) -> None:
+        """CannotRun, naming the number that is short, when the plan cannot run here."""
+        ...
+
+    def secrets_dir(self, run: Run) -> str:
+        """Where this engine keeps the values of a run's secrets while the job lives."""
+        ...
+
+    def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
+        """Run the whole job, retries included, and return when it has ended and nothing of it runs any more.
+
+        Everything said goes to the run folder, whose lock the caller holds.
+        """
+        ...
+
+    def stop(self, run: Run, kill: bool) -> None:
+        """Ask the run's controller to stop it (`kill`: without grace). Of a lost run, end what is left and clean up."""
+        ...
+
+
+class Started(NamedTuple):
+    """A task's command runs."""
+
+    task: Task
+
+
+class Ended(NamedTuple):
+    """An attempt of a task has ended and nothing of it runs any more."""
+
+    task: Task
+    report: Report
+
+
+class Backend(Protocol):
+    """What engines/controller needs from an engine that has no controller of its own."""
+
+    def place(self, attempt: int) -> None:
+        """Reserve what all tasks of a job attempt need, before any of them starts. CannotRun if it is not there."""
+        ...
+
+    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
+        """Start one attempt of one task."""
+        ...
+
+    def stop(self, task: Task) -> None:
+        """Ask for the task's stop ladder; a second call ends its grace."""
+        ...
+
+    def destroy(self, task: Task) -> None:
+        """End all processes of the task at once, when its ladder did not."""
+        ...
+
+    def fileno(self) -> int:
+        """Becomes readable when `poll` has something new."""
+        ...
+
+    def poll(self) -> list[Started | Ended]:
+        """What happened since the last call, in order. Never blocks."""
+        ...
+
+    def close(self) -> None:
+        """Give back everything; nothing of the job runs any more."""
+        ...

@@ -1,0 +1,195 @@
+"""One attempt of a job: all tasks started together, each followed to its end, until the completion policy decides."""
+
+from __future__ import annotations
+
+import heapq
+import selectors
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Report
+from kedge.engines.base import Backend, Ended, Started, Task
+from kedge.engines.controller.states import (
+    FAILED,
+    LAUNCHED,
+    RUNNING,
+    STOPPED,
+    STOPPING,
+    SUCCEEDED,
+    WAITING,
+    Emit,
+    TaskState,
+    move,
+)
+from kedge.engines.controller.stops import Stops
+from kedge.plan.model import Plan
+from kedge.policy import completion, retry
+from kedge.runs import status
+
+# How long after the end of its grace period a task's supervisor may take to finish its hooks and logs.
+PATIENCE_SEC = 60.0
+PATIENCE_AFTER_KILL_SEC = 15.0
+
+
+class Attempt:
+    """Runs one attempt; `run` returns its verdict when nothing of it runs any more."""
+
+    def __init__(
+        self, plan: Plan, number: int, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]
+    ) -> None:
+        self._plan, self._number, self._backend, self._stops = plan, number, backend, stops
+        self._emit, self._random = emit, random
+        self._tally = completion.Tally(
+            completion.Role(r.name, r.instances, r.completion.min_failed, r.completion.min_succeeded)
+            for r in plan.roles
+        )
+        self._tasks = {task: TaskState(task) for task in (Task(*item) for item in plan.tasks())}
+        self._to_start = [(0.0, task) for task in self._tasks]  # a heap of (earliest time, task)
+        self._open = len(self._tasks)  # tasks that have not ended for good
+        self._verdict: completion.Verdict | None = None
+        self._stops_seen = 0
+        self.disk_full = False
+
+    def explain(self) -> str:
+        """The verdict in words for people: what decided it."""
+        assert self._verdict is not None
+        if self._verdict.task is None:
+            return self._verdict.text
+        decider = self._tasks[Task(self._verdict.task.role, self._verdict.task.index)]
+        said = decider.report.message if decider.report else self._verdict.text
+        return f"{decider.task}: {said}"
+
+    def run(self) -> completion.Verdict:
+        self._emit(status.ATTEMPT_STARTED, attempt=self._number)
+        self._backend.place(self._number)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._backend, selectors.EVENT_READ)
+            selector.register(self._stops, selectors.EVENT_READ)
+            while self._open or self._verdict is None:
+                self._step(selector)
+        return self._verdict
+
+    def _step(self, selector: selectors.BaseSelector) -> None:
+        """One turn of the loop: start what is due, take what happened, enforce what was asked for."""
+        started = self._start_next()
+        selector.select(0 if started else self._timeout())
+        self._stops.drain()
+        for update in self._backend.poll():
+            self._take(update)
+        if self._stops.count > self._stops_seen:
+            self._stop_requested()
+        self._enforce_stops()
+
+    def _start_next(self) -> bool:
+        if not self._to_start or self._to_start[0][0] > time.monotonic():
+            return False
+        _, name = heapq.heappop(self._to_start)
+        task = self._tasks[name]
+        move(task, LAUNCHED, self._emit, status.TASK_LAUNCHED)
+        self._backend.start(name, self._number, task.task_attempt)
+        return True
+
+    def _timeout(self) -> float | None:
+        """Seconds until the next thing that happens by the clock; None is never."""
+        due = [when for when, _ in self._to_start[:1]]
+        if self._verdict is not None:
+            due += [task.deadline for task in self._tasks.values() if task.deadline is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _take(self, update: Started | Ended) -> None:
+        task = self._tasks[update.task]
+        if isinstance(update, Ended):
+            self._ended(task, update.report)
+        elif task.state == LAUNCHED:
+            move(task, RUNNING, self._emit)
+
+    def _ended(self, task: TaskState, report: Report) -> None:
+        task.report, task.deadline = report, None
+        if report.reason == DISK_FULL and not self.disk_full:
+            self.disk_full = True
+            self._end(completion.Verdict(completion.FAILED, None, report.exit_code, report.message))
+        if task.state == STOPPING and report.stopped_by is not None:
+            self._complete(task, STOPPED, self._stop_code())
+        elif report.exit_code == 0:
+            self._complete(task, SUCCEEDED, 0)
+        elif not self._retried(task, report):
+            self._complete(task, FAILED, report.exit_code)
+
+    def _complete(self, task: TaskState, state: str, code: int) -> None:
+        """The task has ended for good; see whether that decides the attempt."""
+        move(task, state, self._emit, status.TASK_COMPLETED, succeeded=state == SUCCEEDED, **_facts(task.report, code))
+        self._open -= 1
+        verdict = self._tally.add(completion.Completed(*task.task, state == SUCCEEDED, code))
+        if verdict is not None:
+            self._end(verdict)
+
+    def _retried(self, task: TaskState, report: Report) -> bool:
+        """Without gang allocation a task may be tried again by itself."""
+        if self._plan.gang or self._verdict is not None or self.disk_full:
+            return False
+        role = self._plan.role(task.task.role)
+        delay = task.retries.again(
+            retry.Policy(True, role.task_retry_count), self._plan.retry, report.exit_code, self._random, job=False
+        )
+        if delay is None:
+            return False
+        facts = {"delay_sec": round(delay, 3), "why": task.retries.why, **_facts(report, report.exit_code)}
+        move(task, FAILED, self._emit, status.TASK_RETRYING, **facts)
+        task.task_attempt += 1
+        move(task, WAITING, self._emit)
+        heapq.heappush(self._to_start, (time.monotonic() + delay, task.task))
+        return True
+
+    def _stop_requested(self) -> None:
+        """The first request starts every task's ladder, the next one ends its grace."""
+        kill = self._stops_seen > 0
+        self._stops_seen = self._stops.count
+        self._emit(status.STOP_REQUESTED, by=self._stops.by, kill=kill)
+        self._end(completion.STOPPED)
+        if kill:
+            self._kill_all()
+
+    def _end(self, verdict: completion.Verdict) -> None:
+        """The attempt is decided: what still runs is stopped, what has not started never will be."""
+        if self._verdict is not None:
+            return
+        self._verdict = verdict
+        self._to_start.clear()
+        for task in self._tasks.values():
+            if task.state == WAITING:
+                self._complete(task, STOPPED, self._stop_code())
+            elif task.state in (LAUNCHED, RUNNING):
+                task.deadline = time.monotonic() + self._plan.stop.grace_sec + PATIENCE_SEC
+                move(task, STOPPING, self._emit)
+                self._backend.stop(task.task)
+
+    def _kill_all(self) -> None:
+        for task in self._tasks.values():
+            if task.state == STOPPING:
+                task.deadline = time.monotonic() + PATIENCE_AFTER_KILL_SEC
+                self._backend.stop(task.task)
+
+    def _stop_code(self) -> int:
+        return STOPPED_BY_USER if self._verdict is completion.STOPPED else STOPPED_BY_COMPLETION
+
+    def _enforce_stops(self) -> None:
+        if self._verdict is None:
+            return
+        now = time.monotonic()
+        for task in self._tasks.values():
+            if task.deadline is not None and task.deadline < now:
+                task.deadline = None
+                self._backend.destroy(task.task)
+
+
+def _facts(report: Report | None, code: int) -> dict[str, Any]:
+    if report is None:
+        return {"code": code}
+    return {
+        "code": code,
+        "user_exit_code": report.user_exit_code,
+        "reason": report.reason,
+        "message": report.message,
+        "removed_bytes": report.removed_bytes,
+    }

@@ -1,0 +1,53 @@
+"""The states of a task, and the only function that moves one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kedge.contract import Report
+from kedge.engines.base import Task
+from kedge.engines.controller.retries import Retries
+
+WAITING = "waiting"
+LAUNCHED = "launched"
+RUNNING = "running"
+STOPPING = "stopping"
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+STOPPED = "stopped"
+
+MOVES = {
+    WAITING: {LAUNCHED, STOPPED},
+    LAUNCHED: {RUNNING, STOPPING, SUCCEEDED, FAILED},
+    RUNNING: {STOPPING, SUCCEEDED, FAILED},
+    STOPPING: {STOPPED, SUCCEEDED, FAILED},
+    FAILED: {WAITING},  # a retry of the task alone
+    SUCCEEDED: set(),
+    STOPPED: set(),
+}
+FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
+
+
+@dataclass(slots=True)
+class TaskState:
+    """Where one task of the current job attempt stands. Times are of time.monotonic()."""
+
+    task: Task
+    state: str = WAITING
+    task_attempt: int = 0
+    retries: Retries = field(default_factory=Retries)
+    deadline: float | None = None  # when a stop that did not work is enforced
+    report: Report | None = None
+
+
+Emit = Callable[..., None]
+
+
+def move(task: TaskState, state: str, emit: Emit, event: str | None = None, **facts: Any) -> None:
+    """Move a task and announce it. A move that is not in MOVES is a bug."""
+    assert state in MOVES[task.state], f"{task.task}: {task.state} -> {state}"
+    task.state = state
+    if event:
+        emit(event, role=task.task.role, index=task.task.task_index, task_attempt=task.task_attempt, **facts)

@@ -1,0 +1,63 @@
+"""Requests to stop the job: they come as signals and wake the controller's loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+from typing import Any
+
+_SIGNALS = {
+    signal.SIGINT: "Ctrl-C",
+    signal.SIGTERM: "a stop request",
+    signal.SIGHUP: "the terminal that was closed",
+}
+
+
+class Stops:
+    """A context in which SIGINT, SIGTERM and SIGHUP are counted instead of ending the process.
+
+    `count` is how often a stop was asked for, `by` who asked first. `fileno` becomes readable at any of them and at
+    SIGCHLD; `drain` makes it quiet again. Only in the main thread.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.by = ""
+        self.interrupted = False
+
+    def __enter__(self) -> Stops:
+        self._read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._write = write
+        self._previous: dict[Any, Any] = {number: signal.signal(number, self._asked) for number in _SIGNALS}
+        self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._previous_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        signal.set_wakeup_fd(self._previous_fd)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        os.close(self._read)
+        os.close(self._write)
+
+    def request(self, by: str) -> None:
+        """Ask for a stop from inside."""
+        self.count += 1
+        self.by = self.by or by
+        os.write(self._write, b"\0")
+
+    def fileno(self) -> int:
+        return self._read
+
+    def drain(self) -> None:
+        try:
+            while os.read(self._read, 4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def _asked(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.by = self.by or _SIGNALS[signal.Signals(number)]
+        self.interrupted = self.interrupted or number == signal.SIGINT

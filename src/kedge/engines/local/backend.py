@@ -1,0 +1,196 @@
+"""Starts and follows the supervisors of a local job: one process per task attempt, all children of the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import NamedTuple
+
+import kedge
+from kedge.contract import (
+    CANNOT_START,
+    DISK_FULL,
+    JOB_ID_VARIABLE,
+    REPORT_FILE,
+    RUNNING,
+    RUNTIME_BROKE,
+    RUNTIME_ERROR,
+    Report,
+    container_code,
+    timestamp,
+)
+from kedge.engines.base import Ended, Started, Task
+from kedge.engines.local import processes
+from kedge.engines.local.places import Places
+from kedge.errors import DiskFull
+from kedge.runs.files import disk_errors
+from kedge.runs.folder import Run
+
+LAUNCHER = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(kedge.__file__), "runtime"))
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+SUPERVISOR_LOG = "supervisor.log"  # what the interpreter says if the runtime cannot even start
+
+
+class _Child(NamedTuple):
+    """A supervisor. `started` is in nanoseconds since 1970."""
+
+    task: Task
+    folder: str
+    job_attempt: int
+    task_attempt: int
+    started: int
+
+
+class LocalBackend:
+    """Runs task attempts on this machine. All waiting is the controller's, on `fileno`.
+
+    `open_files` is the soft limit that the user's commands get back.
+    """
+
+    def __init__(self, run: Run, places: Places, open_files: int) -> None:
+        self._run, self._places, self._open_files = run, places, open_files
+        self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
+        self._children: dict[int, _Child] = {}  # by pid
+        self._pids: dict[Task, int] = {}
+        self._failed: list[Ended] = []  # attempts that could not be started
+        # One pipe for all supervisors: each writes whole event lines, short enough to be atomic.
+        self._events, self._events_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._partial = b""
+
+    def place(self, attempt: int) -> None:
+        self._places.reserve(attempt)
+
+    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
+        folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
+        child = _Child(task, folder, attempt, task_attempt, time.time_ns())
+        holds = self._places.holds(task)
+        try:
+            with disk_errors(folder):
+                spec = self._places.write_spec(task, folder, attempt, task_attempt)
+                pid = self._spawn(spec, folder, [hold.fileno() for hold in holds], self._places.locks(task))
+        except (OSError, DiskFull) as error:
+            self._failed.append(Ended(task, _not_started(child, error)))
+        else:
+            self._children[pid], self._pids[task] = child, pid
+        finally:
+            for hold in holds:
+                hold.close()
+
+    def _spawn(self, spec: str, folder: str, holds: list[int], keeps: list[int]) -> int:
+        argv = [*LAUNCHER, spec, "--status", str(self._events_in), "--open-files", str(self._open_files)]
+        argv += ["--hold", ",".join(map(str, holds))] if holds else []
+        argv += ["--keep", ",".join(map(str, keeps))] if keeps else []
+        inherited = [self._events_in, *holds, *keeps]
+        log = os.path.join(folder, SUPERVISOR_LOG)
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ]
+        for fd in inherited:
+            os.set_inheritable(fd, True)
+        try:
+            # A session of its own: the terminal's Ctrl-C is for the controller alone. Stop signals wait until the
+            # supervisor can take them.
+            return os.posix_spawn(
+                argv[0], argv, self._environment, file_actions=actions, setsid=True, setsigmask=STOP_SIGNALS
+            )
+        finally:
+            for fd in inherited:
+                os.set_inheritable(fd, False)
+
+    def stop(self, task: Task) -> None:
+        self._signal(task, signal.SIGTERM)
+
+    def destroy(self, task: Task) -> None:
+        if pid := self._pids.get(task):
+            processes.kill_tree(pid)
+
+    def _signal(self, task: Task, number: signal.Signals) -> None:
+        # A child that has ended keeps its pid until it is reaped, so this cannot hit a stranger.
+        if pid := self._pids.get(task):
+            os.kill(pid, number)
+
+    def fileno(self) -> int:
+        return self._events
+
+    def poll(self) -> list[Started | Ended]:
+        failed, self._failed = self._failed, []
+        return [*failed, *self._started(), *self._reaped()]
+
+    def _started(self) -> list[Started]:
+        """The tasks whose event lines say that their command runs."""
+        try:
+            while data := os.read(self._events, 1 << 16):
+                self._partial += data
+        except BlockingIOError:
+            pass
+        *lines, self._partial = self._partial.split(b"\n")
+        events = [json.loads(line) for line in lines]
+        return [Started(_task(event["task"])) for event in events if event["event"] == RUNNING]
+
+    def _reaped(self) -> list[Ended]:
+        """Every supervisor that has ended. As a subreaper, the controller also gets what killed ones left behind."""
+        ended = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if child := self._children.pop(pid, None):
+                del self._pids[child.task]
+                ended.append(Ended(child.task, self._report(child, os.waitstatus_to_exitcode(status))))
+        return ended
+
+    def _report(self, child: _Child, code: int) -> Report:
+        try:
+            with open(os.path.join(child.folder, REPORT_FILE), encoding="utf-8") as file:
+                return Report(**json.load(file))
+        except (OSError, ValueError):
+            # No report: the supervisor was killed, or could not run at all. Whatever it left behind ends now.
+            processes.kill_orphans(set(self._children))
+            return _without_report(child, code)
+
+    def close(self) -> None:
+        self._places.release()
+        os.close(self._events)
+        os.close(self._events_in)
+
+
+def _task(name: str) -> Task:
+    role, _, index = name.partition(":")
+    return Task(role, int(index))
+
+
+def _without_report(child: _Child, code: int) -> Report:
+    if code < 0:
+        what = f"the task's supervisor was killed by {signal.Signals(-code).name}"
+        return _ended(child, container_code(128 - code), RUNTIME_ERROR, what)
+    what = f"the task's supervisor ended with {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
+    return _ended(child, RUNTIME_BROKE, RUNTIME_ERROR, what)
+
+
+def _not_started(child: _Child, error: Exception) -> Report:
+    reason = DISK_FULL if isinstance(error, DiskFull) else CANNOT_START
+    return _ended(child, RUNTIME_BROKE, reason, f"the task's supervisor could not be started: {error}")
+
+
+def _ended(child: _Child, exit_code: int, reason: str, message: str) -> Report:
+    now = time.time_ns()
+    return Report(
+        task=str(child.task),
+        job_attempt=child.job_attempt,
+        task_attempt=child.task_attempt,
+        exit_code=exit_code,
+        user_exit_code=None,
+        reason=reason,
+        message=message,
+        started=timestamp(child.started),
+        ended=timestamp(now),
+        duration_sec=(now - child.started) / 1e9,
+    )

@@ -1,0 +1,174 @@
+"""The GPUs of this machine, each given to one job at a time.
+
+Ours are those that CUDA_VISIBLE_DEVICES leaves us. A job marks a GPU as taken with a lock on a file that all users of
+the machine share; the lock lasts as long as any process has its descriptor open, so a task's supervisor that outlives
+its controller keeps its GPUs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge.engines.local.gpu_locks import LOCKS, LockFolder
+from kedge.errors import CannotRun
+
+DEADLINE_SEC = 5.0
+_PROBE = Path(__file__).with_name("nvml.py")
+
+
+class Device(NamedTuple):
+    """A GPU, or a part of one (MIG), by its UUID. `number` is its place on the PCI bus, -1 for a part."""
+
+    number: int
+    uuid: str
+
+
+class Found(NamedTuple):
+    """All GPUs of the machine, in the order of the PCI bus; `problem` says why the driver did not tell."""
+
+    devices: tuple[Device, ...]
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU that this job has. Closing `lock_fd` everywhere gives it back."""
+
+    device: Device
+    lock_fd: int
+
+
+def count() -> int:
+    """How many GPUs there are for us, taken or not; 0 without a driver. CannotRun when the driver has a problem."""
+    return len(_ours())
+
+
+def present() -> bool:
+    """Whether tasks that asked for no GPU might find one."""
+    found = _machine()
+    return bool(found.devices or found.problem)
+
+
+@contextmanager
+def acquired(count: int) -> Iterator[list[Gpu]]:
+    """`acquire`, and at the end this process's hold on them is gone."""
+    gpus = acquire(count)
+    try:
+        yield gpus
+    finally:
+        for gpu in gpus:
+            os.close(gpu.lock_fd)
+
+
+def acquire(count: int, locks: Path = LOCKS) -> list[Gpu]:
+    """Take so many GPUs that no other job has. CannotRun says how many are needed, there and taken.
+
+    The descriptors are not inherited unless they are passed on by name (pass_fds).
+    """
+    return take(count, _ours(), locks) if count else []
+
+
+def take(count: int, devices: Sequence[Device], locks: Path) -> list[Gpu]:
+    """`acquire` among these devices."""
+    taken: list[Gpu] = []
+    try:
+        with LockFolder(locks) as folder:
+            for device in devices:
+                if len(taken) < count and (fd := folder.lock(device.uuid)) is not None:
+                    taken.append(Gpu(device, fd))
+        if len(taken) < count:
+            raise CannotRun(
+                f"the job needs {count} GPUs; there are {len(devices)} and "
+                f"{len(devices) - len(taken)} of them are taken by other jobs"
+            )
+    except BaseException:
+        for gpu in taken:
+            os.close(gpu.lock_fd)
+        raise
+    return taken
+
+
+def environment(gpus: Sequence[Gpu]) -> dict[str, str]:
+    """The variables by which a task sees its GPUs and no others.
+
+    By number in the order of the bus, since many programs expect numbers; a part of a GPU has only a UUID.
+    """
+    devices = [gpu.device for gpu in gpus]
+    by_number = all(device.number >= 0 for device in devices)
+    names = ",".join(str(device.number) if by_number else device.uuid for device in devices)
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": names,
+        "NVIDIA_VISIBLE_DEVICES": names or "none",
+    }
+
+
+def visible(devices: Sequence[Device], setting: str | None) -> list[Device]:
+    """The devices that CUDA_VISIBLE_DEVICES names, by number or by the beginning of a UUID.
+
+    As CUDA does, the first name that means nothing ends the list. Numbers are taken in the order of the bus.
+    """
+    if setting is None:
+        return list(devices)
+    chosen: dict[Device, None] = {}
+    for name in setting.split(","):
+        device = _named(devices, name.strip())
+        if device is None:
+            break
+        chosen[device] = None
+    return list(chosen)
+
+
+def _named(devices: Sequence[Device], name: str) -> Device | None:
+    if name.startswith("MIG-"):
+        return Device(-1, name)
+    if name.isdecimal():
+        return next((device for device in devices if device.number == int(name)), None)
+    found = [device for device in devices if name.startswith("GPU-") and device.uuid.startswith(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def _ours() -> list[Device]:
+    found = _machine()
+    if found.problem:
+        raise CannotRun(f"the GPUs of this machine cannot be used: {found.problem}")
+    return visible(found.devices, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@functools.cache  # a driver without persistence takes seconds to start, and GPUs do not come and go
+def _machine() -> Found:
+    return probe()
+
+
+def probe(deadline_sec: float = DEADLINE_SEC) -> Found:
+    """Ask the driver, in a child process that may take so long."""
+    command = [sys.executable, "-P", str(_PROBE)]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = child.communicate(timeout=deadline_sec)
+    except subprocess.TimeoutExpired:
+        _give_up(child)
+        return Found((), f"the NVIDIA driver does not answer within {deadline_sec:g} s; nvidia-smi may say more")
+    if child.returncode != 0:
+        last = err.decode(errors="replace").strip().rpartition("\n")[2]
+        return Found((), f"asking the NVIDIA driver ended with {child.returncode}: {last}")
+    answer = json.loads(out)
+    return Found(tuple(Device(number, uuid) for number, uuid in answer["gpus"]), answer["problem"])
+
+
+def _give_up(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    for pipe in (child.stdout, child.stderr):
+        if pipe:
+            pipe.close()
+    with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel does not even die
+        child.wait(1.0)

@@ -1,0 +1,136 @@
+"""What this machine can carry, compared with what a job needs, before anything starts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge.engines.local import ports as free_ports
+from kedge.errors import CannotRun
+
+# What kedge itself needs; the processes and threads of the user's program come on top and are not known.
+FILES_AT_ALL = 64
+FILES_PER_TASK = 1  # while a task starts; its ports are counted as such
+PROCESSES_AT_ALL = 8
+PROCESSES_PER_TASK = 3  # supervisor, shell, the user's program
+
+FILES = "open files"
+PROCESSES = "processes"
+PORTS = "TCP ports"
+DISK = "bytes of disk space"
+
+_PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+class Limit(NamedTuple):
+    """How many of a kind can still be had, and what says so."""
+
+    kind: str
+    free: int
+    source: str
+
+
+def raise_open_files() -> int:
+    """Raise this process's soft limit of open files to the hard one. Returns the old one, for the user's programs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft
+
+
+def check(tasks: int, ports: int, snapshot_bytes: int = 0, folder: Path | None = None) -> None:
+    """CannotRun, naming every number that is short, when so many tasks and ports do not fit on this machine.
+
+    `folder` is where `snapshot_bytes` are to be written.
+    """
+    if short := shortages(needs(tasks, ports, snapshot_bytes), machine(folder)):
+        raise CannotRun("this machine is too small for the job:\n" + "\n".join(f"  {line}" for line in short))
+
+
+def needs(tasks: int, ports: int, snapshot_bytes: int = 0) -> dict[str, int]:
+    """What a job needs of each kind."""
+    return {
+        FILES: FILES_AT_ALL + tasks * FILES_PER_TASK + ports,
+        PROCESSES: PROCESSES_AT_ALL + tasks * PROCESSES_PER_TASK,
+        PORTS: ports,
+        DISK: snapshot_bytes,
+    }
+
+
+def shortages(needed: Mapping[str, int], limits: Sequence[Limit]) -> list[str]:
+    """One line for each limit that is too low."""
+    return [
+        f"{needed[limit.kind]} {limit.kind} are needed and {max(0, limit.free)} are left ({limit.source})"
+        for limit in limits
+        if limit.free < needed[limit.kind]
+    ]
+
+
+def machine(folder: Path | None = None) -> list[Limit]:
+    """The limits of this machine, user and cgroup as they are now."""
+    limits = [
+        Limit(FILES, _open_files(), "hard limit of RLIMIT_NOFILE, ulimit -Hn"),
+        Limit(PORTS, free_ports.available(), "outside of /proc/sys/net/ipv4/ip_local_port_range"),
+        *_process_limits(),
+    ]
+    if folder:
+        limits.append(Limit(DISK, shutil.disk_usage(folder).free, f"file system of {folder}"))
+    return limits
+
+
+def _open_files() -> int:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    every = int((_PROC / "sys/fs/nr_open").read_text())
+    return every if hard == resource.RLIM_INFINITY else hard
+
+
+def _process_limits() -> Iterator[Limit]:
+    """Threads count as processes in all of them."""
+    running = int((_PROC / "loadavg").read_text().split()[3].partition("/")[2])
+    for name in ("pid_max", "threads-max"):
+        highest = int((_PROC / "sys/kernel" / name).read_text())
+        yield Limit(PROCESSES, highest - running, f"kernel.{name} is {highest}, {running} are running")
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if soft != resource.RLIM_INFINITY and os.geteuid() != 0:  # the superuser is exempt
+        own = _own_threads()
+        yield Limit(PROCESSES, soft - own, f"RLIMIT_NPROC, ulimit -u, is {soft}, {own} are running")
+    yield from cgroup_limits((_PROC / "self/cgroup").read_text(), _CGROUPS)
+
+
+def _own_threads() -> int:
+    """How many threads this user has, on the whole machine."""
+    count = 0
+    for entry in os.scandir(_PROC):
+        try:
+            if entry.name.isdecimal() and entry.stat().st_uid == os.getuid():
+                count += len(os.listdir(f"{entry.path}/task"))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is hidden
+            continue
+    return count
+
+
+def cgroup_limits(membership: str, mount: Path) -> Iterator[Limit]:
+    """The pids limits of a process's cgroup and all those around it, of cgroup v1 and v2.
+
+    `membership` is the text of /proc/PID/cgroup; what of it is not visible below `mount` is above a container's own.
+    """
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "pids"):
+            for root in (mount / "pids",) if controllers else (mount, mount / "unified"):
+                yield from _pids_limits(root, path)
+
+
+def _pids_limits(root: Path, path: str) -> Iterator[Limit]:
+    inner = root / path.lstrip("/")
+    for folder in (inner, *inner.parents):
+        if not folder.is_relative_to(root):
+            return
+        highest, current = folder / "pids.max", folder / "pids.current"
+        if highest.is_file() and (text := highest.read_text().strip()) != "max":
+            running = int(current.read_text())
+            yield Limit(PROCESSES, int(text) - running, f"{highest} is {text}, {running} are running")

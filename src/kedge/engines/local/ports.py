@@ -1,0 +1,97 @@
+"""Free TCP ports for tasks, reserved as bound sockets that nobody can connect to.
+
+Ports come from below the kernel's ephemeral range, where no outgoing connection takes one between the moment a task's
+socket is closed and the moment its program binds the port: from 15000 on, as OpenPAI has it, or lower, or from above
+that range where it starts so low that there is no room.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from kedge.errors import CannotRun
+
+FIRST = 15000
+_LOWEST = 1024
+_END = 65536
+_SETTINGS = Path("/proc/sys/net/ipv4")
+
+
+def reserve(count: int) -> list[socket.socket]:
+    """`count` different free ports of all this machine's addresses, each as a bound socket that does not listen.
+
+    The port is `getsockname()[1]`; whoever closes the socket frees it. Another reservation, or a server on any
+    address, makes a port not free. CannotRun names what is needed and what there is.
+    """
+    held: list[socket.socket] = []
+    dual_stack = socket.has_dualstack_ipv6()
+    try:
+        for port in _candidates(pools()):
+            if len(held) == count:
+                break
+            if hold := _bind(port, dual_stack):
+                held.append(hold)
+        if len(held) < count:
+            raise CannotRun(f"the job needs {count} TCP ports and only {len(held)} are free on this machine")
+    except BaseException as error:
+        for hold in held:
+            hold.close()
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise CannotRun(f"{count} TCP ports need as many open files: {error.strerror} after {len(held)}") from error
+        raise
+    return held
+
+
+def available() -> int:
+    """How many ports there are to choose from; those in use are among them."""
+    return sum(len(pool) for pool in pools())
+
+
+def pools() -> list[range]:
+    """The ranges of ports to take from on this machine, the best first."""
+    first, last = map(int, (_SETTINGS / "ip_local_port_range").read_text().split())
+    return around(first, last)
+
+
+def around(first: int, last: int) -> list[range]:
+    """The ranges outside the ephemeral range `first` to `last` (both included), the best first."""
+    chosen = [range(FIRST, first), range(_LOWEST, min(FIRST, first)), range(last + 1, _END)]
+    return [pool for pool in chosen if pool]
+
+
+def _candidates(ranges: Sequence[range]) -> Iterator[int]:
+    """Every port once; each range from a random place on, so that jobs that start together do not collide."""
+    set_aside = _set_aside()
+    for pool in ranges:
+        start = random.randrange(len(pool))  # noqa: S311  nothing secret
+        yield from (port for port in chain(pool[start:], pool[:start]) if port not in set_aside)
+
+
+def _set_aside() -> set[int]:
+    """The ports that the administrator keeps for particular services, written as in `8080,9000-9010`."""
+    ports: set[int] = set()
+    for item in (_SETTINGS / "ip_local_reserved_ports").read_text().strip().split(","):
+        if item:
+            first, _, last = item.partition("-")
+            ports.update(range(int(first), int(last or first) + 1))
+    return ports
+
+
+def _bind(port: int, dual_stack: bool) -> socket.socket | None:
+    """A socket bound to the port on all addresses, or None if any of them is taken."""
+    hold = socket.socket(socket.AF_INET6 if dual_stack else socket.AF_INET)
+    try:
+        if dual_stack:
+            hold.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        hold.bind(("", port))
+    except OSError as error:
+        hold.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return None
+        raise
+    return hold

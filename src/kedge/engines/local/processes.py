@@ -1,0 +1,184 @@
+"""Processes that belong to a job: who they are, how they are signalled, and how none of them is left.
+
+A pid alone is no name, because the kernel gives it out again; with the time of its start it is one. Every signal goes
+through a descriptor of the process, so it cannot hit another one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from kedge.contract import JOB_ID_VARIABLE
+
+DEADLINE_SEC = 5.0
+
+_START_TIME = 22  # the number of the field in /proc/PID/stat, see proc_pid_stat(5)
+_THREADS = 20
+_PARENT = 4
+_STATE = 3
+
+
+class Process(NamedTuple):
+    """One process. `start_time` is in clock ticks since boot."""
+
+    pid: int
+    start_time: int
+
+
+class _Stat(NamedTuple):
+    process: Process
+    parent: int
+    ended: bool  # a zombie, and not one whose other threads go on
+
+
+def identify(pid: int) -> Process | None:
+    """The process that has this pid now; None if there is none, or only what is left of one that has ended."""
+    stat = _stat(pid)
+    return None if stat is None or stat.ended else stat.process
+
+
+def is_alive(process: Process) -> bool:
+    """Whether it still runs. A zombie does not."""
+    return identify(process.pid) == process
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal this very process. False if it has ended. PermissionError if it is another user's."""
+    fd = _open(process)
+    if fd is None:
+        return False
+    try:
+        signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def wait(processes: Iterable[Process], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
+    """Wait until all have ended, at most so long. Returns those that have not."""
+    end = time.monotonic() + deadline_sec
+    return [process for process in processes if not _ends_before(process, end)]
+
+
+def of_job(job_id: str) -> list[Process]:
+    """Every process of this user (root: of all) whose environment names the job, and its descendants; not the caller.
+
+    The descendants, because programs that show a title (setproctitle) write it over their environment.
+    """
+    entry = f"{JOB_ID_VARIABLE}={job_id}".encode()
+    itself = os.getpid()
+    roots = [pid for pid in _pids() if pid != itself and entry in _environment(pid).split(b"\0")]
+    return [process for pid in roots if (process := identify(pid))] + _below(roots, {itself, *roots})
+
+
+def descendants(pid: int, besides: Collection[int] = ()) -> list[Process]:
+    """The children of a process, theirs, and so on, without those in `besides` and what is below them."""
+    return _below([pid], besides)
+
+
+def _below(roots: Iterable[int], besides: Collection[int]) -> list[Process]:
+    children = defaultdict(list)
+    for stat in filter(None, map(_stat, _pids())):
+        children[stat.parent].append(stat)
+    found: list[Process] = []
+    parents = list(roots)
+    for parent in parents:  # grows
+        below = [stat for stat in children[parent] if stat.process.pid not in besides]
+        parents += [stat.process.pid for stat in below]
+        found += [stat.process for stat in below if not stat.ended]
+    return found
+
+
+def kill(find: Callable[[], Sequence[Process]], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
+    """Kill what `find` finds until it finds nothing more. Returns what is left at the deadline (hung in the kernel, or
+    another user's).
+
+    Everything is stopped first and killed then, so that nothing is forked in between, and nothing loses the parent by
+    which it is found.
+    """
+    end = time.monotonic() + deadline_sec
+    while (left := find()) and time.monotonic() < end:
+        found: set[Process] = set()
+        while more := set(left) - found:
+            _send_all(more, signal.SIGSTOP)
+            found |= more
+            left = find()
+        _send_all(found, signal.SIGKILL)
+        wait(found, end - time.monotonic())
+    return list(left)
+
+
+def _send_all(processes: Iterable[Process], number: int) -> None:
+    for process in processes:
+        try:
+            send(process, number)
+        except PermissionError:  # it has become another user's; if it stays, it is reported
+            continue
+
+
+def kill_tree(pid: int, deadline_sec: float = DEADLINE_SEC) -> list[Process]:
+    """Kill a process with all its descendants; the rest is as with `kill`. A child must be reaped by the caller."""
+    root = identify(pid)
+    return kill(lambda: [root, *descendants(pid)] if root and is_alive(root) else [], deadline_sec)
+
+
+def kill_orphans(known: Collection[int], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
+    """Kill what this process, as subreaper, has inherited: its children but the `known` ones, and their descendants."""
+    return kill(lambda: descendants(os.getpid(), known), deadline_sec)
+
+
+def _ends_before(process: Process, end: float) -> bool:
+    """Wait for one process until the time `end`; whether it has ended."""
+    fd = _open(process)
+    if fd is None:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(max(0.0, end - time.monotonic()) * 1000))
+    finally:
+        os.close(fd)
+
+
+def _open(process: Process) -> int | None:
+    """A descriptor of this very process; None if it has ended."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if is_alive(process):  # the descriptor was opened before, so it stands for the process that is seen now
+        return fd
+    os.close(fd)
+    return None
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # the last: another user's, with hidepid
+        return None
+    # The second field is the program's name in brackets, which may hold anything.
+    fields = text[text.rindex(b")") + 2 :].split()
+    state, parent, threads, start = (fields[number - 3] for number in (_STATE, _PARENT, _THREADS, _START_TIME))
+    return _Stat(Process(pid, int(start)), int(parent), state in (b"Z", b"X") and int(threads) <= 1)
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""

@@ -1,0 +1,48 @@
+"""The values of a job's secrets, in files of their own that only this user can read and that live in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kedge.contract import SECRET_DOCUMENT, SECRET_VALUES
+from kedge.resolve.model import Secrets
+from kedge.runs.folder import Run
+
+_MEMORY = "/dev/shm"  # noqa: S108  (the folder made in it is 0700, and must not exist before)
+
+
+def location(run: Run) -> str:
+    """The folder for a run's secrets: in memory where that is possible, else in the run folder."""
+    if os.access(_MEMORY, os.W_OK | os.X_OK):
+        return f"{_MEMORY}/kedge-{os.getuid()}-{run.id}"
+    return str(run.path / "secrets")
+
+
+@contextmanager
+def written(folder: str, secrets: Secrets) -> Iterator[str | None]:
+    """The folder with the files of the contract in it, removed at the end; None for a job without secrets."""
+    if not secrets.texts:
+        yield None
+        return
+    os.mkdir(folder, 0o700)
+    try:
+        _write(os.path.join(folder, SECRET_VALUES), secrets.texts)
+        _write(os.path.join(folder, SECRET_DOCUMENT), secrets.document)
+        yield folder
+    finally:
+        remove(folder)
+
+
+def remove(folder: str) -> None:
+    """Remove the folder if it is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(path: str, values: object) -> None:
+    # JSON is YAML, so the document is both.
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(values, file)

@@ -1,0 +1,165 @@
+"""The story of a job in one page: load, resolve, plan, submit, run, follow, stop. The command line calls only this."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kedge import __version__
+from kedge.contract import WORK_DIR, TaskSpec, timestamp
+from kedge.engines.base import Engine, Outcome
+from kedge.errors import InputError
+from kedge.plan.build import build
+from kedge.plan.model import Plan
+from kedge.plan.task import Placement, task_spec
+from kedge.resolve.model import Inputs, Secrets
+from kedge.resolve.resolve import resolve
+from kedge.runs import daemon, folder, lock, snapshot, status
+from kedge.runs.events import EventLog
+from kedge.runs.files import write_atomic, write_json
+from kedge.runs.folder import Run, RunInfo
+from kedge.runs.status import JobStatus
+from kedge.spec.mask import mask_secrets
+from kedge.spec.model import Job
+from kedge.spec.parse import load
+
+ENGINES = {"local": "kedge.engines.local.engine:LocalEngine"}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job that is ready to be submitted."""
+
+    job: Job
+    plan: Plan
+    secrets: Secrets = field(repr=False)
+
+
+def prepare(path: str, inputs: Inputs) -> Prepared:
+    """Load, resolve and plan a job file. InputError names every problem."""
+    resolved = resolve(load(path), inputs)
+    return Prepared(resolved.job, build(resolved), resolved.secrets)
+
+
+def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
+    """What one task would get, at a place that stands for the one that an engine will choose."""
+    place = f"RUN/attempt-0/{role}-{index}"
+    resources, code = plan.role(role).resources, plan.role(role).code
+    placement = Placement(
+        job_id="RUN",
+        job_attempt=0,
+        task_attempt=0,
+        uid="UID",
+        folder=place,
+        workdir=f"RUN/code/{code}" if code else f"{place}/{WORK_DIR}",
+        host="HOST",
+        ports={label: [0] * count for label, count in resources.ports.items()},
+        peers_file="RUN/attempt-0/peers.json",
+    )
+    return task_spec(plan, role, index, placement)
+
+
+def engine(name: str, **options: Any) -> Engine:
+    """The engine of that name, a key of ENGINES, with its own options."""
+    module, _, cls = ENGINES[name].partition(":")
+    made: Engine = getattr(importlib.import_module(module), cls)(**options)
+    return made
+
+
+def jobs_dir() -> Path:
+    """Where this user's run folders are."""
+    return folder.jobs_dir(os.environ)
+
+
+def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None = None) -> Run:
+    """Check that the plan can run, and make its run folder with a copy of the code. Starts nothing.
+
+    `progress` gets the bytes copied and to be copied. CannotRun says what is short; nothing is then left behind.
+    """
+    where.check(prepared.plan)
+    run = folder.create(jobs_dir(), prepared.plan.job)
+    try:
+        _fill(run, prepared, where, progress)
+    except BaseException:
+        shutil.rmtree(run.path, ignore_errors=True)
+        raise
+    return run
+
+
+def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None) -> None:
+    plan, source = prepared.plan, prepared.job.source
+    for name, path in plan.code.items():
+        snapshot.copy(Path(path), run.code / name, progress=progress)
+    write_atomic(run.job_file, mask_secrets(source.text).encode())
+    write_json(run.plan_file, plan.to_json())
+    with EventLog(run.events) as log:
+        log.append(status.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
+    run.save(
+        RunInfo(
+            id=run.id,
+            name=plan.job,
+            user=plan.user,
+            engine=where.name,
+            created=timestamp(time.time_ns()),
+            version=__version__,
+            source=os.path.abspath(source.file),
+            secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
+        )
+    )
+
+
+def run(run: Run, prepared: Prepared, where: Engine) -> Outcome:
+    """Run a submitted job to its end in this process, which is its controller meanwhile."""
+    with lock.hold(run.lock):
+        return where.run(prepared.plan, run, prepared.secrets)
+
+
+def run_detached(run: Run, prepared: Prepared, where: Engine) -> None:
+    """The same in a process of its own, which goes on when this one ends. Returns when it has the run's lock."""
+
+    def controller(started: Callable[[], None]) -> None:
+        with lock.hold(run.lock):
+            started()
+            where.run(prepared.plan, run, prepared.secrets)
+
+    daemon.start(run.path / "controller.log", controller)
+
+
+def find(name: str) -> Run:
+    """The run that a person means: an id, a unique beginning of one, or a name for its newest run."""
+    return folder.find(jobs_dir(), name)
+
+
+def wait(run: Run, deadline: float | None = None) -> JobStatus:
+    """The status of the run when it has ended or is lost; at `deadline` (of time.monotonic), whatever it is then."""
+    while True:
+        now = status.read(run)
+        if now.state in status.FINAL or now.state == status.LOST or (deadline and time.monotonic() > deadline):
+            return now
+        time.sleep(0.2)
+
+
+def stop(run: Run, kill: bool = False) -> None:
+    """Ask for a stop (`kill`: without grace), or clean up after a controller that is lost. Does not wait."""
+    engine(run.info().engine).stop(run, kill)
+
+
+def remove(run: Run) -> None:
+    """Delete the folder of a run that has ended, with all its logs. InputError while it still runs."""
+    state = status.read(run).state
+    if state == status.LOST:
+        stop(run)
+    elif state not in status.FINAL:
+        raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
+    shutil.rmtree(run.path)
+
+
+def all_runs() -> list[Run]:
+    """Every run of this user, newest first."""
+    return folder.runs(jobs_dir())

@@ -1,0 +1,52 @@
+"""From a resolved job to a plan: pure, no clock, no file, no environment."""
+
+from __future__ import annotations
+
+from kedge.contract import StopPolicy
+from kedge.plan.environment import job_environment, role_environment
+from kedge.plan.model import Plan, RetryPolicy, RolePlan
+from kedge.resolve.model import ResolvedJob, ResolvedRole
+
+
+def build(resolved: ResolvedJob) -> Plan:
+    """The plan of a job. The same job gives the same plan."""
+    job = resolved.job
+    settings = job.kedge
+    return Plan(
+        user=resolved.user,
+        job=job.name,
+        virtual_cluster=job.virtual_cluster,
+        gang=job.gang_allocation,
+        retry=RetryPolicy(job.job_retry_count, settings.max_transient, settings.backoff_sec),
+        stop=StopPolicy(settings.stop_signal, settings.stop_grace_sec),
+        mask=settings.mask,
+        environment=job_environment(resolved),
+        roles=tuple(_role(role) for role in resolved.roles),
+        code=dict(resolved.code),
+        notices=_notices(resolved),
+    )
+
+
+def _role(resolved: ResolvedRole) -> RolePlan:
+    role = resolved.role
+    return RolePlan(
+        name=role.name,
+        instances=role.instances,
+        image=resolved.image.uri,
+        auth=resolved.image.auth,
+        resources=role.resources,
+        shm_mb=role.shm_mb,
+        infiniband=role.infiniband,
+        completion=role.completion,
+        task_retry_count=role.task_retry_count,
+        environment=role_environment(role),
+        command=resolved.command,
+        steps=resolved.steps,
+        code=resolved.code,
+    )
+
+
+def _notices(resolved: ResolvedJob) -> tuple[str, ...]:
+    if not resolved.job.inert:
+        return ()
+    return (f"checked but not acted on by this version: {', '.join(resolved.job.inert)}",)

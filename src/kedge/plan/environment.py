@@ -1,0 +1,75 @@
+"""The variables that are known before a task has a place: what OpenPAI puts into the pod specification."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from kedge.contract import converted_role
+from kedge.resolve.model import ResolvedJob
+from kedge.spec.model import TaskRole
+
+
+def job_environment(resolved: ResolvedJob) -> dict[str, str]:
+    """The same for every task of the job. Names and meanings: the variables of the OpenPAI manual, and the undocumented
+    ones that scripts use."""
+    job = resolved.job
+    framework = f"{resolved.user}~{job.name}"
+    roles = tuple(job.task_roles.values())
+    role_list = ",".join(role.name for role in roles)
+    task_count = str(sum(role.instances for role in roles))
+    values = {
+        "PAI_FRAMEWORK_NAME": framework,
+        "PAI_JOB_NAME": framework,
+        "PAI_USER_NAME": resolved.user,
+        "PAI_USERNAME": resolved.user,
+        "PAI_DEFAULT_FS_URI": "",
+        "PAI_VIRTUAL_CLUSTER": job.virtual_cluster,
+        "PAI_TASK_ROLE_COUNT": str(len(roles)),
+        "PAI_TASK_ROLES_NUM": str(len(roles)),
+        "PAI_JOB_TASK_ROLE_COUNT": str(len(roles)),
+        "PAI_TASK_ROLE_LIST": role_list,
+        "PAI_JOB_TASK_ROLE_LIST": role_list,
+        "PAI_TASKS_NUM": task_count,
+        "PAI_JOB_TASK_COUNT": task_count,
+        "FC_FRAMEWORK_NAMESPACE": "default",
+        "FC_FRAMEWORK_NAME": framework_name(framework),
+        "FC_CONFIGMAP_NAME": f"{framework_name(framework)}-attempt",
+    }
+    for role in roles:
+        values |= _about_role(role)
+    return values
+
+
+def role_environment(role: TaskRole) -> dict[str, str]:
+    """What a role adds for its tasks: its name in both forms."""
+    values = {"PAI_CURRENT_TASK_ROLE_NAME": role.name, "FC_TASKROLE_NAME": converted_role(role.name)}
+    if role.resources.gpu == 0:
+        values["NVIDIA_VISIBLE_DEVICES"] = "none"
+    return values
+
+
+def task_environment(shared: Mapping[str, str], index: int) -> dict[str, str]:
+    """What one task adds to its job's and role's variables, which are `shared`: its index."""
+    return {
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(index),
+        "PAI_TASK_INDEX": str(index),
+        "FC_TASK_INDEX": str(index),
+        "FC_POD_NAME": f"{shared['FC_FRAMEWORK_NAME']}-{shared['FC_TASKROLE_NAME']}-{index}",
+    }
+
+
+def framework_name(framework: str) -> str:
+    """The object name of the framework `user~job`: its md5 in hex (a name, nothing secret)."""
+    return hashlib.md5(framework.encode(), usedforsecurity=False).hexdigest()
+
+
+def _about_role(role: TaskRole) -> dict[str, str]:
+    # An unset shmMB counts as 0 here although 512 is used: existing scripts expect it.
+    wanted = (role.resources.gpu, role.resources.cpu, role.resources.memory_mb, role.shm_mb or 0)
+    return {
+        f"PAI_TASK_ROLE_TASK_COUNT_{role.name}": str(role.instances),
+        f"PAI_RESOURCE_{role.name}": ",".join(map(str, wanted)),
+        f"PAI_MIN_FAILED_TASK_COUNT_{role.name}": str(role.completion.min_failed),
+        f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}": str(role.completion.min_succeeded),
+    }

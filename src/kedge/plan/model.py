@@ -1,0 +1,140 @@
+"""What will run. A plan grows with the number of roles, not of tasks; `plan.task` makes one task's part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kedge.contract import Step, StopPolicy, Text, show_text
+from kedge.spec.model import Completion, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Retries of the whole job (`job`, counted), of one task (`task`, only without gang allocation), and how
+    transient failures are retried: at most `max_transient` times, from `backoff_sec` seconds, doubling to 60."""
+
+    job: int = 0
+    max_transient: int = 10
+    backoff_sec: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlan:
+    """One role: `instances` tasks that differ only in their index. Memory and shm in MiB.
+
+    `environment` is what the role adds to the plan's (a task's own index is added by `plan.task`); `code` names the
+    snapshot that is the working directory, None is an empty folder per task.
+    """
+
+    name: str
+    instances: int
+    image: str
+    auth: Mapping[str, Text] | None
+    resources: Resources
+    shm_mb: int | None
+    infiniband: bool
+    completion: Completion
+    task_retry_count: int
+    environment: Mapping[str, str]
+    command: Text
+    steps: tuple[Step, ...]
+    code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
+    that is copied once per job; `notices` is what the submitter should know."""
+
+    user: str
+    job: str
+    virtual_cluster: str
+    gang: bool
+    retry: RetryPolicy
+    stop: StopPolicy
+    mask: bool
+    environment: Mapping[str, str]
+    roles: tuple[RolePlan, ...]
+    code: Mapping[str, str]
+    notices: tuple[str, ...] = ()
+
+    def role(self, name: str) -> RolePlan:
+        """The role of that name. KeyError when there is none."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+    def tasks(self) -> Iterator[tuple[str, int]]:
+        """Every (role, index), in the order of the file."""
+        return ((role.name, index) for role in self.roles for index in range(role.instances))
+
+    @property
+    def task_count(self) -> int:
+        return sum(role.instances for role in self.roles)
+
+    @property
+    def port_count(self) -> int:
+        """How many ports all tasks reserve together."""
+        return sum(role.instances * sum(role.resources.ports.values()) for role in self.roles)
+
+    @property
+    def gpu_count(self) -> int:
+        return sum(role.instances * role.resources.gpu for role in self.roles)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs; documented in docs/plan.md. Secrets appear as the tags that the user wrote."""
+        return {
+            "version": 1,
+            "user": self.user,
+            "job": self.job,
+            "virtualCluster": self.virtual_cluster,
+            "gang": self.gang,
+            "retry": {
+                "job": self.retry.job,
+                "maxTransient": self.retry.max_transient,
+                "backoffSec": self.retry.backoff_sec,
+            },
+            "stop": {"signal": self.stop.signal, "graceSec": self.stop.grace_sec},
+            "mask": self.mask,
+            "environment": dict(self.environment),
+            "tasks": self.task_count,
+            "code": dict(self.code),
+            "notices": list(self.notices),
+            "roles": [_role_json(role) for role in self.roles],
+        }
+
+
+def _role_json(role: RolePlan) -> dict[str, Any]:
+    return {
+        "name": role.name,
+        "instances": role.instances,
+        "image": role.image,
+        "auth": {key: show_text(text) for key, text in role.auth.items()} if role.auth else None,
+        "resources": {
+            "cpu": role.resources.cpu,
+            "memoryMB": role.resources.memory_mb,
+            "gpu": role.resources.gpu,
+            "ports": dict(role.resources.ports),
+            "shmMB": role.shm_mb,
+            "infiniband": role.infiniband,
+        },
+        "completion": {
+            "minFailedInstances": role.completion.min_failed,
+            "minSucceededInstances": role.completion.min_succeeded,
+        },
+        "taskRetryCount": role.task_retry_count,
+        "environment": dict(role.environment),
+        "command": show_text(role.command),
+        "steps": [
+            {
+                "name": step.name,
+                "failurePolicy": step.policy,
+                "callbacks": [{"event": c.event, "script": show_text(c.script)} for c in step.callbacks],
+            }
+            for step in role.steps
+        ],
+        "code": role.code,
+    }

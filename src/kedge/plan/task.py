@@ -1,0 +1,73 @@
+"""What one task gets: the plan's part for it, put at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kedge.contract import LogPolicy, TaskSpec
+from kedge.plan.environment import task_environment
+from kedge.plan.model import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and when one attempt of a task runs, as its engine decides. `extra` are variables of the engine's own."""
+
+    job_id: str
+    job_attempt: int
+    task_attempt: int
+    uid: str
+    folder: str
+    workdir: str
+    host: str
+    ports: Mapping[str, list[int]]
+    peers_file: str
+    secrets_dir: str | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+    logs: LogPolicy = LogPolicy()
+
+
+def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> TaskSpec:
+    """The TaskSpec of task `index` of a role."""
+    role = plan.role(role_name)
+    shared = {**plan.environment, **role.environment}
+    return TaskSpec(
+        user=plan.user,
+        job=plan.job,
+        job_id=placement.job_id,
+        role=role.name,
+        task_index=index,
+        job_attempt=placement.job_attempt,
+        task_attempt=placement.task_attempt,
+        uid=placement.uid,
+        folder=placement.folder,
+        workdir=placement.workdir,
+        environment={**shared, **task_environment(shared, index), **_attempt(placement), **placement.extra},
+        command=role.command,
+        steps=role.steps,
+        host=placement.host,
+        ports=dict(placement.ports),
+        peers_file=placement.peers_file,
+        secrets_dir=placement.secrets_dir,
+        mask=plan.mask,
+        stop=plan.stop,
+        logs=placement.logs,
+    )
+
+
+def _attempt(placement: Placement) -> dict[str, str]:
+    """FrameworkController's identities of this attempt. The job's id stands in for the UIDs of objects that only a
+    cluster has."""
+    job, pod = placement.job_id, placement.uid
+    return {
+        "FC_FRAMEWORK_UID": job,
+        "FC_FRAMEWORK_ATTEMPT_ID": str(placement.job_attempt),
+        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{placement.job_attempt}_{job}",
+        "FC_CONFIGMAP_UID": job,
+        "FC_TASKROLE_UID": job,
+        "FC_TASK_UID": job,
+        "FC_TASK_ATTEMPT_ID": str(placement.task_attempt),
+        "FC_TASK_ATTEMPT_INSTANCE_UID": f"{placement.task_attempt}_{pod}",
+        "FC_POD_UID": pod,
+    }

@@ -1,0 +1,107 @@
+"""What references mean: the values behind `$parameters`, `$secrets`, `$script`, `$output` and `$data`."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kedge.contract import SecretRef, Text
+from kedge.errors import Problem
+from kedge.resolve.model import Inputs
+from kedge.spec import references
+from kedge.spec.model import Job, Path, Prerequisite
+from kedge.spec.references import Reference, Unresolved
+from kedge.spec.text import show_path
+
+GIVEN = ("parameters", "secrets")  # the roots whose values a submitter can give
+
+
+class References:
+    """Renders the references of a whole job, and collects all that is wrong with them in `problems`.
+
+    `secret_texts` are the values of the secrets that were referred to, by the key of their SecretRef.
+    """
+
+    def __init__(self, job: Job, inputs: Inputs) -> None:
+        self._job = job
+        self._given: dict[str, Mapping[str, str]] = {"parameters": inputs.parameters, "secrets": inputs.secrets}
+        self._unused = {(root, name) for root, values in self._given.items() for name in values}
+        self.problems: list[Problem] = []
+        self.secret_texts: dict[str, str] = {}
+
+    def render(self, text: str, path: Path, items: Mapping[str, Prerequisite | None], roots: Iterable[str]) -> Text:
+        """The text at `path` with every reference under `roots` replaced; secrets by SecretRefs.
+
+        `items` are the prerequisites behind `$script`, `$output` and `$data` here.
+        """
+        parts: list[str | SecretRef] = []
+        seen: Counter[str] = Counter()
+        for part in references.split(text):
+            if isinstance(part, str) or part.root not in roots:
+                parts.append(part if isinstance(part, str) else part.source)
+                continue
+            value = self._value(part, items)
+            if isinstance(value, Unresolved):
+                self._unresolved(part, value, path, seen[part.source])
+                parts.append(part.source)
+            elif part.root == "secrets":
+                parts.append(self._secret(part, value))
+            else:
+                parts.append(value)
+            seen[part.source] += 1
+        return join(parts)
+
+    def _value(self, reference: Reference, items: Mapping[str, Prerequisite | None]) -> str | Unresolved:
+        given = self._given.get(reference.root, {})
+        if reference.path and reference.path[0] in given:
+            name = str(reference.path[0])
+            self._unused.discard((reference.root, name))
+            if len(reference.path) > 1:
+                return Unresolved(f"${reference.root}.{name} is what was given on the command line: a text, no mapping")
+            return given[name]
+        values, prefix = self._behind(reference.root, items)
+        return references.lookup(reference, values, self._job.source.marks, prefix)
+
+    def _behind(self, root: str, items: Mapping[str, Prerequisite | None]) -> tuple[Any, Path]:
+        if root == "parameters":
+            return self._job.parameters, ("parameters",)
+        if root == "secrets":
+            return self._job.secrets, ("secrets",)
+        item = items.get(root)
+        return (item.data, item.path) if item else (None, ())
+
+    def _secret(self, reference: Reference, value: str) -> SecretRef:
+        key = show_path(reference.path)
+        self.secret_texts[key] = value
+        return SecretRef(key, reference.source)
+
+    def _unresolved(self, reference: Reference, why: Unresolved, path: Path, occurrence: int) -> None:
+        if self._job.kedge.keep_unknown_references:
+            return
+        mark = references.locate(self._job.source, path, reference.source, occurrence)
+        self.problems.append(self._job.source.problem(path, why.message, mark=mark))
+
+    def unused(self) -> list[str]:
+        """What was given on the command line for a name that the job neither defines nor uses, as messages."""
+        known = {"parameters": self._job.parameters, "secrets": self._job.secrets}
+        messages = []
+        for root, name in sorted(self._unused):
+            names = [str(key) for key in known[root]]
+            if name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                messages.append(f"{self._job.source.file}: no {root.removesuffix('s')} is named {name!r}{hint}")
+        return messages
+
+
+def join(parts: Iterable[str | SecretRef]) -> Text:
+    """The parts as a Text, with neighbouring strings put together."""
+    joined: list[str | SecretRef] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    return tuple(joined)

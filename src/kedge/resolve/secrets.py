@@ -1,0 +1,31 @@
+"""The values of a job's secrets: what the file says and what the submitter gave, in the forms the task needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kedge.resolve.model import Inputs, Secrets
+from kedge.spec.model import Job, Path
+from kedge.spec.text import show_path
+
+
+def collect(job: Job, inputs: Inputs, referred: Mapping[str, str]) -> Secrets:
+    """All secrets: a given one replaces the file's of the same name. `referred` are texts by SecretRef key."""
+    document = {**(job.secrets if isinstance(job.secrets, Mapping) else {}), **inputs.secrets}
+    texts = {show_path(path): text for path, text in _scalars(document, (), job)}
+    return Secrets(document, {**texts, **referred})
+
+
+def _scalars(value: Any, path: Path, job: Job) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _scalars(below, (*path, key), job)
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _scalars(below, (*path, index), job)
+    elif isinstance(value, str):
+        yield path, value
+    elif value is not None:
+        mark = job.source.marks.get(("secrets", *path))
+        yield path, (mark.scalar if mark and mark.scalar is not None else str(value))

@@ -1,0 +1,112 @@
+"""Reading what a task said: a growing file, or the folder of a stream that is rotated while it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kedge.contract import CURRENT
+
+CHUNK = 1 << 18
+
+
+class StreamReader:
+    """Reads one stream from its oldest byte on, without gaps or repeats across rotation.
+
+    `path` is a plain file (runtime.log) or a stream's folder; neither needs to exist yet.
+    What rotation deletes before it was read is missing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._inode = 0
+
+    def __enter__(self) -> StreamReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def read(self) -> bytes:
+        """What is new, at most CHUNK bytes; empty when there is nothing new now."""
+        if self._fd is None and not self._open_next():
+            return b""
+        assert self._fd is not None
+        if data := os.read(self._fd, CHUNK):
+            return data
+        # The end of this file. If it is not the current one any more, nothing will be added to it: one more look for
+        # what was added since, then the next file.
+        if not self._superseded():
+            return b""
+        return os.read(self._fd, CHUNK) or (self.read() if self._open_next() else b"")
+
+    def _superseded(self) -> bool:
+        try:
+            return os.stat(f"{self._path}/{CURRENT}").st_ino != self._inode
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def _open_next(self) -> bool:
+        """Open the file after the one that was read last, or the oldest one."""
+        files = _files(self._path)
+        inodes = [inode for _, inode in files]
+        index = inodes.index(self._inode) + 1 if self._inode in inodes else 0
+        if index >= len(files):
+            return False
+        try:
+            fd = os.open(files[index][0], os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # rotated in this moment; the next call sees the new names
+            return False
+        self.close()
+        self._fd, self._inode = fd, os.fstat(fd).st_ino
+        return True
+
+
+class Lines:
+    """Cuts chunks into whole lines; what is unfinished waits for its rest."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes, each with its newline."""
+        head, newline, tail = data.rpartition(b"\n")
+        if not newline:
+            self._rest.append(data)
+            return []
+        whole = b"".join((*self._rest, head, newline))
+        self._rest = [tail] if tail else []
+        # Not splitlines: a carriage return does not end a line.
+        return [line + b"\n" for line in whole[:-1].split(b"\n")]
+
+    def rest(self) -> bytes:
+        """The unfinished line, which is then forgotten."""
+        rest = b"".join(self._rest)
+        self._rest = []
+        return rest
+
+
+def whole(path: str) -> Iterator[bytes]:
+    """Everything that a stream holds now, in chunks."""
+    with StreamReader(path) as reader:
+        while data := reader.read():
+            yield data
+
+
+def _files(path: str) -> list[tuple[str, int]]:
+    """(path, inode) of the files of a stream, oldest first; the current one is last."""
+    try:
+        with os.scandir(path) as entries:
+            found = [(e.name, e.path, e.stat().st_ino) for e in entries if e.name[0] == "@" or e.name == CURRENT]
+    except NotADirectoryError:
+        return [(path, os.stat(path).st_ino)]
+    except FileNotFoundError:
+        return []
+    found.sort(key=lambda item: (item[0] == CURRENT, item[0]))
+    return [(file, inode) for _, file, inode in found]

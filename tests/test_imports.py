@@ -1,0 +1,83 @@
+"""Who may import whom. The table is the architecture; what it does not allow is an error."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "kedge"
+
+# Part -> the parts that it may import besides itself.
+ALLOWED = {
+    "errors": set(),
+    "contract": {"errors"},
+    "diagnose": {"contract", "errors"},
+    "runtime": {"contract", "diagnose", "errors"},
+    "spec": {"errors"},
+    "plugins.base": {"contract", "errors"},
+    "plugins": {"plugins.base", "contract", "errors"},
+    "testing": {"engines.base", "plugins.base", "contract", "errors"},
+    "resolve": {"spec", "plugins.base", "contract", "errors"},
+    "runs": {"contract", "errors"},
+    "policy": {"contract"},
+    "plan": {"spec.model", "resolve.model", "contract", "errors"},
+    "engines.base": {"plan.model", "resolve.model", "runs", "contract", "errors"},
+    "engines.controller": {"engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors"},
+    "engines": {
+        "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "policy", "runs", "diagnose",
+        "contract", "errors",
+    },
+    "jobs": {"spec", "resolve", "plan", "policy", "runs", "engines.base", "plugins.base", "contract", "errors"},
+    "cli": {"jobs", "spec.model", "spec.schema", "resolve.model", "plan.model", "engines.base", "runs", "contract", "errors"},
+}  # fmt: skip
+# Registries: the only places that import a part by its name, when it is needed.
+REGISTRIES = {"cli/main.py", "jobs.py", "resolve/plugins.py"}
+ANYBODY = {"", "__init__", "__main__"}  # the package itself: its version, its entry point
+
+
+def part_of(module: str) -> str:
+    """The name in ALLOWED that covers a module, the longest first: `engines.base`, then `engines`."""
+    names = module.split(".")
+    return next((p for p in (".".join(names[:n]) for n in (2, 1)) if p in ALLOWED), names[0])
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """(module below kedge, whether the import stands inside a function) for every own import of a file."""
+    tree = ast.parse(path.read_text())
+    inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    found = []
+    for node in ast.walk(tree):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module if node.module != "kedge" else f"kedge.{a.name}" for a in node.names]
+        found += [(n.removeprefix("kedge").lstrip("."), node in inside) for n in names if n.split(".")[0] == "kedge"]
+    return found
+
+
+FILES = sorted(SRC.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_follow_the_architecture(path: Path) -> None:
+    name = str(path.relative_to(SRC))
+    module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    if module in ANYBODY:
+        return
+    own = part_of(module)
+    for target, inside in imports(path):
+        if target in ("", "__version__"):
+            continue
+        allowed = ALLOWED[own] | {own}
+        assert any(target == a or target.startswith(f"{a}.") for a in allowed), f"{name} must not import kedge.{target}"
+        assert not inside or name in REGISTRIES, f"{name} imports kedge.{target} inside a function"
+
+
+def test_the_runtime_needs_only_the_standard_library() -> None:
+    third_party = {"click", "jsonschema", "pynvml", "pathspec", "yaml", "rich"}
+    for path in [SRC / "contract.py", SRC / "errors.py", *(SRC / "runtime").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {n.split(".")[0] for n in names} & third_party, path
