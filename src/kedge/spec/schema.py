@@ -59,10 +59,22 @@ def _pattern(validator: Any, pattern: str, instance: object, _: Any) -> Iterator
         yield ValidationError(f"does not match {pattern}")
 
 
+def _additional(validator: Any, rule: Any, instance: object, around: Any) -> Iterator[ValidationError]:
+    # The library goes through a set here, in another order in every process.
+    known = around.get("properties", {})
+    unknown = [key for key in instance if key not in known] if isinstance(instance, dict) else []
+    if rule is False and unknown:
+        yield ValidationError("unknown keys")
+    elif isinstance(rule, dict) and isinstance(instance, dict):
+        for key in unknown:
+            yield from validator.descend(instance[key], rule, path=key)
+
+
 @cache
 def _validator() -> Any:
     make: Any = extend
-    return make(Draft202012Validator, {"pattern": _pattern})(_inlined(schema(), schema()["$defs"]))
+    keywords = {"pattern": _pattern, "additionalProperties": _additional}
+    return make(Draft202012Validator, keywords)(_inlined(schema(), schema()["$defs"]))
 
 
 def _inlined(part: Any, definitions: dict[str, Any]) -> Any:

@@ -76,7 +76,7 @@ def _check_characters(text: str) -> None:
 
 
 def _mapping(root: Node | None) -> Node:
-    if root is None:
+    if root is None or root.text == "":
         raise Refused("the file is empty; a job file is a mapping that starts with 'protocolVersion: 2'")
     if not isinstance(root.value, dict):
         kind = "a list" if isinstance(root.value, list) else "a single value"

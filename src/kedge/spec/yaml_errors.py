@@ -16,6 +16,10 @@ _WORDS = {
     ),
     "did not find expected ',' or ']'": "a ',' or the ']' that ends the list is missing before this",
     "did not find expected ',' or '}'": "a ',' or the '}' that ends the mapping is missing before this",
+    "found invalid Unicode character escape code": (
+        "this escape is no character; write one beyond U+FFFF as itself or like \\U0001F600"
+    ),
+    "found unknown escape character": "this escape does not exist; write \\\\ for a backslash, or use single quotes",
     "block sequence entries are not allowed in this context": "a list must start in a line of its own",
     "could not find expected ':'": "there is no ':' after this key",
     "found incompatible YAML document": "job files are YAML 1.2; remove this directive or write '%YAML 1.2'",
