@@ -11,7 +11,7 @@ from kedge.runtime.loop import READABLE, Loop
 
 Feed = Callable[[bytearray, int], None]
 
-_FULL = 1 << 16  # the usual size of a pipe
+_MUCH = 1 << 15  # half of a pipe of the usual size
 _ENLARGED = 1 << 18  # measured best: larger pieces fall out of the processor's cache
 _buffer = bytearray(_ENLARGED)  # one for all: every piece is passed on before the next is read
 _view = memoryview(_buffer)
@@ -21,7 +21,7 @@ class Pipe:
     """The reading end `fd` of a pipe or FIFO, closed at end of file.
 
     `feed(buffer, length)` gets every piece and must not keep the buffer; `finish()` follows the last one. While
-    `console` has a backlog nothing is read, which holds the writer up. A pipe that was once full is enlarged.
+    `console` has a backlog nothing is read, which holds the writer up. A pipe that was once half full is enlarged.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Pipe:
 
     def _on_ready(self, _events: int) -> None:
         length = self._read()
-        if length >= _FULL and not self._enlarged:
+        if length >= _MUCH and not self._enlarged:
             self._enlarge()
         if self._console and self._console.full and self.open:
             self._loop.unwatch(self.fd)

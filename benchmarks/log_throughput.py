@@ -1,0 +1,103 @@
+"""How fast a task can print through the runtime, beside plain shell pipelines; and whether quick tasks lose lines.
+
+    python benchmarks/log_throughput.py [MEBIBYTES [FOLDER]]
+
+`dd` prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
+`| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on). Printed: MB/s, CPU seconds per GiB of
+everything involved, dd included, and the ratio of wall times to `cat`. Then 300 attempts print one line to each
+stream and exit at once; lines missing from any log are counted. FOLDER should be on a disk; the input is read from
+/dev/shm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import kedge
+from kedge.contract import TaskSpec
+
+RUNTIME = str(Path(kedge.__file__).parent / "runtime")
+ROUNDS = 3
+QUICK_TASKS = 300
+LINE = b"x" * 119 + b"\n"
+EXPECTED = (
+    ("user-all", "to-stdout\n"),
+    ("user-all", "to-stderr\n"),
+    ("user-stdout", "to-stdout\n"),
+    ("user-stderr", "to-stderr\n"),
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    mebibytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
+    folder = sys.argv[2] if len(sys.argv) > 2 else "."
+    with tempfile.TemporaryDirectory(dir=folder) as work, tempfile.NamedTemporaryFile(dir="/dev/shm") as source:
+        for _ in range(mebibytes):
+            source.write(LINE * ((1 << 20) // len(LINE)))
+        source.flush()
+        for size in (546 * len(LINE), len(LINE)):
+            compare(Path(work), f"dd if={source.name} bs={size} status=none", size, source.tell())
+        print(f"{count_lost(Path(work))} lines lost by {QUICK_TASKS} tasks that print to both streams and exit at once")
+
+
+def compare(folder: Path, writer: str, size: int, total: int) -> None:
+    """One table: the three ways to store the same output, taking turns."""
+    samples: dict[str, list[tuple[float, float]]] = {"cat > file": [], "tee file > file2": [], "kedge runtime": []}
+    for _ in range(ROUNDS):
+        for name, pairs in samples.items():
+            work = folder / "run"
+            work.mkdir()
+            argv = attempt(work, writer) if name == "kedge runtime" else ["bash", "-c", f"{writer} | {name}"]
+            pairs.append(cost(argv, work))
+            shutil.rmtree(work)
+    print(f"{total >> 20} MiB in writes of {size} bytes")
+    print(f"  {f'(medians of {ROUNDS})':<32}{'MB/s':>12}{'CPU s/GiB':>12}{'wall/cat':>10}")
+    base = statistics.median(wall for wall, _ in samples["cat > file"])
+    for name, pairs in samples.items():
+        wall, cpu = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print(f"  {name:<32}{total / wall / 1e6:>12.0f}{cpu * (1 << 30) / total:>12.2f}{wall / base:>10.2f}")
+
+
+def count_lost(folder: Path) -> int:
+    """Run the quick tasks and count the lines that are not where they should be."""
+    lost = 0
+    for number in range(QUICK_TASKS):
+        work = folder / f"quick-{number}"
+        work.mkdir()
+        subprocess.run(attempt(work, "echo to-stdout; echo to-stderr >&2"), check=True)
+        lost += sum(line not in (work / stream / "current").read_text() for stream, line in EXPECTED)
+    return lost
+
+
+def attempt(folder: Path, command: str) -> list[str]:
+    """The command line that runs `command` as a task below `folder`."""
+    spec = TaskSpec(
+        user="me", job="logs", job_id="me~logs", role="worker", task_index=0, job_attempt=0, task_attempt=0,
+        uid="0", folder=str(folder), workdir=f"{folder}/work", environment={}, command=(command,), steps=(),
+        host="127.0.0.1", ports={"ssh": [22022], "http": [8080]}, peers_file="",
+    )  # fmt: skip
+    (folder / "spec.json").write_text(json.dumps(spec.to_json()))
+    return [sys.executable, "-I", "-S", RUNTIME, f"{folder}/spec.json"]
+
+
+def cost(argv: list[str], folder: Path) -> tuple[float, float]:
+    """Wall and CPU seconds of a command run in `folder`, everything it starts included."""
+    begin = time.perf_counter()
+    with subprocess.Popen(argv, cwd=folder) as process:
+        _, _, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begin
+        process.returncode = 0
+    return wall, usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    main()

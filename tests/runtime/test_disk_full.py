@@ -1,0 +1,61 @@
+"""A disk that fills up while the task prints."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+
+import pytest
+
+from kedge import contract
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 2 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"mount is not allowed here: {mounted.stderr.decode()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def check(attempt, stream):
+    report = attempt.report
+    assert (report["reason"], report["exit_code"]) == (contract.DISK_FULL, contract.RUNTIME_BROKE)
+    assert stream in report["message"]
+    assert report["stopped_by"] is None
+    assert attempt.events[-1]["event"] == contract.FINISHED
+    assert attempt.events[-1]["reason"] == contract.DISK_FULL
+
+
+def test_a_full_disk_stops_the_task_and_is_reported(attempt, small_disk, capfd):
+    attempt.folder = small_disk / "task"
+    attempt.spec = attempt.spec._replace(folder=str(attempt.folder), workdir="/")
+    assert attempt.run("while true; do seq 1000; done") == contract.RUNTIME_BROKE
+    check(attempt, "current: No space left on device")
+    assert attempt.report["user_exit_code"] in (143, 141)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_disk_filled_by_the_user_keeps_room_for_the_report(attempt, small_disk):
+    attempt.folder = small_disk / "task"
+    attempt.spec = attempt.spec._replace(folder=str(attempt.folder), workdir=str(small_disk))
+    attempt.run("cat /dev/zero >filler || true; seq 3000; exit 4")
+    check(attempt, "No space left on device")
+
+
+def test_a_file_size_limit_counts_as_full(attempt):
+    limit = 1 << 16
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    attempt.start("yes", preexec_fn=limited)
+    assert attempt.wait() == contract.RUNTIME_BROKE
+    check(attempt, "File too large")

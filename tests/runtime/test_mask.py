@@ -1,0 +1,139 @@
+"""Masking, and that secret values reach neither logs nor the run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kedge import contract
+from kedge.contract import Callback, SecretRef, Step
+from kedge.runtime.mask import MASKED, Mask, maskable
+
+TOKEN = "s3cr3t-t0ken"
+letters = st.text("ab", min_size=8, max_size=12)
+
+
+def masked_at_once(text, secrets):
+    """The definition: at each place from the left, the longest secret that stands there."""
+    result, place = b"", 0
+    while place < len(text):
+        found = [secret for secret in secrets if text.startswith(secret, place)]
+        result += MASKED if found else text[place : place + 1]
+        place += max(map(len, found), default=1)
+    return result
+
+
+@given(
+    secrets=st.lists(letters, min_size=1, max_size=4),
+    text=st.lists(st.one_of(st.text("ab", max_size=9), letters, st.integers(0, 3)), max_size=20),
+    cuts=st.lists(st.integers(0, 12)),
+)
+def test_the_result_does_not_depend_on_the_cuts(secrets, text, cuts):
+    values = maskable(secrets)
+    data = "".join(part if isinstance(part, str) else secrets[part % len(secrets)] for part in text).encode()
+    mask, rest, result = Mask(values), data, b""
+    for cut in cuts:
+        result += mask.feed(rest[:cut])
+        rest = rest[cut:]
+    result += mask.feed(rest) + mask.finish()
+    assert result == masked_at_once(data, values)
+
+
+def test_only_a_possible_beginning_is_held_back():
+    mask = Mask(maskable(["password1"]))
+    assert mask.feed(b"prompt: pass") == b"prompt: "
+    assert mask.feed(b"ed\n") == b"passed\n"
+
+
+def test_short_values_are_not_masked():
+    assert maskable(["1234567", "äöüß", "", "12345678"]) == (b"12345678", "äöüß".encode())
+
+
+@pytest.fixture
+def secret_attempt(attempt, tmp_path):
+    """An attempt with secrets."""
+    folder = tmp_path / "secrets"
+    folder.mkdir(mode=0o700)
+    values = {"token": TOKEN, "keys[0].name": "first-key-value", "short": "abc"}
+    (folder / contract.SECRET_VALUES).write_text(json.dumps(values))
+    attempt.spec = attempt.spec._replace(secrets_dir=str(folder))
+    return attempt
+
+
+def command(*parts):
+    """Text in which everything that begins with `$` is a secret's key."""
+    return tuple(SecretRef(part[1:], f"<% $secrets.{part[1:]} %>") if part.startswith("$") else part for part in parts)
+
+
+def test_secrets_are_rendered_and_never_reach_the_run_folder(secret_attempt):
+    attempt = secret_attempt
+    hook = Step("login", (Callback("taskStarts", command("echo log in with ", "$keys[0].name")),))
+    attempt.spec = attempt.spec._replace(
+        steps=(hook,), command=command("printf '%s\\n' ", "$token", "; printf '", "$token", "' >&2; echo $((5 + 6))")
+    )
+    assert attempt.run() == 0
+    assert attempt.stream("user-stdout") == b"******\n11\n"
+    assert attempt.stream("user-stderr") == b"******"
+    assert "log in with ******" in attempt.log
+    for folder, _, names in os.walk(attempt.folder):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                with open(path, "rb") as file:
+                    text = file.read()
+                assert TOKEN.encode() not in text, path
+                assert b"first-key-value" not in text, path
+
+
+def test_a_script_with_secrets_lies_beside_them(secret_attempt):
+    attempt = secret_attempt
+    attempt.spec = attempt.spec._replace(command=command("[ ", "$token", f" = {TOKEN} ]"))
+    assert attempt.run() == 0
+    script = attempt.folder / "pai/runtime.d/user.sh"
+    assert script.is_symlink()
+    target = script.resolve()
+    assert target.is_relative_to(attempt.spec.secrets_dir)
+    assert stat.S_IMODE(target.stat().st_mode) == stat.S_IMODE(target.parent.stat().st_mode) == 0o700
+    assert TOKEN in target.read_text()
+    assert (attempt.folder / "pai/secrets").resolve() == target.parent.parent
+
+
+def test_a_secret_in_pieces_is_masked(secret_attempt):
+    attempt = secret_attempt
+    pieces = "; ".join(f"printf %s '{letter}'; sleep 0" for letter in TOKEN)
+    attempt.run(f"{pieces}; echo; printf %s {TOKEN[:5]}")
+    assert attempt.stream("user-stdout") == b"******\n" + TOKEN[:5].encode()
+
+
+def test_masking_can_be_switched_off(secret_attempt):
+    secret_attempt.spec = secret_attempt.spec._replace(mask=False)
+    secret_attempt.run(f"echo {TOKEN}")
+    assert secret_attempt.stream("user-stdout").decode() == f"{TOKEN}\n"
+
+
+@pytest.mark.parametrize("where", ["command", "hook"])
+def test_an_unknown_secret_is_named_before_anything_runs(secret_attempt, where):
+    attempt = secret_attempt
+    text = command("echo ", "$missing.key")
+    if where == "command":
+        attempt.spec = attempt.spec._replace(command=text)
+    else:
+        attempt.spec = attempt.spec._replace(steps=(Step("item", (Callback("containerExit", text),)),))
+    assert attempt.run() == 255
+    assert attempt.report["reason"] == contract.CANNOT_START
+    assert "missing.key" in attempt.report["message"]
+    assert attempt.stream("user-all") == b""
+
+
+def test_secrets_that_cannot_be_read(secret_attempt):
+    path = f"{secret_attempt.spec.secrets_dir}/{contract.SECRET_VALUES}"
+    with open(path, "w") as file:
+        file.write("{")
+    secret_attempt.spec = secret_attempt.spec._replace(command=command("$token"))
+    assert secret_attempt.run() == 255
+    assert path in secret_attempt.report["message"]

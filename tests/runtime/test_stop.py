@@ -1,0 +1,173 @@
+"""Stopping: the ladder, and that nothing escapes it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from kedge import contract
+from kedge.contract import StopPolicy
+from kedge.testing.wait import wait_until
+
+NEVER = 1000.0
+
+
+def read_pid(path):
+    return int(wait_until(path.read_text).strip())
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT"])
+def test_a_stop_signal_ends_the_command_by_the_jobs_signal(attempt, name):
+    attempt.start("touch ready; sleep 1000")
+    attempt.wait_for("ready")
+    attempt.signal(getattr(signal, f"SIG{name}"))
+    assert attempt.wait() == 143
+    report = attempt.report
+    assert (report["stopped_by"], report["killed"], report["user_exit_code"]) == (name, False, 143)
+    (stopping,) = [event for event in attempt.events if event["event"] == contract.STOPPING]
+    assert stopping["signal"] == name
+
+
+def test_the_job_chooses_the_signal(attempt):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("USR2", NEVER))
+    attempt.start("trap 'echo saved; exit 0' USR2; touch ready; while true; do sleep 0.01 || true; done")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 0
+    assert attempt.stream("user-stdout") == b"saved\n"
+    assert attempt.report["stopped_by"] == "TERM"
+    assert attempt.report["reason"] == contract.SUCCEEDED
+
+
+def test_who_ignores_the_signal_is_killed_after_the_grace_period(attempt):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", 0.2))
+    attempt.start("trap '' TERM; touch ready; while true; do sleep 1; done")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 137
+    assert attempt.report["killed"] is True
+
+
+def test_a_second_stop_signal_kills_at_once(attempt):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER))
+    attempt.start("trap 'touch told' TERM; touch ready; while true; do sleep 0.05 || true; done")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    attempt.wait_for("told")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 137
+    assert attempt.report["killed"] is True
+
+
+@pytest.mark.parametrize("leader", ["while true; do sleep 1; done", "exit 0"], ids=["leader-stays", "leader-ends"])
+def test_descendants_in_sessions_of_their_own_do_not_escape(attempt, alive, leader):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", 0.2))
+    daemon = (
+        "setsid bash -c 'trap \"\" TERM; echo $$ >daemon.partial; mv daemon.partial daemon; while :; do sleep 1; done'"
+    )
+    attempt.start(
+        f"({daemon} </dev/null >/dev/null 2>&1 &) ; while [ ! -e daemon ]; do sleep 0.01 || true; done; {leader}"
+    )
+    pid = read_pid(attempt.wait_for("daemon"))
+    if leader != "exit 0":
+        attempt.signal(signal.SIGTERM)
+    attempt.wait()
+    assert not alive(pid)
+
+
+def test_descendants_of_a_leader_that_obeys_get_the_signal_and_the_rest_of_the_grace_period(attempt):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER))
+    worker = "setsid bash -c 'trap \"echo worker saved; exit\" TERM; touch ready; while :; do sleep 0.01 || true; done'"
+    attempt.start(f"{worker} & wait")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+    assert attempt.stream("user-stdout") == b"worker saved\n"
+    assert attempt.report["killed"] is False
+
+
+def test_leftovers_of_a_finished_command_are_ended_and_named(attempt, alive):
+    daemon = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >pid"
+    assert attempt.run(f"{daemon}; while [ $(cat /proc/$!/comm) != sleep ]; do :; done") == 0
+    pid = int((attempt.folder / "work/pid").read_text())
+    assert not alive(pid)
+    assert attempt.log[-1] == f"[INFO] Ended processes that were left running: {pid} (sleep)"
+
+
+def test_zombies_are_reaped_while_the_command_runs(attempt):
+    attempt.start("(sleep 0 & echo $BASHPID >pid; mv pid middle); touch ready; sleep 1000")
+    attempt.wait_for("ready")
+    supervisor = attempt.process.pid
+
+    def children():
+        stats = [p.read_text().rpartition(")")[2].split() for p in Path("/proc").glob("[0-9]*/stat") if p.exists()]
+        return [fields[0] for fields in stats if fields[1] == str(supervisor)]
+
+    wait_until(lambda: children() == ["S"], what="only the shell is left, and no zombie")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2", "WINCH", "CONT"])
+def test_other_signals_are_passed_on(attempt, name):
+    attempt.start(f"trap 'touch got' {name}; touch ready; while [ ! -e got ]; do sleep 0.01 || true; done")
+    attempt.wait_for("ready")
+    attempt.signal(getattr(signal, f"SIG{name}"))
+    assert attempt.wait() == 0
+
+
+def test_a_stop_during_a_start_hook_keeps_the_command_from_starting(attempt, step):
+    attempt.spec = attempt.spec._replace(steps=(step("slow", taskStarts="touch ready; sleep 1000"),))
+    attempt.start("touch started")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+    report = attempt.report
+    assert (report["reason"], report["stopped_by"]) == (contract.HOOK_FAILED, "TERM")
+    assert not (attempt.folder / "work/started").exists()
+
+
+def test_a_stop_that_a_start_hook_survives_still_keeps_the_command_from_starting(attempt, step):
+    hook = "trap 'touch told' TERM; touch ready; while [ ! -e told ]; do sleep 0.01 || true; done"
+    attempt.spec = attempt.spec._replace(steps=(step("calm", taskStarts=hook),))
+    attempt.start("touch started")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+    assert attempt.report["reason"] == contract.COMMAND_KILLED
+    assert attempt.report["user_exit_code"] is None
+    assert not (attempt.folder / "work/started").exists()
+
+
+def test_exit_hooks_after_a_stop_run_but_not_for_ever(attempt, step):
+    attempt.spec = attempt.spec._replace(
+        stop=StopPolicy("TERM", 1.0),
+        steps=(step("last", containerExit="echo cleaned"), step("hangs", containerExit="echo begun; sleep 1000")),
+    )
+    attempt.start("touch ready; sleep 1000")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+    assert [line for line in attempt.log if line in ("begun", "cleaned")] == ["begun", "cleaned"]
+    assert attempt.report["killed"] is True
+
+
+def test_a_stop_ends_a_debugging_hook(attempt, step):
+    attempt.spec = attempt.spec._replace(steps=(step("debug", taskFails="touch ready; sleep 1000"),))
+    attempt.start("exit 3")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 255
+    report = attempt.report
+    assert (report["user_exit_code"], report["stopped_by"]) == (3, "TERM")
+
+
+def test_a_stop_before_anything_ran_is_not_lost(attempt, step):
+    attempt.spec = attempt.spec._replace(
+        steps=(step("first", taskStarts="kill -TERM $PPID"), step("never", taskStarts="echo 2"))
+    )
+    assert attempt.run("echo started") == 143
+    assert attempt.stream("user-stdout") == b""
+    assert "2" not in attempt.log
