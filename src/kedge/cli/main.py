@@ -44,16 +44,18 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point; the only place that ends the process."""
-    sys.exit(_run())
+    code = _run()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (a pager, head) has gone, and nobody is left to tell. The interpreter must not flush once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 def _run() -> int:
     try:
         result = cli.main(prog_name="kedge", standalone_mode=False)
-        sys.stdout.flush()
-    except click.UsageError as error:
-        error.show()
-        return EXIT_INPUT
     except click.ClickException as error:
         error.show()
         return EXIT_INPUT
@@ -62,9 +64,7 @@ def _run() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader (a pager, head) has gone: nobody is left to tell. Keep the interpreter from flushing into it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # click and rich make a SystemExit of a closed pipe
         return EXIT_OK
     except Exception:
         traceback.print_exc()

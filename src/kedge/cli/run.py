@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from kedge import jobs
@@ -57,7 +59,8 @@ def _foreground(run: Run, prepared: jobs.Prepared, where: Engine, quiet: bool, a
     with Live(run, view, lines=not quiet):
         outcome = jobs.run(run, prepared, where)
     if not as_json:
-        print_summary(run, status.read(run), where.remarks(prepared.plan))
+        with suppress(BrokenPipeError, SystemExit):  # the reader has gone; the exit code still says how the job ended
+            print_summary(run, status.read(run), where.remarks(prepared.plan))
     return _exit_code(outcome)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from kedge.resolve.model import Inputs
 from kedge.spec import references
 from kedge.spec.model import Job, Path, Prerequisite
 from kedge.spec.references import Reference, Unresolved
+from kedge.spec.suggest import did_you_mean
 from kedge.spec.text import show_path
 
 GIVEN = ("parameters", "secrets")  # the roots whose values a submitter can give
@@ -90,9 +90,8 @@ class References:
         for root, name in sorted(self._unused):
             names = [str(key) for key in known[root]]
             if name not in names:
-                near = difflib.get_close_matches(name, names, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                messages.append(f"{self._job.source.file}: no {root.removesuffix('s')} is named {name!r}{hint}")
+                what = f"no {root.removesuffix('s')} is named {name!r}{did_you_mean(name, names)}"
+                messages.append(f"{self._job.source.file}: {what}")
         return messages
 
 

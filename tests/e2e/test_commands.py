@@ -1,0 +1,123 @@
+"""The commands around a run: ps, show, logs, wait, rm, plan, schema, completion."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+from jsonschema import Draft202012Validator
+
+from .conftest import EXAMPLES, Kedge
+
+
+def test_a_detached_run_can_be_followed_and_waited_for(kedge: Kedge) -> None:
+    job = kedge.job("echo one; sleep 0.5; echo two", roles={"worker": {"instances": 2}})
+    name = kedge("run", "-d", job).stdout.strip()
+    followed = kedge("logs", "-f", name).stdout
+    assert sorted(followed.splitlines()) == ["worker:0 | one", "worker:0 | two", "worker:1 | one", "worker:1 | two"]
+    assert kedge("wait", name).stdout == "succeeded\n"
+    assert kedge("logs", "job", "worker-1").stdout == "one\ntwo\n"
+    assert kedge("logs", name[:5], "worker:1", "--stream", "stderr").stdout == ""
+
+
+def test_ps_lists_runs_newest_first(kedge: Kedge) -> None:
+    assert "no runs yet" in kedge("ps").stdout
+    for name in ("first", "second"):
+        kedge("run", "-q", kedge.job("true", name=name))
+    names = re.findall(r"^(first|second)-\w{6} +succeeded +1/1", kedge("ps").stdout, re.MULTILINE)
+    assert names == ["second", "first"]
+    facts = [json.loads(line) for line in kedge("ps", "--json").stdout.splitlines()]
+    assert [fact["state"] for fact in facts] == ["succeeded", "succeeded"]
+
+
+def test_show_gives_the_summary_the_masked_file_and_json(kedge: Kedge) -> None:
+    job = kedge.job("true", secrets={"token": "hunter2hunter2"}, description="kept")
+    kedge("run", "-q", job)
+    assert re.search(r"^worker:0 +succeeded", kedge("show", "job").stdout, re.MULTILINE)
+    shown = kedge("show", "job", "--yaml").stdout
+    assert 'secrets: "******"' in shown
+    assert "description: kept" in shown
+    status = json.loads(kedge("show", "job", "--json").stdout)
+    assert (status["state"], status["tasks"][0]["exit_code"]) == ("succeeded", 0)
+
+
+def test_names_that_are_not_there_are_answered_with_what_is(kedge: Kedge) -> None:
+    assert "nothing has been run yet" in kedge("logs", "job", code=2).stderr
+    kedge("run", "-q", kedge.job("true"))
+    assert "did you mean job" in kedge("show", "jbo", code=2).stderr
+    assert "its roles are worker (0 to 0)" in kedge("logs", "job", "worker:3", code=2).stderr
+    assert "it has 1" in kedge("logs", "job", "--attempt", "2", code=2).stderr
+    assert "no such file" in kedge("run", "nothing.yaml", code=2).stderr.lower()
+    assert "kedge run" in kedge("hello.yaml", code=2).stderr
+
+
+def test_rm_refuses_a_run_that_goes_on(kedge: Kedge) -> None:
+    name = kedge("run", "-d", kedge.job("sleep 1000")).stdout.strip()
+    assert f"kedge stop {name}" in kedge("rm", name, code=2).stderr
+    kedge("stop", name)
+    kedge("rm", name)
+    assert kedge.runs() == []
+
+
+def test_wait_gives_up_after_its_timeout(kedge: Kedge) -> None:
+    kedge("run", "-d", kedge.job("sleep 1000"))
+    assert kedge("wait", "job", "--timeout", "0.2", code=1).stdout == "running\n"
+
+
+def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:
+    text = kedge("plan", EXAMPLES / "digits.yaml", "-p", "epochs=3").stdout
+    assert "worker ×3" in text
+    assert "python worker.py --epochs 3 --batch-size 16" in text
+    task = kedge("plan", EXAMPLES / "digits.yaml", "--task", "worker:2").stdout
+    assert "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=2" in task
+    plan = json.loads(kedge("plan", EXAMPLES / "digits.yaml", "--json").stdout)
+    assert [role["name"] for role in plan["roles"]] == ["ps", "worker"]
+    spec = json.loads(kedge("plan", EXAMPLES / "digits.yaml", "--json", "--task", "ps-0").stdout)
+    assert spec["environment"]["PAI_CURRENT_TASK_ROLE_NAME"] == "ps"
+    assert (
+        "it has ps:0 to ps:0, worker:0 to worker:2"
+        in kedge("plan", EXAMPLES / "digits.yaml", "--task", "w:1", code=2).stderr
+    )
+    assert kedge.runs() == []
+
+
+def test_a_plan_never_shows_a_secret(kedge: Kedge) -> None:
+    job = kedge.job("echo <% $secrets.token %>", secrets={"token": "hunter2hunter2"})
+    for options in ((), ("--json",), ("--task", "worker:0"), ("--task", "worker:0", "--json")):
+        shown = kedge("plan", job, *options).stdout
+        assert "<% $secrets.token %>" in shown
+        assert "hunter2" not in shown
+
+
+def test_schema_is_a_valid_json_schema_that_accepts_the_examples(kedge: Kedge) -> None:
+    schema = json.loads(kedge("schema").stdout)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(schema)
+
+
+def test_completion_scripts_are_understood_by_bash(kedge: Kedge) -> None:
+    script = kedge("completion", "bash").stdout
+    kedge("run", "-q", kedge.job("true"))
+    name = kedge.only_run().name
+    shell = f"{script}\ncomplete -p kedge"
+    assert "kedge" in subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True).stdout
+    words = {"COMP_WORDS": "kedge show jo", "COMP_CWORD": "2", "_KEDGE_COMPLETE": "bash_complete"}
+    assert name in kedge(**words).stdout
+
+
+def test_output_into_a_closed_pipe_is_no_error(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("seq 200000"))
+    process = kedge.start("logs", "job", "worker:0")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait() == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+
+
+def test_version_and_help(kedge: Kedge) -> None:
+    assert re.fullmatch(r"kedge \d+\.\d+\.\d+\n", kedge("--version").stdout)
+    listed = kedge("--help").stdout
+    for command in ("run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "schema", "completion"):
+        assert re.search(rf"^  {command} +\w", listed, re.MULTILINE), command

@@ -1,0 +1,69 @@
+"""Every example, run as its README says."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from .conftest import EXAMPLES, Kedge
+
+
+def test_hello_greets_from_every_task_and_names_the_peers(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "hello.yaml")
+    greetings = re.findall(
+        r"worker:(\d) \| hello from worker (\d), we are at 127.0.0.1:(\d+),127.0.0.1:(\d+)", done.stdout
+    )
+    assert sorted(g[:2] for g in greetings) == [("0", "0"), ("1", "1")]
+    assert greetings[0][2:] == greetings[1][2:]
+    assert "Succeeded" in done.stdout
+    assert done.stderr.count("uses no image") == 1
+
+
+def test_digits_trains_a_model_over_parameter_server_and_workers(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "digits.yaml", "-p", "epochs=40")
+    accuracies = [float(text) for text in re.findall(r"worker:\d \| accuracy (\d\.\d+)", done.stdout)]
+    assert len(accuracies) == 3
+    assert min(accuracies) > 0.9
+    assert "Succeeded" in done.stdout.splitlines()[-3]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed (make test installs it)")
+def test_pytorch_ddp_trains_with_torchrun(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "pytorch-ddp.yaml")
+    (accuracy,) = re.findall(r"accuracy (\d\.\d+)", done.stdout)
+    assert float(accuracy) > 0.9
+    assert "Succeeded" in done.stdout
+
+
+def test_many_runs_500_tasks_and_loses_no_line(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "many.yaml")
+    lines = re.findall(r"^task:(\d+) +\| task (\d+) of 500$", done.stdout, re.MULTILINE)
+    assert sorted(int(task) for task, said in lines if task == said) == list(range(500))
+    assert "and 480 more succeeded" in done.stdout
+    assert "Succeeded" in done.stdout
+
+
+def test_fails_names_the_task_that_failed_and_stops_the_others(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "fails.yaml", code=1)
+    states = dict(re.findall(r"^worker:(\d) +(\w+)", done.stdout, re.MULTILINE))
+    assert states == {"0": "stopped", "1": "stopped", "2": "failed", "3": "stopped"}
+    assert "Failed" in done.stdout
+    assert "worker:2: the command exited with code 1" in done.stdout
+
+
+def test_retry_starts_a_second_attempt_after_a_transient_failure(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "retry.yaml")
+    assert "Succeeded" in done.stdout
+    assert "attempt 2" in done.stdout
+    assert "attempt 0" in kedge("logs", "retry", "--attempt", "1").stdout
+    assert "left alone" in kedge("logs", "retry").stdout
+
+
+def test_every_example_is_valid(kedge: Kedge) -> None:
+    files = sorted(Path(EXAMPLES).glob("*.yaml"))
+    assert len(files) >= 6
+    for file in files:
+        assert file.name in kedge("validate", file).stdout
