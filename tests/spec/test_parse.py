@@ -173,6 +173,41 @@ def test_runtime_plugins_and_deployments(changed: Any) -> None:
     assert job.active_deployment == "p"
 
 
+def test_a_job_as_the_web_portal_writes_it() -> None:
+    job = parse(
+        """\
+protocolVersion: 2
+name: two_roles
+type: job
+jobRetryCount: 0
+prerequisites:
+  - {type: dockerimage, uri: 'example/pytorch:v1.0.0', name: docker_image_0}
+taskRoles:
+  taskrole: &r
+    instances: 1
+    completion: {minFailedInstances: 1}
+    taskRetryCount: 0
+    dockerImage: docker_image_0
+    resourcePerInstance: {gpu: 1, cpu: 6, memoryMB: 73994}
+    commands: [env]
+  taskrole_1: *r
+defaults: {virtualCluster: k80}
+extras:
+  com.microsoft.pai.runtimeplugin:
+    - {plugin: ssh, parameters: {jobssh: true, userssh: {type: custom, value: ''}}}
+    - {plugin: teamwise_storage, parameters: {storageConfigNames: [share]}}
+  hivedScheduler:
+    taskRoles:
+      taskrole: {skuNum: 1, skuType: gpu-machine-k80}
+      taskrole_1: {skuNum: 1, skuType: gpu-machine-k80}
+"""
+    )
+    assert list(job.task_roles) == ["taskrole", "taskrole_1"]
+    assert [role.name for role in job.task_roles.values()] == ["taskrole", "taskrole_1"]
+    assert job.virtual_cluster == "k80"
+    assert job.inert == ("ssh", "teamwise_storage", "hivedScheduler")
+
+
 def test_kedges_own_settings(changed: Any) -> None:
     job = changed(
         {

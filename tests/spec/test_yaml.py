@@ -119,6 +119,12 @@ def test_aliases_and_merge_keys() -> None:
     assert document.source.key_marks[("two", "x")].line == 3
 
 
+def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
+    document = read("a: &a {'<<': 1, <<: {x: 2}}\nb: {<<: *a}\n")
+    assert document.value == {"a": {"<<": 1, "x": 2}, "b": {"<<": 1, "x": 2}}
+    assert document.problems == ()
+
+
 def test_keys_are_text() -> None:
     assert read("1: a\ntrue: b\n'': c\n010: d\n").value == {"1": "a", "true": "b", "": "c", "010": "d"}
 

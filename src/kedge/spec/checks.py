@@ -14,9 +14,8 @@ from kedge.spec.model import Path, Source
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.references import OPEN, TagError, locate, split
-from kedge.spec.schema import MOST_PROBLEMS
 from kedge.spec.shape import entries, mapping, strings
-from kedge.spec.text import quote
+from kedge.spec.text import MOST_PROBLEMS, quote
 
 # Keys that describe a prerequisite itself; in `plugin_params` they are something else.
 _OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
@@ -26,7 +25,7 @@ Check = Callable[[Mapping[str, Any], Source], Iterator[Problem]]
 
 def check(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
     """Everything that is wrong with a job file beyond its shape, at most 200 problems of a kind."""
-    for find in (*NAME_CHECKS, _callbacks, _plugin_params, _tags, _hived_cells, _hived_groups):
+    for find in _CHECKS:
         yield from islice(find(job, source), MOST_PROBLEMS)
 
 
@@ -113,3 +112,6 @@ def _hived_groups(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
         if isinstance(group, str) and first.setdefault(group, _cell(role)) != _cell(role):
             message = f"the affinity group {quote(group)} mixes roles with different 'skuType' or 'pinnedCellId'"
             yield source.problem((*path, "affinityGroupName"), message)
+
+
+_CHECKS: tuple[Check, ...] = (*NAME_CHECKS, _callbacks, _plugin_params, _tags, _hived_cells, _hived_groups)

@@ -12,11 +12,10 @@ from kedge.errors import Problem
 from kedge.spec.nodes import Node
 from kedge.spec.scalars import plain, tagged
 from kedge.spec.suggest import did_you_mean
-from kedge.spec.text import excerpt, quote, show_path
+from kedge.spec.text import MOST_PROBLEMS, excerpt, quote, show_path
 
 DEEPEST = 100  # levels; whatever walks the values later may then recurse
 MOST_COPIES = 100_000  # values that aliases and merge keys add when written out; one more for every 32 characters
-MOST_PROBLEMS = 200
 _CORE = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(_CORE + kind for kind in ("str", "int", "float", "bool", "null"))
 
@@ -114,16 +113,16 @@ class Composer:
         try:
             if tag in _SCALAR_TAGS:
                 return tagged(text, tag.removeprefix(_CORE))
-            return plain(text) if is_plain else self._untagged(text, tag, node)
+            self._check_tag(node, tag)
+            return plain(text) if is_plain else text
         except ValueError:
             what = f"not a value of the type !!{tag.removeprefix(_CORE)}" if tag else "too long a number"
             self._report(node, f"this is {what}; put it in quotes, without a tag, if it is text")
             return text
 
-    def _untagged(self, value: Any, tag: str | None, node: Node) -> Any:
-        if tag not in (None, "!"):
+    def _check_tag(self, node: Node, tag: str | None, *allowed: str) -> None:
+        if tag not in (None, "!", *allowed):
             self._report(node, f"the tag {quote(str(tag))} is not supported; remove it")
-        return value
 
     def _open(self, event: Any) -> None:
         if self._wants_key():
@@ -133,8 +132,7 @@ class Composer:
         node = self._node(event)
         node.items, node.keys = {}, {}
         self._check_depth(node.start, 1)
-        expected = _CORE + ("seq" if is_list else "map")
-        self._untagged(None, None if event.tag == expected else event.tag, node)
+        self._check_tag(node, event.tag, _CORE + ("seq" if is_list else "map"))
         self._stack.append(_Open(node, is_list, bool(event.flow_style)))
 
     def _close(self, event: Any) -> None:
@@ -178,26 +176,26 @@ class Composer:
         if len(self._stack) == 1:
             self._top_key = node.text
         mapping.merge = is_plain and node.text == "<<"
-        first = mapping.node.keys.get(node.text or "")
+        if mapping.merge:
+            return
+        first = mapping.node.keys.setdefault(node.text or "", node)
         if is_plain and not node.text:
             self._report(node, "there is no key before this ':'")
-        elif first:
+        elif first is not node:
             self._report(node, f"duplicate key {quote(node.text or '')}; it stands in line {first.line + 1} already")
-        mapping.node.keys.setdefault(node.text or "", node)
 
     def _add(self, node: Node) -> None:
         if not self._stack:
             self._root = node
             return
         parent = self._stack[-1]
-        if parent.merge:
-            self._merge_key(parent, node)
+        if parent.merge and parent.key:
+            self._merge_key(parent, parent.key, node)
         else:
             parent.node.items.setdefault(parent.step(), node)
         parent.key, parent.merge = None, False
 
-    def _merge_key(self, parent: _Open, node: Node) -> None:
-        key = parent.node.keys.pop("<<")
+    def _merge_key(self, parent: _Open, key: Node, node: Node) -> None:
         sources = list(node.items.values()) if isinstance(node.value, list) else [node]
         if not all(isinstance(source.value, dict) for source in sources):
             self._report(key, "'<<' takes a mapping, or a list of mappings, most often an alias such as *base")

@@ -18,9 +18,7 @@ from kedge.errors import Problem
 from kedge.spec.model import Path, Source
 from kedge.spec.schema_messages import Violation, message
 from kedge.spec.suggest import name_list, nearest
-from kedge.spec.text import quote
-
-MOST_PROBLEMS = 200  # of one kind of check; what comes after them is rarely worth the wait
+from kedge.spec.text import MOST_PROBLEMS, quote
 
 
 @cache

@@ -7,6 +7,7 @@ import re
 _PLAIN_KEY = re.compile(r"[\w.<>/~+-]+")
 _LONGEST_VALUE = 60
 _LONGEST_LINE = 200
+MOST_PROBLEMS = 200  # of one kind; what comes after them is rarely worth the wait
 
 
 def show_path(path: tuple[str | int, ...]) -> str:
