@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kedge.contract import Step, Text
+from kedge.errors import InputError
 from kedge.resolve import plugins
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 
@@ -56,18 +57,21 @@ def _rendered(value: Any, path: Path, render: Render) -> Any:
 
 
 def _ordered(job: Job, names: tuple[str, ...]) -> list[Prerequisite]:
-    """The named items and all that they require, dependencies first, each once. The parser has refused cycles."""
-    ordered: dict[tuple[str, str], Prerequisite] = {}
+    """The named items and all that they require, dependencies first, each once. InputError for a cycle."""
+    ordered: dict[Path, Prerequisite] = {}
 
-    def visit(name: str) -> None:
+    def visit(name: str, above: tuple[str, ...]) -> None:
         item = _named(job, name)
-        if (item.type, item.name) not in ordered:
+        if name in above:
+            cycle = " -> ".join((*above[above.index(name) :], name))
+            raise InputError(job.source.problem((*item.path, "require"), f"Prerequisite cycle: {cycle}"))
+        if item.path not in ordered:
             for required in item.require:
-                visit(required if isinstance(required, str) else required["name"])
-            ordered[item.type, item.name] = item
+                visit(required if isinstance(required, str) else required["name"], (*above, name))
+            ordered[item.path] = item
 
     for name in names:
-        visit(name)
+        visit(name, ())
     return list(ordered.values())
 
 

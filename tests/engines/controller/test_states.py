@@ -1,0 +1,67 @@
+"""The controller's small parts: moves of a task, retries, stop requests."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+import pytest
+
+from kedge.engines.base import Task
+from kedge.engines.controller import states
+from kedge.engines.controller.retries import Retries
+from kedge.engines.controller.states import TaskState, move
+from kedge.engines.controller.stops import Stops
+from kedge.plan.model import RetryPolicy
+from kedge.policy import retry
+
+LIMITS = RetryPolicy(job=1, max_transient=2, backoff_sec=1.0)
+
+
+def test_a_move_is_announced_with_the_task() -> None:
+    said: list[tuple[str, dict[str, object]]] = []
+    task = TaskState(Task("worker", 3))
+    move(task, states.LAUNCHED, lambda event, **facts: said.append((event, facts)), "task-launched", code=1)
+    assert task.state == states.LAUNCHED
+    assert said == [("task-launched", {"role": "worker", "index": 3, "task_attempt": 0, "code": 1})]
+
+
+@pytest.mark.parametrize("state", sorted(states.FINAL - {states.FAILED}))
+def test_a_task_that_has_ended_cannot_move(state: str) -> None:
+    with pytest.raises(AssertionError, match=r"worker:0: .* -> waiting"):
+        move(TaskState(Task("worker", 0), state), states.WAITING, lambda event, **facts: None)
+
+
+def test_transient_retries_wait_longer_and_end() -> None:
+    retries = Retries()
+    delays = [retries.again(retry.Policy(True, 0), LIMITS, 143, lambda: 0.0, job=True) for _ in range(3)]
+    assert delays == [1.0, 2.0, None]
+    assert "given up after 2" in retries.why
+
+
+def test_counted_retries_do_not_wait() -> None:
+    retries = Retries()
+    delays = [retries.again(retry.Policy(True, 1), LIMITS, 255, lambda: 0.0, job=True) for _ in range(2)]
+    assert delays == [0.0, None]
+    assert (retries.accountable, retries.transient) == (1, 0)
+
+
+def test_a_conflict_waits_for_minutes() -> None:
+    delay = Retries().again(retry.Policy(True, 0), LIMITS, 251, lambda: 0.5, job=True)
+    assert delay == 480
+
+
+def test_stop_signals_are_counted_and_wake_the_loop() -> None:
+    with Stops() as stops:
+        assert not select.select([stops], [], [], 0)[0]
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert select.select([stops], [], [], 5)[0]
+        stops.drain()
+        assert not select.select([stops], [], [], 0)[0]
+        assert (stops.count, stops.by, stops.interrupted) == (2, "a stop request", True)
+        stops.request("the full disk")
+        assert select.select([stops], [], [], 5)[0]
+        assert stops.count == 3
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
