@@ -3,10 +3,10 @@
     python benchmarks/log_throughput.py [MEBIBYTES [FOLDER]]
 
 `dd` prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
-`| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on). Printed: MB/s, CPU seconds per GiB of
-everything involved, dd included, and the ratio of wall times to `cat`. Then 300 attempts print one line to each
-stream and exit at once; lines missing from any log are counted. FOLDER should be on a disk; the input is read from
-/dev/shm.
+`| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on). Printed: MB/s, CPU
+seconds per GiB of everything involved, dd included, and the ratio of wall times to `cat`. Then 300 attempts print one
+line to each stream and exit at once; lines missing from any log are counted. FOLDER should be on a disk; the input is
+read from /dev/shm.
 """
 
 from __future__ import annotations

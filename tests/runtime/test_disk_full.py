@@ -59,3 +59,26 @@ def test_a_file_size_limit_counts_as_full(attempt):
     attempt.start("yes", preexec_fn=limited)
     assert attempt.wait() == contract.RUNTIME_BROKE
     check(attempt, "File too large")
+
+
+def test_a_disk_that_fills_up_within_an_unfinished_line(attempt):
+    limit = 1 << 16
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    begun = "printf begun; while [ ! -s ../user-stdout/current ]; do :; done"
+    attempt.start(f"{begun}; seq 50000; sleep 1000", preexec_fn=limited)
+    assert attempt.wait() == contract.RUNTIME_BROKE
+    check(attempt, "File too large")
+
+
+def test_a_run_folder_that_cannot_be_written_is_no_bug(attempt, capfd):
+    (attempt.folder / "user-all").mkdir(parents=True)
+    (attempt.folder / "user-all/current").mkdir()
+    assert attempt.run("echo never") == contract.RUNTIME_BROKE
+    assert attempt.report["reason"] == contract.RUNTIME_ERROR
+    assert "user-all/current: Is a directory" in attempt.report["message"]
+    assert attempt.report["user_exit_code"] is None
+    assert attempt.stream("user-stdout") == b""
+    assert capfd.readouterr() == ("", "")

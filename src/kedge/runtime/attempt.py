@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import time
+from collections.abc import Callable
 
 from kedge import contract
 from kedge.contract import Report, Step, TaskSpec
@@ -26,15 +27,17 @@ def run(spec: TaskSpec, options: Options) -> int:
         result = outcome.of_os_error(error)
         _complain(spec, result.message)
         return _report(spec, _make_report(spec, result, clock))
-    result = _outcome(session)
-    return _report(spec, _close(session, result, clock))
+    story = _guarded(session, _story)
+    session.supervisor.kill_descendants()
+    ended = _guarded(session, _close) or story
+    assert ended is not None, "only closing ends without an outcome"
+    return _report(spec, _finish(session, ended, clock))
 
 
-def _outcome(session: Session) -> Outcome:
-    """Everything up to the end of the last process. Never raises."""
+def _guarded(session: Session, part: Callable[[Session], Outcome | None]) -> Outcome | None:
+    """Do one part of the attempt; whatever goes wrong in it becomes an outcome and a line of the log."""
     try:
-        result = _story(session)
-        execute.end_descendants(session)
+        return part(session)
     except CannotStart as error:
         result = outcome.cannot_start(str(error), error.code)
         session.log.error(result.message)
@@ -44,7 +47,6 @@ def _outcome(session: Session) -> Outcome:
     except Exception as error:  # the one place that knows how to say so
         session.log.lines(_traceback(error))
         result = outcome.of_bug(error)
-    session.supervisor.kill_descendants()
     return result
 
 
@@ -57,7 +59,9 @@ def _story(session: Session) -> Outcome:
     )
     entered: list[Step] = []
     result = _start_hooks(session, prepared, entered) or _command(session, prepared, hidden)
-    return _exit_hooks(session, prepared, entered, result)
+    result = _exit_hooks(session, prepared, entered, result)
+    execute.end_descendants(session)
+    return result
 
 
 def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> Outcome | None:
@@ -117,11 +121,13 @@ def _run_hook(session: Session, prepared: Prepared, hook: hooks.Hook) -> Outcome
 
 
 def _stopped(session: Session) -> Outcome | None:
+    """The outcome if the task must end before its command has begun."""
     session.loop.turn(time.monotonic())  # a request may wait to be read
+    if session.faults.first:
+        path, error = session.faults.first
+        return outcome.of_os_error(error, path)
     name = session.supervisor.stopped_by
-    if name:
-        return outcome.stopped_early(name, signals.by_name(name))
-    return None
+    return outcome.stopped_early(name, signals.by_name(name)) if name else None
 
 
 def _log_pipe(session: Session) -> str | None:
@@ -134,11 +140,14 @@ def _log_pipe(session: Session) -> str | None:
     return path
 
 
-def _close(session: Session, result: Outcome, clock: tuple[int, float]) -> Report:
-    """Close the logs, write the last event and make the report; a full disk has the last word on the outcome."""
+def _close(session: Session) -> None:
     session.close()
     session.reserve.release()
     tree.remove_log_pipe(session.spec)
+
+
+def _finish(session: Session, result: Outcome, clock: tuple[int, float]) -> Report:
+    """Write the last event and make the report; a full disk has the last word on the outcome."""
     if session.faults.first:
         path, error = session.faults.first
         result = outcome.of_os_error(error, path, result.user_code)

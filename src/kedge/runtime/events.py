@@ -8,7 +8,7 @@ import time
 
 from kedge import contract
 from kedge.contract import Report, TaskSpec
-from kedge.runtime.files import Faults, remove, write_all, write_synced
+from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
 
 LONGEST_LINE = 4096  # bytes; up to this a write to a pipe is atomic (PIPE_BUF)
 _RESERVE = 16_384  # bytes on disk, given back so that the report of a full disk has room
@@ -55,13 +55,16 @@ class EventLog:
 
 
 class Reserve:
-    """Disk space kept for the report. Held on a best-effort basis: without it the report is only tried."""
+    """Disk space kept for the report, where the file system can do that. OSError when it is full already."""
 
     def __init__(self, folder: str) -> None:
         self._path = f"{folder}/{contract.RUNTIME_D}/reserve"
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(fd, 0, _RESERVE)
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                raise OSError(error.errno, error.strerror, self._path) from error
         finally:
             os.close(fd)
 

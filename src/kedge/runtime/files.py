@@ -70,4 +70,5 @@ class Faults:
 
     def note(self, path: str, error: OSError) -> None:
         if self.first is None:
-            self.first = (path, error)
+            # The traceback would keep the caller's buffers in use, which could then not be resized.
+            self.first = (path, error.with_traceback(None))

@@ -58,9 +58,11 @@ class RotatingFile:
 
     def _start(self) -> None:
         os.makedirs(self.folder, 0o755, exist_ok=True)
-        if os.path.exists(self._path) and os.path.getsize(self._path):
-            os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.u")
         self._open()
+        if self._fd is not None and os.fstat(self._fd).st_size:
+            os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.u")
+            self.close()
+            self._open()
 
     def _open(self) -> None:
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

@@ -63,8 +63,9 @@ class Session(NamedTuple):
         for pipe in self.line_pipes:
             pipe.close()
         self.logs.close()
+        deadline = time.monotonic() + _CONSOLE_SEC
         for console in filter(None, self.consoles):
-            console.finish(time.monotonic() + _CONSOLE_SEC)
+            console.finish(deadline)
 
 
 def begin(spec: TaskSpec, options: Options) -> Session:

@@ -22,7 +22,7 @@ from kedge.runtime.spawn import Program, spawn
 HOOK_RESERVE_SEC = 5.0  # of the grace period, kept for the runtime's own end
 SHORTEST_HOOK_SEC = 1.0
 FAREWELL_SEC = 2.0  # between TERM and KILL for what is left when the task is over
-_KILL_DEADLINE_SEC = 10.0  # longer than that, a killed process hangs in the kernel
+_KILL_DEADLINE_SEC = 10.0  # whoever outlives SIGKILL for longer hangs in the kernel
 _RESCAN_SEC = 0.05
 
 
@@ -41,6 +41,7 @@ class Supervisor:
         self._group: int | None = None
         self._grace_end = math.inf
         self._deadline = math.inf
+        self._give_up = math.inf
         loop.on_signal = self._on_signal
 
     @property
@@ -69,14 +70,15 @@ class Supervisor:
         self._children.expect(pid)
         self._group = pid
         on_start(pid)
-        while (status := self._children.status(pid)) is None:
+        self._give_up = math.inf
+        while (status := self._children.status(pid)) is None and time.monotonic() < self._give_up:
             self._loop.turn(self._deadline)
             if broken() and not self.stopping:
                 self.stop()
             if time.monotonic() >= self._deadline:
                 self._kill()
         self._group = None
-        return status
+        return signal.SIGKILL if status is None else status
 
     def limit_hook(self) -> None:
         """After a stop: give the next program what is left of the grace period, but for a reserve."""
@@ -126,10 +128,12 @@ class Supervisor:
             _send(os.killpg, self._group, number)
 
     def _kill(self) -> None:
+        now = time.monotonic()
         self.killed = True
+        self._give_up = min(self._give_up, now + _KILL_DEADLINE_SEC)
         self._signal_group(signal.SIGKILL)
         _signal_each(self.descendants(), signal.SIGKILL)
-        self._deadline = time.monotonic() + _RESCAN_SEC  # whoever was forked meanwhile
+        self._deadline = now + _RESCAN_SEC  # for whoever was forked meanwhile
 
     def _await_end(self) -> None:
         while self._children.reap() and time.monotonic() < self._deadline:

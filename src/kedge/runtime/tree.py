@@ -8,16 +8,18 @@ from kedge import contract
 from kedge.contract import TaskSpec
 from kedge.runtime.files import link, remove
 
-PAI = contract.PAI_DIR
+_PAI = contract.PAI_DIR
 
 
 def make(spec: TaskSpec) -> None:
-    """Make the folder that stands for /usr/local/pai, and the default working directory. OSError as it comes."""
+    """Make the folder that stands for /usr/local/pai, and the default working directory, and remove the report of an
+    earlier start. OSError as it comes."""
     os.makedirs(f"{spec.folder}/{contract.RUNTIME_D}", exist_ok=True)
-    os.makedirs(f"{spec.folder}/{PAI}/logs", exist_ok=True)
-    link("../..", f"{spec.folder}/{PAI}/logs/{spec.uid}")  # relative: a copied run folder still points into itself
+    os.makedirs(f"{spec.folder}/{_PAI}/logs", exist_ok=True)
+    remove(f"{spec.folder}/{contract.REPORT_FILE}")
+    link("../..", f"{spec.folder}/{_PAI}/logs/{spec.uid}")  # relative: a copied run folder still points into itself
     if spec.secrets_dir:
-        link(spec.secrets_dir, f"{spec.folder}/{PAI}/secrets")
+        link(spec.secrets_dir, f"{spec.folder}/{_PAI}/secrets")
     if spec.workdir == f"{spec.folder}/{contract.WORK_DIR}":
         os.makedirs(spec.workdir, exist_ok=True)
 
