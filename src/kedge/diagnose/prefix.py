@@ -1,0 +1,57 @@
+"""What launchers and loggers put before a line: which rank wrote it, and when.
+
+Sources of the forms: PyTorch's exception hook and C++ logs (`[rank3]:`), torchrun's `[default0]:` and `[worker0]:`,
+`srun --label` (`0: `), Open MPI's `--tag-output` and Horovod (`[1,3]<stderr>:`), Ray (`(pid=7)`, `(Name pid=7, ip=…)`),
+Compose and kedge (`worker-0 | `), kubectl (`[pod/worker-0/main] `), and ISO time stamps of container logs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import re2
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+_OPTIONS.log_errors = False
+_PREFIX = re2.compile(
+    rb"(?:\[(?P<tagged>(?:rank|default|worker|trainer|role_?|node|[A-Za-z_]+_rank)_?\d+)\]:[ ]?"
+    rb"|\[(?:\d+, ?)?(?P<mpi>\d+)\]<std(?:out|err)>: ?"
+    rb"|\((?P<ray>(?:[\w.:\-<>()]+ )?pid=\d+(?:, ip=[\w.:]+)?)\) ?"
+    rb"|(?P<piped>[A-Za-z][\w.\-/]*[\-:_\[]\d+\]?)\s*\| "
+    rb"|\[pod/(?P<pod>[\w.\-/]+)\] "
+    rb"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?(?:: | - |\]? \|? ?)"
+    rb"|\[(?P<time2>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)\] ?"
+    rb"|(?P<srun>\d{1,4}): )",
+    _OPTIONS,
+)
+
+
+class Prefixed(NamedTuple):
+    """One line without its prefixes. `rank` and `time` are as written, empty if the line has none."""
+
+    rank: str
+    time: str
+    body: bytes
+
+
+def split(line: bytes) -> Prefixed:
+    """Takes up to four prefixes off a line; the innermost rank counts."""
+    rank = time = ""
+    for _ in range(4):
+        found = _PREFIX.match(line)
+        if not found:
+            break
+        group = found.lastgroup
+        text = found.group(group).decode("latin-1")
+        if group.startswith(b"time"):
+            time = text
+        else:
+            rank = f"rank{text}" if group in (b"mpi", b"srun") else text
+        line = line[found.end() :]
+    return Prefixed(rank, time, line)
+
+
+def plain(line: bytes) -> bytes:
+    """The line that patterns are matched against."""
+    return split(line).body
