@@ -25,7 +25,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def check(attempt, stream):
+def check_report(attempt, stream):
     report = attempt.report
     assert (report["reason"], report["exit_code"]) == (contract.DISK_FULL, contract.RUNTIME_BROKE)
     assert stream in report["message"]
@@ -38,7 +38,7 @@ def test_a_full_disk_stops_the_task_and_is_reported(attempt, small_disk, capfd):
     attempt.folder = small_disk / "task"
     attempt.spec = attempt.spec._replace(folder=str(attempt.folder), workdir="/")
     assert attempt.run("while true; do seq 1000; done") == contract.RUNTIME_BROKE
-    check(attempt, "current: No space left on device")
+    check_report(attempt, "current: No space left on device")
     assert attempt.report["user_exit_code"] in (143, 141)
     assert capfd.readouterr() == ("", "")
 
@@ -47,7 +47,7 @@ def test_a_disk_filled_by_the_user_keeps_room_for_the_report(attempt, small_disk
     attempt.folder = small_disk / "task"
     attempt.spec = attempt.spec._replace(folder=str(attempt.folder), workdir=str(small_disk))
     attempt.run("cat /dev/zero >filler || true; seq 3000; exit 4")
-    check(attempt, "No space left on device")
+    check_report(attempt, "No space left on device")
 
 
 def test_a_file_size_limit_counts_as_full(attempt):
@@ -58,7 +58,7 @@ def test_a_file_size_limit_counts_as_full(attempt):
 
     attempt.start("yes", preexec_fn=limited)
     assert attempt.wait() == contract.RUNTIME_BROKE
-    check(attempt, "File too large")
+    check_report(attempt, "File too large")
 
 
 def test_a_disk_that_fills_up_within_an_unfinished_line(attempt):
@@ -70,7 +70,7 @@ def test_a_disk_that_fills_up_within_an_unfinished_line(attempt):
     begun = "printf begun; while [ ! -s ../user-stdout/current ]; do :; done"
     attempt.start(f"{begun}; seq 50000; sleep 1000", preexec_fn=limited)
     assert attempt.wait() == contract.RUNTIME_BROKE
-    check(attempt, "File too large")
+    check_report(attempt, "File too large")
 
 
 def test_a_run_folder_that_cannot_be_written_is_no_bug(attempt, capfd):
