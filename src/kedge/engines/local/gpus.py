@@ -140,7 +140,7 @@ def _named(devices: Sequence[Device], name: str) -> Device | None:
 def _ours() -> list[Device]:
     found = _machine()
     if found.problem:
-        raise CannotRun(f"the GPUs of this machine cannot be used: {found.problem}")
+        raise CannotRun(f"the GPUs of this machine cannot be used: {found.problem}; nvidia-smi may say more")
     return visible(found.devices, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
@@ -157,7 +157,7 @@ def probe(deadline_sec: float = DEADLINE_SEC) -> Found:
         out, err = child.communicate(timeout=deadline_sec)
     except subprocess.TimeoutExpired:
         _give_up(child)
-        return Found((), f"the NVIDIA driver does not answer within {deadline_sec:g} s; nvidia-smi may say more")
+        return Found((), f"the NVIDIA driver does not answer within {deadline_sec:g} s")
     if child.returncode != 0:
         last = err.decode(errors="replace").strip().rpartition("\n")[2]
         return Found((), f"asking the NVIDIA driver ended with {child.returncode}: {last}")

@@ -32,7 +32,7 @@ def main() -> None:
         pynvml.nvmlInit()
         answer: dict[str, object] = {"gpus": gpus(), "problem": None}
     except pynvml.NVMLError as error:
-        answer = {"gpus": [], "problem": None if error.value in _NO_DRIVER else str(error)}
+        answer = {"gpus": [], "problem": None if error.value in _NO_DRIVER else str(error).rstrip(".")}
     print(json.dumps(answer))
 
 

@@ -25,26 +25,40 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 def reserve(count: int) -> list[socket.socket]:
     """`count` different free ports of all this machine's addresses, each as a bound socket that does not listen.
 
-    The port is `getsockname()[1]`; whoever closes the socket frees it. Another reservation, or a server on any
-    address, makes a port not free. CannotRun names what is needed and what there is.
+    The port is `getsockname()[1]`; closing the socket frees it. CannotRun names what is needed and what there is.
     """
     held: list[socket.socket] = []
-    dual_stack = socket.has_dualstack_ipv6()
     try:
         for port in _candidates(pools()):
             if len(held) == count:
                 break
-            if hold := _bind(port, dual_stack):
-                held.append(hold)
+            if (found := hold(port)) is not None:
+                held.append(found)
         if len(held) < count:
             raise CannotRun(f"the job needs {count} TCP ports and only {len(held)} are free on this machine")
     except BaseException as error:
-        for hold in held:
-            hold.close()
+        for found in held:
+            found.close()
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise CannotRun(f"{count} TCP ports need as many open files: {error.strerror} after {len(held)}") from error
         raise
     return held
+
+
+def hold(port: int) -> socket.socket | None:
+    """A socket bound to the port on all addresses, or None if another socket has it on any of them."""
+    dual_stack = socket.has_dualstack_ipv6()
+    found = socket.socket(socket.AF_INET6 if dual_stack else socket.AF_INET)
+    try:
+        if dual_stack:
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        found.bind(("", port))
+    except OSError as error:
+        found.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return None
+        raise
+    return found
 
 
 def available() -> int:
@@ -80,18 +94,3 @@ def _set_aside() -> set[int]:
             first, _, last = item.partition("-")
             ports.update(range(int(first), int(last or first) + 1))
     return ports
-
-
-def _bind(port: int, dual_stack: bool) -> socket.socket | None:
-    """A socket bound to the port on all addresses, or None if any of them is taken."""
-    hold = socket.socket(socket.AF_INET6 if dual_stack else socket.AF_INET)
-    try:
-        if dual_stack:
-            hold.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        hold.bind(("", port))
-    except OSError as error:
-        hold.close()
-        if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            return None
-        raise
-    return hold

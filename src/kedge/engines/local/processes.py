@@ -18,6 +18,10 @@ from kedge.contract import JOB_ID_VARIABLE
 
 DEADLINE_SEC = 5.0
 
+_STOP_SEC = 0.5  # enough for all that is not hung in the kernel
+_ENDED = frozenset({b"Z", b"X"})
+_STILL = frozenset({b"T", b"t"}) | _ENDED
+
 _START_TIME = 22  # the number of the field in /proc/PID/stat, see proc_pid_stat(5)
 _THREADS = 20
 _PARENT = 4
@@ -75,7 +79,7 @@ def of_job(job_id: str) -> list[Process]:
     """
     entry = f"{JOB_ID_VARIABLE}={job_id}".encode()
     itself = os.getpid()
-    roots = [pid for pid in _pids() if pid != itself and entry in _environment(pid).split(b"\0")]
+    roots = [pid for pid in _pids() if pid != itself and entry in _read(f"/proc/{pid}/environ").split(b"\0")]
     return [process for pid in roots if (process := identify(pid))] + _below(roots, {itself, *roots})
 
 
@@ -106,13 +110,14 @@ def kill(find: Callable[[], Sequence[Process]], deadline_sec: float = DEADLINE_S
     """
     end = time.monotonic() + deadline_sec
     while (left := find()) and time.monotonic() < end:
-        found: set[Process] = set()
-        while more := set(left) - found:
+        stopped: set[Process] = set()
+        while more := set(left) - stopped:
             _send_all(more, signal.SIGSTOP)
-            found |= more
+            _wait_stopped(more, min(end, time.monotonic() + _STOP_SEC))
+            stopped |= more
             left = find()
-        _send_all(found, signal.SIGKILL)
-        wait(found, end - time.monotonic())
+        _send_all(stopped, signal.SIGKILL)
+        wait(stopped, end - time.monotonic())
     return list(left)
 
 
@@ -122,6 +127,13 @@ def _send_all(processes: Iterable[Process], number: int) -> None:
             send(process, number)
         except PermissionError:  # it has become another user's; if it stays, it is reported
             continue
+
+
+def _wait_stopped(processes: Iterable[Process], end: float) -> None:
+    """Wait until all are stopped, at most until `end`. One that is just forking does so before it stops."""
+    for process in processes:
+        while not _states(process.pid) <= _STILL and time.monotonic() < end:
+            time.sleep(0.0005)
 
 
 def kill_tree(pid: int, deadline_sec: float = DEADLINE_SEC) -> list[Process]:
@@ -165,20 +177,29 @@ def _pids() -> list[int]:
 
 
 def _stat(pid: int) -> _Stat | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):  # the last: another user's, with hidepid
-        return None
     # The second field is the program's name in brackets, which may hold anything.
-    fields = text[text.rindex(b")") + 2 :].split()
+    text = _read(f"/proc/{pid}/stat")
+    fields = text[text.rfind(b")") + 2 :].split()
+    if not fields:
+        return None
     state, parent, threads, start = (fields[number - 3] for number in (_STATE, _PARENT, _THREADS, _START_TIME))
-    return _Stat(Process(pid, int(start)), int(parent), state in (b"Z", b"X") and int(threads) <= 1)
+    return _Stat(Process(pid, int(start)), int(parent), state in _ENDED and int(threads) <= 1)
 
 
-def _environment(pid: int) -> bytes:
+def _states(pid: int) -> set[bytes]:
+    """The states of a process's threads; empty when it has ended."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return set()
+    texts = (_read(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+    return {text[text.rindex(b")") + 2 :][:1] for text in texts if text}
+
+
+def _read(path: str) -> bytes:
+    """A file of a process; empty when the process has ended, or is another user's and hidden."""
+    try:
+        with open(path, "rb") as file:
             return file.read()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return b""

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.local.gpus import Device, Found, Gpu, environment, probe, take, visible
+from kedge.errors import CannotRun
+
+GPUS = [Device(0, "GPU-aa11"), Device(1, "GPU-aa22"), Device(2, "GPU-bb33")]
+
+# The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS.
+DRIVER = r"""
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static int count(void) { const char *n = getenv("FAKE_GPUS"); return n ? atoi(n) : 0; }
+int nvmlInitWithFlags(unsigned flags) {
+    const char *mode = getenv("FAKE_MODE");
+    if (mode && !strcmp(mode, "hang")) for (;;) pause();
+    if (mode && !strcmp(mode, "crash")) abort();
+    return mode ? atoi(mode) : 0;
+}
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = count(); return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) {
+    const char *lost = getenv("FAKE_LOST");
+    if (lost && atoi(lost) == (int)i) return 15;
+    *device = (void *)(long)(i + 1);
+    return 0;
+}
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size) {
+    snprintf(uuid, size, "GPU-%04ld", (long)device - 1);
+    return 0;
+}
+const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library version mismatch" : "some error"; }
+"""
+
+ASK = (
+    "import json; from kedge.engines.local import gpus\n"
+    "def said(ask):\n"
+    "    try: return ask()\n"
+    "    except Exception as error: return f'{type(error).__name__}: {error}'\n"
+    "print(json.dumps([gpus.probe(%s), said(gpus.count), gpus.present()]))\n"
+)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a stand-in for the NVIDIA driver's library."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("there is no C compiler to make a driver with")
+    folder = tmp_path_factory.mktemp("driver")
+    (folder / "nvml.c").write_text(DRIVER)
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "nvml.c"], check=True)
+    return folder
+
+
+def ask(driver: Path | None, deadline: str = "", **variables: str) -> list[object]:
+    """What probe, count and present say in a process that finds this driver."""
+    without = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    paths = {"LD_LIBRARY_PATH": str(driver)} if driver else {}
+    command = [sys.executable, "-W", "error", "-c", ASK % deadline]
+    done = subprocess.run(command, env=without | paths | variables, capture_output=True, text=True, check=True)
+    answer: list[object] = json.loads(done.stdout)
+    assert done.stderr == ""
+    return answer
+
+
+def test_the_driver_is_asked(driver: Path) -> None:
+    found = [[[0, "GPU-0000"], [1, "GPU-0001"]], None]
+    assert ask(driver, FAKE_GPUS="2") == [found, 2, True]
+
+
+def test_a_driver_without_gpus(driver: Path) -> None:
+    assert ask(driver) == [[[], None], 0, False]
+
+
+def test_a_gpu_that_is_lost_is_left_out(driver: Path) -> None:
+    found = [[[0, "GPU-0000"], [2, "GPU-0002"]], None]
+    assert ask(driver, FAKE_GPUS="3", FAKE_LOST="1") == [found, 2, True]
+
+
+def test_only_the_visible_ones_count(driver: Path) -> None:
+    assert ask(driver, FAKE_GPUS="4", CUDA_VISIBLE_DEVICES="3,GPU-0001")[1:] == [2, True]
+    assert ask(driver, FAKE_GPUS="4", CUDA_VISIBLE_DEVICES="")[1:] == [0, True]
+
+
+def test_a_driver_that_is_not_loaded_is_no_problem(driver: Path) -> None:
+    assert ask(driver, FAKE_MODE="9") == [[[], None], 0, False]
+
+
+def test_a_driver_with_a_problem_is_named(driver: Path) -> None:
+    problem = "RM has detected an NVML/RM version mismatch"
+    refused = f"CannotRun: the GPUs of this machine cannot be used: {problem}; nvidia-smi may say more"
+    assert ask(driver, FAKE_GPUS="1", FAKE_MODE="18") == [[[], problem], refused, True]
+
+
+def test_a_driver_that_crashes_does_not_take_us_along(driver: Path) -> None:
+    (_, problem), count, present = ask(driver, FAKE_MODE="crash")  # type: ignore[misc]
+    assert problem.startswith("asking the NVIDIA driver ended with -6")
+    assert (str(count).startswith("CannotRun: "), present) == (True, True)
+
+
+def test_a_driver_that_hangs_is_given_up(driver: Path) -> None:
+    script = "from kedge.engines.local import gpus; print(gpus.probe(0.5).problem)"
+    environment = os.environ | {"LD_LIBRARY_PATH": str(driver), "FAKE_MODE": "hang"}
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "the NVIDIA driver does not answer within 0.5 s\n"
+    assert done.stderr == ""
+
+
+def test_a_machine_without_a_driver() -> None:
+    if (Path("/dev") / "nvidiactl").exists():
+        pytest.skip("this machine has a driver")
+    assert probe() == Found(())
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("2,0", [2, 0]),
+        (" 1 , 2", [1, 2]),
+        ("0,-1,2", [0]),
+        ("0,7,2", [0]),
+        ("1,1", [1]),
+        ("GPU-bb", [2]),
+        ("GPU-aa22,0", [1, 0]),
+        ("GPU-aa", []),
+        ("GPU-zz,0", []),
+        ("nonsense", []),
+        ("NoDevFiles", []),
+    ],
+)
+def test_visible(setting: str | None, expected: list[int]) -> None:
+    assert [device.number for device in visible(GPUS, setting)] == expected
+
+
+def test_a_part_of_a_gpu_is_taken_as_it_is() -> None:
+    assert visible(GPUS, "MIG-c6d4,MIG-GPU-x/1/0") == [Device(-1, "MIG-c6d4"), Device(-1, "MIG-GPU-x/1/0")]
+
+
+def test_environment() -> None:
+    def of(*devices: Device) -> list[str]:
+        found = environment([Gpu(device, -1) for device in devices])
+        assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+        return [found["CUDA_VISIBLE_DEVICES"], found["NVIDIA_VISIBLE_DEVICES"]]
+
+    assert of(GPUS[2], GPUS[0]) == ["2,0", "2,0"]
+    assert of(Device(-1, "MIG-a"), Device(-1, "MIG-b")) == ["MIG-a,MIG-b"] * 2
+    assert of() == ["", "none"]
+
+
+def numbers(gpus: list[Gpu]) -> list[int]:
+    return [gpu.device.number for gpu in gpus]
+
+
+def release(gpus: list[Gpu]) -> None:
+    for gpu in gpus:
+        os.close(gpu.lock_fd)
+
+
+def test_no_gpu_is_given_twice(tmp_path: Path) -> None:
+    locks = tmp_path / "locks"
+    first = take(2, GPUS, locks)
+    assert numbers(first) == [0, 1]
+    with pytest.raises(CannotRun, match="the job needs 2 GPUs; there are 3 and 2 of them are taken by other jobs"):
+        take(2, GPUS, locks)
+    second = take(1, GPUS, locks)
+    assert numbers(second) == [2]
+    release(first)
+    third = take(2, GPUS, locks)
+    assert numbers(third) == [0, 1]
+    release(second + third)
+
+
+def test_more_than_there_are(tmp_path: Path) -> None:
+    with pytest.raises(CannotRun, match="the job needs 4 GPUs; there are 3 and 0 of them are taken by other jobs"):
+        take(4, GPUS, tmp_path / "locks")
+    release(take(3, GPUS, tmp_path / "locks"))  # the three were given back
+
+
+def test_none_needs_no_locks(tmp_path: Path) -> None:
+    assert take(0, [], tmp_path / "locks") == []
+
+
+def test_a_task_that_outlives_its_controller_keeps_its_gpus(tmp_path: Path) -> None:
+    gpus = take(3, GPUS, tmp_path / "locks")
+    kept = gpus[1].lock_fd
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[kept]) as supervisor:
+        release(gpus)
+        others = take(2, GPUS, tmp_path / "locks")
+        assert numbers(others) == [0, 2]
+        supervisor.communicate()
+    release(others + take(1, [GPUS[1]], tmp_path / "locks"))
+
+
+def test_jobs_that_start_together(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from kedge.engines.local.gpus import Device, take\n"
+        "gpus = take(2, [Device(n, f'GPU-{n}') for n in range(8)], Path(sys.argv[1]))\n"
+        "print(*[gpu.device.number for gpu in gpus], flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, tmp_path / "locks"]
+    jobs = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [job.stdout.readline().split() for job in jobs if job.stdout]
+    for job in jobs:
+        job.communicate()
+    assert sorted(number for line in said for number in line) == [str(n) for n in range(8)]
