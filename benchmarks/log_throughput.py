@@ -2,11 +2,11 @@
 
     python benchmarks/log_throughput.py [MEBIBYTES [FOLDER]]
 
-`dd` prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
+A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
 `| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on). Printed: MB/s, CPU
-seconds per GiB of everything involved, dd included, and the ratio of wall times to `cat`. Then 300 attempts print one
-line to each stream and exit at once; lines missing from any log are counted. FOLDER should be on a disk; the input is
-read from /dev/shm.
+seconds per GiB of everything involved, the program included, and the ratio of wall times to `cat`. The program is
+compiled with cc where there is one; else it is dd, which is slower at short writes. Then 300 attempts print one line to
+each stream and exit at once; lines missing from any log are counted. FOLDER (.) should be on a disk.
 """
 
 from __future__ import annotations
@@ -36,17 +36,42 @@ EXPECTED = (
 )
 
 
+WRITER = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {  /* TOTAL SIZE: print TOTAL bytes of lines in writes of SIZE bytes */
+    long total = atol(argv[1]), size = atol(argv[2]);
+    char *data = malloc(size);
+    for (long i = 0; i < size; i++) data[i] = i % 120 == 119 ? '\\n' : 'x';
+    for (; total > 0; total -= size)
+        for (long done = 0; done < size; done += write(1, data + done, size - done));
+    return 0;
+}
+"""
+
+
 def main() -> None:
     """Measure and print."""
-    mebibytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
+    total = (int(sys.argv[1]) if len(sys.argv) > 1 else 1024) << 20
     folder = sys.argv[2] if len(sys.argv) > 2 else "."
-    with tempfile.TemporaryDirectory(dir=folder) as work, tempfile.NamedTemporaryFile(dir="/dev/shm") as source:
-        for _ in range(mebibytes):
-            source.write(LINE * ((1 << 20) // len(LINE)))
-        source.flush()
+    with tempfile.TemporaryDirectory(dir=os.path.abspath(folder)) as name:
+        work = Path(name)
         for size in (546 * len(LINE), len(LINE)):
-            compare(Path(work), f"dd if={source.name} bs={size} status=none", size, source.tell())
-        print(f"{count_lost(Path(work))} lines lost by {QUICK_TASKS} tasks that print to both streams and exit at once")
+            compare(work, writer(work, total, size), size, total)
+        print(f"{count_lost(work)} lines lost by {QUICK_TASKS} tasks that print to both streams and exit at once")
+
+
+def writer(folder: Path, total: int, size: int) -> str:
+    """The command that prints `total` bytes of lines in writes of `size` bytes."""
+    if compiler := shutil.which("cc"):
+        source, program = folder / "writer.c", folder / "writer"
+        source.write_text(WRITER)
+        subprocess.run([compiler, "-O2", "-o", program, source], check=True)
+        return f"{program} {total} {size}"
+    block = folder / "block"
+    block.write_bytes(LINE * (size // len(LINE)))
+    return f"dd if=<(while :; do cat {block}; done) bs={size} count={total // size} iflag=fullblock status=none"
 
 
 def compare(folder: Path, writer: str, size: int, total: int) -> None:

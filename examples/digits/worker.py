@@ -11,6 +11,8 @@ import numpy as np
 import wire
 from data import Digits, load
 
+LOG_EVERY = 60  # epochs
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -41,7 +43,8 @@ def train(ps: BufferedRWPair, shard: Digits, epochs: int, steps: int, batch_size
             wire.send(ps, gradient)
             parameters = receive(ps)
             losses.append(loss)
-        print(f"epoch {epoch:2} loss {np.mean(losses):.4f}", flush=True)
+        if epoch % LOG_EVERY == 0 or epoch == epochs:
+            print(f"epoch {epoch:3} loss {np.mean(losses):.4f}", flush=True)
     return parameters
 
 

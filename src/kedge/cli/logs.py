@@ -26,7 +26,11 @@ from kedge.runs.logs import Lines, whole
 )
 @click.option("--attempt", type=click.IntRange(min=1), help="Which attempt of the job, from 1; the last by default.")
 def command(job: str, task: str | None, follow: bool, stream: str, attempt: int | None) -> None:
-    """Print the logs of one TASK (worker:3) byte by byte, or of all tasks, each line prefixed with its task."""
+    """Print what tasks have said.
+
+    One TASK (worker:3) byte by byte, or all tasks, each line prefixed with its task. JOB is a run's id, a unique
+    beginning of one, or a job's name for its newest run.
+    """
     run = jobs.find(job)
     only = _checked(run, task)
     name = options.STREAM_NAMES[stream]

@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="kedge", message="%(prog)s %(version)s")
 def cli() -> None:
     """Run deep-learning jobs from one file, with the same meaning everywhere."""

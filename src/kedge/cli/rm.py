@@ -11,7 +11,7 @@ from kedge.cli.options import complete_job
 @click.command()
 @click.argument("job", nargs=-1, required=True, shell_complete=complete_job)
 def command(job: tuple[str, ...]) -> None:
-    """Delete the folders of runs that have ended, with all their logs.
+    """Delete runs that have ended, with all their logs.
 
     A JOB is a run's id, a unique beginning of one, or a job's name for its newest run.
     """

@@ -37,7 +37,7 @@ def command(
     as_json: bool,
     allow_fewer_gpus: bool,
 ) -> int:
-    """Run a job.
+    """Run a job, and show it until it has ended.
 
     Ctrl-C stops it in an orderly way, a second one at once. Exit codes: 0 succeeded, 1 the job failed or was stopped,
     2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.

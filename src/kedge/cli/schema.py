@@ -11,5 +11,5 @@ from kedge.spec.schema import schema
 
 @click.command()
 def command() -> None:
-    """Print the JSON Schema of a job file, for editors and other tools."""
+    """Print the JSON Schema of a job file, for editors."""
     click.echo(json.dumps(schema(), indent=2))

@@ -18,7 +18,7 @@ from kedge.runs import status
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file, secrets masked, for cloning.")
 @click.option("--json", "as_json", is_flag=True, help="Print the status as JSON.")
 def command(job: str, as_yaml: bool, as_json: bool) -> None:
-    """Show the tasks of a run, its verdict and where its logs are.
+    """Show one run: its tasks, verdict and logs.
 
     JOB is a run's id, a unique beginning of one, or a job's name for its newest run.
     """

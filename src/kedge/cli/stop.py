@@ -14,9 +14,9 @@ from kedge.runs import status
 @click.option("--kill", is_flag=True, help="Kill at once, without the grace period.")
 @click.option("--no-wait", is_flag=True, help="Return when the stop is asked for.")
 def command(job: str, kill: bool, no_wait: bool) -> None:
-    """Stop a run: its tasks get their stop signal, and SIGKILL after their grace period.
+    """Stop a run, in an orderly way.
 
-    Of a run whose controller is lost, end all processes that are left.
+    Its tasks get their stop signal, and SIGKILL after their grace period. Of a run whose controller is lost, end all processes that are left.
     """
     run = jobs.find(job)
     before = status.read(run)

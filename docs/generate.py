@@ -1,0 +1,118 @@
+"""Writes docs/job-file.md from the schema: `python docs/generate.py`. A test fails when it was forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kedge.plugins.base import PREFIX
+from kedge.spec.schema import schema
+
+PAGE = Path(__file__).with_name("job-file.md")
+
+HEAD = """\
+# The job file
+
+A job file is YAML 1.2, in OpenPAI's job protocol, version 2. `kedge validate` checks one and shows every problem at once;
+`kedge schema` prints the JSON Schema from which the tables below are made. Put
+
+    # yaml-language-server: $schema=./job.schema.json
+
+into the first line of a job file, and `kedge schema > job.schema.json` beside it, and editors complete and check it.
+
+## References
+
+`<% $parameters.lr %>` in a command or a hook stands for the value of the parameter `lr`. The roots are `$parameters`,
+`$secrets` and, of the prerequisites that a role names, `$data`, `$script`, `$output`; `.name` and `[0]` go further down.
+A value is inserted as it is written in the file (`1.0` stays `1.0`); quoting is up to the command. An unknown reference is
+an error (`extras.kedge.unknownReferences: keep` leaves it alone); text in other brackets is left as it is. Secrets are
+inserted only inside the task.
+
+## Prerequisites
+
+| `type` | `uri` | other keys |
+|---|---|---|
+| `dockerimage` | required: the image | `auth: {username, password, registryuri}`; a password belongs in `secrets` |
+| `script`, `output`, `storage` | a text; of a script, a path that starts with `./`, `../`, `/` or `~/` is [code](running.md#code) | `plugin`, `callbacks`, `failurePolicy`, `require`, and parameters of the plugin |
+| `data` | a list of texts | the same |
+
+The `cmd` plugin and its `callbacks` are [hooks](runtime.md#hooks).
+
+## Keys
+
+Keys in **bold** are required. `*` stands for a name of your choice, `[]` for an item of a list.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    top = schema()
+    sections = [HEAD]
+    for name, title in (("", "### The job"), ("taskRoles.*", "### A task role"), ("extras", "### Extras")):
+        rows = [row for row in _rows(top, top, "", ()) if _section(row[0]) == name]
+        table = [f"| {' | '.join(row[1:])} |" for row in rows]
+        sections.append("\n".join((title, "", "| key | type | default | meaning |", "|---|---|---|---|", *table, "")))
+    return "\n".join(sections)
+
+
+def _section(path: str) -> str:
+    return next((name for name in ("taskRoles.*", "extras") if path.startswith(name)), "")
+
+
+def _rows(top: dict[str, Any], node: dict[str, Any], path: str, seen: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """(path, shown key, type, default, meaning) of everything below a part of the schema."""
+    required = set(node.get("required", ()))
+    for name, child in node.get("properties", {}).items():
+        yield from _below(top, child, f"{path}.{name}".lstrip("."), name in required, seen)
+    for child in (node.get("additionalProperties"), *node.get("patternProperties", {}).values()):
+        if isinstance(child, dict):
+            yield from _below(top, child, f"{path}.*", False, seen)
+    if isinstance(node.get("items"), dict):
+        yield from _below(top, node["items"], f"{path}[]", False, seen)
+
+
+def _below(
+    top: dict[str, Any], child: dict[str, Any], path: str, required: bool, seen: tuple[str, ...]
+) -> Iterator[tuple[str, ...]]:
+    reference = child.get("$ref", "")
+    if reference in seen:
+        return
+    merged = {**_resolve(top, reference), **child}
+    key = f"**`{path}`**" if required else f"`{path}`"
+    if "description" in merged:
+        yield path, key, _type(merged), _default(merged), merged["description"].replace("|", "\\|")
+    yield from _rows(top, merged, path, (*seen, reference) if reference else seen)
+
+
+def _resolve(top: dict[str, Any], reference: str) -> dict[str, Any]:
+    found: Any = top
+    for step in reference.removeprefix("#/").split("/") if reference else ():
+        found = found[step]
+    return found if reference else {}
+
+
+def _type(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in _distinct(node["enum"]))
+    if "const" in node:
+        return f"`{node['const']}`"
+    kind = node.get("type", "any")
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def _default(node: dict[str, Any]) -> str:
+    return f"`{json.dumps(node['default'])}`" if node.get("default", {}) not in ({}, []) else ""
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """Without other spellings of the same: upper and lower case, a text for a number, a long name or prefix."""
+    found: dict[str, Any] = {}
+    for value in values:
+        found.setdefault(str(value).removeprefix(PREFIX).removeprefix("SIG").lower(), value)
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

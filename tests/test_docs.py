@@ -1,0 +1,65 @@
+"""What the documentation says, as far as a test can know."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from kedge.cli.main import COMMANDS
+from kedge.resolve.model import Inputs
+from kedge.resolve.resolve import resolve
+from kedge.spec.parse import parse
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if "://" not in target:
+            file, _, anchor = target.partition("#")
+            found = page.parent / file if file else page
+            assert found.exists(), f"{page.name}: {target}"
+            if anchor:
+                titles = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+                assert anchor in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles], target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_files_and_scripts_that_are_named_exist(page: Path) -> None:
+    text = page.read_text()
+    for command in re.findall(r"(?:^    |`)kedge ([a-z]+)", text, re.MULTILINE):
+        assert command in COMMANDS, f"{page.name}: kedge {command}"
+    for path in re.findall(
+        r"`((?:src|docs|benchmarks|examples|tests|engines|plugins|policy|spec|resolve)/[\w./-]+\.\w+)`", text
+    ):
+        assert (ROOT / path).exists() or (ROOT / "src" / "kedge" / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_job_of_the_readme_is_the_first_example() -> None:
+    text = (ROOT / "README.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    modeline, _, job = block.partition("\n")
+    assert modeline.startswith("# yaml-language-server: $schema=")
+    assert job == (ROOT / "examples" / "hello.yaml").read_text()
+    assert len(job.splitlines()) <= 12
+    assert resolve(parse(job), Inputs("me")).roles[0].role.instances == 2
+
+
+def test_the_page_about_job_files_is_made_from_the_schema() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.page() == module.PAGE.read_text(), "run: python docs/generate.py"
+
+
+def test_every_benchmark_is_described() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    for script in (ROOT / "benchmarks").glob("*.py"):
+        assert f"benchmarks/{script.name}" in text, script.name
