@@ -69,10 +69,14 @@ def _list(source: Path, target: Path) -> list[_Entry]:
         if stat.S_ISREG(info.st_mode):
             return [_Entry("", info)]
         home = _existing(target)
-        return [_Entry(".", info), *_walk(source, "", Rules(source), (home.st_dev, home.st_ino))]
+        return [_Entry(".", info), *_walk(source, "", None, (home.st_dev, home.st_ino))]
     except OSError as error:
-        hint = "" if Path(error.filename) == source else f"; if it is not needed, name it in {KEDGEIGNORE}"
-        raise InputError(f"{error.filename}: cannot be copied for the job: {error.strerror}{hint}") from error
+        raise _unreadable(error, source) from error
+
+
+def _unreadable(error: OSError, source: Path) -> InputError:
+    hint = "" if Path(error.filename) == source else f"; if the job does not need it, name it in {KEDGEIGNORE}"
+    return InputError(f"{error.filename}: cannot be copied for the job: {error.strerror}{hint}")
 
 
 def _existing(target: Path) -> os.stat_result:
@@ -80,9 +84,10 @@ def _existing(target: Path) -> os.stat_result:
     return next(folder.stat() for folder in target.absolute().parents if folder.exists())
 
 
-def _walk(folder: Path, prefix: str, rules: Rules, home: tuple[int, int]) -> Iterator[_Entry]:
+def _walk(folder: Path, prefix: str, above: Rules | None, home: tuple[int, int]) -> Iterator[_Entry]:
     with os.scandir(folder) as scan:
         found = sorted(scan, key=lambda entry: entry.name)
+    rules = Rules(folder, above)
     for entry in found:
         is_folder = entry.is_dir(follow_symlinks=False)
         if rules.ignores(entry.name, is_folder):
@@ -97,7 +102,7 @@ def _walk(folder: Path, prefix: str, rules: Rules, home: tuple[int, int]) -> Ite
         if is_folder or stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
             yield _Entry(path, info)
         if is_folder:
-            yield from _walk(Path(entry.path), f"{path}/", Rules(Path(entry.path), rules), home)
+            yield from _walk(Path(entry.path), f"{path}/", rules, home)
 
 
 def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> str:
@@ -167,7 +172,7 @@ class _Copier:
         except FileNotFoundError:  # deleted since the listing, as editors do with temporary files
             return
         except PermissionError as error:
-            raise InputError(f"{source}: cannot be copied for the job: {error.strerror}") from error
+            raise _unreadable(error, self._source) from error
         try:
             self._copy_content(fd, target, info)
         finally:
