@@ -79,6 +79,20 @@ def test_the_driver_is_asked(driver: Path) -> None:
     assert ask(driver, FAKE_GPUS="2") == [found, 2, True]
 
 
+def test_acquired_gpus_are_those_that_are_visible(driver: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from kedge.engines.local.gpus import acquire, acquired\n"
+        "locks = Path(sys.argv[1])\n"
+        "for _ in range(2):\n"
+        "    with acquired(2, locks) as gpus: print([gpu.device.uuid for gpu in gpus])\n"
+        "print(acquire(0, locks))\n"
+    )
+    variables = {"LD_LIBRARY_PATH": str(driver), "FAKE_GPUS": "4", "CUDA_VISIBLE_DEVICES": "3,1,0"}
+    command = [sys.executable, "-W", "error", "-c", script, tmp_path / "locks"]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "['GPU-0003', 'GPU-0001']\n" * 2 + "[]\n"
+
+
 def test_a_driver_without_gpus(driver: Path) -> None:
     assert ask(driver) == [[[], None], 0, False]
 

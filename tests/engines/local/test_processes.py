@@ -107,7 +107,7 @@ def test_send_and_wait(start: Start, nap: str) -> None:
     found = who(process)
     assert wait([found], 0.0) == [found]
     assert send(found, signal.SIGTERM)
-    assert wait([found]) == []
+    assert wait([found], 60) == []
     assert process.wait() == 7
     assert not send(found, signal.SIGTERM)
 
@@ -127,7 +127,7 @@ def test_a_program_whose_main_thread_has_ended_is_alive() -> None:
         wait_until(lambda: b") Z " in stat.read_bytes(), what="the main thread to end")
         assert is_alive(found)
         assert wait([found], 0.0) == [found]
-        assert kill_tree(process.pid) == []
+        assert kill_tree(process.pid, 60) == []
 
 
 def test_of_job_finds_all_processes_of_that_job_only(start: Start, nap: str) -> None:
@@ -167,21 +167,21 @@ def test_descendants(start: Start, nap: str) -> None:
 def test_kill_tree_reaches_sessions_of_their_own_and_those_who_ignore(start: Start, nap: str) -> None:
     process = start(f"trap '' TERM HUP; (setsid bash -c 'trap \"\" TERM; sleep {nap} & sleep {nap}') & echo; wait")
     wait_until(lambda: len(named(nap)) == 2)
-    assert kill_tree(process.pid) == []
+    assert kill_tree(process.pid, 60) == []
     assert process.wait() == -signal.SIGKILL
     assert named(nap) == []
 
 
 def test_kill_tree_reaches_what_is_stopped(start: Start, nap: str) -> None:
     process = start(f"sleep {nap} & kill -STOP $!; echo; wait")
-    assert kill_tree(process.pid) == []
+    assert kill_tree(process.pid, 60) == []
     assert named(nap) == []
 
 
 def test_kill_tree_keeps_up_with_forks(start: Start, nap: str) -> None:
-    process = start(f"echo; for n in {{1..400}}; do (sleep {nap} & sleep {nap}) & done; wait")
+    process = start(f"echo; for n in {{1..100}}; do (sleep {nap} & sleep {nap}) & done; wait")
     wait_until(lambda: len(named(nap)) > 5)
-    assert kill_tree(process.pid) == []
+    assert kill_tree(process.pid, 60) == []
     assert named(nap) == []
 
 
@@ -201,7 +201,7 @@ killed = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE)
 killed.stdout.readline()
 while len(descendants(killed.pid)) < 2: pass
 killed.kill(); killed.wait()
-print(len(descendants(os.getpid(), {known.pid})), kill_orphans({known.pid}))
+print(len(descendants(os.getpid(), {known.pid})), kill_orphans({known.pid}, 60))
 print(len(descendants(os.getpid(), {known.pid})), known.poll(), len(descendants(known.pid)))
 os.killpg(known.pid, signal.SIGKILL)
 """

@@ -59,9 +59,9 @@ def present() -> bool:
 
 
 @contextmanager
-def acquired(count: int) -> Iterator[list[Gpu]]:
+def acquired(count: int, locks: Path = LOCKS) -> Iterator[list[Gpu]]:
     """`acquire`, and at the end this process's hold on them is gone."""
-    gpus = acquire(count)
+    gpus = acquire(count, locks)
     try:
         yield gpus
     finally:
