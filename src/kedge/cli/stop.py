@@ -16,7 +16,8 @@ from kedge.runs import status
 def command(job: str, kill: bool, no_wait: bool) -> None:
     """Stop a run, in an orderly way.
 
-    Its tasks get their stop signal, and SIGKILL after their grace period. Of a run whose controller is lost, end all processes that are left.
+    Its tasks get their stop signal, and SIGKILL after their grace period. Of a run whose controller is lost, all
+    processes that are left are ended.
     """
     run = jobs.find(job)
     before = status.read(run)
