@@ -1,0 +1,85 @@
+"""How often the diagnosis is right on a folder of labelled logs.
+
+    python benchmarks/diagnosis_accuracy.py FOLDER [-v] [--rules FILE]
+
+FOLDER holds the logs and `labels.tsv` (tab-separated: file, exit_code, root_cause_class, root_cause_line, confidence,
+also_accepted, other_evidence); `classes.tsv` beside or above it gives the behaviour of each class. Prints accuracy of the
+cause, evidence hits, wrong permanent verdicts, abstentions, false alarms, misses and a table by class.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from kedge.diagnose.classify import classify
+from kedge.diagnose.model import NONE, PERMANENT, UNKNOWN, Diagnosis, Evidence
+from kedge.diagnose.prefix import plain
+from kedge.diagnose.rules import load
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a tab-separated file without quoting."""
+    head, *rows = path.read_text(encoding="utf-8").split("\n")
+    return [dict(zip(head.split("\t"), row.split("\t"), strict=False)) for row in rows if row.strip()]
+
+
+def bare(text: str) -> str:
+    return plain(text.strip().encode()).decode("utf-8", "replace").strip()
+
+
+def quoted(answer: Diagnosis, row: dict[str, str]) -> bool:
+    """Whether a line of the answer holds one of the readers' lines, or at least 12 characters of it."""
+    wanted = [bare(row[key]) for key in ("root_cause_line", "other_evidence") if row.get(key)]
+    given = [bare(quote.text) for quote in answer.evidence]
+    return any(w in g or (len(g) >= 12 and g in w) for w in wanted for g in given)
+
+
+def accepted(row: dict[str, str]) -> set[str]:
+    return {row["root_cause_class"], *(row.get("also_accepted") or "").split(",")} - {""}
+
+
+def share(part: int, whole: int) -> str:
+    return f"{part}/{whole} = {part / whole:.3f}" if whole else "0/0"
+
+
+def report(answers: list[tuple[dict[str, str], Diagnosis]], behaviour: dict[str, str]) -> None:
+    high = [(row, a) for row, a in answers if row["confidence"] == "high"]
+    failed = [(row, a) for row, a in high if row["root_cause_class"] != NONE]
+    right = [(row, a) for row, a in high if a.cause in accepted(row)]
+    wrong_permanent = [a for row, a in failed if a.behaviour == PERMANENT and behaviour.get(row["root_cause_class"]) == "transient"]
+    successes = [(row, a) for row, a in answers if row["root_cause_class"] == NONE]
+    print("accuracy (top 1)  ", share(len(right), len(high)))
+    print("evidence line     ", share(sum(quoted(a, row) for row, a in failed), len(failed)))
+    print("false permanent   ", share(len(wrong_permanent), len(high)))
+    print("abstained         ", share(sum(a.cause == UNKNOWN for _, a in high), len(high)))
+    print("missed            ", share(sum(a.cause == NONE for _, a in failed), len(failed)))
+    print("false alarms      ", share(sum(a.cause not in accepted(row) for row, a in successes), len(successes)))
+    total, hits = Counter(row["root_cause_class"] for row, _ in high), Counter(row["root_cause_class"] for row, _ in right)
+    print("\n".join(f"  {name:32s} {hits[name]:3d} of {total[name]}" for name in sorted(total)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Accuracy of the diagnosis on labelled logs.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every wrong answer")
+    parser.add_argument("--rules", type=Path, action="append", default=[], help="a further rule file")
+    options = parser.parse_args()
+    rules = load(options.rules)
+    answers = []
+    for row in table(options.folder / "labels.tsv"):
+        content = (options.folder / row["file"]).read_bytes()
+        code = int(row["exit_code"]) if row["exit_code"] else None
+        answers.append((row, classify(Evidence(((row["file"], content),), code), rules)))
+    if options.verbose:
+        for row, a in answers:
+            if a.cause not in accepted(row) or (row["root_cause_class"] != NONE and not quoted(a, row)):
+                text = a.evidence[0].text[:150] if a.evidence else ""
+                print(f"{row['file']} {row['confidence']} wanted {row['root_cause_class']}, got {a.cause} ({a.rule or 'no rule'}): {text}")
+    classes = next((p for p in (options.folder / "classes.tsv", options.folder.parent / "classes.tsv") if p.exists()), None)
+    report(answers, {row["class"]: row["retry"] for row in table(classes)} if classes else {})
+
+
+if __name__ == "__main__":
+    main()

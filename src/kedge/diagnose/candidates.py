@@ -1,0 +1,105 @@
+"""All that may be the answer: rule hits and exceptions, each with the incident that it stands in."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from kedge.diagnose import exceptions, lines
+from kedge.diagnose.expression import holds
+from kedge.diagnose.model import Evidence
+from kedge.diagnose.ruleset import Rule, RuleSet
+from kedge.diagnose.scan import Hit
+from kedge.diagnose.text import Line, Log
+from kedge.diagnose.tracebacks import Block, Trace
+
+
+class Candidate(NamedTuple):
+    """One possible answer. `start` and `end` are those of its incident; `rule` is empty for a bare exception.
+
+    `calm`: the line reads like a warning or advice, so it counts only when nothing better is known.
+    """
+
+    cause: str
+    role: str
+    rank: int
+    line: Line
+    start: int
+    end: int
+    rule: str = ""
+    trace: Trace | None = None
+    block: Block | None = None
+    calm: bool = False
+
+    @property
+    def uncaught(self) -> bool:
+        """Whether it ended a process for certain: a traceback up to the main program."""
+        return self.trace is not None and self.trace.uncaught
+
+
+def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evidence: Evidence) -> list[Candidate]:
+    """Every candidate of a log, in its order. Lines that a note matches are left out."""
+    usable = [(rules.rule(hit.rule), hit.line) for hit in hits]
+    usable = [(rule, line) for rule, line in usable if _applies(rule, evidence)]
+    noted = {line.start: rule.rank for rule, line in usable if rule.role == "note"}
+    places = _Places(traces)
+    found = [_of_rule(rule, line, places) for rule, line in usable if rule.role != "note" and rule.rank >= noted.get(line.start, 0)]
+    found += [_of_trace(trace) for trace in traces if trace.decisive.message]
+    kept = [c for c in found if c and not (c.trace and _harmless(c.trace, noted))]
+    return sorted(kept, key=lambda c: (c.start, -c.rank))
+
+
+def _applies(rule: Rule, evidence: Evidence) -> bool:
+    code = evidence.exit_code
+    if rule.exit_codes and code is not None and code not in rule.exit_codes:
+        return False
+    return all(holds(condition, evidence.facts) for condition in rule.evidence)
+
+
+def _harmless(trace: Trace, noted: dict[int, int]) -> bool:
+    return trace.ignored or any(line.start in noted for line in trace.decisive.message[:1])
+
+
+class _Places:
+    """Which traceback a line belongs to."""
+
+    def __init__(self, traces: list[Trace]) -> None:
+        self._messages = {line.start: (t, b) for t in traces for b in t.blocks for line in b.message}
+        self._sources = {line.start for t in traces for b in t.blocks for line in b.sources if b.message}
+        self._traces = traces
+        self._starts = [trace.start for trace in traces]
+
+    def message(self, line: Line) -> tuple[Trace, Block] | None:
+        return self._messages.get(line.start)
+
+    def source(self, line: Line) -> bool:
+        return line.start in self._sources
+
+    def around(self, line: Line) -> Trace | None:
+        """The traceback whose lines, of whatever kind, enclose this one."""
+        at = bisect_right(self._starts, line.start) - 1
+        trace = self._traces[at] if at >= 0 else None
+        return trace if trace and trace.start <= line.start <= trace.end else None
+
+
+def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
+    inside = places.message(line)
+    if inside:
+        trace, block = inside
+        first = line.start == block.message[0].start
+        calm = not first and rule.where == "error" and lines.calm(line)
+        return Candidate(rule.cause, rule.role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
+    if places.source(line):
+        return None
+    calm = rule.where == "error" and lines.calm(line)
+    return Candidate(rule.cause, rule.role, rule.rank, line, line.start, line.end, rule.name, calm=calm)
+
+
+def _of_trace(trace: Trace) -> Candidate:
+    block = trace.decisive
+    found = exceptions.meaning(block.type)
+    message = b"\n".join(line.body for line in block.message[:3])
+    sources = b"\n".join(line.body for line in block.sources[-3:])
+    found = exceptions.refined(found, message, sources)
+    role = "symptom" if found.symptom else "root"
+    return Candidate(found.cause, role, found.rank, block.message[0], trace.start, trace.end, "", trace, block)

@@ -1,0 +1,133 @@
+"""From the evidence of one task to its diagnosis: prepare, scan, cut incidents, select, explain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kedge.diagnose import candidates, scan, tracebacks
+from kedge.diagnose.candidates import Candidate
+from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
+from kedge.diagnose.rules import packaged
+from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.select import SPECIFIC, WEAK, Choice, Tail, choose
+from kedge.diagnose.text import Line, Log
+
+# What an exit code alone says (128+n is death by signal n), as likely as it can be.
+_CODES = {
+    126: "permission_denied", 127: "command_not_found", 130: "user_interrupt", 129: "user_interrupt",
+    132: "native_crash", 134: "native_crash", 135: "native_crash", 136: "native_crash", 139: "native_crash",
+    137: "sigkill_unattributed", 143: "sigterm_unattributed",
+}  # fmt: skip
+_STOP_CODES = {129, 130, 137, 143}
+MOST_QUOTES = 5
+
+
+class Looked(NamedTuple):
+    """One log with what was found in it."""
+
+    log: Log
+    choice: Choice
+    tail: Tail
+
+
+def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
+    """Why a task failed. Never raises for whatever the logs hold; `rules` are the packaged ones if not given."""
+    rules = rules or packaged()
+    evidence = evidence._replace(exit_code=_code(evidence.exit_code))
+    looked = [_look(Log(name, content), rules, evidence) for name, content in _logs(evidence)]
+    if evidence.stopped_by and evidence.exit_code in _STOP_CODES | {None, 0}:
+        return _answer(STOPPED, SURE, rules, evidence, _last_lines(looked[:1]))
+    best = next((one for one in looked if one.choice.best and one.choice.best.role == "root"), None)
+    best = best or next((one for one in looked if one.choice.best), None)
+    if evidence.exit_code == 0 and not (best and best.choice.best and best.choice.best.cause == "loss_nan"):
+        return _answer(NONE, SURE, rules, evidence, ())
+    if best and best.choice.best and not _weaker_than_facts(best.choice.best, evidence):
+        return _explain(best, best.choice.best, rules, evidence)
+    return _without_rule(looked, rules, evidence)
+
+
+def _code(code: int | None) -> int | None:
+    return 128 - code if code is not None and code < 0 else code
+
+
+def _logs(evidence: Evidence) -> list[tuple[str, bytes]]:
+    error_file = evidence.error_file
+    return [*evidence.logs, *([("error file", error_file.encode())] if error_file else [])]
+
+
+def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
+    traces = tracebacks.find(log)
+    found = candidates.collect(log, scan.scan(log, rules), traces, rules, evidence)
+    tail = Tail(log)
+    return Looked(log, choose(found, tail), tail)
+
+
+def _weaker_than_facts(best: Candidate, evidence: Evidence) -> bool:
+    """Whether the kernel's count of kills, or the exit code, says more than an effect or a symptom in the log."""
+    unexplained = best.role == "symptom" or best.rank < WEAK
+    return unexplained and evidence.facts.get("oom_kills", 0) > 0
+
+
+def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> Diagnosis:
+    """What exit code and facts say where the log says nothing."""
+    code, quotes = evidence.exit_code, _last_lines(looked[:1])
+    if evidence.facts.get("oom_kills", 0) > 0:
+        return _answer("host_oom_kill", LIKELY, rules, evidence, quotes)
+    if code == 135 and evidence.facts.get("shm_free_bytes", 1 << 30) < 1 << 20:
+        return _answer("shm_exhausted", LIKELY, rules, evidence, quotes)
+    if code in _CODES:
+        return _answer(_CODES[code], LIKELY if code not in (126, 127) else GUESS, rules, evidence, quotes)
+    if code:
+        hint = next(((one, c) for one in looked for c in one.choice.live if c.calm and c.role == "root"), None)
+        if hint:
+            return _explain(*hint, rules, evidence)
+        return _answer(UNKNOWN, GUESS, rules, evidence, quotes)
+    if any(_ends_badly(one) for one in looked):
+        return _answer(UNKNOWN, GUESS, rules, evidence, quotes)
+    return _answer(NONE, LIKELY, rules, evidence, ())
+
+
+def _ends_badly(one: Looked) -> bool:
+    """Whether the log's last words are those of an error, though no rule knows it."""
+    error, last = one.tail.error, one.tail.last
+    return bool(error and last and error.start > one.tail.success and one.log.text.count(b"\n", error.end, last.end) < 3)
+
+
+def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -> Diagnosis:
+    live = [c for c in one.choice.live if not c.calm]
+    others = dict.fromkeys(c.cause for c in live if c.cause != best.cause and (c.role == "symptom" or c.rank < WEAK))
+    quoted = [best.line, *(c.line for c in live if c.cause == best.cause), *(c.line for c in live if c.role == "symptom")]
+    quotes = _quotes(one.log, quoted)
+    frame = best.trace.frame(best.block) if best.trace and best.block else ""
+    answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes)
+    return answer._replace(
+        symptoms=tuple(others), rule=best.rule, rank=best.line.rank, frame=frame, lone_symptom=best.role == "symptom"
+    )
+
+
+def _confidence(best: Candidate, live: list[Candidate]) -> str:
+    if best.role == "symptom" or best.rank < WEAK or best.calm:
+        return GUESS
+    rivals = {c.cause for c in live if c.role == "root" and c.rank >= WEAK and c.start != best.start} - {best.cause}
+    return SURE if best.rank >= SPECIFIC and not rivals else LIKELY
+
+
+def _quotes(log: Log, lines: list[Line]) -> tuple[Quote, ...]:
+    distinct = list({line.start: line for line in lines}.values())[:MOST_QUOTES]
+    return tuple(Quote(log.name, log.number(line.start), log.show(line)) for line in distinct)
+
+
+def _last_lines(looked: list[Looked]) -> tuple[Quote, ...]:
+    return tuple(
+        quote
+        for one in looked
+        if one.tail.last
+        for quote in _quotes(one.log, [one.tail.error or one.tail.last, one.tail.last])
+    )
+
+
+def _answer(cause: str, confidence: str, rules: RuleSet, evidence: Evidence, quotes: tuple[Quote, ...]) -> Diagnosis:
+    known = rules.cause(cause)
+    return Diagnosis(
+        cause, known.behaviour, confidence, known.mender, known.meaning, known.remedy, quotes, exit_code=evidence.exit_code
+    )

@@ -1,0 +1,57 @@
+"""Frames of a Python traceback, and which of them are the user's own code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import re2
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+# The interpreter's own form, and the one of rich: `│ /work/train.py:88 in step │`.
+_PLAIN = re2.compile(rb'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?', _OPTIONS)
+_RICH = re2.compile(rb"^\xe2\x94\x82 (?P<file>[^\s:]+\.py):(?P<line>\d+) in (?P<where>[^\s]+)", _OPTIONS)
+# Path parts of installed code: not the user's.
+_INSTALLED = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python",
+    "/lib64/python",
+    "<",
+    "/runpy.py",
+    "/importlib/",
+    "/opt/conda/lib/",
+)
+# The outermost frame of a traceback that nobody caught: the main program, or what starts a process or a thread.
+_OUTERMOST = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_call_main")
+
+
+class Frame(NamedTuple):
+    """One frame of a traceback."""
+
+    file: str
+    line: str
+    where: str
+
+    def __str__(self) -> str:
+        place = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        return f"{place} in {self.where}" if self.where and self.where != "<module>" else place
+
+    @property
+    def users(self) -> bool:
+        """Whether it is code of the user's own."""
+        return not any(part in self.file for part in _INSTALLED) and not self.file.startswith("/usr/lib")
+
+    @property
+    def outermost(self) -> bool:
+        """Whether a traceback that starts here was caught by nobody."""
+        return self.where in _OUTERMOST
+
+
+def read(body: bytes) -> Frame | None:
+    """The frame that a line of a traceback shows, if it shows one."""
+    found = _PLAIN.search(body) or _RICH.search(body)
+    if not found:
+        return None
+    file, line, where = (part.decode("utf-8", "replace").strip() if part else "" for part in found.groups())
+    return Frame(file, line, where)

@@ -1,0 +1,81 @@
+"""The values of a diagnosis: what is known about a task, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+NONE = "none_success"
+UNKNOWN = "unknown"
+STOPPED = "stopped_by_kedge"
+TRANSIENT = "transient"
+PERMANENT = "permanent"
+SURE, LIKELY, GUESS = "sure", "likely", "guess"
+
+
+class Evidence(NamedTuple):
+    """All that is known about one task that ended.
+
+    `logs`: (name, content), the user's first. `exit_code`: the user's (128+n or -n for signal n), None when it is not
+    known. `facts`: numbers that rules may ask for, such as `oom_kills`, `shm_free_bytes`, `disk_free_bytes`,
+    `ecc_errors`. `stopped_by`: why kedge itself stopped the task, if it did. Times are seconds since 1970.
+    `error_file`: the text of torchelastic's error file, if it wrote one.
+    """
+
+    logs: tuple[tuple[str, bytes], ...]
+    exit_code: int | None = None
+    facts: Mapping[str, float] = {}
+    stopped_by: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    last_output: float | None = None
+    error_file: str | None = None
+
+
+class Cause(NamedTuple):
+    """What a cause means, who can mend it, whether running again can help, and one to three steps."""
+
+    meaning: str
+    mender: str
+    behaviour: str
+    remedy: tuple[str, ...]
+
+
+class Quote(NamedTuple):
+    """One line of a log: its file, its number from 1, its text (at most 1,000 characters)."""
+
+    file: str
+    line: int
+    text: str
+
+
+class Diagnosis(NamedTuple):
+    """Why one task failed. `rank` is as the log writes it, `frame` as in `train.py:88 in step`; both may be empty.
+
+    `lone_symptom`: what is named can only be a consequence; the cause lies elsewhere.
+    """
+
+    cause: str
+    behaviour: str
+    confidence: str
+    mender: str
+    meaning: str
+    remedy: tuple[str, ...]
+    evidence: tuple[Quote, ...] = ()
+    symptoms: tuple[str, ...] = ()
+    rule: str = ""
+    rank: str = ""
+    frame: str = ""
+    lone_symptom: bool = False
+    exit_code: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything failed at all."""
+        return self.cause != NONE
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys; `behavior` as in the exit spec."""
+        data = self._asdict()
+        data["behavior"] = data.pop("behaviour")
+        return data | {"evidence": [quote._asdict() for quote in self.evidence]}

@@ -1,0 +1,77 @@
+"""Loads rules: the packaged ones from their compiled form, a user's files by way of a cache.
+
+rules/*.toml + causes.toml --compile.py--> compiled.json --packaged()--> RuleSet
+a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256>.json --load()--> RuleSet
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kedge.diagnose.ruleset import RuleSet
+from kedge.errors import InputError
+
+HERE = Path(__file__).parent
+COMPILED = HERE / "compiled.json"
+FORMAT = 1  # of a compiled file; part of the cache's key
+
+
+def packaged() -> RuleSet:
+    """The rules that come with kedge."""
+    data = json.loads(COMPILED.read_bytes())
+    return RuleSet(data["causes"], data["rules"])
+
+
+def load(paths: Sequence[Path]) -> RuleSet:
+    """The packaged rules and a site's or a user's files; a rule of the same name takes the place of an earlier one.
+
+    InputError names file, rule and reason.
+    """
+    data = json.loads(COMPILED.read_bytes())
+    rules = {rule[0]: rule for rule in data["rules"]}
+    for path in paths:
+        rules |= {rule[0]: rule for rule in _cached(path, set(data["causes"]))}
+    return RuleSet(data["causes"], list(rules.values()))
+
+
+def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + content).hexdigest()
+    stored = _cache_folder() / f"{key}.json"
+    try:
+        rules: list[list[Any]] = json.loads(stored.read_bytes())
+    except (OSError, ValueError):
+        rules = _compile(path, causes)
+        _store(stored, json.dumps(rules).encode())
+    return rules
+
+
+def _compile(path: Path, causes: set[str]) -> list[list[Any]]:
+    from kedge.diagnose import source  # reading TOML and conditions costs more than a whole diagnosis
+
+    return source.rules(path, causes)
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base, "kedge", "rules")
+
+
+def _store(path: Path, content: bytes) -> None:
+    """Writes a cache file whole or not at all; a cache that cannot be written is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError:
+        return

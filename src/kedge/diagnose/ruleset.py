@@ -1,0 +1,126 @@
+"""Rules in the form that a diagnosis uses them in: plain data, and RE2 objects only for what a log can match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import re2
+
+from kedge.diagnose.model import Cause
+
+# RE2 answers "no match" when its automaton runs out of memory. 8 MiB, its default, does for our own rules; ten times
+# as many on a log of near misses were thirteen times slower with it.
+SET_MEMORY = 24 << 20
+SENTINEL = b"(?s:.)"  # matches every text: a set that does not report it has given up
+
+
+class Rule(NamedTuple):
+    """One rule; the fields are explained in rules/README.md. `patterns`: [text, required texts, case does not matter]."""
+
+    name: str
+    cause: str
+    role: str
+    rank: int
+    where: str
+    exit_codes: Sequence[int]
+    when: Sequence[Any]
+    evidence: Sequence[Any]
+    patterns: Sequence[Any]
+
+
+class Literal(NamedTuple):
+    """A constant text, lower case if case does not matter, and the (rule, pattern) indices that need it."""
+
+    text: bytes
+    any_case: bool
+    users: list[tuple[int, int]]
+
+
+class RuleSet:
+    """The causes, the rules and the set that finds which rules a text can match."""
+
+    def __init__(self, causes: dict[str, Any], rules: Sequence[Sequence[Any]]) -> None:
+        self._causes = causes
+        self._rules = rules
+        self._patterns: dict[tuple[int, int], Any] = {}
+        self.literals = _literals(rules)
+        self._sets = _sets(self.literals)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def rule(self, index: int) -> Rule:
+        """The rule at an index that `hits` gave."""
+        return Rule(*self._rules[index])
+
+    def rules(self) -> list[Rule]:
+        """All rules, in the order of their files."""
+        return [Rule(*fields) for fields in self._rules]
+
+    def cause(self, name: str) -> Cause:
+        """A cause by its name."""
+        fields = self._causes[name]
+        return Cause(fields["meaning"], fields["mender"], fields["behaviour"], tuple(fields["remedy"]))
+
+    def causes(self) -> list[str]:
+        """The names of all causes."""
+        return list(self._causes)
+
+    def pattern(self, rule: int, pattern: int) -> Any:
+        """A compiled pattern; compiled when it is first asked for."""
+        key = (rule, pattern)
+        if key not in self._patterns:
+            self._patterns[key] = re2.compile(self._rules[rule][8][pattern][0].encode(), _options())
+        return self._patterns[key]
+
+    def hits(self, text: bytes) -> set[int]:
+        """The indices of the literals that occur in `text`."""
+        found: set[int] = set()
+        for first, searcher in self._sets:
+            found |= _matches(searcher, first, text)
+        return found
+
+
+def _options(memory: int = 8 << 20) -> re2.Options:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    options.max_mem = memory
+    return options
+
+
+def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
+    users: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
+    for r, rule in enumerate(rules):
+        for p, (_, texts, any_case) in enumerate(rule[8]):
+            for text in texts:
+                key = (text.lower() if any_case else text).encode(), any_case
+                users.setdefault(key, []).append((r, p))
+    return [Literal(text, any_case, found) for (text, any_case), found in users.items()]
+
+
+def _sets(literals: Sequence[Literal], first: int = 0) -> list[tuple[int, Any]]:
+    """(index of its first literal, RE2 set): one, or several where RE2 cannot hold them in one."""
+    searcher = re2.Set.SearchSet(_options(SET_MEMORY))
+    searcher.Add(SENTINEL)
+    for text, any_case, _ in literals:
+        quoted = re2.escape(text)
+        searcher.Add(b"(?i:" + quoted + b")" if any_case else quoted)
+    try:
+        searcher.Compile()
+    except re2.error:
+        if len(literals) < 2:
+            raise
+        half = len(literals) // 2
+        return _sets(literals[:half], first) + _sets(literals[half:], first + half)
+    return [(first, searcher)]
+
+
+def _matches(searcher: Any, first: int, text: bytes) -> set[int]:
+    found = searcher.Match(text)
+    if found is None and len(text) > 1:  # gave up: smaller texts need fewer states
+        half = len(text) // 2
+        overlap = min(256, half)
+        return _matches(searcher, first, text[: half + overlap]) | _matches(searcher, first, text[half:])
+    return {first + index - 1 for index in found or () if index}

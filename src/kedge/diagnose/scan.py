@@ -1,0 +1,91 @@
+"""Finds the lines that rules match: one RE2 set pass over the log, then only what can match, line by line.
+
+The set says which literals a piece of 64 KiB holds; their patterns are tried on the lines around them. How many lines
+are tried is bounded, the end of the log first, so that a log full of near misses costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kedge.diagnose import expression
+from kedge.diagnose.ruleset import Literal, RuleSet
+from kedge.diagnose.text import Line, Log
+
+PIECE = 64 << 10
+OVERLAP = 256
+TRIES = 4000  # lines times literals, in all
+TRIES_EACH = 250  # for one literal
+TRIES_PIECE = 24  # for one literal in one piece
+NEAREST = 32  # pieces at the end that are looked at first, then as many at the beginning
+
+
+class Hit(NamedTuple):
+    """A rule (by index) matched this line; `values` are the numbers that its pattern captured."""
+
+    rule: int
+    line: Line
+    values: dict[str, float]
+
+
+def scan(log: Log, rules: RuleSet) -> list[Hit]:
+    """All hits, in the order of the log."""
+    pieces = [(start, end, rules.hits(log.text[start:end])) for start, end in _pieces(log.text)]
+    left = dict.fromkeys((index for *_, found in pieces for index in found), TRIES_EACH)
+    total, seen = TRIES, set()
+    hits = []
+    for start, end, found in _in_order(pieces):
+        for index in found:
+            literal = rules.literals[index]
+            for line in _lines(log, literal, start, end, min(left[index], TRIES_PIECE, total)):
+                left[index] -= 1
+                total -= 1
+                for user in literal.users:
+                    if (line.start, user) not in seen and (hit := _try(rules, user, line)):
+                        hits.append(hit)
+                    seen.add((line.start, user))
+    return sorted(hits, key=lambda hit: hit.line.start)
+
+
+def _pieces(text: bytes) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(text):
+        end = text.rfind(b"\n", start, start + PIECE) + 1
+        if not end:
+            end = start + PIECE
+        yield start, min(len(text), end + (0 if text[end - 1 : end] == b"\n" else OVERLAP))
+        start = end
+
+
+def _in_order(pieces: list[Any]) -> Iterator[Any]:
+    yield from reversed(pieces[-NEAREST:])
+    yield from pieces[:-NEAREST][:NEAREST]
+    yield from reversed(pieces[:-NEAREST][NEAREST:])
+
+
+def _lines(log: Log, literal: Literal, start: int, end: int, limit: int) -> Iterator[Line]:
+    """Lines of a piece that hold a literal: at most `limit`, the last first."""
+    text = log.text[start:end].lower() if literal.any_case else log.text
+    shift = start if literal.any_case else 0
+    end -= shift
+    start -= shift
+    for _ in range(limit):
+        found = text.rfind(literal.text, start, end)
+        if found < 0:
+            return
+        line = log.line(found + shift)
+        yield line
+        end = max(start, min(found, line.start - shift))
+
+
+def _try(rules: RuleSet, user: tuple[int, int], line: Line) -> Hit | None:
+    found = rules.pattern(*user).search(line.body)
+    if not found:
+        return None
+    groups = {name.decode(): text.decode("latin-1") for name, text in found.groupdict().items() if text is not None}
+    quantities = {name: expression.quantity(text) for name, text in groups.items()}
+    values = {name: value for name, value in quantities.items() if value is not None}
+    if all(expression.holds(condition, values) for condition in rules.rule(user[0]).when):
+        return Hit(user[0], line, values)
+    return None

@@ -1,0 +1,202 @@
+"""Cuts Python tracebacks out of a log: plain, chained, exception groups, rich's boxes, with lines of other ranks between.
+
+A Trace is one incident: its blocks are the exceptions of one chain, in the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import re2
+
+from kedge.diagnose import frames
+from kedge.diagnose.frames import Frame
+from kedge.diagnose.lines import breaks_message
+from kedge.diagnose.text import Line, Log
+
+HEADER = b"Traceback (most recent call last)"
+MOST = 200  # tracebacks: half from each end of the log
+FRAME_LINES = 600
+MESSAGE_LINES = 40
+LINK_LINES = 6
+
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1
+# `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`.
+_EXCEPTION = re2.compile(rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$", _OPTIONS)
+_GUTTER = re2.compile(rb"^[ |+]*", _OPTIONS)
+_DIRECT = b"was the direct cause of the following exception"
+_DURING = b"During handling of the above exception"
+
+
+class Block(NamedTuple):
+    """One exception: its header, its frames, the lines of its message (the first names the type) and source lines.
+
+    `link` says how it hangs together with the block before: "direct", "during", "wrapped" (that one only carries
+    this one's text) or "".
+    """
+
+    header: Line
+    frames: tuple[Frame, ...]
+    message: tuple[Line, ...]
+    sources: tuple[Line, ...]
+    link: str = ""
+
+    @property
+    def type(self) -> str:
+        """The exception's type without its module; empty if the traceback was cut off."""
+        found = _EXCEPTION.match(strip(self.message[0].body)) if self.message else None
+        return found.group(1).decode("latin-1").split("(")[0].rsplit(".", 1)[-1] if found else ""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the log."""
+        return max([self.header.end, *(line.end for line in self.message[:1] + self.sources[-1:])])
+
+
+class Trace(NamedTuple):
+    """A chain of exceptions that one process printed. `ignored`: Python itself says that it goes on."""
+
+    blocks: tuple[Block, ...]
+    ignored: bool = False
+
+    @property
+    def start(self) -> int:
+        """Where it starts in the log."""
+        return self.blocks[0].header.start
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the log, without the further lines of the last message."""
+        return self.blocks[-1].end
+
+    @property
+    def rank(self) -> str:
+        """Who printed it."""
+        return self.blocks[0].header.rank
+
+    @property
+    def uncaught(self) -> bool:
+        """Whether it reaches up to the main program: somebody who catches an exception prints it from where he is."""
+        return any(block.frames[0].outermost for block in self.blocks if block.frames)
+
+    @property
+    def decisive(self) -> Block:
+        """The exception that tells most without any rule: the first cause, but the last of `during handling`."""
+        block = self.blocks[0]
+        for following in self.blocks[1:]:
+            if following.link != "direct" or not block.type:
+                block = following
+        return block
+
+    def frame(self, block: Block) -> str:
+        """The last frame in the user's own code, of this block or else of any."""
+        for one in (block, *reversed(self.blocks)):
+            for frame in reversed(one.frames):
+                if frame.users:
+                    return str(frame)
+        return ""
+
+
+def strip(body: bytes) -> bytes:
+    """A line without the gutter of an exception group."""
+    return body[_GUTTER.match(body).end() :] if body[:1] in b" |+" and b"|" in body[:12] else body.rstrip()
+
+
+def find(log: Log) -> list[Trace]:
+    """The tracebacks of a log, in its order."""
+    headers = [log.line(offset) for offset in _headers(log.text) if log.text[offset - 4 : offset] != b"C++ "]
+    blocks = [block for block in (_cut(log, headers), *(_block(log, header) for header in headers)) if block]
+    chains: list[list[Block]] = []
+    for block in blocks:
+        link = _link(log, chains[-1][-1], block) if chains else None
+        if link is None:
+            chains.append([block])
+        else:
+            chains[-1].append(block._replace(link=link))
+    return [Trace(tuple(chain), _ignored(log, chain[0])) for chain in chains]
+
+
+def _headers(text: bytes) -> list[int]:
+    first, last = [], []
+    at = text.find(HEADER)
+    while at >= 0 and len(first) < MOST // 2:
+        first.append(at)
+        at = text.find(HEADER, at + 1)
+    if at >= 0:
+        at = text.rfind(HEADER)
+        while at > first[-1] and len(last) < MOST // 2:
+            last.append(at)
+            at = text.rfind(HEADER, 0, at)
+    return first + last[::-1]
+
+
+def _cut(log: Log, headers: list[Line]) -> Block | None:
+    """The traceback whose header is lost, because the log begins inside it."""
+    first = log.line(0)
+    block = _block(log, first)
+    complete = not block.frames or not block.message or (headers and headers[0].start <= block.end)
+    return None if complete else block
+
+
+def _block(log: Log, header: Line) -> Block:
+    own = [line for line in log.after(header, FRAME_LINES) if not header.rank or line.rank == header.rank]
+    found, sources, count = [], [], 0
+    gutter = _gutter(header.body)
+    for line in own:
+        body = line.body[gutter:] if not line.body[:gutter].strip(b" |+") else line.body
+        if HEADER in body or not _inside(body, bool(found)):
+            break
+        count += 1
+        if frame := frames.read(body):
+            found.append(frame)
+        elif body.strip():
+            sources.append(line)
+    return Block(header, tuple(found), tuple(_message(own[count:])), tuple(sources))
+
+
+def _gutter(header: bytes) -> int:
+    before = header[: max(0, header.find(b"Traceback"))]
+    return len(before) if not before.replace(b"Exception Group", b"").strip(b" |+") else 0
+
+
+def _inside(body: bytes, started: bool) -> bool:
+    """Whether a line belongs to the frames and not yet to the message."""
+    if body[:1] in (b" ", b"\t"):
+        return True
+    if body[:3] in (b"\xe2\x94\x82", b"\xe2\x95\xb0"):  # rich's box
+        return True
+    return not body.strip() and not started
+
+
+def _message(own: list[Line]) -> Iterator[Line]:
+    for count, line in enumerate(own[:MESSAGE_LINES]):
+        if count and (HEADER in line.body or breaks_message(line)):
+            return
+        if not count and not _EXCEPTION.match(strip(line.body)):
+            return
+        yield line
+
+
+def _link(log: Log, block: Block, following: Block) -> str | None:
+    """How a block follows from the one before; None if it does not."""
+    if following.header.rank != block.header.rank:
+        return None
+    if b"Original Traceback" in following.header.body:
+        return "wrapped"
+    between = b""
+    for line in log.before(following.header, LINK_LINES):
+        if line.start <= block.header.start:
+            break
+        between += line.body + b"\n"
+    if _DIRECT in between:
+        return "direct"
+    if _DURING in between:
+        return "during"
+    nested = b"terminated with the following error" in between or strip(following.header.body) != following.header.body
+    return "wrapped" if nested and block.message and following.header.start - block.end < 2000 else None
+
+
+def _ignored(log: Log, block: Block) -> bool:
+    return any(b"Exception ignored" in line.body for line in log.before(block.header, 2))
