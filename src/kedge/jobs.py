@@ -41,6 +41,16 @@ class Prepared:
     secrets: Secrets = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job with its run folder. Whoever has the lock is the run's controller; without one the run is lost."""
+
+    run: Run
+    prepared: Prepared
+    where: Engine
+    lock: lock.ControllerLock = field(repr=False)
+
+
 def prepare(path: str, inputs: Inputs) -> Prepared:
     """Load, resolve and plan a job file. InputError names every problem."""
     resolved = resolve(load(path), inputs)
@@ -77,19 +87,23 @@ def jobs_dir() -> Path:
     return folder.jobs_dir(os.environ)
 
 
-def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None = None) -> Run:
+def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
     """Check that the plan can run, and make its run folder with a copy of the code. Starts nothing.
 
     `progress` gets the bytes copied and to be copied. CannotRun says what is short; nothing is then left behind.
     """
     where.check(prepared.plan)
     run = folder.create(jobs_dir(), prepared.plan.job)
+    held = None
     try:
+        held = lock.hold(run.lock)
         _fill(run, prepared, where, progress)
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)
+        if held:
+            held.close()
         raise
-    return run
+    return Submitted(run, prepared, where, held)
 
 
 def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None) -> None:
@@ -114,21 +128,22 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
     )
 
 
-def run(run: Run, prepared: Prepared, where: Engine) -> Outcome:
-    """Run a submitted job to its end in this process, which is its controller meanwhile."""
-    with lock.hold(run.lock):
-        return where.run(prepared.plan, run, prepared.secrets)
+def run(submitted: Submitted) -> Outcome:
+    """Run a job to its end in this process, which is its controller."""
+    with submitted.lock:
+        return submitted.where.run(submitted.prepared.plan, submitted.run, submitted.prepared.secrets)
 
 
-def run_detached(run: Run, prepared: Prepared, where: Engine) -> None:
-    """The same in a process of its own, which goes on when this one ends. Returns when it has the run's lock."""
+def run_detached(submitted: Submitted) -> None:
+    """The same in a process of its own, which goes on when this one ends. Returns when that has the lock."""
 
     def controller(started: Callable[[], None]) -> None:
-        with lock.hold(run.lock):
-            started()
-            where.run(prepared.plan, run, prepared.secrets)
+        submitted.lock.sign()
+        started()
+        run(submitted)
 
-    daemon.start(run.path / "controller.log", controller)
+    daemon.start(submitted.run.path / "controller.log", controller)
+    submitted.lock.close()
 
 
 def find(name: str) -> Run:

@@ -69,5 +69,11 @@ def test_ports_of_a_new_attempt_are_new_and_the_same_for_all(kedge: Kedge) -> No
     assert set(kedge_ports(lists[0])).isdisjoint(kedge_ports(lists[-1]))
 
 
+def test_tasks_start_in_the_order_of_the_file(kedge: Kedge) -> None:
+    kedge("run", kedge.job("true", roles={"worker": {"instances": 3}, "ps": {}, "a": {}}))
+    launched = [(e["role"], e["index"]) for e in kedge.events() if e["event"] == "task-launched"]
+    assert launched == [("worker", 0), ("worker", 1), ("worker", 2), ("ps", 0), ("a", 0)]
+
+
 def kedge_ports(hosts: str) -> list[str]:
     return re.findall(r":(\d+)", hosts)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from kedge.errors import CannotRun
-from kedge.runs.lock import adopt, hold, is_held, owner
+from kedge.runs.lock import hold, is_held, owner
 from kedge.testing.wait import wait_until
 
 HOLD = (
     "import sys; from pathlib import Path; from kedge.runs.lock import hold\n"
     "lock = hold(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()\n"
-)
-ADOPT = (
-    "import sys; from kedge.runs.lock import adopt\nlock = adopt(int(sys.argv[1]), 5); print(1, flush=True); input()\n"
 )
 
 
@@ -33,11 +31,11 @@ def holder(path: Path) -> subprocess.Popen[str]:
 def test_hold_and_release(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     assert not is_held(path)
-    with hold(path, start_time=77):
+    with hold(path):
         assert is_held(path)
         found = owner(path)
         assert found
-        assert (found.pid, found.start_time) == (os.getpid(), 77)
+        assert found.pid == os.getpid()
     assert not is_held(path)
     assert owner(path) == found
 
@@ -71,29 +69,26 @@ def test_a_program_that_outlives_its_controller_does_not_keep_it(tmp_path: Path)
         task.communicate()
 
 
-def test_a_detached_controller_adopts_it(tmp_path: Path) -> None:
+def test_a_forked_controller_has_it_and_signs_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = hold(path)
-    command = [sys.executable, "-c", ADOPT, str(lock.fileno())]
-    with subprocess.Popen(
-        command, pass_fds=[lock.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as controller:
-        lock.close()
-        assert is_held(path)
-        assert controller.stdout
-        assert controller.stdout.readline() == "1\n"
-        found = owner(path)
-        assert found
-        assert (found.pid, found.start_time) == (controller.pid, 5)
-        controller.communicate("\n")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        lock.sign()
+        os.write(writer, b"signed")
+        signal.pause()
+    lock.close()
+    assert os.read(reader, 6) == b"signed"
+    assert is_held(path)
+    found = owner(path)
+    assert found
+    assert found.pid == child
+    os.kill(child, 9)
+    os.waitpid(child, 0)
     assert not is_held(path)
-
-
-def test_adopt_stops_the_inheritance(tmp_path: Path) -> None:
-    fd = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
-    os.set_inheritable(fd, True)
-    with adopt(fd) as lock:
-        assert not os.get_inheritable(lock.fileno())
+    os.close(reader)
+    os.close(writer)
 
 
 def test_readers_never_keep_a_controller_from_its_lock(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from kedge.cli import options
 from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
 from kedge.cli.summary import print_summary
-from kedge.engines.base import Engine, Outcome
+from kedge.engines.base import Outcome
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kedge.runs import status
-from kedge.runs.folder import Run
 
 
 @click.command()
@@ -46,21 +45,21 @@ def command(
     where = jobs.engine(engine, allow_fewer_gpus=allow_fewer_gpus)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
     with CopyBar() as bar:
-        run = jobs.submit(prepared, where, bar)
+        submitted = jobs.submit(prepared, where, bar)
     if detach:
-        jobs.run_detached(run, prepared, where)
-        click.echo(run.id)
+        jobs.run_detached(submitted)
+        click.echo(submitted.run.id)
         return EXIT_OK
-    return _foreground(run, prepared, where, quiet, as_json)
+    return _foreground(submitted, quiet, as_json)
 
 
-def _foreground(run: Run, prepared: jobs.Prepared, where: Engine, quiet: bool, as_json: bool) -> int:
-    view = Json() if as_json else Silent() if quiet else Console(prepared.plan)
-    with Live(run, view, lines=not quiet):
-        outcome = jobs.run(run, prepared, where)
+def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:
+    run, plan = submitted.run, submitted.prepared.plan
+    with Live(run, Json() if as_json else Silent() if quiet else Console(plan), lines=not quiet):
+        outcome = jobs.run(submitted)
     if not as_json:
         with suppress(BrokenPipeError, SystemExit):  # the reader has gone; the exit code still says how the job ended
-            print_summary(run, status.read(run), where.remarks(prepared.plan))
+            print_summary(run, status.read(run), submitted.where.remarks(plan))
     return _exit_code(outcome)
 
 

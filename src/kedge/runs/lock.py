@@ -1,7 +1,7 @@
 """The lock that says that a run's controller is alive: flock on the run's lock file.
 
 The kernel drops it when the controller ends, in whatever way. The descriptor is not inherited by other programs, so a
-task that outlives its controller does not keep it; a detached controller gets it on purpose (`fileno`, `adopt`).
+task that outlives its controller does not keep it; a controller that is forked off has it too, and signs it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _PROBES_LAST = 5.0  # seconds; a probe holds its shared lock for microseconds
 
 
 class Owner(NamedTuple):
-    """Who holds, or last held, a lock. `start_time` is the process's, in clock ticks since boot, where it is known."""
+    """Who holds, or last held, a lock."""
 
     pid: int
-    start_time: int | None
     host: str
     since: str
 
@@ -50,33 +49,25 @@ class ControllerLock:
             os.close(self._fd)
             self._fd = -1
 
-    def sign(self, start_time: int | None = None) -> None:
+    def sign(self) -> None:
         """Write this process into the lock file as the owner."""
-        owner = Owner(os.getpid(), start_time, socket.gethostname(), timestamp(time.time_ns()))
+        owner = Owner(os.getpid(), socket.gethostname(), timestamp(time.time_ns()))
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
         write_all(self._fd, json.dumps(owner._asdict()).encode())
 
 
-def hold(path: Path, start_time: int | None = None) -> ControllerLock:
+def hold(path: Path) -> ControllerLock:
     """Take the lock, or CannotRun when another controller has it."""
     with disk_errors(path):
         lock = ControllerLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
             if not _acquire(lock.fileno()):
                 raise CannotRun(f"{path.parent.name} is run by another process{_by(owner(path))}")
-            lock.sign(start_time)
+            lock.sign()
         except BaseException:
             lock.close()
             raise
-    return lock
-
-
-def adopt(fd: int, start_time: int | None = None) -> ControllerLock:
-    """The lock that the process which started this one has taken and passed on as an inherited descriptor."""
-    os.set_inheritable(fd, False)
-    lock = ControllerLock(fd)
-    lock.sign(start_time)
     return lock
 
 

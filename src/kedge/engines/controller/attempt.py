@@ -45,7 +45,8 @@ class Attempt:
             for r in plan.roles
         )
         self._tasks = {task: TaskState(task) for task in (Task(*item) for item in plan.tasks())}
-        self._to_start = [(0.0, task) for task in self._tasks]  # a heap of (earliest time, task)
+        # A heap of (earliest time, place in the job file, task).
+        self._to_start = [(0.0, number, task) for number, task in enumerate(self._tasks)]
         self._open = len(self._tasks)  # tasks that have not ended for good
         self._verdict: completion.Verdict | None = None
         self._stops_seen = 0
@@ -84,7 +85,7 @@ class Attempt:
     def _start_next(self) -> bool:
         if not self._to_start or self._to_start[0][0] > time.monotonic():
             return False
-        _, name = heapq.heappop(self._to_start)
+        _, _, name = heapq.heappop(self._to_start)
         task = self._tasks[name]
         move(task, LAUNCHED, self._emit, status.TASK_LAUNCHED)
         self._backend.start(name, self._number, task.task_attempt)
@@ -92,7 +93,7 @@ class Attempt:
 
     def _timeout(self) -> float | None:
         """Seconds until the next thing that happens by the clock; None is never."""
-        due = [when for when, _ in self._to_start[:1]]
+        due = [when for when, _, _ in self._to_start[:1]]
         if self._verdict is not None:
             due += [task.deadline for task in self._tasks.values() if task.deadline is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
@@ -138,7 +139,7 @@ class Attempt:
         move(task, FAILED, self._emit, status.TASK_RETRYING, **facts)
         task.task_attempt += 1
         move(task, WAITING, self._emit)
-        heapq.heappush(self._to_start, (time.monotonic() + delay, task.task))
+        heapq.heappush(self._to_start, (time.monotonic() + delay, task.task_attempt, task.task))
         return True
 
     def _stop_requested(self) -> None:

@@ -52,12 +52,6 @@ def count() -> int:
     return len(_ours())
 
 
-def present() -> bool:
-    """Whether tasks that asked for no GPU might find one."""
-    found = _machine()
-    return bool(found.devices or found.problem)
-
-
 @contextmanager
 def acquired(count: int, locks: Path = LOCKS) -> Iterator[list[Gpu]]:
     """`acquire`, and at the end this process's hold on them is gone."""

@@ -1,0 +1,49 @@
+"""What tests of several parts need."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS.
+DRIVER = r"""
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static int count(void) { const char *n = getenv("FAKE_GPUS"); return n ? atoi(n) : 0; }
+int nvmlInitWithFlags(unsigned flags) {
+    const char *mode = getenv("FAKE_MODE");
+    if (mode && !strcmp(mode, "hang")) for (;;) pause();
+    if (mode && !strcmp(mode, "crash")) abort();
+    return mode ? atoi(mode) : 0;
+}
+int nvmlDeviceGetCount_v2(unsigned *n) { *n = count(); return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) {
+    const char *lost = getenv("FAKE_LOST");
+    if (lost && atoi(lost) == (int)i) return 15;
+    *device = (void *)(long)(i + 1);
+    return 0;
+}
+int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size) {
+    snprintf(uuid, size, "GPU-%04ld", (long)device - 1);
+    return 0;
+}
+const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library version mismatch" : "some error"; }
+"""
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a stand-in for the NVIDIA driver's library."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("there is no C compiler to make a driver with")
+    folder = tmp_path_factory.mktemp("driver")
+    (folder / "nvml.c").write_text(DRIVER)
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "nvml.c"], check=True)
+    return folder

@@ -1,0 +1,64 @@
+"""GPUs of the local engine, with a stand-in for the NVIDIA driver's library."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .conftest import Kedge
+
+SHOW = "echo sees [${CUDA_VISIBLE_DEVICES-unset}]"
+
+
+def roles(**gpus: int) -> dict[str, object]:
+    """Roles of one task with so many GPUs; the job waits for all of them."""
+    return {
+        name: {
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": gpu},
+            "completion": {"minSucceededInstances": -1},
+        }
+        for name, gpu in gpus.items()
+    }
+
+
+@pytest.fixture
+def machine(kedge: Kedge, driver: Path) -> Kedge:
+    """A machine with three GPUs."""
+    kedge.environment |= {"LD_LIBRARY_PATH": str(driver), "FAKE_GPUS": "3"}
+    kedge.environment.pop("CUDA_VISIBLE_DEVICES", None)
+    return kedge
+
+
+def test_every_task_gets_gpus_of_its_own_and_others_see_none(machine: Kedge) -> None:
+    done = machine("run", machine.job(SHOW, roles=roles(a=2, b=1, c=0)))
+    seen = dict(re.findall(r"^(\w):0 \| sees \[(.*)\]$", done.stdout, re.MULTILINE))
+    assert sorted(f"{seen['a']},{seen['b']}".split(",")) == ["0", "1", "2"]
+    assert len(seen["a"].split(",")) == 2
+    assert seen["c"] == ""
+
+
+def test_two_jobs_never_have_the_same_gpu(machine: Kedge) -> None:
+    machine("run", "-d", machine.job("echo ready; sleep 1000", roles=roles(worker=2)))
+    machine.wait_for_output("ready")
+    done = machine("run", machine.job(SHOW, name="second", roles=roles(a=1)))
+    assert "sees [2]" in done.stdout
+    done = machine("run", machine.job(SHOW, name="third", roles=roles(a=2)), code=4)
+    assert "the job needs 2 GPUs; there are 3 and 2 of them are taken by other jobs" in done.stderr
+    machine("stop", "job")
+    assert "Succeeded" in machine("run", machine.job(SHOW, name="third", roles=roles(a=3))).stdout
+
+
+def test_too_few_gpus_are_an_error_that_names_both_numbers(machine: Kedge) -> None:
+    job = machine.job(SHOW, roles=roles(a=2, b=2))
+    assert "asks for 4 GPUs and this machine has 3" in machine("run", job, code=4).stderr
+    done = machine("run", "--allow-fewer-gpus", job)
+    assert "a:0 | sees [0,1]" in done.stdout
+    assert "b:0 | sees [2]" in done.stdout
+
+
+def test_without_any_gpu_the_job_runs_and_says_so(kedge: Kedge) -> None:
+    done = kedge("run", kedge.job(SHOW, roles=roles(a=2)), CUDA_VISIBLE_DEVICES="")
+    assert "this machine has no GPU: tasks run without one" in done.stderr
+    assert "Succeeded" in done.stdout
