@@ -7,8 +7,9 @@ from pathlib import Path
 
 import re2
 
-from kedge.diagnose import source
+from kedge.diagnose import expression, source
 from kedge.diagnose.prefix import plain
+from kedge.diagnose.scan import match
 from kedge.errors import InputError
 
 CAUSES = Path(__file__).parent / "causes.toml"
@@ -23,8 +24,11 @@ def failures(path: Path, causes: set[str]) -> list[str]:
 def _wrong(table: dict[str, list[str]]) -> list[str]:
     patterns = [re2.compile(text.encode(), source.options()) for text in table["patterns"]]
 
+    when = [expression.parse(text) for text in table.get("when", [])]
+
     def found(example: str) -> bool:
-        return any(p.search(plain(line)) for p in patterns for line in example.encode().splitlines())
+        lines = [plain(line) for line in example.encode().splitlines()]
+        return any(match(p, when, line) is not None for p in patterns for line in lines)
 
     wrong = [f"does not match {text!r}" for text in table["matches"] if not found(text)]
     return wrong + [f"must not match {text!r}" for text in table["rejects"] if found(text)]

@@ -6,7 +6,7 @@ are tried is bounded, the end of the log first, so that a log full of near misse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge.diagnose import expression
@@ -80,12 +80,16 @@ def _lines(log: Log, literal: Literal, start: int, end: int, limit: int) -> Iter
 
 
 def _try(rules: RuleSet, user: tuple[int, int], line: Line) -> Hit | None:
-    found = rules.pattern(*user).search(line.body)
+    values = match(rules.pattern(*user), rules.rule(user[0]).when, line.body)
+    return None if values is None else Hit(user[0], line, values)
+
+
+def match(pattern: Any, when: Sequence[Any], body: bytes) -> dict[str, float] | None:
+    """The numbers that a pattern captures from a line; None if it or a condition does not hold."""
+    found = pattern.search(body)
     if not found:
         return None
     groups = {name.decode(): text.decode("latin-1") for name, text in found.groupdict().items() if text is not None}
     quantities = {name: expression.quantity(text) for name, text in groups.items()}
     values = {name: value for name, value in quantities.items() if value is not None}
-    if all(expression.holds(condition, values) for condition in rules.rule(user[0]).when):
-        return Hit(user[0], line, values)
-    return None
+    return values if all(expression.holds(condition, values) for condition in when) else None
