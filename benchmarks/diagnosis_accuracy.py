@@ -48,7 +48,9 @@ def report(answers: list[tuple[dict[str, str], Diagnosis]], behaviour: dict[str,
     high = [(row, a) for row, a in answers if row["confidence"] == "high"]
     failed = [(row, a) for row, a in high if row["root_cause_class"] != NONE]
     right = [(row, a) for row, a in high if a.cause in accepted(row)]
-    wrong_permanent = [a for row, a in failed if a.behaviour == PERMANENT and behaviour.get(row["root_cause_class"]) == "transient"]
+    wrong_permanent = [
+        a for row, a in failed if a.behaviour == PERMANENT and behaviour.get(row["root_cause_class"]) == "transient"
+    ]
     successes = [(row, a) for row, a in answers if row["root_cause_class"] == NONE]
     print("accuracy (top 1)  ", share(len(right), len(high)))
     print("evidence line     ", share(sum(quoted(a, row) for row, a in failed), len(failed)))
@@ -56,7 +58,10 @@ def report(answers: list[tuple[dict[str, str], Diagnosis]], behaviour: dict[str,
     print("abstained         ", share(sum(a.cause == UNKNOWN for _, a in high), len(high)))
     print("missed            ", share(sum(a.cause == NONE for _, a in failed), len(failed)))
     print("false alarms      ", share(sum(a.cause not in accepted(row) for row, a in successes), len(successes)))
-    total, hits = Counter(row["root_cause_class"] for row, _ in high), Counter(row["root_cause_class"] for row, _ in right)
+    total, hits = (
+        Counter(row["root_cause_class"] for row, _ in high),
+        Counter(row["root_cause_class"] for row, _ in right),
+    )
     print("\n".join(f"  {name:32s} {hits[name]:3d} of {total[name]}" for name in sorted(total)))
 
 
@@ -76,8 +81,12 @@ def main() -> None:
         for row, a in answers:
             if a.cause not in accepted(row) or (row["root_cause_class"] != NONE and not quoted(a, row)):
                 text = a.evidence[0].text[:150] if a.evidence else ""
-                print(f"{row['file']} {row['confidence']} wanted {row['root_cause_class']}, got {a.cause} ({a.rule or 'no rule'}): {text}")
-    classes = next((p for p in (options.folder / "classes.tsv", options.folder.parent / "classes.tsv") if p.exists()), None)
+                print(
+                    f"{row['file']} {row['confidence']} wanted {row['root_cause_class']}, got {a.cause} ({a.rule or 'no rule'}): {text}"
+                )
+    classes = next(
+        (p for p in (options.folder / "classes.tsv", options.folder.parent / "classes.tsv") if p.exists()), None
+    )
     report(answers, {row["class"]: row["retry"] for row in table(classes)} if classes else {})
 
 

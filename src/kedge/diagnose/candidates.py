@@ -13,6 +13,8 @@ from kedge.diagnose.scan import Hit
 from kedge.diagnose.text import Line, Log
 from kedge.diagnose.tracebacks import Block, Trace
 
+SPECIFIC = 40  # from this rank on the text itself names the reason
+
 
 class Candidate(NamedTuple):
     """One possible answer. `start` and `end` are those of its incident; `rule` is empty for a bare exception.
@@ -43,9 +45,13 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     usable = [(rule, line) for rule, line in usable if _applies(rule, evidence)]
     noted = {line.start: rule.rank for rule, line in usable if rule.role == "note"}
     places = _Places(traces)
-    found = [_of_rule(rule, line, places) for rule, line in usable if rule.role != "note" and rule.rank >= noted.get(line.start, 0)]
-    found += [_of_trace(trace) for trace in traces if trace.decisive.message]
-    kept = [c for c in found if c and not (c.trace and _harmless(c.trace, noted))]
+    answers = [(rule, line) for rule, line in usable if rule.role != "note" and rule.rank >= noted.get(line.start, 0)]
+    found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
+    known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
+    found += [_of_trace(trace) for trace in traces if trace.decisive.message and trace.start not in known]
+    explained = {c.start: c.rank for c in found if c.trace and c.role == "symptom"}
+    found = [c for c in found if c.role == "symptom" or c.rank >= min(SPECIFIC, explained.get(c.start, 0))]
+    kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
     return sorted(kept, key=lambda c: (c.start, -c.rank))
 
 
@@ -100,6 +106,6 @@ def _of_trace(trace: Trace) -> Candidate:
     found = exceptions.meaning(block.type)
     message = b"\n".join(line.body for line in block.message[:3])
     sources = b"\n".join(line.body for line in block.sources[-3:])
-    found = exceptions.refined(found, message, sources)
+    cause = exceptions.refined(found.cause, message, sources)
     role = "symptom" if found.symptom else "root"
-    return Candidate(found.cause, role, found.rank, block.message[0], trace.start, trace.end, "", trace, block)
+    return Candidate(cause, role, found.rank, block.message[0], trace.start, trace.end, "", trace, block)

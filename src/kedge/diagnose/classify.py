@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kedge.diagnose import candidates, scan, tracebacks
-from kedge.diagnose.candidates import Candidate
+from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.rules import packaged
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.select import SPECIFIC, WEAK, Choice, Tail, choose
+from kedge.diagnose.select import WEAK, Choice, Tail, choose
 from kedge.diagnose.text import Line, Log
 
 # What an exit code alone says (128+n is death by signal n), as likely as it can be.
@@ -90,13 +90,19 @@ def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> D
 def _ends_badly(one: Looked) -> bool:
     """Whether the log's last words are those of an error, though no rule knows it."""
     error, last = one.tail.error, one.tail.last
-    return bool(error and last and error.start > one.tail.success and one.log.text.count(b"\n", error.end, last.end) < 3)
+    return bool(
+        error and last and error.start > one.tail.success and one.log.text.count(b"\n", error.end, last.end) < 3
+    )
 
 
 def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -> Diagnosis:
     live = [c for c in one.choice.live if not c.calm]
     others = dict.fromkeys(c.cause for c in live if c.cause != best.cause and (c.role == "symptom" or c.rank < WEAK))
-    quoted = [best.line, *(c.line for c in live if c.cause == best.cause), *(c.line for c in live if c.role == "symptom")]
+    quoted = [
+        best.line,
+        *(c.line for c in live if c.cause == best.cause),
+        *(c.line for c in live if c.role == "symptom"),
+    ]
     quotes = _quotes(one.log, quoted)
     frame = best.trace.frame(best.block) if best.trace and best.block else ""
     answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes)
@@ -129,5 +135,12 @@ def _last_lines(looked: list[Looked]) -> tuple[Quote, ...]:
 def _answer(cause: str, confidence: str, rules: RuleSet, evidence: Evidence, quotes: tuple[Quote, ...]) -> Diagnosis:
     known = rules.cause(cause)
     return Diagnosis(
-        cause, known.behaviour, confidence, known.mender, known.meaning, known.remedy, quotes, exit_code=evidence.exit_code
+        cause,
+        known.behaviour,
+        confidence,
+        known.mender,
+        known.meaning,
+        known.remedy,
+        quotes,
+        exit_code=evidence.exit_code,
     )

@@ -1,4 +1,4 @@
-"""What a single line is: ordinary progress, a warning, the epilogue of a launcher, or something that may be an error."""
+"""What a single line is: progress, a warning, the epilogue of a launcher, or something that may be an error."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ _PROGRESS = re2.compile(
     _OPTIONS,
 )
 _LEVEL = re2.compile(
-    rb"^.{0,100}?(?:\b(?P<calm>INFO|DEBUG|TRACE|NOTICE|Info|Debug)\b|(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|"
-    rb"\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))",
+    rb"^.{0,100}?(?:\b(?P<calm>INFO|DEBUG|TRACE|NOTICE|Info|Debug)\b|"
+    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))",
     _OPTIONS,
 )
 # Words of one who goes on: the error was dealt with, or it is advice.
 _CALM = re2.compile(
-    rb"(?i)\b(?:retry(?:ing)?\b|will retry|retries left|attempt \d+ (?:of|/)|ignor(?:ed|ing)\b|skipp(?:ed|ing)\b|falling back|fall back|"
-    rb"fallback|continuing|recover(?:ed|ing)\b|handled|caught and|non-fatal|not fatal|can be ignored|harmless|deprecated|"
+    rb"(?i)\b(?:retry(?:ing)?\b|will retry|retries left|attempt \d+ (?:of|/)|ignor(?:ed|ing)\b|skipp(?:ed|ing)\b|"
+    rb"falling back|fall back|fallback|continuing|recover(?:ed|ing)\b|handled|caught and|non-fatal|not fatal|can be ignored|harmless|deprecated|"
     rb"you (?:can|may|might|should|could) |consider(?:er)? |please (?:consider|note)|to avoid|to suppress|"
     rb"if (?:you|this|the) |in case of|no errors?\b|0 errors?\b|errors?[:=] ?0\b|without errors?)",
     _OPTIONS,
 )
 _SUCCESS = re2.compile(
-    rb"(?i)(?:\b(?:training|job|run|evaluation|everything|all (?:tests?|jobs?|tasks?|done))\b.{0,30}\b(?:complete[d]?|finished|done|succeeded|"
-    rb"successful(?:ly)?)\b|^\W*(?:done|finished|completed|success)\W*$|COMPLETED \(exit code 0\)|exit(?:ed)?(?: with)?(?: code| status)? ?[:=]? ?0\b)",
+    rb"(?i)(?:\b(?:training|job|run|evaluation|everything|all (?:tests?|jobs?|tasks?|done))\b.{0,30}"
+    rb"\b(?:complete[d]?|finished|done|succeeded|successful(?:ly)?)\b|^\W*(?:done|finished|completed|success)\W*$|"
+    rb"COMPLETED \(exit code 0\)|exit(?:ed)?(?: with)?(?: code| status)? ?[:=]? ?0\b)",
     _OPTIONS,
 )
 _EPILOGUE = re2.compile(
@@ -37,7 +38,8 @@ _EPILOGUE = re2.compile(
     _OPTIONS,
 )
 _ERROR = re2.compile(
-    rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfail(?:ed|ure)\b|\babort(?:ed|ing)?\b|\bcrash|\bcannot\b|\bpanic\b|[a-z]error\b|\w+Exception\b)",
+    rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfail(?:ed|ure)\b|\babort(?:ed|ing)?\b|\bcrash|\bcannot\b|\bpanic\b|"
+    rb"[a-z]error\b|\w+Exception\b)",
     _OPTIONS,
 )
 

@@ -59,7 +59,7 @@ def _better(a: tuple[str, ...] | None, b: tuple[str, ...]) -> tuple[str, ...] | 
 
 
 def _atom(pattern: str, i: int) -> tuple[str | None, tuple[str, ...] | None, int]:
-    """(a constant character or "" for nothing or None for anything else, a group's texts, where the next atom starts)."""
+    """(a constant character, "" for nothing, None for anything else; a group's texts; where the next atom starts)."""
     c = pattern[i]
     if c == "(":
         return _group(pattern, i)

@@ -16,7 +16,7 @@ SENTINEL = b"(?s:.)"  # matches every text: a set that does not report it has gi
 
 
 class Rule(NamedTuple):
-    """One rule; the fields are explained in rules/README.md. `patterns`: [text, required texts, case does not matter]."""
+    """One rule, as in rules/README.md. A pattern is [text, required texts, case does not matter]."""
 
     name: str
     cause: str

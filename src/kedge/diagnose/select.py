@@ -10,13 +10,24 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from kedge.diagnose import lines
-from kedge.diagnose.candidates import Candidate
+from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.text import Log
 
 WEAK = 20  # below this rank: an effect without an explanation
-SPECIFIC = 40  # from this rank on: the text itself names the reason
+CERTAIN = 60  # from this rank on a plain line needs no crash beside it
+EXPLAINS = 50  # a symptom of this rank explains an abort that follows it
 TAIL_LINES = 4000
-GOES_ON = 3  # lines of progress after an error that was printed by who caught it
+# What goes wrong before the program starts is seldom why it failed, unless it failed for want of just that.
+SETUP = {"shell_env_setup_failure", "command_not_found", "permission_denied"}
+NEEDS_SETUP = {
+    "missing_module",
+    "import_conflict",
+    "shared_lib_missing",
+    "abi_mismatch",
+    "command_not_found",
+    "syntax_error",
+}
+GOES_ON = 5  # lines of progress after an error that was printed by who caught it
 GOES_ON_UNCAUGHT = 40  # after one that ended a process: a loop of runs, or buffered output of others
 
 
@@ -34,18 +45,26 @@ class Tail:
     def __init__(self, log: Log) -> None:
         last = log.line(max(0, len(log.text.rstrip()) - 1)) if log.text else None
         tail = [last, *log.before(last, TAIL_LINES)][::-1] if last else []
+        self._tail = tail
         self._progress: dict[str, list[int]] = {}
         for line in tail:
             if lines.progress(line):
                 self._progress.setdefault(line.rank, []).append(line.start)
+        self._all = sorted(start for starts in self._progress.values() for start in starts)
         self.success = next((line.start for line in reversed(tail[-40:]) if lines.success(line)), -1)
         self.error = next((line for line in reversed(tail[-40:]) if lines.error(line)), None)
         self.last = last
 
+    def ordinary(self, start: int, end: int) -> bool:
+        """Whether there is ordinary output between two places."""
+        return any(
+            start < line.start < end and not lines.epilogue(line) and not lines.error(line) for line in self._tail
+        )
+
     def progress(self, candidate: Candidate, until: int | None = None) -> int:
         """How many lines of progress, of the same rank, follow a candidate."""
         rank = candidate.line.rank
-        starts = self._progress.get(rank, []) if rank else sorted(sum(self._progress.values(), []))
+        starts = self._progress.get(rank, []) if rank else self._all
         end = len(starts) if until is None else bisect_right(starts, until)
         return max(0, end - bisect_right(starts, candidate.end))
 
@@ -55,36 +74,47 @@ def choose(candidates: list[Candidate], tail: Tail) -> Choice:
     recovered = [c for c in candidates if _recovered(c, tail)]
     live = [c for c in candidates if not _recovered(c, tail)]
     serious = [c for c in live if not c.calm]
-    for group in (
-        _first([c for c in serious if c.role == "root" and c.rank >= WEAK], tail),
-        _strongest([c for c in serious if c.role == "root"]),
-        _strongest([c for c in serious if c.role == "symptom"]),
-    ):
-        if group:
-            return Choice(group, live, recovered)
-    return Choice(None, live, recovered)
+    symptoms = [c for c in serious if c.role == "symptom"]
+    reasons = [c for c in serious if c.role == "root" and c.rank >= WEAK]
+    effects = [c for c in serious if c.role == "root" and c.rank < WEAK and not _follows(c, symptoms)]
+    best = _first(reasons, tail) or _strongest(effects) or _strongest(symptoms)
+    return Choice(best, live, recovered)
 
 
 def _recovered(candidate: Candidate, tail: Tail) -> bool:
     if candidate.trace and not candidate.uncaught and -1 < candidate.end < tail.success:
         return True
-    return tail.progress(candidate) >= (GOES_ON_UNCAUGHT if candidate.uncaught or not candidate.trace else GOES_ON)
+    return tail.progress(candidate) >= (GOES_ON if candidate.trace and not candidate.uncaught else GOES_ON_UNCAUGHT)
 
 
-def _first(roots: list[Candidate], tail: Tail) -> Candidate | None:
-    """The first reason; the most specific one of its incident; a plain line only if no work lies between it and a crash."""
-    if not roots:
+def _follows(effect: Candidate, symptoms: list[Candidate]) -> bool:
+    """Whether an abort is the consequence of a symptom that explains it, such as a collective's time-out."""
+    return effect.cause == "native_crash" and any(s.rank >= EXPLAINS and s.start <= effect.start for s in symptoms)
+
+
+def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
+    """The first reason that nothing later makes unimportant; of its incident, the most specific."""
+    if not reasons:
         return None
-    best = min(roots, key=_position)
-    following = [c for c in roots if c.uncaught and c.start > best.end]
-    if not best.trace and following and best.rank < SPECIFIC + 15 and tail.progress(best, until=following[0].start):
-        best = following[0]
-    same = [c for c in roots if c.start == best.start]
-    return max(same, key=lambda c: (c.rank, _depth(c)))
+    best = min(reasons, key=lambda c: c.start)
+    while later := next((c for c in reasons if c.start > best.end and _outdone(best, c, tail)), None):
+        best = later
+    return max((c for c in reasons if c.start == best.start), key=lambda c: (c.rank, _depth(c)))
 
 
-def _position(candidate: Candidate) -> int:
-    return candidate.start
+def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
+    """Whether the later one ended the process although the earlier one came first."""
+    if not later.uncaught or earlier.uncaught:
+        return False
+    if tail.progress(earlier, until=later.start):
+        return True
+    if earlier.trace:
+        return tail.ordinary(earlier.end, later.start)
+    if earlier.cause in SETUP:
+        return later.cause not in NEEDS_SETUP
+    if earlier.rank < CERTAIN and tail.ordinary(earlier.end, later.start):
+        return True
+    return earlier.rank < (SPECIFIC + 15 if later.rank >= SPECIFIC else SPECIFIC)
 
 
 def _depth(candidate: Candidate) -> int:

@@ -1,4 +1,4 @@
-"""Cuts Python tracebacks out of a log: plain, chained, exception groups, rich's boxes, with lines of other ranks between.
+"""Cuts Python tracebacks out of a log: plain, chained, groups, rich's boxes, with lines of other ranks between.
 
 A Trace is one incident: its blocks are the exceptions of one chain, in the order of the log.
 """
@@ -34,7 +34,7 @@ class Block(NamedTuple):
     """One exception: its header, its frames, the lines of its message (the first names the type) and source lines.
 
     `link` says how it hangs together with the block before: "direct", "during", "wrapped" (that one only carries
-    this one's text) or "".
+    this one's text) or "" (none); "cut": the log begins inside it.
     """
 
     header: Line
@@ -79,7 +79,7 @@ class Trace(NamedTuple):
     @property
     def uncaught(self) -> bool:
         """Whether it reaches up to the main program: somebody who catches an exception prints it from where he is."""
-        return any(block.frames[0].outermost for block in self.blocks if block.frames)
+        return any(block.link == "cut" or any(f.outermost for f in block.frames[:3]) for block in self.blocks)
 
     @property
     def decisive(self) -> Block:
@@ -119,7 +119,8 @@ def find(log: Log) -> list[Trace]:
 
 
 def _headers(text: bytes) -> list[int]:
-    first, last = [], []
+    first: list[int] = []
+    last: list[int] = []
     at = text.find(HEADER)
     while at >= 0 and len(first) < MOST // 2:
         first.append(at)
@@ -137,12 +138,14 @@ def _cut(log: Log, headers: list[Line]) -> Block | None:
     first = log.line(0)
     block = _block(log, first)
     complete = not block.frames or not block.message or (headers and headers[0].start <= block.end)
-    return None if complete else block
+    return None if complete else block._replace(link="cut")
 
 
 def _block(log: Log, header: Line) -> Block:
     own = [line for line in log.after(header, FRAME_LINES) if not header.rank or line.rank == header.rank]
-    found, sources, count = [], [], 0
+    found: list[Frame] = []
+    sources: list[Line] = []
+    count = 0
     gutter = _gutter(header.body)
     for line in own:
         body = line.body[gutter:] if not line.body[:gutter].strip(b" |+") else line.body
