@@ -23,7 +23,7 @@ ALLOWED = {
     "runs": {"contract", "errors"},
     "policy": {"contract"},
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
-    "engines.base": {"plan.model", "resolve.model", "runs", "contract", "errors"},
+    "engines.base": {"plan.model", "resolve.model", "runs", "diagnose", "contract", "errors"},
     "engines.controller": {"engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors"},
     "engines": {
         "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "policy", "runs", "diagnose",
@@ -31,8 +31,8 @@ ALLOWED = {
     },
     "jobs": {"spec", "resolve", "plan", "policy", "runs", "engines.base", "plugins.base", "contract", "errors"},
     "cli": {
-        "jobs", "spec.model", "spec.schema", "resolve.model", "plan.model", "engines.base", "runs", "contract",
-        "errors",
+        "jobs", "spec.model", "spec.schema", "resolve.model", "plan.model", "engines.base", "runs", "diagnose",
+        "contract", "errors",
     },
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.

@@ -165,6 +165,7 @@ class Report(NamedTuple):
     command (or the failed hook) ended with, 128+n for signal n, None when it never started. `started` and `ended` are
     times as in events. `stopped_by` names the first stop signal that the supervisor got, if any; `killed` says that
     the grace period ended with SIGKILL. `removed_bytes` counts, by stream, what log rotation has deleted.
+    `diagnosis` is kedge's own answer to why it failed (diagnose.model.Diagnosis as JSON); it never changes `exit_code`.
     """
 
     task: str
@@ -180,6 +181,7 @@ class Report(NamedTuple):
     stopped_by: str | None = None
     killed: bool = False
     removed_bytes: dict[str, int] | None = None
+    diagnosis: dict[str, Any] | None = None
     version: int = 1
 
 

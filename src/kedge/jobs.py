@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,13 @@ from typing import Any
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec, timestamp
 from kedge.engines.base import Engine, Outcome
-from kedge.errors import InputError
+from kedge.errors import DiskFull, InputError
 from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.resolve.model import Inputs, Secrets
 from kedge.resolve.resolve import resolve
-from kedge.runs import daemon, folder, lock, snapshot, status
+from kedge.runs import daemon, folder, lock, report, snapshot, status
 from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, RunInfo
@@ -129,9 +130,13 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
 
 
 def run(submitted: Submitted) -> Outcome:
-    """Run a job to its end in this process, which is its controller."""
+    """Run a job to its end in this process, which is its controller, and write its report."""
     with submitted.lock:
-        return submitted.where.run(submitted.prepared.plan, submitted.run, submitted.prepared.secrets)
+        outcome = submitted.where.run(submitted.prepared.plan, submitted.run, submitted.prepared.secrets)
+        now = status.read(submitted.run)
+        with suppress(DiskFull):  # what the report says stands in the events, too
+            report.write(submitted.run, report.build(submitted.run, now, outcome.judged.to_json()))
+    return outcome
 
 
 def run_detached(submitted: Submitted) -> None:

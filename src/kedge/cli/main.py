@@ -13,7 +13,9 @@ from kedge import __version__
 from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError, KedgeError
 
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
-COMMANDS = ("run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "schema", "completion")
+COMMANDS = (
+    "run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "rules", "schema", "completion",
+)  # fmt: skip
 
 
 class LazyGroup(click.Group):

@@ -37,19 +37,26 @@ def job_file(function: F) -> F:
                 type=click.Path(path_type=str),
                 help="A folder that is copied once per job; all tasks start in the copy.",
             ),
+            click.option(
+                "--rules",
+                multiple=True,
+                metavar="FILE",
+                help="Own rules for causes of failures (TOML), or an OpenPAI exit spec (YAML).",
+            ),
         )
     ):
         function = decorate(function)
     return function
 
 
-def inputs(params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None) -> Inputs:
+def inputs(params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None, rules: tuple[str, ...]) -> Inputs:
     """The Inputs of a job, from the options of `job_file`. InputError for one that is not NAME=VALUE."""
     return Inputs(
         user=getpass.getuser(),
         parameters=dict(_pair("-p", text) for text in params),
         secrets={name: _secret(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
         workdir=workdir,
+        rules=rules,
     )
 
 

@@ -27,12 +27,13 @@ def command(
     params: tuple[str, ...],
     secrets: tuple[str, ...],
     workdir: str | None,
+    rules: tuple[str, ...],
     engine: str,
     as_json: bool,
     task: str | None,
 ) -> None:
     """Show what will run: roles, resources, policies, commands. Starts nothing."""
-    plan = jobs.prepare(file, options.inputs(params, secrets, workdir)).plan
+    plan = jobs.prepare(file, options.inputs(params, secrets, workdir, rules)).plan
     if task is not None:
         role, index = _checked(plan, task)
         spec = jobs.example_spec(plan, role, index)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from kedge import jobs
 from kedge.cli.summary import duration
+from kedge.cli.tables import console, table
 from kedge.cli.words import STATE_COLOURS
 from kedge.runs import status
 from kedge.runs.folder import Run
@@ -32,7 +32,7 @@ def command(show_all: bool, as_json: bool) -> None:
     elif not shown:
         click.echo("no runs yet: kedge run JOB.yaml makes one")
     else:
-        Console(highlight=False, soft_wrap=True).print(_table(shown))
+        console().print(_table(shown))
 
 
 def _facts(run: Run, now: JobStatus) -> dict[str, object]:
@@ -51,12 +51,10 @@ def _facts(run: Run, now: JobStatus) -> dict[str, object]:
 
 
 def _table(found: list[tuple[Run, JobStatus]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("RUN", "STATE", "TASKS", "AGE", "TOOK"):
-        table.add_column(name, justify="left" if name in ("RUN", "STATE") else "right")
+    rows = table("RUN", "STATE", "TASKS", "AGE", "TOOK", right=("TASKS", "AGE", "TOOK"))
     for run, now in found:
         done = sum(task.state in status.FINAL for task in now.tasks)
         state = Text(now.state, style=STATE_COLOURS[now.state])
         age = duration(run.info().created, None)
-        table.add_row(run.id, state, f"{done}/{len(now.tasks)}", age, duration(now.submitted, now.ended))
-    return table
+        rows.add_row(run.id, state, f"{done}/{len(now.tasks)}", age, duration(now.submitted, now.ended))
+    return rows

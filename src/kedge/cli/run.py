@@ -30,6 +30,7 @@ def command(
     params: tuple[str, ...],
     secrets: tuple[str, ...],
     workdir: str | None,
+    rules: tuple[str, ...],
     engine: str,
     detach: bool,
     quiet: bool,
@@ -41,7 +42,7 @@ def command(
     Ctrl-C stops it in an orderly way, a second one at once. Exit codes: 0 succeeded, 1 the job failed or was stopped,
     2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.
     """
-    prepared = jobs.prepare(file, options.inputs(params, secrets, workdir))
+    prepared = jobs.prepare(file, options.inputs(params, secrets, workdir, rules))
     where = jobs.engine(engine, allow_fewer_gpus=allow_fewer_gpus)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
     with CopyBar() as bar:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kedge.cli.words import STATE_COLOURS, exit_words, seconds
-from kedge.runs import status
+from kedge.cli.answer import print_answer
+from kedge.cli.tables import console, table
+from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds
+from kedge.runs import report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
 
@@ -22,17 +22,19 @@ _ORDER = (status.FAILED, status.LOST, status.RUNNING, status.STOPPING, status.WA
 
 def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None:
     """Table, verdict, logs and notes, to stdout."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print()
-    console.print(_table(now))
+    out = console()
+    out.print()
+    out.print(_table(now))
     if len(now.tasks) > MOST_ROWS:
         rest = Counter(task.state for task in _sorted(now.tasks)[MOST_ROWS:])
-        console.print(Text(f"and {', '.join(f'{count} more {state}' for state, count in rest.items())}", style="dim"))
-    console.print()
-    console.print(_verdict(run, now))
-    console.print(Text(f"logs   {home(str(run.path))}"))
+        out.print(Text(f"and {', '.join(f'{count} more {state}' for state, count in rest.items())}", style="dim"))
+    out.print()
+    out.print(_verdict(run, now))
+    if found := report.read(run):
+        print_answer(out, found)
+    out.print(Text(f"logs   {home(str(run.path))}"))
     for note in notes:
-        console.print(Text(f"note   {note}"))
+        out.print(Text(f"note   {note}"))
 
 
 def duration(started: str | None, ended: str | None) -> str:
@@ -41,12 +43,6 @@ def duration(started: str | None, ended: str | None) -> str:
         return ""
     end = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
     return seconds((end - datetime.fromisoformat(started)).total_seconds())
-
-
-def home(path: str) -> str:
-    """A path as people write it."""
-    folder = os.path.expanduser("~")
-    return f"~{path.removeprefix(folder)}" if path.startswith(f"{folder}/") else path
 
 
 def _verdict(run: Run, now: JobStatus) -> Text:
@@ -64,24 +60,16 @@ def _verdict(run: Run, now: JobStatus) -> Text:
 
 
 def _table(now: JobStatus) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name, justify in (
-        ("TASK", "left"),
-        ("STATE", "left"),
-        ("TRIES", "right"),
-        ("EXIT", "right"),
-        ("TIME", "right"),
-    ):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    rows = table("TASK", "STATE", "TRIES", "EXIT", "TIME", right=("TRIES", "EXIT", "TIME"))
     for task in _sorted(now.tasks)[:MOST_ROWS]:
-        table.add_row(
+        rows.add_row(
             f"{task.role}:{task.index}",
             Text(task.state, style=STATE_COLOURS[task.state]),
             str(task.attempts),
             exit_words(task),
             duration(task.started, task.ended),
         )
-    return table
+    return rows
 
 
 def _sorted(tasks: tuple[TaskStatus, ...]) -> list[TaskStatus]:

@@ -10,9 +10,11 @@ from kedge.cli import options
 
 @click.command()
 @options.job_file
-def command(file: str, params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None) -> None:
+def command(
+    file: str, params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None, rules: tuple[str, ...]
+) -> None:
     """Check a job file, and show every problem at once."""
-    plan = jobs.prepare(file, options.inputs(params, secrets, workdir)).plan
+    plan = jobs.prepare(file, options.inputs(params, secrets, workdir, rules)).plan
     roles = ", ".join(f"{role.name} ×{role.instances}" for role in plan.roles)
     click.echo(f"{file}: job {plan.job}: {roles}")
     for notice in plan.notices:

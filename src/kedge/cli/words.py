@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from kedge.contract import STOPPED_BY_USER
 from kedge.runs import status
 from kedge.runs.events import Event
@@ -51,3 +53,9 @@ def exit_words(task: TaskStatus) -> str:
     if task.exit_code is not None:
         return str(task.exit_code)
     return task.reason or ""
+
+
+def home(path: str) -> str:
+    """A path as people write it."""
+    folder = os.path.expanduser("~")
+    return f"~{path.removeprefix(folder)}" if path.startswith(f"{folder}/") else path

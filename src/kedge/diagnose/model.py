@@ -79,3 +79,10 @@ class Diagnosis(NamedTuple):
         data = self._asdict()
         data["behavior"] = data.pop("behaviour")
         return data | {"evidence": [quote._asdict() for quote in self.evidence]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Diagnosis:
+        """The inverse of `to_json`."""
+        fields = {name: data[name] for name in cls._fields if name in data}
+        fields |= {"behaviour": data["behavior"], "evidence": tuple(Quote(**quote) for quote in data["evidence"])}
+        return cls(**fields | {name: tuple(data[name]) for name in ("remedy", "symptoms")})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from kedge.contract import Report
+from kedge.diagnose.job import JobVerdict
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
@@ -23,12 +24,15 @@ class Task(NamedTuple):
 class Outcome(NamedTuple):
     """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` says why.
 
-    `interrupted`: by the user's own Ctrl-C. `disk_full`: for want of space, not by a fault of the job.
+    `attempt` is the last one, from 0, and `judged` why it failed. `interrupted`: by the user's own Ctrl-C. `disk_full`:
+    for want of space, not by a fault of the job.
     """
 
     state: str
     code: int
     text: str
+    attempt: int
+    judged: JobVerdict
     interrupted: bool = False
     disk_full: bool = False
 

@@ -23,6 +23,7 @@ def build(resolved: ResolvedJob) -> Plan:
         environment=job_environment(resolved),
         roles=tuple(_role(role) for role in resolved.roles),
         code=dict(resolved.code),
+        rules=resolved.rules,
         notices=_notices(resolved),
     )
 

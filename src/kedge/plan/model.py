@@ -46,7 +46,8 @@ class RolePlan:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
-    that is copied once per job; `notices` is what the submitter should know."""
+    that is copied once per job; `rules` are files with own rules for causes of failures; `notices` is what the
+    submitter should know."""
 
     user: str
     job: str
@@ -58,6 +59,7 @@ class Plan:
     environment: Mapping[str, str]
     roles: tuple[RolePlan, ...]
     code: Mapping[str, str]
+    rules: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
     def role(self, name: str) -> RolePlan:
@@ -102,6 +104,7 @@ class Plan:
             "environment": dict(self.environment),
             "tasks": self.task_count,
             "code": dict(self.code),
+            "rules": list(self.rules),
             "notices": list(self.notices),
             "roles": [_role_json(role) for role in self.roles],
         }

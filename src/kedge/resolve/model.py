@@ -13,12 +13,13 @@ from kedge.spec.model import Job, TaskRole
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the person who submits adds to the file. `parameters` are source texts, as after `-p`; `workdir` is a
-    folder whose copy is the working directory of every task."""
+    folder whose copy is the working directory of every task; `rules` are files with rules for causes of failures."""
 
     user: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     workdir: str | None = None
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,12 @@ class ResolvedRole:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """The job as submitted, by whom, and what its names mean. `code` maps a snapshot's name to an absolute path."""
+    """The job as submitted, by whom, and what its names mean. `code` maps a snapshot's name to an absolute path;
+    `rules` are the absolute paths of rule files."""
 
     job: Job
     user: str
     roles: tuple[ResolvedRole, ...]
     code: Mapping[str, str]
+    rules: tuple[str, ...]
     secrets: Secrets = field(repr=False)

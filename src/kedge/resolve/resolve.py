@@ -31,6 +31,7 @@ def resolve(job: Job, inputs: Inputs) -> ResolvedJob:
         user=inputs.user,
         roles=roles,
         code=code.paths,
+        rules=code.rules(inputs),
         secrets=secrets.collect(job, inputs, found.secret_texts),
     )
 
@@ -115,8 +116,18 @@ class _Code:
             return WORKDIR
         return None
 
+    def rules(self, inputs: Inputs) -> tuple[str, ...]:
+        """Rule files: the job's, relative to its file, then the submitter's."""
+        return (
+            *(self._absolute(written) for written in self._job.kedge.rules),
+            *(os.path.abspath(os.path.expanduser(path)) for path in inputs.rules),
+        )
+
+    def _absolute(self, written: str) -> str:
+        return os.path.normpath(os.path.join(self._base, os.path.expanduser(written)))
+
     def _add(self, name: str, written: str, path: Path) -> None:
-        full = os.path.normpath(os.path.join(self._base, os.path.expanduser(written)))
+        full = self._absolute(written)
         if not os.path.exists(full):
             self.problems.append(self._job.source.problem(path, f"there is no file or folder {full}"))
         self.paths[name] = full

@@ -21,7 +21,7 @@ from kedge.spec.model import (
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
 
 _ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge"})
-_KEDGE_NOT_ACTED_ON = ("rules", "hold", "network")
+_KEDGE_NOT_ACTED_ON = ("hold", "network")
 _HIVED_ALIASES = {"gpuType": "skuType", "reservationId": "pinnedCellId"}
 _ALWAYS_PORTS = ("ssh", "http")
 
@@ -134,6 +134,7 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         backoff_sec=float(retry.get("backoffSec", default.backoff_sec)),
         keep_unknown_references=value.get("unknownReferences") == "keep",
         workdir=value.get("workdir"),
+        rules=tuple(value.get("rules", ())),
     )
 
 

@@ -147,6 +147,7 @@ class KedgeExtras:
     backoff_sec: float = 1.0
     keep_unknown_references: bool = False
     workdir: str | None = None
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from kedge.engines.controller.states import TaskState, move
 from kedge.engines.controller.stops import Stops
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry
+from kedge.policy.codes import Behaviour
 
 LIMITS = RetryPolicy(job=1, max_transient=2, backoff_sec=1.0)
 
@@ -35,20 +36,24 @@ def test_a_task_that_has_ended_cannot_move(state: str) -> None:
 
 def test_transient_retries_wait_longer_and_end() -> None:
     retries = Retries()
-    delays = [retries.again(retry.Policy(True, 0), LIMITS, 143, lambda: 0.0, job=True) for _ in range(3)]
+    delays = [
+        retries.again(retry.Policy(True, 0), LIMITS, 143, Behaviour.TRANSIENT, lambda: 0.0, job=True) for _ in range(3)
+    ]
     assert delays == [1.0, 2.0, None]
     assert "given up after 2" in retries.why
 
 
 def test_counted_retries_do_not_wait() -> None:
     retries = Retries()
-    delays = [retries.again(retry.Policy(True, 1), LIMITS, 255, lambda: 0.0, job=True) for _ in range(2)]
+    delays = [
+        retries.again(retry.Policy(True, 1), LIMITS, 255, Behaviour.UNKNOWN, lambda: 0.0, job=True) for _ in range(2)
+    ]
     assert delays == [0.0, None]
     assert (retries.accountable, retries.transient) == (1, 0)
 
 
 def test_a_conflict_waits_for_minutes() -> None:
-    delay = Retries().again(retry.Policy(True, 0), LIMITS, 251, lambda: 0.5, job=True)
+    delay = Retries().again(retry.Policy(True, 0), LIMITS, 251, Behaviour.TRANSIENT_CONFLICT, lambda: 0.5, job=True)
     assert delay == 480
 
 

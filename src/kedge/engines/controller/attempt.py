@@ -6,10 +6,12 @@ import heapq
 import selectors
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Report
 from kedge.engines.base import Backend, Ended, Started, Task
+from kedge.engines.controller import judge
 from kedge.engines.controller.states import (
     FAILED,
     LAUNCHED,
@@ -44,10 +46,10 @@ class Attempt:
             completion.Role(r.name, r.instances, r.completion.min_failed, r.completion.min_succeeded)
             for r in plan.roles
         )
-        self._tasks = {task: TaskState(task) for task in (Task(*item) for item in plan.tasks())}
+        self.tasks = {task: TaskState(task) for task in (Task(*item) for item in plan.tasks())}
         # A heap of (earliest time, place in the job file, task).
-        self._to_start = [(0.0, number, task) for number, task in enumerate(self._tasks)]
-        self._open = len(self._tasks)  # tasks that have not ended for good
+        self._to_start = [(0.0, number, task) for number, task in enumerate(self.tasks)]
+        self._open = len(self.tasks)  # tasks that have not ended for good
         self._verdict: completion.Verdict | None = None
         self._stops_seen = 0
         self.disk_full = False
@@ -57,7 +59,7 @@ class Attempt:
         assert self._verdict is not None
         if self._verdict.task is None:
             return self._verdict.text
-        decider = self._tasks[Task(self._verdict.task.role, self._verdict.task.index)]
+        decider = self.tasks[Task(self._verdict.task.role, self._verdict.task.index)]
         said = decider.report.message if decider.report else self._verdict.text
         return f"{decider.task}: {said}"
 
@@ -86,7 +88,7 @@ class Attempt:
         if not self._to_start or self._to_start[0][0] > time.monotonic():
             return False
         _, _, name = heapq.heappop(self._to_start)
-        task = self._tasks[name]
+        task = self.tasks[name]
         move(task, LAUNCHED, self._emit, status.TASK_LAUNCHED)
         self._backend.start(name, self._number, task.task_attempt)
         return True
@@ -95,11 +97,11 @@ class Attempt:
         """Seconds until the next thing that happens by the clock; None is never."""
         due = [when for when, _, _ in self._to_start[:1]]
         if self._verdict is not None:
-            due += [task.deadline for task in self._tasks.values() if task.deadline is not None]
+            due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _take(self, update: Started | Ended) -> None:
-        task = self._tasks[update.task]
+        task = self.tasks[update.task]
         if isinstance(update, Ended):
             self._ended(task, update.report)
         elif task.state == LAUNCHED:
@@ -130,9 +132,10 @@ class Attempt:
         if self._plan.gang or self._verdict is not None or self.disk_full:
             return False
         role = self._plan.role(task.task.role)
-        delay = task.retries.again(
-            retry.Policy(True, role.task_retry_count), self._plan.retry, report.exit_code, self._random, job=False
-        )
+        policy = retry.Policy(True, role.task_retry_count)
+        behaviour = judge.behaviour(judge.judge([replace(task, state=FAILED)]), report.exit_code)
+        limits = self._plan.retry
+        delay = task.retries.again(policy, limits, report.exit_code, behaviour, self._random, job=False)
         if delay is None:
             return False
         facts = {"delay_sec": round(delay, 3), "why": task.retries.why, **_facts(report, report.exit_code)}
@@ -157,7 +160,7 @@ class Attempt:
             return
         self._verdict = verdict
         self._to_start.clear()
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             if task.state == WAITING:
                 self._complete(task, STOPPED, self._stop_code())
             elif task.state in (LAUNCHED, RUNNING):
@@ -166,7 +169,7 @@ class Attempt:
                 self._backend.stop(task.task)
 
     def _kill_all(self) -> None:
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             if task.state == STOPPING:
                 task.deadline = time.monotonic() + PATIENCE_AFTER_KILL_SEC
                 self._backend.stop(task.task)
@@ -178,7 +181,7 @@ class Attempt:
         if self._verdict is None:
             return
         now = time.monotonic()
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             if task.deadline is not None and task.deadline < now:
                 task.deadline = None
                 self._backend.destroy(task.task)

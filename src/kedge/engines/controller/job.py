@@ -5,37 +5,44 @@ from __future__ import annotations
 import selectors
 import time
 from collections.abc import Callable
+from functools import partial
 
 from kedge.contract import STOPPED_BY_USER
+from kedge.diagnose.job import JobVerdict
 from kedge.engines.base import Backend, Outcome
 from kedge.engines.controller.attempt import Attempt
+from kedge.engines.controller.judge import History, behaviour, judge
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import Emit
 from kedge.engines.controller.stops import Stops
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
 from kedge.runs import status
+from kedge.runs.folder import Run
 
 
-def run_job(plan: Plan, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]) -> Outcome:
+def run_job(plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]) -> Outcome:
     """Run attempts of the job until one is final, and say how the job ended. Nothing of it runs when this returns."""
     policy = retry.Policy(True, plan.retry.job)
-    retries = Retries()
+    retries, history = Retries(), History(run)
     number = 0
     while True:
         attempt = Attempt(plan, number, backend, stops, emit, random)
         verdict = attempt.run()
-        text = attempt.explain()
+        text, judged = attempt.explain(), judge(attempt.tasks.values())
         facts = {"verdict": verdict.outcome, "code": verdict.code, "trigger": verdict.text, "text": text}
-        emit(status.ATTEMPT_COMPLETED, attempt=number, **facts)
+        emit(status.ATTEMPT_COMPLETED, attempt=number, **facts, root=_root(judged))
+        end = partial(_outcome, verdict, stops, attempt=number, judged=judged)
         if attempt.disk_full or stops.count or verdict.outcome == completion.SUCCEEDED:
-            return _outcome(verdict, stops, text, attempt.disk_full)
-        delay = retries.again(policy, plan.retry, verdict.code, random, job=True)
+            return end(text=text, disk_full=attempt.disk_full)
+        if history.goes_in_circles(judged, number, attempt.tasks):
+            return end(text=f"{text}; not retried: the attempt before failed in the same place and got as far")
+        delay = retries.again(policy, plan.retry, verdict.code, behaviour(judged, verdict.code), random, job=True)
         if delay is None:
-            return _outcome(verdict, stops, f"{text}; not retried: {retries.why}")
+            return end(text=f"{text}; not retried: {retries.why}")
         emit(status.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), why=retries.why)
         if not _pause(delay, stops):
-            return _outcome(completion.STOPPED, stops, completion.STOPPED.text)
+            return _outcome(completion.STOPPED, stops, attempt=number, judged=judged, text=completion.STOPPED.text)
         number += 1
 
 
@@ -50,7 +57,20 @@ def _pause(seconds: float, stops: Stops) -> bool:
     return not stops.count
 
 
-def _outcome(verdict: completion.Verdict, stops: Stops, text: str, disk_full: bool = False) -> Outcome:
+def _root(judged: JobVerdict) -> dict[str, str | None] | None:
+    found = judged.diagnosis
+    return {"task": judged.task, "cause": found.cause, "behavior": found.behaviour} if found else None
+
+
+def _outcome(
+    verdict: completion.Verdict,
+    stops: Stops,
+    *,
+    attempt: int,
+    judged: JobVerdict,
+    text: str,
+    disk_full: bool = False,
+) -> Outcome:
     if verdict.code == STOPPED_BY_USER:
-        return Outcome("stopped", verdict.code, f"stopped by {stops.by}", stops.interrupted, disk_full)
-    return Outcome(verdict.outcome, verdict.code, text, stops.interrupted, disk_full)
+        return Outcome("stopped", verdict.code, f"stopped by {stops.by}", attempt, judged, stops.interrupted)
+    return Outcome(verdict.outcome, verdict.code, text, attempt, judged, stops.interrupted, disk_full)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kedge.plan.model import RetryPolicy
-from kedge.policy import codes, retry
+from kedge.policy import retry
+from kedge.policy.codes import Behaviour
 
 
 @dataclass(slots=True)
@@ -18,11 +19,18 @@ class Retries:
     why: str = ""
 
     def again(
-        self, policy: retry.Policy, limits: RetryPolicy, code: int, random: Callable[[], float], *, job: bool
+        self,
+        policy: retry.Policy,
+        limits: RetryPolicy,
+        code: int,
+        behaviour: Behaviour,
+        random: Callable[[], float],
+        *,
+        job: bool,
     ) -> float | None:
         """Seconds to wait before the next try after a failure with `code`; None is no more tries."""
         decision = retry.limit(
-            retry.decide(policy, self.accountable, codes.behaviour(code), code, stopping=False, job=job),
+            retry.decide(policy, self.accountable, behaviour, code, stopping=False, job=job),
             self.transient,
             limits.max_transient,
         )

@@ -71,7 +71,7 @@ class LocalEngine:
         devices = stack.enter_context(gpus.acquired(self._gpus_wanted(plan)))
         backend = LocalBackend(run, Places(plan, run, secrets_dir, devices), open_files)
         stack.callback(backend.close)
-        return run_job(plan, backend, stops, log, random.random)
+        return run_job(plan, run, backend, stops, log, random.random)
 
     def _gpus_wanted(self, plan: Plan) -> int:
         """How many GPUs to take: what the job asks for, nothing on a machine without any. CannotRun when too few."""

@@ -1,0 +1,57 @@
+"""kedge rules: by which rules a failure is explained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from kedge.cli.tables import console, table
+from kedge.diagnose import check, rules
+from kedge.errors import EXIT_FAILED, EXIT_OK
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--rules", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Add a rule file."
+)
+@click.option("--causes", is_flag=True, help="List the causes instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+@click.pass_context
+def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: bool) -> None:
+    """List the rules by which failures are explained; or test a file of your own."""
+    if ctx.invoked_subcommand is not None:
+        return
+    known = rules.load(files)
+    if causes:
+        columns = ("cause", "mender", "behavior", "meaning")
+        rows = [(n, c.mender, c.behaviour, c.meaning) for n in known.causes() for c in (known.cause(n),)]
+    else:
+        columns = ("rule", "cause", "role", "rank")
+        rows = [(rule.name, rule.cause, rule.role, str(rule.rank)) for rule in known.rules()]
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(dict(zip(columns, row, strict=True))))
+        return
+    listed = table(*(name.upper() for name in columns))
+    for row in rows:
+        listed.add_row(*row)
+    console().print(listed)
+
+
+@command.command("test")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def test(files: tuple[Path, ...]) -> int:
+    """Run the examples of rule files: every `matches` must match, no `rejects` may.
+
+    Patterns without a constant text of a few characters are refused, because they would be slow. Exit code 1 when an
+    example does not hold, 2 when a file is wrong.
+    """
+    causes = set(rules.load(()).causes())
+    wrong = [text for file in files for text in check.failures(file, causes)]
+    for text in wrong:
+        click.echo(text)
+    if not wrong:
+        click.echo(f"{', '.join(map(str, files))}: all examples hold")
+    return EXIT_FAILED if wrong else EXIT_OK

@@ -1,0 +1,23 @@
+"""Tables and texts for people, on a terminal or in a pipe."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+_WIDTH_OF_A_PIPE = 250  # wide enough that nothing is folded
+
+
+def console() -> Console:
+    """Writes to stdout; off a terminal, lines are as long as they need to be."""
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE)
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without lines; the columns in `right` are aligned right."""
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left")
+    return made

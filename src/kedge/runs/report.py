@@ -1,0 +1,88 @@
+"""The report of a run that has ended: report.json for programs (docs/reports.md), report.md for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from kedge.contract import CURRENT, USER_ALL
+from kedge.runs.files import write_atomic, write_json
+from kedge.runs.folder import Run, parse_task
+from kedge.runs.status import JobStatus
+
+VERSION = 1
+_JSON, _MARKDOWN = "report.json", "report.md"
+
+
+def build(run: Run, status: JobStatus, judged: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of a run from its status and its verdict, which is diagnose.job.JobVerdict as JSON."""
+    root = judged["diagnosis"] if status.state == "failed" else None
+    return {
+        "version": VERSION,
+        "id": run.id,
+        "state": status.state,
+        "text": status.text,
+        "code": status.code,
+        "attempts": status.attempt + 1,
+        "submitted": status.submitted,
+        "ended": status.ended,
+        "root": {"task": judged["task"], **_placed(run, status, judged["task"], root)} if root else None,
+        "others": judged["others"] if root else [],
+        "tasks": [
+            {"task": f"{t.role}:{t.index}", "state": t.state, "attempts": t.attempts, "exit_code": t.exit_code,
+             "pai_code": t.code, "started": t.started, "ended": t.ended, "reason": t.reason}
+            for t in status.tasks
+        ],
+    }  # fmt: skip
+
+
+def write(run: Run, report: Mapping[str, Any]) -> None:
+    """Write both files. DiskFull if there is no room for them."""
+    write_json(run.path / _JSON, report)
+    write_atomic(run.path / _MARKDOWN, markdown(report).encode())
+
+
+def read(run: Run) -> dict[str, Any] | None:
+    """report.json, None while there is none."""
+    try:
+        report: dict[str, Any] = json.loads((run.path / _JSON).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return report
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The report for people to read or to paste into an issue."""
+    parts = [f"# {report['id']}: {report['state']}", report["text"] or ""]
+    if root := report["root"]:
+        parts += [
+            f"**Root cause**: {root['task']}, `{root['cause']}` ({root['behavior']}, {root['confidence']})",
+            root["meaning"],
+            *(f"    {quote['text']}\n\n{quote['file']}, line {quote['line']}" for quote in root["evidence"][:1]),
+            "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
+        ]
+    if others := report["others"]:
+        parts.append("**After it**: " + ", ".join(f"{other['kind']} ×{other['count']}" for other in others))
+    rows = [f"| {t['task']} | {t['state']} | {t['attempts']} | {_shown(t['exit_code'])} |" for t in report["tasks"]]
+    parts.append("\n".join(["| task | state | tries | exit code |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _placed(run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any]) -> dict[str, Any]:
+    """The diagnosis with the full paths of the logs that it quotes."""
+    role, index = parse_task(task)
+    tries = next(t.attempts for t in status.tasks if (t.role, t.index) == (role, index))
+    folder = run.task(role, index, status.attempt, max(0, tries - 1))
+    quotes = [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis["evidence"]]
+    return {**diagnosis, "evidence": quotes}
+
+
+def _path(folder: str, name: str) -> str:
+    path = os.path.join(folder, name)
+    return os.path.join(path, CURRENT) if name == USER_ALL else path
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)
