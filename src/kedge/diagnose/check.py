@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import re2
-
 from kedge.diagnose import expression, source
 from kedge.diagnose.prefix import plain
+from kedge.diagnose.regex import regex
 from kedge.diagnose.scan import match
 from kedge.errors import InputError
 
@@ -22,7 +21,7 @@ def failures(path: Path, causes: set[str]) -> list[str]:
 
 
 def _wrong(table: dict[str, list[str]]) -> list[str]:
-    patterns = [re2.compile(text.encode(), source.options()) for text in table["patterns"]]
+    patterns = [regex(text.encode()) for text in table["patterns"]]
 
     when = [expression.parse(text) for text in table.get("when", [])]
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from kedge.diagnose import candidates, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
-from kedge.diagnose.rules import packaged
+from kedge.diagnose.packaged import packaged
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.select import WEAK, Choice, Tail, choose
+from kedge.diagnose.select import WEAK, Choice, choose
+from kedge.diagnose.tail import Tail
 from kedge.diagnose.text import Line, Log
 
 # What an exit code alone says (128+n is death by signal n), as likely as it can be.

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from kedge.diagnose import source
-from kedge.diagnose.rules import COMPILED, HERE
+from kedge.diagnose.packaged import COMPILED
 from kedge.errors import InputError
+
+HERE = Path(__file__).parent
 
 
 def compiled() -> dict[str, Any]:
@@ -36,7 +39,7 @@ def text() -> str:
 def main() -> int:
     """Writes the file; 2 and the reasons if a rule is wrong."""
     try:
-        COMPILED.write_text(text(), encoding="utf-8")
+        Path(COMPILED).write_text(text(), encoding="utf-8")
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -21,7 +21,7 @@ UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 def parse(text: str) -> Any:
     """The compiled form of a condition. ValueError says what it may not contain."""
-    import ast  # only rule files that are read for the first time need it
+    import ast  # not while a task is diagnosed: only where rules are compiled
 
     try:
         return _compiled(ast.parse(text, mode="eval").body)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import re2
+from kedge.diagnose.regex import regex
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
 # The interpreter's own form, and the one of rich: `│ /work/train.py:88 in step │`.
-_PLAIN = re2.compile(rb'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?', _OPTIONS)
-_RICH = re2.compile(rb"^\xe2\x94\x82 (?P<file>[^\s:]+\.py):(?P<line>\d+) in (?P<where>[^\s]+)", _OPTIONS)
+_PLAIN = rb'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?'
+_RICH = rb"^\xe2\x94\x82 (?P<file>[^\s:]+\.py):(?P<line>\d+) in (?P<where>[^\s]+)"
 # Path parts of installed code: not the user's.
 _INSTALLED = (
     "/site-packages/",
@@ -50,7 +48,7 @@ class Frame(NamedTuple):
 
 def read(body: bytes) -> Frame | None:
     """The frame that a line of a traceback shows, if it shows one."""
-    found = _PLAIN.search(body) or _RICH.search(body)
+    found = regex(_PLAIN).search(body) or regex(_RICH).search(body)
     if not found:
         return None
     file, line, where = (part.decode("utf-8", "replace").strip() if part else "" for part in found.groups())

@@ -18,6 +18,7 @@ _CONSEQUENCES = {
     "network_transient", "rendezvous_failure", "nccl_network", "nccl_init_error", "nccl_timeout", "remote_worker_lost",
     "sigterm_unattributed", "peer_failure",
 }  # fmt: skip
+_EFFECTS = {"sigkill_unattributed"}  # who did it is not known
 _OWN_REASON, _EFFECT, _CONSEQUENCE = range(3)
 
 
@@ -101,7 +102,7 @@ def _role(result: TaskResult) -> int:
         return _OWN_REASON if result.phase != "command" else _EFFECT
     if diagnosis.cause == STOPPED or diagnosis.lone_symptom or diagnosis.cause in _CONSEQUENCES:
         return _CONSEQUENCE
-    return _EFFECT if diagnosis.confidence == GUESS else _OWN_REASON
+    return _EFFECT if diagnosis.confidence == GUESS or diagnosis.cause in _EFFECTS else _OWN_REASON
 
 
 def _sure(result: TaskResult) -> bool:

@@ -2,77 +2,68 @@
 
 from __future__ import annotations
 
-import re2
-
+from kedge.diagnose.regex import regex
 from kedge.diagnose.text import Line
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
 # A step, epoch or iteration that advances; tqdm's `12/300 [00:10<…`; a loss with its number.
-_PROGRESS = re2.compile(
+_PROGRESS = (
     rb"(?i)\b(?:epoch|step|iter(?:ation)?|batch|global_step|train|eval|round|episode)s?\b[\]'\"]?\s?[:=#\[(]?\s{0,8}\d+"
-    rb"|\d+%\s?\|.*?\d+/\d+|\d(?:it/s|s/it)\b|\b(?:loss|acc(?:uracy)?|lr|reward)\w*['\"]?\s?[:=]\s{0,4}\d",
-    _OPTIONS,
+    rb"|\d+%\s?\|.*?\d+/\d+|\d(?:it/s|s/it)\b|\b(?:loss|acc(?:uracy)?|lr|reward)\w*['\"]?\s?[:=]\s{0,4}\d"
 )
-_LEVEL = re2.compile(
+_LEVEL = (
     rb"^.{0,100}?(?:\b(?P<calm>INFO|DEBUG|TRACE|NOTICE|Info|Debug)\b|"
-    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))",
-    _OPTIONS,
+    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))"
 )
 # Words of one who goes on: the error was dealt with, or it is advice.
-_CALM = re2.compile(
+_CALM = (
     rb"(?i)\b(?:retry(?:ing)?\b|will retry|retries left|attempt \d+ (?:of|/)|ignor(?:ed|ing)\b|skipp(?:ed|ing)\b|"
     rb"falling back|fall back|fallback|continuing|recover(?:ed|ing)\b|handled|caught and|non-fatal|not fatal|can be ignored|harmless|deprecated|"
     rb"you (?:can|may|might|should|could) |consider(?:er)? |please (?:consider|note)|to avoid|to suppress|"
-    rb"if (?:you|this|the) |in case of|no errors?\b|0 errors?\b|errors?[:=] ?0\b|without errors?)",
-    _OPTIONS,
+    rb"if (?:you|this|the) |in case of|no errors?\b|0 errors?\b|errors?[:=] ?0\b|without errors?)"
 )
-_SUCCESS = re2.compile(
+_SUCCESS = (
     rb"(?i)(?:\b(?:training|job|run|evaluation|everything|all (?:tests?|jobs?|tasks?|done))\b.{0,30}"
     rb"\b(?:complete[d]?|finished|done|succeeded|successful(?:ly)?)\b|^\W*(?:done|finished|completed|success)\W*$|"
-    rb"COMPLETED \(exit code 0\)|exit(?:ed)?(?: with)?(?: code| status)? ?[:=]? ?0\b)",
-    _OPTIONS,
+    rb"COMPLETED \(exit code 0\)|exit(?:ed)?(?: with)?(?: code| status)? ?[:=]? ?0\b)"
 )
-_EPILOGUE = re2.compile(
-    rb"^(?:wandb|srun|slurmstepd|mpirun|prterun|ORTE|frame #|#\d+ |\[W|\*{3,}|-{5,}|={5,}|~{5,}|\+-|Root Cause|Other Failures|  )",
-    _OPTIONS,
-)
-_ERROR = re2.compile(
-    rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfail(?:ed|ure)\b|\babort(?:ed|ing)?\b|\bcrash|\bcannot\b|\bpanic\b|"
-    rb"[a-z]error\b|\w+Exception\b)",
-    _OPTIONS,
+_EPILOGUE = rb"^(?:wandb|srun|slurmstepd|mpirun|prterun|ORTE|frame #|#\d+ |\[W|\*{3,}|-{5,}|={5,}|~{5,}|\+-|Root Cause|Other Failures|  )"
+_ERROR = (
+    rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfailed to\b|\bfail(?:ed|ure)\b:?\s*$|\babort(?:ed|ing)?\b|\bcrash|\bcannot\b|\bpanic\b|"
+    rb"[a-z]error\b|\w+Exception\b)"
 )
 
 
 def progress(line: Line) -> bool:
     """Whether a line shows that the work goes on."""
-    return bool(_PROGRESS.search(line.body[:2000]))
+    return bool(regex(_PROGRESS).search(line.body[:2000]))
 
 
 def success(line: Line) -> bool:
     """Whether a line says that the work was done."""
-    return bool(_SUCCESS.search(line.body[:500]))
+    return bool(regex(_SUCCESS).search(line.body[:500]))
 
 
 def calm(line: Line) -> bool:
     """Whether a line reads like a warning, advice or ordinary output rather than like an error that ends something."""
     body = line.body[:2000]
-    level = _LEVEL.search(body)
+    level = regex(_LEVEL).search(body)
     if level and level.lastgroup in (b"calm", b"warning"):
         return True
-    return bool(_CALM.search(body))
+    return bool(regex(_CALM).search(body))
 
 
 def error(line: Line) -> bool:
     """Whether a line has the words of an error and is not calm."""
-    return bool(_ERROR.search(line.body[:2000])) and not calm(line)
+    return bool(regex(_ERROR).search(line.body[:2000])) and not calm(line)
 
 
 def epilogue(line: Line) -> bool:
     """Whether launchers, trackers and stack dumps print such lines after a failure."""
-    return not line.body.strip() or bool(_EPILOGUE.search(line.body))
+    return not line.body.strip() or bool(regex(_EPILOGUE).search(line.body))
 
 
 def breaks_message(line: Line) -> bool:
     """Whether a line after an exception's first one is no longer part of its message."""
-    return bool(line.time) or bool(_LEVEL.search(line.body[:200])) or bool(_PROGRESS.search(line.body[:300]))
+    return (
+        bool(line.time) or bool(regex(_LEVEL).search(line.body[:200])) or bool(regex(_PROGRESS).search(line.body[:300]))
+    )

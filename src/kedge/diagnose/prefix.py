@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import re2
+from kedge.diagnose.regex import regex
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_OPTIONS.log_errors = False
-_PREFIX = re2.compile(
+_PREFIX = (
     rb"(?:\[(?P<tagged>(?:rank|default|worker|trainer|role_?|node|[A-Za-z_]+_rank)_?\d+)\]:[ ]?"
     rb"|\[(?:\d+, ?)?(?P<mpi>\d+)\]<std(?:out|err)>: ?"
     rb"|\((?P<ray>(?:[\w.:\-<>()]+ )?pid=\d+(?:, ip=[\w.:]+)?)\) ?"
@@ -22,8 +19,7 @@ _PREFIX = re2.compile(
     rb"|\[pod/(?P<pod>[\w.\-/]+)\] "
     rb"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?(?:: | - |\]? \|? ?)"
     rb"|\[(?P<time2>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)\] ?"
-    rb"|(?P<srun>\d{1,4}): )",
-    _OPTIONS,
+    rb"|(?P<srun>\d{1,4}): )"
 )
 
 
@@ -39,7 +35,7 @@ def split(line: bytes) -> Prefixed:
     """Takes up to four prefixes off a line; the innermost rank counts."""
     rank = time = ""
     for _ in range(4):
-        found = _PREFIX.match(line)
+        found = regex(_PREFIX).match(line)
         if not found:
             break
         group = found.lastgroup

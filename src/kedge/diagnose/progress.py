@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import re2
+from kedge.diagnose.regex import regex
 
 TAIL = 256 << 10  # bytes at the end of a log that are looked at
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_OPTIONS.log_errors = False
 # `Epoch 3/10`, `step: 1200`, `"global_step": 7`, `checkpoint-500`, tqdm's `12/300 [00:10<`.
-_COUNTER = re2.compile(
+_COUNTER = (
     rb"(?i)\b(epoch|global[_ ]step|step|iteration|iter|checkpoint|ckpt|episode|round)s?['\"]?[ \t]?[-_:=#\[(]?[ \t]{0,4}(\d{1,12})\b"
-    rb"|\b(\d{1,12})/\d+ \[\d",
-    _OPTIONS,
+    rb"|\b(\d{1,12})/\d+ \[\d"
 )
 _SAME = {"global step": "step", "global_step": "step", "iteration": "iter", "ckpt": "checkpoint"}
 
@@ -23,7 +19,7 @@ _SAME = {"global step": "step", "global_step": "step", "iteration": "iter", "ckp
 def reached(log: bytes) -> dict[str, int]:
     """The highest epoch, step, iter, checkpoint, … that the end of a log names."""
     highest: dict[str, int] = {}
-    for found in _COUNTER.finditer(log[-TAIL:]):
+    for found in regex(_COUNTER).finditer(log[-TAIL:]):
         word, number, bar = found.groups()
         kind = word.decode("latin-1").lower() if word else "bar"
         kind = _SAME.get(kind, kind)

@@ -1,6 +1,6 @@
-"""Loads rules: the packaged ones from their compiled form, a user's files by way of a cache.
+"""A site's or a user's own rules beside the packaged ones.
 
-rules/*.toml + causes.toml --compile.py--> compiled.json --packaged()--> RuleSet
+rules/*.toml + causes.toml --compile.py--> compiled.json --packaged.py--> RuleSet
 a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256>.json --load()--> RuleSet
 """
 
@@ -14,18 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kedge.diagnose import source
+from kedge.diagnose.packaged import content
 from kedge.diagnose.ruleset import RuleSet
 from kedge.errors import InputError
 
-HERE = Path(__file__).parent
-COMPILED = HERE / "compiled.json"
 FORMAT = 1  # of a compiled file; part of the cache's key
-
-
-def packaged() -> RuleSet:
-    """The rules that come with kedge."""
-    data = json.loads(COMPILED.read_bytes())
-    return RuleSet(data["causes"], data["rules"])
 
 
 def load(paths: Sequence[Path]) -> RuleSet:
@@ -33,7 +27,7 @@ def load(paths: Sequence[Path]) -> RuleSet:
 
     InputError names file, rule and reason.
     """
-    data = json.loads(COMPILED.read_bytes())
+    data = content()
     rules = {rule[0]: rule for rule in data["rules"]}
     for path in paths:
         rules |= {rule[0]: rule for rule in _cached(path, set(data["causes"]))}
@@ -42,23 +36,17 @@ def load(paths: Sequence[Path]) -> RuleSet:
 
 def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
     try:
-        content = path.read_bytes()
+        text = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + content).hexdigest()
+    key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text).hexdigest()
     stored = _cache_folder() / f"{key}.json"
     try:
         rules: list[list[Any]] = json.loads(stored.read_bytes())
     except (OSError, ValueError):
-        rules = _compile(path, causes)
+        rules = source.rules(path, causes)
         _store(stored, json.dumps(rules).encode())
     return rules
-
-
-def _compile(path: Path, causes: set[str]) -> list[list[Any]]:
-    from kedge.diagnose import source  # reading TOML and conditions costs more than a whole diagnosis
-
-    return source.rules(path, causes)
 
 
 def _cache_folder() -> Path:

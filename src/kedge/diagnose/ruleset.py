@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import re2
 
 from kedge.diagnose.model import Cause
+from kedge.diagnose.regex import options, regex
 
 # RE2 answers "no match" when its automaton runs out of memory. 8 MiB, its default, does for our own rules; ten times
 # as many on a log of near misses were thirteen times slower with it.
@@ -43,7 +44,6 @@ class RuleSet:
     def __init__(self, causes: dict[str, Any], rules: Sequence[Sequence[Any]]) -> None:
         self._causes = causes
         self._rules = rules
-        self._patterns: dict[tuple[int, int], Any] = {}
         self.literals = _literals(rules)
         self._sets = _sets(self.literals)
 
@@ -69,10 +69,7 @@ class RuleSet:
 
     def pattern(self, rule: int, pattern: int) -> Any:
         """A compiled pattern; compiled when it is first asked for."""
-        key = (rule, pattern)
-        if key not in self._patterns:
-            self._patterns[key] = re2.compile(self._rules[rule][8][pattern][0].encode(), _options())
-        return self._patterns[key]
+        return regex(self._rules[rule][8][pattern][0].encode())
 
     def hits(self, text: bytes) -> set[int]:
         """The indices of the literals that occur in `text`."""
@@ -80,14 +77,6 @@ class RuleSet:
         for first, searcher in self._sets:
             found |= _matches(searcher, first, text)
         return found
-
-
-def _options(memory: int = 8 << 20) -> re2.Options:
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.log_errors = False
-    options.max_mem = memory
-    return options
 
 
 def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
@@ -102,7 +91,7 @@ def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
 
 def _sets(literals: Sequence[Literal], first: int = 0) -> list[tuple[int, Any]]:
     """(index of its first literal, RE2 set): one, or several where RE2 cannot hold them in one."""
-    searcher = re2.Set.SearchSet(_options(SET_MEMORY))
+    searcher = re2.Set.SearchSet(options(SET_MEMORY))
     searcher.Add(SENTINEL)
     for text, any_case, _ in literals:
         quoted = re2.escape(text)

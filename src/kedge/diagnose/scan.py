@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge.diagnose import expression
-from kedge.diagnose.ruleset import Literal, RuleSet
+from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.text import Line, Log
 
 PIECE = 64 << 10
 OVERLAP = 256
-TRIES = 4000  # lines times literals, in all
+TRIES = 20_000  # lines times literals, in all
 TRIES_EACH = 250  # for one literal
 TRIES_PIECE = 24  # for one literal in one piece
 NEAREST = 32  # pieces at the end that are looked at first, then as many at the beginning
@@ -31,21 +31,26 @@ class Hit(NamedTuple):
 
 def scan(log: Log, rules: RuleSet) -> list[Hit]:
     """All hits, in the order of the log."""
-    pieces = [(start, end, rules.hits(log.text[start:end])) for start, end in _pieces(log.text)]
-    left = dict.fromkeys((index for *_, found in pieces for index in found), TRIES_EACH)
-    total, seen = TRIES, set()
-    hits = []
-    for start, end, found in _in_order(pieces):
+    left: dict[int, int] = {}
+    total = TRIES
+    tried: dict[tuple[int, tuple[int, int]], Hit | None] = {}
+    for start, end in _in_order(list(_pieces(log.text))):
+        piece = log.text[start:end]
+        found = rules.hits(piece)
+        lower = piece.lower() if any(rules.literals[index].any_case for index in found) else b""
         for index in found:
             literal = rules.literals[index]
-            for line in _lines(log, literal, start, end, min(left[index], TRIES_PIECE, total)):
+            limit = min(left.setdefault(index, TRIES_EACH), TRIES_PIECE, total)
+            for line in _lines(log, literal.text, lower if literal.any_case else piece, start, limit):
                 left[index] -= 1
                 total -= 1
                 for user in literal.users:
-                    if (line.start, user) not in seen and (hit := _try(rules, user, line)):
-                        hits.append(hit)
-                    seen.add((line.start, user))
-    return sorted(hits, key=lambda hit: hit.line.start)
+                    if (line.start, user) not in tried:
+                        tried[line.start, user] = _try(rules, user, line)
+        if total <= 0:
+            break
+    distinct = {(hit.line.start, hit.rule): hit for hit in tried.values() if hit}
+    return [distinct[key] for key in sorted(distinct)]
 
 
 def _pieces(text: bytes) -> Iterator[tuple[int, int]]:
@@ -64,19 +69,16 @@ def _in_order(pieces: list[Any]) -> Iterator[Any]:
     yield from reversed(pieces[:-NEAREST][NEAREST:])
 
 
-def _lines(log: Log, literal: Literal, start: int, end: int, limit: int) -> Iterator[Line]:
-    """Lines of a piece that hold a literal: at most `limit`, the last first."""
-    text = log.text[start:end].lower() if literal.any_case else log.text
-    shift = start if literal.any_case else 0
-    end -= shift
-    start -= shift
+def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> Iterator[Line]:
+    """Lines of a piece (which starts at `shift`) that hold a literal: at most `limit`, the last first."""
+    end = len(piece)
     for _ in range(limit):
-        found = text.rfind(literal.text, start, end)
+        found = piece.rfind(literal, 0, end)
         if found < 0:
             return
         line = log.line(found + shift)
         yield line
-        end = max(start, min(found, line.start - shift))
+        end = max(0, min(found, line.start - shift))
 
 
 def _try(rules: RuleSet, user: tuple[int, int], line: Line) -> Hit | None:

@@ -6,17 +6,14 @@ Errors after which the work went on are left out. Of the rest a cause beats its 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import NamedTuple
 
-from kedge.diagnose import lines
 from kedge.diagnose.candidates import SPECIFIC, Candidate
-from kedge.diagnose.text import Log
+from kedge.diagnose.tail import Tail
 
 WEAK = 20  # below this rank: an effect without an explanation
 CERTAIN = 60  # from this rank on a plain line needs no crash beside it
 EXPLAINS = 50  # a symptom of this rank explains an abort that follows it
-TAIL_LINES = 4000
 # What goes wrong before the program starts is seldom why it failed, unless it failed for want of just that.
 SETUP = {"shell_env_setup_failure", "command_not_found", "permission_denied"}
 NEEDS_SETUP = {
@@ -39,36 +36,6 @@ class Choice(NamedTuple):
     recovered: list[Candidate]
 
 
-class Tail:
-    """Where the end of a log shows progress, and whether it ends in success."""
-
-    def __init__(self, log: Log) -> None:
-        last = log.line(max(0, len(log.text.rstrip()) - 1)) if log.text else None
-        tail = [last, *log.before(last, TAIL_LINES)][::-1] if last else []
-        self._tail = tail
-        self._progress: dict[str, list[int]] = {}
-        for line in tail:
-            if lines.progress(line):
-                self._progress.setdefault(line.rank, []).append(line.start)
-        self._all = sorted(start for starts in self._progress.values() for start in starts)
-        self.success = next((line.start for line in reversed(tail[-40:]) if lines.success(line)), -1)
-        self.error = next((line for line in reversed(tail[-40:]) if lines.error(line)), None)
-        self.last = last
-
-    def ordinary(self, start: int, end: int) -> bool:
-        """Whether there is ordinary output between two places."""
-        return any(
-            start < line.start < end and not lines.epilogue(line) and not lines.error(line) for line in self._tail
-        )
-
-    def progress(self, candidate: Candidate, until: int | None = None) -> int:
-        """How many lines of progress, of the same rank, follow a candidate."""
-        rank = candidate.line.rank
-        starts = self._progress.get(rank, []) if rank else self._all
-        end = len(starts) if until is None else bisect_right(starts, until)
-        return max(0, end - bisect_right(starts, candidate.end))
-
-
 def choose(candidates: list[Candidate], tail: Tail) -> Choice:
     """The candidate that ended the process."""
     recovered = [c for c in candidates if _recovered(c, tail)]
@@ -84,7 +51,7 @@ def choose(candidates: list[Candidate], tail: Tail) -> Choice:
 def _recovered(candidate: Candidate, tail: Tail) -> bool:
     if candidate.trace and not candidate.uncaught and -1 < candidate.end < tail.success:
         return True
-    return tail.progress(candidate) >= (GOES_ON if candidate.trace and not candidate.uncaught else GOES_ON_UNCAUGHT)
+    return tail.progress(candidate.line, candidate.end) >= (GOES_ON if candidate.trace and not candidate.uncaught else GOES_ON_UNCAUGHT)
 
 
 def _follows(effect: Candidate, symptoms: list[Candidate]) -> bool:
@@ -106,7 +73,7 @@ def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
     if not later.uncaught or earlier.uncaught:
         return False
-    if tail.progress(earlier, until=later.start):
+    if tail.progress(earlier.line, earlier.end, later.start):
         return True
     if earlier.trace:
         return tail.ordinary(earlier.end, later.start)

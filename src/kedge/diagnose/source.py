@@ -11,6 +11,7 @@ from typing import Any
 import re2
 
 from kedge.diagnose import expression, literals
+from kedge.diagnose.regex import regex
 from kedge.errors import InputError
 
 ROLES = ("root", "symptom", "note")
@@ -20,17 +21,9 @@ _TEXTS = ("patterns", "when", "evidence", "matches", "rejects")
 _KEYS = {"cause", "role", "rank", "where", "exit_codes", *_TEXTS}
 
 
-def options() -> re2.Options:
-    """How every pattern is compiled: bytes as Latin-1, quiet."""
-    chosen = re2.Options()
-    chosen.encoding = re2.Options.Encoding.LATIN1
-    chosen.log_errors = False
-    return chosen
-
-
 def read(path: Path) -> dict[str, Any]:
     """The tables of a TOML file. InputError if it cannot be read or is no TOML."""
-    import tomllib  # only files that are read for the first time need it
+    import tomllib  # not while a task is diagnosed: only where rules are compiled
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -57,7 +50,7 @@ def _rule(name: str, table: Any, causes: set[str]) -> list[Any]:
     _check(name, table, causes)
     patterns = [_pattern(text) for text in table["patterns"]]
     conditions = {key: [expression.parse(text) for text in table.get(key, [])] for key in ("when", "evidence")}
-    compiled = [re2.compile(text.encode(), options()) for text in table["patterns"]]
+    compiled = [regex(text.encode()) for text in table["patterns"]]
     captured = {group.decode() for pattern in compiled for group in pattern.groupindex}
     used = {name for condition in conditions["when"] for name in expression.names(condition)}
     if unknown := sorted(used - captured):
@@ -95,7 +88,7 @@ def _check(name: str, table: dict[str, Any], causes: set[str]) -> None:
 def _pattern(text: str) -> list[Any]:
     """[pattern, its required texts, whether case does not matter]. ValueError says why it is refused."""
     try:
-        re2.compile(text.encode(), options())
+        regex(text.encode())
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         raise ValueError(f"pattern {text!r}: {reason}") from None

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import re2
-
 from kedge.diagnose import frames
 from kedge.diagnose.frames import Frame
 from kedge.diagnose.lines import breaks_message
+from kedge.diagnose.regex import regex
 from kedge.diagnose.text import Line, Log
 
 HEADER = b"Traceback (most recent call last)"
@@ -21,11 +20,9 @@ FRAME_LINES = 600
 MESSAGE_LINES = 40
 LINK_LINES = 6
 
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
 # `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`.
-_EXCEPTION = re2.compile(rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$", _OPTIONS)
-_GUTTER = re2.compile(rb"^[ |+]*", _OPTIONS)
+_EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$"
+_GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
 _DURING = b"During handling of the above exception"
 
@@ -46,7 +43,7 @@ class Block(NamedTuple):
     @property
     def type(self) -> str:
         """The exception's type without its module; empty if the traceback was cut off."""
-        found = _EXCEPTION.match(strip(self.message[0].body)) if self.message else None
+        found = regex(_EXCEPTION).match(strip(self.message[0].body)) if self.message else None
         return found.group(1).decode("latin-1").split("(")[0].rsplit(".", 1)[-1] if found else ""
 
     @property
@@ -101,7 +98,7 @@ class Trace(NamedTuple):
 
 def strip(body: bytes) -> bytes:
     """A line without the gutter of an exception group."""
-    return body[_GUTTER.match(body).end() :] if body[:1] in b" |+" and b"|" in body[:12] else body.rstrip()
+    return body[regex(_GUTTER).match(body).end() :] if body[:1] in b" |+" and b"|" in body[:12] else body.rstrip()
 
 
 def find(log: Log) -> list[Trace]:
@@ -160,8 +157,8 @@ def _block(log: Log, header: Line) -> Block:
 
 
 def _gutter(header: bytes) -> int:
-    before = header[: max(0, header.find(b"Traceback"))]
-    return len(before) if not before.replace(b"Exception Group", b"").strip(b" |+") else 0
+    before = header[: max(0, header.find(b"Traceback"))].removesuffix(b"Exception Group ")
+    return len(before) if not before.strip(b" |+") else 0
 
 
 def _inside(body: bytes, started: bool) -> bool:
@@ -177,7 +174,7 @@ def _message(own: list[Line]) -> Iterator[Line]:
     for count, line in enumerate(own[:MESSAGE_LINES]):
         if count and (HEADER in line.body or breaks_message(line)):
             return
-        if not count and not _EXCEPTION.match(strip(line.body)):
+        if not count and not regex(_EXCEPTION).match(strip(line.body)):
             return
         yield line
 

@@ -1,0 +1,60 @@
+"""The end of a log: whether work went on there, and what its last words are. Read only as far as it is asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+
+from kedge.diagnose import lines
+from kedge.diagnose.text import Line, Log
+
+MOST_LINES = 3000
+LAST_LINES = 40
+
+
+class Tail:
+    """The last 3,000 lines of a log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.last = log.line(len(log.text.rstrip()) - 1) if log.text.strip() else None
+
+    @cached_property
+    def _lines(self) -> list[Line]:
+        return [self.last, *self._log.before(self.last, MOST_LINES)][::-1] if self.last else []
+
+    @cached_property
+    def _latest(self) -> list[Line]:
+        return [self.last, *self._log.before(self.last, LAST_LINES)] if self.last else []
+
+    @cached_property
+    def _progress(self) -> dict[str, list[int]]:
+        """Where lines of progress start, by rank; "" holds those of all."""
+        found: dict[str, list[int]] = {"": []}
+        for line in self._lines:
+            if lines.progress(line):
+                found[""].append(line.start)
+                if line.rank:
+                    found.setdefault(line.rank, []).append(line.start)
+        return found
+
+    @cached_property
+    def success(self) -> int:
+        """Where one of the last lines says that the work is done; -1 if none does."""
+        return next((line.start for line in self._latest if lines.success(line)), -1)
+
+    @cached_property
+    def error(self) -> Line | None:
+        """The last of the last lines that reads like an error."""
+        return next((line for line in self._latest if lines.error(line)), None)
+
+    def ordinary(self, start: int, end: int) -> bool:
+        """Whether there is ordinary output between two places."""
+        between = (line for line in self._lines if start < line.start < end)
+        return any(not lines.epilogue(line) and not lines.error(line) for line in between)
+
+    def progress(self, line: Line, start: int, end: int | None = None) -> int:
+        """How many lines of progress stand between two places, by the rank that wrote `line`."""
+        starts = self._progress.get(line.rank, [])
+        last = len(starts) if end is None else bisect_right(starts, end)
+        return max(0, last - bisect_right(starts, start))

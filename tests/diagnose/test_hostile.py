@@ -1,0 +1,86 @@
+"""Logs that mean harm: never an exception, and work that is bounded (by counting, not by time)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kedge.diagnose import scan
+from kedge.diagnose.classify import classify
+from kedge.diagnose.model import Evidence
+from kedge.diagnose.packaged import content, packaged
+from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.text import TAIL, Log
+
+RULES = packaged()
+WORDS = [literal.text for literal in RULES.literals[::7]] + [
+    b"Traceback (most recent call last):\n", b'  File "t.py", line 3, in f\n', b"ValueError: x\n", b"\n", b"\r", b"\x1b[3", b"\0",
+    b"[rank1]: ", b"\xff\xfe", b"  | ", b"During handling of the above exception, another exception occurred:\n", b"step 3\n",
+]  # fmt: skip
+
+
+class Counting(RuleSet):
+    """Counts how often a pattern is tried on a line."""
+
+    tries = 0
+
+    def pattern(self, rule: int, pattern: int) -> Any:
+        self.tries += 1
+        return super().pattern(rule, pattern)
+
+
+@given(
+    st.lists(st.sampled_from(WORDS) | st.binary(max_size=20), max_size=60).map(b"".join),
+    st.sampled_from([None, 0, 1, 137, -6]),
+)
+@settings(max_examples=150, deadline=None)
+def test_never_raises(log: bytes, code: int | None) -> None:
+    found = classify(Evidence((("log", log),), code), RULES)
+    json.dumps(found.to_json())
+    assert all(1 <= quote.line <= log.count(b"\n") + 1 for quote in found.evidence)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        b"CUDA out of memory. " * (TAIL // 20),
+        b"CUDA out of memory. \n" * (TAIL // 21),
+        b"Traceback (most recent call last):\n" * (TAIL // 35),
+        b"\x1b" * (1 << 20),
+        b"\0" * TAIL,
+        b"\r" * TAIL,
+        b'  File "x", line 1, in y\n' * (TAIL // 25),
+        b"\xff" * TAIL,
+    ],
+    ids=["one line", "near misses", "headers", "escapes", "nuls", "returns", "frames", "invalid"],
+)
+def test_the_work_is_bounded(log: bytes) -> None:
+    data = content()
+    counting = Counting(data["causes"], data["rules"])
+    classify(Evidence((("log", log),), 1), counting)
+    most = max(len(literal.users) for literal in counting.literals)
+    assert counting.tries <= (scan.TRIES + scan.TRIES_PIECE) * most
+
+
+def test_the_end_of_a_log_full_of_near_misses_is_still_read() -> None:
+    near = b"CUDA out of memory. Tried\n" * 200_000
+    log = near + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    assert classify(Evidence((("log", log),), 1), RULES).cause == "gpu_oom"
+
+
+def test_a_hit_in_the_middle_of_ten_megabytes_is_found() -> None:
+    filler = b"x" * 99 + b"\n"
+    log = (
+        filler * 50_000 + b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n" + filler * 50_000
+    )
+    assert [RULES.rule(hit.rule).name for hit in scan.scan(Log("log", log), RULES)] == ["torch-cuda-oom"]
+
+
+def test_a_literal_across_two_pieces_of_one_long_line_is_found() -> None:
+    text = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    log = Log("log", b"y" * (scan.PIECE - 30) + text + b"z" * scan.PIECE)
+    assert scan.scan(log, RULES)
