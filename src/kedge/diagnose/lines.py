@@ -33,6 +33,15 @@ _ERROR = (
 )
 
 
+# An exception's own message may hold advice ("to avoid fragmentation") and is an error all the same.
+_RAISED = rb"\b[A-Z]\w*(?:Error|Exception): |^(?:ERROR|FATAL|Error|Fatal)\b"
+# `error: 0.12` is a measurement.
+_LAST_WORDS = (
+    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*[^\d\s]|\w(?:Error|Exception)(?::|\s*$)|"
+    rb"\b(?:failed to|cannot|could not|unable to|aborted|aborting|crashed)\b"
+)
+
+
 def progress(line: Line) -> bool:
     """Whether a line shows that the work goes on."""
     return bool(regex(_PROGRESS).search(line.body[:2000]))
@@ -46,15 +55,20 @@ def success(line: Line) -> bool:
 def calm(line: Line) -> bool:
     """Whether a line reads like a warning, advice or ordinary output rather than like an error that ends something."""
     body = line.body[:2000]
-    level = regex(_LEVEL).search(body)
+    level = regex(_LEVEL).search(body) if b"NCCL WARN" not in body else None  # NCCL has no level above WARN
     if level and level.lastgroup in (b"calm", b"warning"):
         return True
-    return bool(regex(_CALM).search(body))
+    return not regex(_RAISED).search(body) and bool(regex(_CALM).search(body))
 
 
 def error(line: Line) -> bool:
     """Whether a line has the words of an error and is not calm."""
     return bool(regex(_ERROR).search(line.body[:2000])) and not calm(line)
+
+
+def last_words(line: Line) -> bool:
+    """Whether a line could be the last that a failed program said."""
+    return bool(regex(_LAST_WORDS).search(line.body[:2000])) and not calm(line)
 
 
 def epilogue(line: Line) -> bool:

@@ -24,6 +24,10 @@ NEEDS_SETUP = {
     "command_not_found",
     "syntax_error",
 }
+# Who ends a job from outside says so last; what was printed long before is not why.
+ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
+GOES_ON_AFTER_SETUP = 1
+GOES_ON_AFTER_LINE = 10
 GOES_ON = 5  # lines of progress after an error that was printed by who caught it
 GOES_ON_UNCAUGHT = 40  # after one that ended a process: a loop of runs, or buffered output of others
 
@@ -49,9 +53,19 @@ def choose(candidates: list[Candidate], tail: Tail) -> Choice:
 
 
 def _recovered(candidate: Candidate, tail: Tail) -> bool:
-    if candidate.trace and not candidate.uncaught and -1 < candidate.end < tail.success:
+    """Whether the work went on after it, or was done in the end."""
+    if candidate.cause in ENDERS:
+        return False
+    if not candidate.uncaught and candidate.rank < CERTAIN and candidate.end < tail.success:
         return True
-    return tail.progress(candidate.line, candidate.end) >= (GOES_ON if candidate.trace and not candidate.uncaught else GOES_ON_UNCAUGHT)
+    return tail.progress(candidate.line, candidate.end) >= _enough(candidate)
+
+
+def _enough(candidate: Candidate) -> int:
+    """After how many lines of progress a candidate counts as recovered."""
+    if candidate.trace:
+        return GOES_ON_UNCAUGHT if candidate.uncaught else GOES_ON
+    return GOES_ON_AFTER_SETUP if candidate.cause in SETUP else GOES_ON_AFTER_LINE
 
 
 def _follows(effect: Candidate, symptoms: list[Candidate]) -> bool:
@@ -71,7 +85,7 @@ def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
 
 def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
-    if not later.uncaught or earlier.uncaught:
+    if earlier.uncaught or not (later.uncaught or later.cause in ENDERS):
         return False
     if tail.progress(earlier.line, earlier.end, later.start):
         return True

@@ -46,7 +46,7 @@ class Tail:
     @cached_property
     def error(self) -> Line | None:
         """The last of the last lines that reads like an error."""
-        return next((line for line in self._latest if lines.error(line)), None)
+        return next((line for line in self._latest if lines.last_words(line)), None)
 
     def ordinary(self, start: int, end: int) -> bool:
         """Whether there is ordinary output between two places."""
