@@ -1,16 +1,22 @@
-"""Writes docs/job-file.md from the schema: `python docs/generate.py`. A test fails when it was forgotten."""
+"""Writes docs/job-file.md from the schema, docs/causes.md from the causes: `python docs/generate.py`.
+
+A test fails when it was forgotten.
+"""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kedge
 from kedge.plugins.base import PREFIX
 from kedge.spec.schema import schema
 
-PAGE = Path(__file__).with_name("job-file.md")
+DOCS = Path(__file__).parent
+CAUSES = Path(kedge.__file__).parent / "diagnose" / "causes.toml"
 
 HEAD = """\
 # The job file
@@ -46,8 +52,33 @@ Keys in **bold** are required. `*` stands for a name of your choice, `[]` for an
 """
 
 
-def page() -> str:
-    """The whole page."""
+CAUSES_HEAD = """\
+# Causes of failure
+
+What a [report](reports.md) can name. The behaviour says whether the same job, submitted again unchanged, can work; by it
+kedge decides about [retries](policies.md#what-is-tried-again).
+
+| cause | meaning | who can mend it | behaviour | what to do |
+|---|---|---|---|---|
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is made here, with its text."""
+    return {DOCS / "job-file.md": job_file(), DOCS / "causes.md": causes()}
+
+
+def causes() -> str:
+    """The page about causes."""
+    rows = [
+        f"| `{name}` | {cause['meaning']} | {cause['mender']} | {cause['behaviour']} | {' '.join(cause['remedy'])} |"
+        for name, cause in tomllib.loads(CAUSES.read_text(encoding="utf-8")).items()
+    ]
+    return CAUSES_HEAD + "\n".join(rows) + "\n"
+
+
+def job_file() -> str:
+    """The page about job files."""
     top = schema()
     sections = [HEAD]
     for name, title in (("", "### The job"), ("taskRoles.*", "### A task role"), ("extras", "### Extras")):
@@ -115,4 +146,5 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -32,7 +32,7 @@ def test_a_job_without_conditions_succeeds_when_all_tasks_are_done(kedge: Kedge)
 
 def test_unknown_failures_are_retried_as_often_as_the_job_says(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("echo try $FC_FRAMEWORK_ATTEMPT_ID; exit 1", jobRetryCount=2), code=1)
-    assert re.findall(r"try (\d)", done.stdout) == ["0", "1", "2"]
+    assert re.findall(r"\| try (\d)", done.stdout) == ["0", "1", "2"]
     assert "all 2 retries are used" in done.stdout
     assert "attempt 3" in done.stdout
 
@@ -48,6 +48,31 @@ def test_transient_failures_are_retried_a_limited_number_of_times(kedge: Kedge) 
     done = kedge("run", kedge.job("echo try; kill -TERM $$", extras=extras), code=1)
     assert done.stdout.count("| try") == 3
     assert "given up after 2 retries of transient failures" in done.stdout
+
+
+def test_a_transient_cause_is_retried_whatever_the_exit_code(kedge: Kedge) -> None:
+    script = "echo 'OSError: [Errno 98] Address already in use'; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]"
+    done = kedge("run", kedge.job(script, extras={"kedge": {"retry": {"backoffSec": 0.01}}}))
+    assert "attempt 2 starts" in done.stderr
+    assert "transient failure" in done.stderr
+
+
+def test_a_permanent_cause_is_not_retried_whatever_the_job_says(kedge: Kedge) -> None:
+    done = kedge("run", kedge.job("python -c 'import nothing_like_this'", jobRetryCount=3), code=1)
+    assert "missing_module (permanent" in done.stdout
+    assert "not retried: permanent failure" in done.stdout
+    assert "attempt" not in done.stdout.split("Failed in")[1].split(":")[0]
+
+
+def test_retries_end_when_the_same_failure_comes_back_without_progress(kedge: Kedge) -> None:
+    fails = "echo 'OSError: [Errno 98] Address already in use'; exit 1"
+    extras = {"kedge": {"retry": {"backoffSec": 0.01, "maxTransient": 4}}}
+    done = kedge("run", kedge.job(fails, extras=extras), code=1)
+    assert "attempt 2: " in done.stdout
+    assert "the attempt before failed in the same place and got as far" in done.stdout
+    done = kedge("run", kedge.job(f"echo step $FC_FRAMEWORK_ATTEMPT_ID; {fails}", name="further", extras=extras), code=1)
+    assert "attempt 5: " in done.stdout
+    assert "given up after 4 retries" in done.stdout
 
 
 def test_without_gang_allocation_a_task_is_retried_alone(kedge: Kedge) -> None:

@@ -14,7 +14,7 @@ from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputE
 
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
 COMMANDS = (
-    "run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "rules", "schema", "completion",
+    "run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "diagnose", "rules", "schema", "completion",
 )  # fmt: skip
 
 

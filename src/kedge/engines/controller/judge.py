@@ -8,7 +8,7 @@ from datetime import datetime
 from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, USER_ALL, Report
 from kedge.diagnose import job, progress
 from kedge.diagnose.job import JobVerdict, TaskResult
-from kedge.diagnose.model import UNKNOWN, Diagnosis
+from kedge.diagnose.model import GUESS, Diagnosis
 from kedge.engines.base import Task
 from kedge.engines.controller.states import TaskState
 from kedge.policy import codes
@@ -34,11 +34,9 @@ def _result(task: TaskState, report: Report) -> TaskResult:
 
 
 def behaviour(judged: JobVerdict, code: int) -> Behaviour:
-    """Whether a retry can help: what the root cause says; what the completion code says where the cause is unknown."""
-    found = judged.diagnosis
-    if found is None or found.cause == UNKNOWN:
-        return codes.behaviour(code)
-    return Behaviour(found.behaviour)
+    """Whether a retry can help: what the root cause says; where that says nothing, what the completion code says."""
+    said = Behaviour(judged.diagnosis.behaviour) if judged.diagnosis else Behaviour.UNKNOWN
+    return codes.behaviour(code) if said is Behaviour.UNKNOWN else said
 
 
 class History:
@@ -50,8 +48,8 @@ class History:
 
     def goes_in_circles(self, judged: JobVerdict, attempt: int, tasks: Mapping[Task, TaskState]) -> bool:
         """Whether this attempt failed as the one before did, at the same place, and got no further."""
-        if judged.task is None or judged.diagnosis is None:
-            self._before = None
+        if judged.task is None or judged.diagnosis is None or judged.diagnosis.confidence == GUESS:
+            self._before = None  # what is only guessed is not known to be the same
             return False
         now = judged.diagnosis, self._reached(judged.task, attempt, tasks)
         before, self._before = self._before, now

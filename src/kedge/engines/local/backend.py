@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
 import os
 import signal
@@ -81,6 +83,7 @@ class LocalBackend:
 
     def _spawn(self, spec: str, folder: str, holds: list[int], keeps: list[int]) -> int:
         argv = [*LAUNCHER, spec, "--status", str(self._events_in), "--open-files", str(self._open_files)]
+        argv += ["--site", site] if (site := _site()) else []
         argv += ["--hold", ",".join(map(str, holds))] if holds else []
         argv += ["--keep", ",".join(map(str, keeps))] if keeps else []
         inherited = [self._events_in, *holds, *keeps]
@@ -160,6 +163,13 @@ class LocalBackend:
         self._places.release()
         os.close(self._events)
         os.close(self._events_in)
+
+
+@functools.cache
+def _site() -> str | None:
+    """The folder of installed packages where google-re2 is, which the supervisors need to tell why a task failed."""
+    found = importlib.util.find_spec("re2")
+    return os.path.dirname(os.path.dirname(found.origin)) if found and found.origin else None
 
 
 def _task(name: str) -> Task:
