@@ -110,7 +110,11 @@ class LogPolicy(NamedTuple):
 
 
 class TaskSpec(NamedTuple):
-    """All that one attempt of one task needs to run. Holds no secret value."""
+    """All that one attempt of one task needs to run. Holds no secret value.
+
+    `rules`: files with rules of the site's or the user's own for causes of failures, compiled (.json) or as written.
+    `exit_spec`: an exit specification in JSON that takes the place of the stock one.
+    """
 
     user: str
     job: str
@@ -132,6 +136,8 @@ class TaskSpec(NamedTuple):
     mask: bool = True
     stop: StopPolicy = StopPolicy()
     logs: LogPolicy = LogPolicy()
+    rules: tuple[str, ...] = ()
+    exit_spec: str | None = None
 
     @property
     def task(self) -> str:
@@ -155,6 +161,7 @@ class TaskSpec(NamedTuple):
             steps=tuple(_step_from_json(step) for step in data["steps"]),
             stop=StopPolicy(**data["stop"]),
             logs=LogPolicy(**data["logs"]),
+            rules=tuple(data.get("rules", ())),
         )
 
 
@@ -166,6 +173,8 @@ class Report(NamedTuple):
     times as in events. `stopped_by` names the first stop signal that the supervisor got, if any; `killed` says that
     the grace period ended with SIGKILL. `removed_bytes` counts, by stream, what log rotation has deleted.
     `diagnosis` is kedge's own answer to why it failed (diagnose.model.Diagnosis as JSON); it never changes `exit_code`.
+    `evidence` is what a failure was diagnosed from besides the logs: `facts` (numbers), `last_output` (a time or None),
+    `progress` (the highest step, epoch, … that the log names).
     """
 
     task: str
@@ -182,6 +191,7 @@ class Report(NamedTuple):
     killed: bool = False
     removed_bytes: dict[str, int] | None = None
     diagnosis: dict[str, Any] | None = None
+    evidence: dict[str, Any] | None = None
     version: int = 1
 
 
@@ -189,12 +199,14 @@ class Report(NamedTuple):
 SPEC_FILE = "spec.json"
 EVENTS_FILE = "events.jsonl"
 REPORT_FILE = "report.json"
+TERMINATION_LOG = "pai-termination-log"  # a copy of the container's termination message
 RUNTIME_LOG = "runtime.log"
 USER_STDOUT = "user-stdout"
 USER_STDERR = "user-stderr"
 USER_ALL = "user-all"
 STREAMS = (USER_ALL, USER_STDOUT, USER_STDERR)
 CURRENT = "current"  # the file of a stream that is being written; rotated ones are named @<24 hex digits>.s
+ERROR_FILE = "error.json"  # where torchelastic writes the exception of the worker that failed first
 WORK_DIR = "work"  # the default working directory
 PAI_DIR = "pai"  # stands for /usr/local/pai
 RUNTIME_D = "pai/runtime.d"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import re2
 
 import kedge
 from kedge import contract
@@ -18,6 +19,7 @@ from kedge.contract import Callback, Step, StopPolicy, TaskSpec
 from kedge.testing.wait import wait_until
 
 RUNTIME = Path(kedge.__file__).parent / "runtime"
+SITE = str(Path(re2.__file__).parents[1])  # where installed packages are
 
 
 class Attempt:
@@ -40,7 +42,8 @@ class Attempt:
         self.folder.mkdir(exist_ok=True)
         file = self.folder / contract.SPEC_FILE
         file.write_text(json.dumps(self.spec.to_json()))
-        argv = [*prefix, sys.executable, "-I", "-S", str(RUNTIME), str(file), *options]
+        site = () if "--site" in options else ("--site", SITE)
+        argv = [*prefix, sys.executable, "-I", "-S", str(RUNTIME), str(file), *site, *options]
         self.process = subprocess.Popen(argv, **popen)
 
     def wait(self) -> int:

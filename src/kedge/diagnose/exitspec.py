@@ -71,7 +71,7 @@ def stock() -> ExitSpec:
 
 
 def load(path: str) -> ExitSpec:
-    """A site's or a user's specification, in JSON, or in YAML where PyYAML is installed. InputError says what is wrong."""
+    """A site's or a user's own, in JSON, or in YAML where PyYAML is installed. InputError says what is wrong."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
@@ -112,7 +112,8 @@ def _entries(data: Any, name: str) -> list[Entry]:
     entries = data.get("spec") if isinstance(data, dict) else data
     if not isinstance(entries, list):
         raise InputError(f"{name}: an exit specification is a list of entries, or a mapping with such a list as `spec`")
-    problems, found = [], []
+    problems: list[str] = []
+    found: list[Entry] = []
     for number, entry in enumerate(entries, 1):
         try:
             found += _entry(entry)

@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 
 def message(verdict: Verdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> bytes:
-    """The whole message, UTF-8, at most 4096 bytes. `user_code` is what the command ended with, None if it never ran."""
+    """The whole message, UTF-8, at most 4096 bytes. `user_code`: what the command ended with, None if it never ran."""
     body = yamltext.dump(_fitted(_content(verdict, user_code, user_log, platform_log)))
     return f"{START}\n{body}\n{END}".encode()
 

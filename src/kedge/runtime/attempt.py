@@ -1,18 +1,13 @@
-"""The story of one attempt: hooks, command, hooks, report."""
+"""The story of one attempt: hooks, command, hooks, end."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import sys
 import time
 from collections.abc import Callable
 
-from kedge import contract
-from kedge.contract import Report, Step, TaskSpec
-from kedge.runtime import execute, hooks, mask, outcome, prepare, signals, tree
-from kedge.runtime.events import write_report
+from kedge.contract import Step, TaskSpec
+from kedge.runtime import bugs, execute, hooks, mask, outcome, prepare, signals, tree
+from kedge.runtime.ending import Clock, complain, finish, make_report, publish
 from kedge.runtime.outcome import Outcome
 from kedge.runtime.prepare import CannotStart, Prepared
 from kedge.runtime.session import Options, Session, begin
@@ -20,18 +15,18 @@ from kedge.runtime.session import Options, Session, begin
 
 def run(spec: TaskSpec, options: Options) -> int:
     """Run one attempt of one task to its end and return the supervisor's exit status, which is the report's."""
-    clock = (time.time_ns(), time.monotonic())
+    clock = Clock(time.time_ns(), time.monotonic())
     try:
         session = begin(spec, options)
     except OSError as error:
         result = outcome.of_os_error(error)
-        _complain(spec, result.message)
-        return _report(spec, _make_report(spec, result, clock))
+        complain(spec, result.message)
+        return publish(spec, make_report(spec, result, clock))
     story = _guarded(session, _story)
     session.supervisor.kill_descendants()
     ended = _guarded(session, _close) or story
     assert ended is not None, "only closing ends without an outcome"
-    return _report(spec, _finish(session, ended, clock))
+    return finish(session, ended, clock)
 
 
 def _guarded(session: Session, part: Callable[[Session], Outcome | None]) -> Outcome | None:
@@ -45,7 +40,7 @@ def _guarded(session: Session, part: Callable[[Session], Outcome | None]) -> Out
         result = outcome.of_os_error(error)
         session.log.error(result.message)
     except Exception as error:  # the one place that knows how to say so
-        session.log.lines(_traceback(error))
+        session.log.lines(bugs.describe(error).encode(errors="replace"))
         result = outcome.of_bug(error)
     return result
 
@@ -144,56 +139,3 @@ def _close(session: Session) -> None:
     session.close()
     session.reserve.release()
     tree.remove_log_pipe(session.spec)
-
-
-def _finish(session: Session, result: Outcome, clock: tuple[int, float]) -> Report:
-    """Write the last event and make the report; a full disk has the last word on the outcome."""
-    if session.faults.first:
-        path, error = session.faults.first
-        result = outcome.of_os_error(error, path, result.user_code)
-    supervisor, removed = session.supervisor, session.logs.removed_bytes
-    if removed:
-        session.log.warning("Log rotation has removed " + ", ".join(f"{n} bytes of {s}" for s, n in removed.items()))
-    report = _make_report(session.spec, result, clock)._replace(
-        stopped_by=supervisor.stopped_by, killed=supervisor.killed, removed_bytes=removed or None
-    )
-    session.events.emit(contract.FINISHED, **report._asdict())
-    session.events.sync()
-    return report
-
-
-def _make_report(spec: TaskSpec, result: Outcome, clock: tuple[int, float]) -> Report:
-    started, tick = clock
-    return Report(
-        task=spec.task,
-        job_attempt=spec.job_attempt,
-        task_attempt=spec.task_attempt,
-        exit_code=result.exit_code,
-        user_exit_code=result.user_code,
-        reason=result.reason,
-        message=result.message,
-        started=contract.timestamp(started),
-        ended=contract.timestamp(time.time_ns()),
-        duration_sec=round(time.monotonic() - tick, 6),
-    )
-
-
-def _report(spec: TaskSpec, report: Report) -> int:
-    try:
-        write_report(spec.folder, report)
-    except OSError as error:
-        _complain(spec, f"{contract.REPORT_FILE} cannot be written: {error}")
-        return contract.RUNTIME_BROKE
-    return report.exit_code
-
-
-def _complain(spec: TaskSpec, message: str) -> None:
-    os.write(2, f"kedge runtime: {spec.task}: {message}\n".encode(errors="surrogateescape"))
-
-
-def _traceback(error: Exception) -> bytes:
-    """What Python says of an uncaught error (made without the traceback module, which is slow to load)."""
-    text = io.StringIO()
-    with contextlib.redirect_stderr(text):
-        sys.__excepthook__(type(error), error, error.__traceback__)
-    return f"[ERROR] a bug in kedge\n{text.getvalue()}".encode(errors="replace")

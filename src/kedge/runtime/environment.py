@@ -9,6 +9,8 @@ from kedge import contract
 from kedge.contract import TaskSpec
 from kedge.runtime.peers import Peer, Peers
 
+ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
+
 _OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
 _POINTER = 8  # bytes that the kernel counts for each string besides its text
 
@@ -36,10 +38,17 @@ def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: 
     base.pop(contract.RUNTIME_LOG_PIPE_VARIABLE, None)
     base.setdefault("PYTHONUNBUFFERED", "1")
     base.update(spec.environment)
+    base[ERROR_FILE_VARIABLE] = error_file(base, spec)
     generated = (*peer_variables(spec, peers), *own_variables(spec, log_pipe))
     kept, dropped = _fit(base, generated)
     base.update((variable.name, variable.value) for variable in kept)
     return Environment(base, generated, dropped)
+
+
+def error_file(variables: Mapping[str, str], spec: TaskSpec) -> str:
+    """Where torchelastic writes the exception of the worker that failed first: where the user wants it, or beside the
+    logs."""
+    return variables.get(ERROR_FILE_VARIABLE) or f"{spec.folder}/{contract.ERROR_FILE}"
 
 
 def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[Variable]:

@@ -11,6 +11,7 @@ from kedge.contract import Report, TaskSpec
 from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
 
 LONGEST_LINE = 4096  # bytes; up to this a write to a pipe is atomic (PIPE_BUF)
+_ANSWER = ("cause", "behavior", "confidence")
 _RESERVE = 16_384  # bytes on disk, given back so that the report of a full disk has room
 
 
@@ -38,8 +39,10 @@ class EventLog:
             os.ftruncate(self._fd, end)
             self._faults.note(self._path, error)
 
-    def sync(self) -> None:
-        """Make what was written durable."""
+    def finished(self, report: Report) -> None:
+        """The last event: the report, of its diagnosis only the answer. Durable when the call returns."""
+        diagnosis = report.diagnosis and {key: report.diagnosis[key] for key in _ANSWER}
+        self.emit(contract.FINISHED, **report._replace(diagnosis=diagnosis, evidence=None)._asdict())
         try:
             os.fsync(self._fd)
         except OSError as error:
@@ -74,7 +77,17 @@ class Reserve:
 
 
 def write_report(folder: str, report: Report) -> None:
-    """Write report.json, whole and synced. OSError when even that cannot be written."""
+    """Write report.json, whole and synced; without the diagnosis where there is no room for it. OSError when even that
+    cannot be written."""
+    try:
+        _write_report(folder, report)
+    except OSError:
+        if report.diagnosis is None:
+            raise
+        _write_report(folder, report._replace(diagnosis=None, evidence=None))
+
+
+def _write_report(folder: str, report: Report) -> None:
     data = json.dumps(report._asdict(), indent=1) + "\n"
     write_synced(f"{folder}/{contract.REPORT_FILE}", data.encode())
 

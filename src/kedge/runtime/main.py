@@ -12,7 +12,10 @@ from kedge.runtime import attempt, signals
 from kedge.runtime.files import read_file
 from kedge.runtime.session import Options
 
-USAGE = "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD] [--hold FD,...] [--keep FD,...] [--open-files N]"
+USAGE = (
+    "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD] [--hold FD,...] [--keep FD,...] [--open-files N]"
+    " [--site DIR]"
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -52,6 +55,8 @@ def read_spec(path: str) -> TaskSpec:
 
 
 def _with(options: Options, name: str, value: str) -> Options:
+    if name == "--site":
+        return options._replace(site=value)
     try:
         numbers = tuple(int(number) for number in value.split(",") if number)
     except ValueError as error:

@@ -15,24 +15,24 @@ _LONGEST_LINE = 1 << 20  # bytes; longer ones are cut
 
 class RuntimeLog:
     """Lines go to the file and, if there is one, to the console. After a failed write (noted in `faults`) the file is
-    left alone."""
+    left alone. `secrets` are masked."""
 
     def __init__(self, path: str, faults: Faults, console: Console | None = None) -> None:
         self._path = path
         self._faults = faults
         self._console = console
-        self._secrets: tuple[bytes, ...] = ()
+        self.secrets: tuple[bytes, ...] = ()
         self._second = -1
         self._prefix = b""
         self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def hide(self, secrets: tuple[bytes, ...]) -> None:
         """Mask these from now on."""
-        self._secrets = secrets
+        self.secrets = secrets
 
     def mask(self) -> Mask | None:
         """A mask for one more stream that flows in here."""
-        return Mask(self._secrets) if self._secrets else None
+        return Mask(self.secrets) if self.secrets else None
 
     def info(self, text: str) -> None:
         """One of the runtime's own messages."""

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from kedge import contract
 from kedge.contract import TaskSpec
-from kedge.runtime import children, procfs, signals, tree
+from kedge.runtime import cgroup, children, procfs, signals, tree
+from kedge.runtime.cgroup import OomKills
 from kedge.runtime.console import Console
 from kedge.runtime.events import EventLog, Reserve
 from kedge.runtime.files import Faults
@@ -23,18 +24,20 @@ _CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task
 
 class Options(NamedTuple):
     """The command line. Descriptors: `status` gets event lines, `hold` reserves the task's ports until the command
-    starts, `keep` stays open until the end; none of them is inherited. `open_files` is the command's soft limit."""
+    starts, `keep` stays open until the end; none of them is inherited. `open_files` is the command's soft limit. `site`
+    is a folder of installed packages, for the analysis of a failure."""
 
     spec_file: str
     status: int | None = None
     hold: tuple[int, ...] = ()
     keep: tuple[int, ...] = ()
     open_files: int | None = None
+    site: str | None = None
 
 
 class Session(NamedTuple):
     """The parts of a running attempt. `consoles` are for the user's stdout and for everything else; `line_pipes` are
-    the pipes whose lines go to runtime.log."""
+    the pipes whose lines go to runtime.log; `oom_kills` is what the control group counted before the attempt."""
 
     spec: TaskSpec
     options: Options
@@ -47,6 +50,7 @@ class Session(NamedTuple):
     faults: Faults
     consoles: tuple[Console | None, Console | None]
     line_pipes: list[Pipe]
+    oom_kills: OomKills | None
 
     def read_lines(self, fd: int) -> LineFeed:
         """Log the lines of a pipe until it is closed."""
@@ -63,6 +67,9 @@ class Session(NamedTuple):
         for pipe in self.line_pipes:
             pipe.close()
         self.logs.close()
+
+    def finish_consoles(self) -> None:
+        """Write what waits to be copied, unless nobody reads it."""
         deadline = time.monotonic() + _CONSOLE_SEC
         for console in filter(None, self.consoles):
             console.finish(deadline)
@@ -88,6 +95,9 @@ def begin(spec: TaskSpec, options: Options) -> Session:
     def say_removed(path: str, size: int) -> None:
         log.warning(f"Removed {path} ({size} bytes): only {spec.logs.kept_files} rotated files of a stream are kept")
 
+    oom_kills = cgroup.read_oom_kills()
     supervisor = Supervisor(loop, spec.stop, say_stop)
     logs = UserLogs(spec.folder, spec.logs, faults, say_removed)
-    return Session(spec, options, loop, supervisor, events, Reserve(spec.folder), log, logs, faults, consoles, [])
+    return Session(
+        spec, options, loop, supervisor, events, Reserve(spec.folder), log, logs, faults, consoles, [], oom_kills
+    )

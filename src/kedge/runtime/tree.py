@@ -12,11 +12,12 @@ _PAI = contract.PAI_DIR
 
 
 def make(spec: TaskSpec) -> None:
-    """Make the folder that stands for /usr/local/pai, and the default working directory, and remove the report of an
-    earlier start. OSError as it comes."""
+    """Make the folder that stands for /usr/local/pai, and the default working directory, and remove what an earlier
+    start said of its end. OSError as it comes."""
     os.makedirs(f"{spec.folder}/{contract.RUNTIME_D}", exist_ok=True)
     os.makedirs(f"{spec.folder}/{_PAI}/logs", exist_ok=True)
-    remove(f"{spec.folder}/{contract.REPORT_FILE}")
+    for name in (contract.REPORT_FILE, contract.TERMINATION_LOG, contract.ERROR_FILE):
+        remove(f"{spec.folder}/{name}")
     link("../..", f"{spec.folder}/{_PAI}/logs/{spec.uid}")  # relative: a copied run folder still points into itself
     if spec.secrets_dir:
         link(spec.secrets_dir, f"{spec.folder}/{_PAI}/secrets")

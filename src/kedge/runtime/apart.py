@@ -1,0 +1,107 @@
+"""Doing risky work in a child process, so that neither its time, its memory nor its crash is the supervisor's.
+
+The child sends what it knows as it goes, one JSON object a line; whatever came before a failure counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from kedge.runtime import bugs, signals
+from kedge.runtime.files import write_all
+from kedge.runtime.loop import Loop
+from kedge.runtime.pipes import Pipe
+
+MEMORY_BYTES = 1 << 30  # of address space
+_DONE, _BUG = "done", "bug"  # keys of the last object
+
+Work = Callable[[], Iterable[Mapping[str, Any]]]
+
+
+class Answer(NamedTuple):
+    """The objects that the work has yielded, merged. `problem`: why there are no more, if it did not come to its end;
+    `traceback`: text for the log, if that was a bug."""
+
+    values: dict[str, Any]
+    problem: str | None = None
+    traceback: str = ""
+
+
+def run(loop: Loop, work: Work, limit_sec: float) -> Answer:
+    """Run `work` in a copy of this process, at most so long. Signals and pipes are served meanwhile."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    signals.block()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become_worker(writer, work)
+    finally:
+        signals.unblock()
+        os.close(writer)
+    received = bytearray()
+    pipe = Pipe(loop, reader, lambda data, length: received.extend(memoryview(data)[:length]), lambda: None)
+    in_time = loop.until(lambda: not pipe.open, time.monotonic() + limit_sec)
+    pipe.close()
+    _end(pid, in_time)
+    return _answer(bytes(received), None if in_time else f"it took longer than {limit_sec:.0f} seconds")
+
+
+def _answer(received: bytes, problem: str | None) -> Answer:
+    values: dict[str, Any] = {}
+    for line in received.split(b"\n")[:-1]:
+        values |= json.loads(line)
+    traceback, done = values.pop(_BUG, ""), values.pop(_DONE, False)
+    if traceback:
+        problem = "it met a bug in kedge"
+    elif not done:
+        problem = problem or "its process died"
+    return Answer(values, problem, traceback)
+
+
+def _become_worker(writer: int, work: Work) -> NoReturn:
+    def send(values: Mapping[str, Any]) -> None:
+        write_all(writer, json.dumps(values).encode() + b"\n")
+
+    try:
+        signals.give_back()
+        os.setpgid(0, 0)
+        _limit()
+        try:
+            for values in work():
+                send(values)
+            send({_DONE: True})
+        except Exception as error:  # the supervisor logs it
+            send({_BUG: bugs.describe(error)})
+    finally:
+        os._exit(0)
+
+
+def _limit() -> None:
+    """Where memory is short, this process goes and not the supervisor."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    try:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:  # no /proc
+        return
+    write_all(fd, b"1000")
+    os.close(fd)
+
+
+def _end(pid: int, finished: bool) -> None:
+    """Collect the worker; one that has not finished is killed with its own children, and not waited for: it may hang
+    in the kernel."""
+    try:
+        if finished:
+            os.waitpid(pid, 0)
+        else:
+            os.killpg(pid, signal.SIGKILL)
+    except (ChildProcessError, ProcessLookupError):
+        return  # collected like any child

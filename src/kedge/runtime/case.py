@@ -1,0 +1,25 @@
+"""A failed attempt, as its analysis gets to know of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kedge.contract import TaskSpec
+from kedge.runtime.cgroup import OomKills
+from kedge.runtime.outcome import Outcome
+
+
+class Case(NamedTuple):
+    """A failed attempt. `started` and `ended` in nanoseconds since 1970, `tick` the monotonic clock at its start;
+    `supervisor` is its pid; `site`, if any, is where installed packages are."""
+
+    spec: TaskSpec
+    outcome: Outcome
+    stopped_by: str | None
+    started: int
+    tick: float
+    ended: int
+    oom: OomKills | None
+    secrets: tuple[bytes, ...]
+    supervisor: int
+    site: str | None

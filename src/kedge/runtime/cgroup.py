@@ -1,0 +1,74 @@
+"""How often the kernel has killed in this process's control group because its memory was used up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kedge.runtime.files import read_file
+
+_ROOT = "/sys/fs/cgroup"
+
+
+class OomKills(NamedTuple):
+    """A reading: the group's folder, and how many processes had been killed in it since it was made."""
+
+    folder: str
+    kills: int
+
+
+def read_oom_kills(root: str = _ROOT, own: str = "/proc/self/cgroup") -> OomKills | None:
+    """The counter of this process's group (memory.events in version 2, memory.oom_control in version 1), None where
+    there is none, as in the root group of version 2."""
+    for folder, file in _candidates(root, own):
+        try:
+            return OomKills(folder, _field(read_file(f"{folder}/{file}"), b"oom_kill"))
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def kills_since(before: OomKills) -> int:
+    """How many processes have been killed since that reading; 0 when the group is gone."""
+    for file in ("memory.events", "memory.oom_control"):
+        try:
+            return max(0, _field(read_file(f"{before.folder}/{file}"), b"oom_kill") - before.kills)
+        except (OSError, ValueError):
+            continue
+    return 0
+
+
+def holds_only(folder: str, pids: set[int]) -> bool:
+    """Whether no process besides these is in the group: then what happened in it happened to this task."""
+    try:
+        return {int(pid) for pid in read_file(f"{folder}/cgroup.procs").split()} <= pids
+    except OSError:
+        return False
+
+
+def _candidates(root: str, own: str) -> Iterator[tuple[str, str]]:
+    """Folders and files, the likeliest first. In a container the own group may be mounted as the root."""
+    try:
+        lines = read_file(own).decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            base, file = f"{root}/memory", "memory.oom_control"
+        elif not controllers:
+            base, file = root, "memory.events"
+        else:
+            continue
+        within = os.path.normpath(f"{base}/{path}")
+        yield within if os.path.isdir(within) else base, file
+
+
+def _field(table: bytes, name: bytes) -> int:
+    """The number behind a name; ValueError if it is not there (kernels before 4.13)."""
+    for line in table.splitlines():
+        key, _, value = line.partition(b" ")
+        if key == name:
+            return int(value)
+    raise ValueError(f"no {name.decode()}")

@@ -1,0 +1,53 @@
+"""Why an attempt failed: the exit specification's answer, then kedge's own, from the same evidence."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from kedge import contract
+from kedge.diagnose import termination
+from kedge.diagnose.termination import Verdict
+from kedge.runtime import collect
+from kedge.runtime.case import Case
+from kedge.runtime.collect import Collected
+
+_BROKEN = (contract.DISK_FULL, contract.RUNTIME_ERROR)  # the runtime's own code, and no message
+
+
+def examine(case: Case) -> Iterator[dict[str, Any]]:
+    """Yields `exit_code` and `termination` (the container's code and message; not where the runtime itself broke),
+    then `diagnosis` and `evidence` as Report has them. `notes`, with both, are lines for the log."""
+    found = collect.collect(case)
+    notes: list[str] = []
+    patterns = _patterns(case.site, notes)
+    if case.outcome.reason not in _BROKEN:
+        verdict = patterns.verdict(found, case.spec.exit_spec, notes) if patterns else Verdict(_plain_code(case))
+        yield {"exit_code": verdict.code, "termination": _message(case, found, verdict), "notes": notes}
+    evidence = collect.summary(found.evidence, patterns.progress(found) if patterns else {})
+    diagnosis = patterns.diagnosis(found, case.spec.rules, notes).to_json() if patterns else None
+    yield {"diagnosis": diagnosis, "evidence": evidence, "notes": notes}
+
+
+def _patterns(site: str | None, notes: list[str]) -> ModuleType | None:
+    """kedge.runtime.patterns. `site` goes last, so that nothing in it hides a module of ours or of Python."""
+    if site:
+        sys.path.append(site)
+    try:
+        return importlib.import_module("kedge.runtime.patterns")
+    except ImportError as error:
+        notes.append(f"failures are told by their exit codes alone: google-re2 is not usable here ({error})")
+        return None
+
+
+def _plain_code(case: Case) -> int:
+    code = case.outcome.user_code
+    return case.outcome.exit_code if code is None else contract.container_code(code)
+
+
+def _message(case: Case, found: Collected, verdict: Verdict) -> str:
+    logs = found.user.content, found.platform.content
+    return termination.message(verdict, case.outcome.user_code, *logs).decode()

@@ -1,0 +1,75 @@
+"""What needs regular expressions: the exit specification, kedge's own rules, and how far the task got.
+
+Importing this is an ImportError where google-re2 is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+from kedge.diagnose import exitspec, packaged
+from kedge.diagnose.classify import classify
+from kedge.diagnose.exitspec import ExitSpec
+from kedge.diagnose.model import Diagnosis
+from kedge.diagnose.progress import reached
+from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.termination import Verdict
+from kedge.errors import InputError
+from kedge.runtime.collect import Collected
+
+
+def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
+    """The answer of the exit specification at `path`, or of the stock one. `notes` gets what the user should know."""
+    errors = found.evidence.facts.get("ecc_errors")
+    code = found.evidence.exit_code
+    assert code, "only failures are examined"
+    logs = found.user.content, found.platform.content
+    return _exit_spec(path, notes).match(code, *logs, None if errors is None else errors > 0)
+
+
+def diagnosis(found: Collected, rules: tuple[str, ...], notes: list[str]) -> Diagnosis:
+    """kedge's own answer; the quoted lines are those of the files on disk."""
+    answer = classify(found.evidence, _rules(rules, notes))
+    tails = {tail.name: tail for tail in (found.user, found.platform)}
+    placed = (q._replace(**tails[q.file].place(q.line)) if q.file in tails else q for q in answer.evidence)
+    return answer._replace(evidence=tuple(placed))
+
+
+def progress(found: Collected) -> dict[str, int]:
+    """The highest step, epoch, … that the user's log names."""
+    return reached(found.user.content)
+
+
+def _exit_spec(path: str | None, notes: list[str]) -> ExitSpec:
+    try:
+        if path:
+            return exitspec.load(path)
+    except InputError as error:
+        notes.append(f"the stock exit specification is used instead of the job's: {error}")
+    return exitspec.stock()
+
+
+def _rules(paths: tuple[str, ...], notes: list[str]) -> RuleSet | None:
+    """The packaged rules with those of the files; None (the packaged ones) if there are no files, or a bad one."""
+    if not paths:
+        return None
+    content = packaged.content()
+    rules = {rule[0]: rule for rule in content["rules"]}
+    try:
+        for path in paths:
+            rules |= {rule[0]: rule for rule in _read_rules(path, set(content["causes"]))}
+    except (InputError, OSError, ValueError) as error:
+        notes.append(f"the job's own rules are not used: {error}")
+        return None
+    return RuleSet(content["causes"], list(rules.values()))
+
+
+def _read_rules(path: str, causes: set[str]) -> list[list[Any]]:
+    if not path.endswith(".json"):
+        compiled: list[list[Any]] = importlib.import_module("kedge.diagnose.source").rules(Path(path), causes)
+    else:
+        compiled = json.loads(Path(path).read_bytes())
+    return compiled
