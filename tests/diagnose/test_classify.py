@@ -14,7 +14,8 @@ OOM = """Traceback (most recent call last):
     main()
   File "/work/train.py", line 12, in step
     y = model(x)
-torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.00 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use.
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.00 GiB \
+of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use.
 """
 CAUGHT = """Traceback (most recent call last):
   File "/work/train.py", line 5, in load
@@ -26,7 +27,7 @@ KEY = """Traceback (most recent call last):
     d["a"]
 KeyError: 'a'
 """
-CHILD = """E0101 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: /usr/bin/python
+CHILD = """E0101 torch/elastic/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: /usr/bin/python
 Traceback (most recent call last):
   File "/usr/local/bin/torchrun", line 8, in <module>
     sys.exit(main())
@@ -35,7 +36,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 train.py FAILED
 ------------------------------------------------------------
 """
-WATCHDOG = "[rank1]:[E1218 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n"
+WATCHDOG = "[rank1]:[E1218 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: W()\n"
 PROGRESS = "".join(f"epoch 1 step {n} loss 0.{n}\n" for n in range(60))
 
 

@@ -18,8 +18,9 @@ from kedge.diagnose.text import TAIL, Log
 
 RULES = packaged()
 WORDS = [literal.text for literal in RULES.literals[::7]] + [
-    b"Traceback (most recent call last):\n", b'  File "t.py", line 3, in f\n', b"ValueError: x\n", b"\n", b"\r", b"\x1b[3", b"\0",
-    b"[rank1]: ", b"\xff\xfe", b"  | ", b"During handling of the above exception, another exception occurred:\n", b"step 3\n",
+    b"Traceback (most recent call last):\n", b'  File "t.py", line 3, in f\n', b"ValueError: x\n", b"\n", b"\r",
+    b"\x1b[3", b"\0", b"[rank1]: ", b"\xff\xfe", b"  | ",
+    b"During handling of the above exception, another exception occurred:\n", b"step 3\n",
 ]  # fmt: skip
 
 

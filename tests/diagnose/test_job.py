@@ -10,8 +10,12 @@ from kedge.diagnose.classify import classify
 from kedge.diagnose.job import FAILED, STOPPED_STATE, SUCCEEDED, TaskResult, repeats, verdict
 from kedge.diagnose.model import Diagnosis, Evidence
 
-OOM = b'Traceback (most recent call last):\n  File "t.py", line 8, in <module>\n    f()\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n'
-TIMEOUT = b"[rank1]:[E1218 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n"
+OOM = b"""Traceback (most recent call last):
+  File "t.py", line 8, in <module>
+    f()
+RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB
+"""
+TIMEOUT = b"[rank1]:[E1218 ProcessGroupNCCL.cpp:629] Watchdog caught collective operation timeout: WorkNCCL()\n"
 
 
 def diagnosis(log: bytes, code: int | None = 1) -> Diagnosis:

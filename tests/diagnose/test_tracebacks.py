@@ -78,7 +78,10 @@ def test_an_exception_group(tmp_path: Path) -> None:
 
 
 def test_caught_and_printed_is_told_from_uncaught(tmp_path: Path) -> None:
-    program = "import traceback\ndef f():\n  try:\n    1/0\n  except ZeroDivisionError:\n    traceback.print_exc()\nf()\nf.x\n"
+    program = (
+        "import traceback\ndef f():\n  try:\n    1/0\n"
+        "  except ZeroDivisionError:\n    traceback.print_exc()\nf()\nf.x\n"
+    )
     caught, uncaught = run(tmp_path, program)
     assert (caught.uncaught, uncaught.uncaught) == (False, True)
 

@@ -106,6 +106,6 @@ def _of_trace(trace: Trace) -> Candidate:
     found = exceptions.meaning(block.type)
     message = b"\n".join(line.body for line in block.message[:3])
     sources = b"\n".join(line.body for line in block.sources[-3:])
-    cause = exceptions.refined(found.cause, message, sources)
+    cause = exceptions.refined(found.cause, block.type, message, sources)
     role = "symptom" if found.symptom else "root"
     return Candidate(cause, role, found.rank, block.message[0], trace.start, trace.end, "", trace, block)

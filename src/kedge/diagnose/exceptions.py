@@ -26,16 +26,18 @@ _TABLE = {
     Meaning("gpu_oom", 45): "OutOfMemoryError",
     Meaning("gpu_oom", 35): "ResourceExhaustedError",
     Meaning("user_interrupt", 30): "KeyboardInterrupt",
-    Meaning("network_transient", 22): "ConnectionResetError ConnectionRefusedError ConnectionAbortedError ConnectionError",
-    Meaning("network_transient", 35): "ReadTimeout ConnectTimeout ReadTimeoutError ChunkedEncodingError IncompleteRead ProtocolError",
+    Meaning("network_transient", 22): "ConnectionResetError ConnectionRefusedError ConnectionAbortedError "
+    "ConnectionError",
+    Meaning("network_transient", 35): "ReadTimeout ConnectTimeout ReadTimeoutError ChunkedEncodingError IncompleteRead "
+    "ProtocolError FSTimeoutError TimeoutError ConnectTimeoutError ServerDisconnectedError ClientPayloadError",
     Meaning("network_unreachable", 45): "gaierror NameResolutionError OfflineModeIsEnabled",
     Meaning("remote_access_denied", 50): "GatedRepoError NoCredentialsError NotAuthenticated AuthenticationError",
-    Meaning("data_corrupt", 35): "JSONDecodeError UnicodeDecodeError UnpicklingError BadZipFile BadGzipFile UnidentifiedImageError "
-    "ParserError ArrowInvalid DataLossError ReadError",
+    Meaning("data_corrupt", 35): "JSONDecodeError UnicodeDecodeError UnpicklingError BadZipFile BadGzipFile "
+    "UnidentifiedImageError ParserError ArrowInvalid DataLossError ReadError",
     Meaning("data_corrupt", 22): "EOFError",
-    Meaning("bad_config", 45): "MisconfigurationException ConfigAttributeError ConfigKeyError MissingMandatoryValue ArgumentError "
-    "MissingConfigException ConfigCompositionException ValidationError NoSectionError NoOptionError InstantiationException "
-    "UsageError BadParameter ScannerError ConstructorError",
+    Meaning("bad_config", 45): "MisconfigurationException ConfigAttributeError ConfigKeyError MissingMandatoryValue "
+    "ArgumentError MissingConfigException ConfigCompositionException ValidationError NoSectionError NoOptionError "
+    "InstantiationException UsageError BadParameter ScannerError ConstructorError",
     Meaning("rendezvous_failure", 45): "DistStoreError RendezvousTimeoutError RendezvousConnectionError",
     Meaning("rendezvous_failure", 25): "DistNetworkError",
     Meaning("nccl_init_error", 25): "DistBackendError",
@@ -47,14 +49,20 @@ _TABLE = {
 }  # fmt: skip
 _TYPES = {name: found for found, names in _TABLE.items() for name in names.split()}
 
-# Calls that write: a file that is "not found" there is an output whose folder is missing.
+# Calls in the failing lines of a traceback that say what a file was for.
 _WRITES = (
-    b", 'w", b', "w', b", 'a'", b", 'x", b"makedirs(", b"mkdir(", b".save(", b"savefig(", b".to_csv(", b"imwrite(", b"savetxt(",
-    b"dump(", b"FileHandler(", b"SummaryWriter(",
+    b", 'w", b', "w', b", 'a'", b", 'x", b"makedirs(", b"mkdir(", b".save(", b"savefig(", b".to_csv(", b"imwrite(",
+    b"savetxt(", b"dump(", b"FileHandler(", b"SummaryWriter(",
+)  # fmt: skip
+_LOADS = (
+    b"torch.load(", b"load_checkpoint(", b"load_state_dict(", b"from_pretrained(", b"paddle.load(", b"load_model(",
+    b"load_weights(", b"restore(", b"safe_open(", b"load_file(", b"ckpt[", b"checkpoint[", b"state_dict[",
 )  # fmt: skip
 _CHECKPOINTS = (
-    b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".bin'", b".pdparams", b".pth.tar", b"weights", b".onnx",
+    b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".bin'", b".pdparams", b".pth.tar", b"weights",
+    b".onnx",
 )  # fmt: skip
+_OF_CHECKPOINT = {"data_file_missing": "checkpoint_missing", "data_corrupt": "checkpoint_corrupt"}
 
 
 def meaning(kind: str) -> Meaning:
@@ -62,10 +70,13 @@ def meaning(kind: str) -> Meaning:
     return _TYPES.get(kind, OTHERS)
 
 
-def refined(cause: str, message: bytes, sources: bytes) -> str:
-    """The cause of a missing file: an output if the failing line writes, a checkpoint by its name, else data."""
-    if cause != "data_file_missing":
-        return cause
-    if any(call in sources for call in _WRITES):
+def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
+    """The cause where the failing lines of the program are known: they write, or they load a checkpoint."""
+    loads = any(call in sources for call in _LOADS)
+    if cause == "data_file_missing" and any(call in sources for call in _WRITES):
         return "output_path_error"
-    return "checkpoint_missing" if any(name in message for name in _CHECKPOINTS) else cause
+    if kind == "KeyError" and loads:
+        return "checkpoint_mismatch"
+    if loads or (cause == "data_file_missing" and any(name in message for name in _CHECKPOINTS)):
+        return _OF_CHECKPOINT.get(cause, cause)
+    return cause

@@ -23,7 +23,7 @@ _OWN_REASON, _EFFECT, _CONSEQUENCE = range(3)
 
 
 class TaskResult(NamedTuple):
-    """How one task ended. `task` as in `worker:3`; `state` is failed, stopped or succeeded; `ended` in seconds since 1970.
+    """How one task ended. `task` as in `worker:3`; `state`: failed, stopped, succeeded; `ended` in seconds since 1970.
 
     `phase`: command, hook or init; the diagnosis is None where nothing was diagnosed.
     """

@@ -12,33 +12,43 @@ _PROGRESS = (
 )
 _LEVEL = (
     rb"^.{0,100}?(?:\b(?P<calm>INFO|DEBUG|TRACE|NOTICE|Info|Debug)\b|"
-    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))"
+    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|"
+    rb"(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))"
 )
 # Words of one who goes on: the error was dealt with, or it is advice.
 _CALM = (
     rb"(?i)\b(?:retry(?:ing)?\b|will retry|retries left|attempt \d+ (?:of|/)|ignor(?:ed|ing)\b|skipp(?:ed|ing)\b|"
-    rb"falling back|fall back|fallback|continuing|recover(?:ed|ing)\b|handled|caught and|non-fatal|not fatal|can be ignored|harmless|deprecated|"
+    rb"falling back|fall back|fallback|from scratch|continuing|recover(?:ed|ing)\b|handled|"
+    rb"caught and|non-fatal|not fatal|can be ignored|harmless|deprecated|"
+    rb"trying (?:another|the next|next|again|port)|using (?:the )?cpu|(?:run(?:ning)?|train(?:ing)?) on (?:the )?cpu|"
+    rb"use (?:the )?cpu instead|default(?:s|ing)? to|"
     rb"you (?:can|may|might|should|could) |consider(?:er)? |please (?:consider|note)|to avoid|to suppress|"
     rb"if (?:you|this|the) |in case of|no errors?\b|0 errors?\b|errors?[:=] ?0\b|without errors?)"
 )
 _SUCCESS = (
-    rb"(?i)(?:\b(?:training|job|run|evaluation|everything|all (?:tests?|jobs?|tasks?|done))\b.{0,30}"
+    rb"(?i)(?:\b(?:training|evaluation|experiment|all (?:tests?|jobs?|tasks?))\b.{0,30}"
     rb"\b(?:complete[d]?|finished|done|succeeded|successful(?:ly)?)\b|^\W*(?:done|finished|completed|success)\W*$|"
     rb"COMPLETED \(exit code 0\)|exit(?:ed)?(?: with)?(?: code| status)? ?[:=]? ?0\b)"
 )
-_EPILOGUE = rb"^(?:wandb|srun|slurmstepd|mpirun|prterun|ORTE|frame #|#\d+ |\[W|\*{3,}|-{5,}|={5,}|~{5,}|\+-|Root Cause|Other Failures|  )"
-_ERROR = (
-    rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfailed to\b|\bfail(?:ed|ure)\b:?\s*$|\babort(?:ed|ing)?\b|\bcrash|\bcannot\b|\bpanic\b|"
-    rb"[a-z]error\b|\w+Exception\b)"
+_EPILOGUE = (
+    rb"^(?:wandb|srun|slurmstepd|mpirun|prterun|ORTE|frame #|#\d+ |\[W|\*{3,}|-{5,}|={5,}|~{5,}|\+-|Root Cause|"
+    rb"Other Failures|  )"
 )
-
-
+_ERROR = (
+    rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfailed to\b|\bfail(?:ed|ure)\b:?\s*$|\babort(?:ed|ing)?\b|\bcrash|"
+    rb"\bcannot\b|\bpanic\b|[a-z]error\b|\w+Exception\b)"
+)
 # An exception's own message may hold advice ("to avoid fragmentation") and is an error all the same.
-_RAISED = rb"\b[A-Z]\w*(?:Error|Exception): |^(?:ERROR|FATAL|Error|Fatal)\b"
+_RAISED = rb"\b[A-Z]\w*(?:Error|Exception): "
 # `error: 0.12` is a measurement.
 _LAST_WORDS = (
-    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*[^\d\s]|\w(?:Error|Exception)(?::|\s*$)|"
-    rb"\b(?:failed to|cannot|could not|unable to|aborted|aborting|crashed)\b"
+    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*[^\d\s]|"
+    rb"\w(?:Error|Exception)(?::|\s*$)|\b(?:failed to|cannot|could not|unable to|aborted|aborting|crashed)\b"
+)
+# Shells, launchers, trackers and native code speak for themselves, also right after an exception.
+_OTHERS = (
+    rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
+    rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Segmentation fault|Primary job|Sender: )"
 )
 
 
@@ -78,6 +88,8 @@ def epilogue(line: Line) -> bool:
 
 def breaks_message(line: Line) -> bool:
     """Whether a line after an exception's first one is no longer part of its message."""
+    if regex(_OTHERS).search(line.body[:200]):
+        return True
     return (
         bool(line.time) or bool(regex(_LEVEL).search(line.body[:200])) or bool(regex(_PROGRESS).search(line.body[:300]))
     )

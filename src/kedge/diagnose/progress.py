@@ -10,7 +10,8 @@ TAIL = 256 << 10  # bytes at the end of a log that are looked at
 
 # `Epoch 3/10`, `step: 1200`, `"global_step": 7`, `checkpoint-500`, tqdm's `12/300 [00:10<`.
 _COUNTER = (
-    rb"(?i)\b(epoch|global[_ ]step|step|iteration|iter|checkpoint|ckpt|episode|round)s?['\"]?[ \t]?[-_:=#\[(]?[ \t]{0,4}(\d{1,12})\b"
+    rb"(?i)\b(epoch|global[_ ]step|step|iteration|iter|checkpoint|ckpt|episode|round)s?"
+    rb"['\"]?[ \t]?[-_:=#\[(]?[ \t]{0,4}(\d{1,12})\b"
     rb"|\b(\d{1,12})/\d+ \[\d"
 )
 _SAME = {"global step": "step", "global_step": "step", "iteration": "iter", "ckpt": "checkpoint"}

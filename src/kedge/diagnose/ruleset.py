@@ -13,7 +13,8 @@ from kedge.diagnose.regex import options, regex
 # RE2 answers "no match" when its automaton runs out of memory. 8 MiB, its default, does for our own rules; ten times
 # as many on a log of near misses were thirteen times slower with it.
 SET_MEMORY = 24 << 20
-SENTINEL = b"(?s:.)"  # matches every text: a set that does not report it has given up
+SENTINEL = rb"\z"  # matches every text, at its end: a set that does not report it has given up
+LONGEST = 16  # more of a text makes the set slower to build and hardly more telling
 
 
 class Rule(NamedTuple):
@@ -84,8 +85,9 @@ def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
     for r, rule in enumerate(rules):
         for p, (_, texts, any_case) in enumerate(rule[8]):
             for text in texts:
-                key = (text.lower() if any_case else text).encode(), any_case
-                users.setdefault(key, []).append((r, p))
+                key = (text.lower() if any_case else text).encode()[:LONGEST], any_case
+                if (r, p) not in (known := users.setdefault(key, [])):
+                    known.append((r, p))
     return [Literal(text, any_case, found) for (text, any_case), found in users.items()]
 
 

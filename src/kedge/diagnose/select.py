@@ -13,7 +13,8 @@ from kedge.diagnose.tail import Tail
 
 WEAK = 20  # below this rank: an effect without an explanation
 CERTAIN = 60  # from this rank on a plain line needs no crash beside it
-EXPLAINS = 50  # a symptom of this rank explains an abort that follows it
+EXPLAINS = 51  # a symptom of this rank explains an abort that follows it
+TELLS = 15  # a symptom of this rank tells that something has failed
 # What goes wrong before the program starts is seldom why it failed, unless it failed for want of just that.
 SETUP = {"shell_env_setup_failure", "command_not_found", "permission_denied"}
 NEEDS_SETUP = {
@@ -25,6 +26,7 @@ NEEDS_SETUP = {
     "syntax_error",
 }
 # Who ends a job from outside says so last; what was printed long before is not why.
+UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
 GOES_ON_AFTER_SETUP = 1
 GOES_ON_AFTER_LINE = 10
@@ -45,20 +47,30 @@ def choose(candidates: list[Candidate], tail: Tail) -> Choice:
     recovered = [c for c in candidates if _recovered(c, tail)]
     live = [c for c in candidates if not _recovered(c, tail)]
     serious = [c for c in live if not c.calm]
-    symptoms = [c for c in serious if c.role == "symptom"]
-    reasons = [c for c in serious if c.role == "root" and c.rank >= WEAK]
-    effects = [c for c in serious if c.role == "root" and c.rank < WEAK and not _follows(c, symptoms)]
-    best = _first(reasons, tail) or _strongest(effects) or _strongest(symptoms)
+    roots = [c for c in serious if c.role == "root" and not _follows(c, serious)]
+    reasons = [c for c in roots if not _effect(c) and not _mere_setup(c, serious, tail)]
+    best = (
+        _first(reasons, tail)
+        or _earliest([c for c in roots if _effect(c)])
+        or _strongest([c for c in serious if c.role == "symptom"])
+        or _earliest(roots)
+    )
     return Choice(best, live, recovered)
+
+
+def _effect(root: Candidate) -> bool:
+    """Whether it only tells what happened, not why."""
+    return root.rank < WEAK or root.cause in UNEXPLAINED
 
 
 def _recovered(candidate: Candidate, tail: Tail) -> bool:
     """Whether the work went on after it, or was done in the end."""
     if candidate.cause in ENDERS:
         return False
-    if not candidate.uncaught and candidate.rank < CERTAIN and candidate.end < tail.success:
-        return True
-    return tail.progress(candidate.line, candidate.end) >= _enough(candidate)
+    went_on = tail.progress(candidate.line, candidate.end)
+    if candidate.end < tail.success and not candidate.uncaught and candidate.rank < CERTAIN:
+        return bool(candidate.trace or went_on or candidate.cause in SETUP)
+    return went_on >= _enough(candidate)
 
 
 def _enough(candidate: Candidate) -> int:
@@ -68,16 +80,31 @@ def _enough(candidate: Candidate) -> int:
     return GOES_ON_AFTER_SETUP if candidate.cause in SETUP else GOES_ON_AFTER_LINE
 
 
-def _follows(effect: Candidate, symptoms: list[Candidate]) -> bool:
-    """Whether an abort is the consequence of a symptom that explains it, such as a collective's time-out."""
-    return effect.cause == "native_crash" and any(s.rank >= EXPLAINS and s.start <= effect.start for s in symptoms)
+def _follows(root: Candidate, others: list[Candidate]) -> bool:
+    """Whether an abort or a cancelled step is only what became of a failure that came before it."""
+    earlier = [c for c in others if c.start < root.start and c.cause != root.cause and c.cause not in SETUP]
+    if root.cause == "native_crash" and root.rank < SPECIFIC:
+        return any(c.role == "root" or c.rank >= EXPLAINS for c in earlier)
+    return root.cause == "job_cancelled" and any(c.role == "root" or c.rank >= TELLS for c in earlier)
+
+
+def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
+    """Whether something went wrong in the script before the program started, which then failed for another reason."""
+    if root.cause not in SETUP:
+        return False
+    later = [c for c in others if c.start > root.end and (c.role == "root" or c.rank >= EXPLAINS)]
+    return any(c.cause not in NEEDS_SETUP and c.cause not in SETUP and _apart(root, c, tail) for c in later)
+
+
+def _apart(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
+    return later.uncaught or tail.ordinary(earlier.end, later.start)
 
 
 def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
     """The first reason that nothing later makes unimportant; of its incident, the most specific."""
-    if not reasons:
+    best = _earliest(reasons)
+    if not best:
         return None
-    best = min(reasons, key=lambda c: c.start)
     while later := next((c for c in reasons if c.start > best.end and _outdone(best, c, tail)), None):
         best = later
     return max((c for c in reasons if c.start == best.start), key=lambda c: (c.rank, _depth(c)))
@@ -85,17 +112,23 @@ def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
 
 def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
-    if earlier.uncaught or not (later.uncaught or later.cause in ENDERS):
+    if earlier.uncaught:
         return False
     if tail.progress(earlier.line, earlier.end, later.start):
         return True
-    if earlier.trace:
-        return tail.ordinary(earlier.end, later.start)
-    if earlier.cause in SETUP:
-        return later.cause not in NEEDS_SETUP
-    if earlier.rank < CERTAIN and tail.ordinary(earlier.end, later.start):
-        return True
-    return earlier.rank < (SPECIFIC + 15 if later.rank >= SPECIFIC else SPECIFIC)
+    if earlier.cause in SETUP and later.cause in NEEDS_SETUP:
+        return False
+    if not later.uncaught and later.cause not in ENDERS:
+        return False
+    if not earlier.trace and earlier.rank >= CERTAIN:
+        return False
+    adjacent = not tail.ordinary(earlier.end, later.start)
+    return not adjacent or bool(later.uncaught and not earlier.trace and earlier.rank < _needed(later))
+
+
+def _needed(later: Candidate) -> int:
+    """The rank that a plain line needs to be the reason of a crash right after it."""
+    return SPECIFIC + 15 if later.rank >= SPECIFIC else SPECIFIC
 
 
 def _depth(candidate: Candidate) -> int:
@@ -105,6 +138,10 @@ def _depth(candidate: Candidate) -> int:
     if candidate.block.message == candidate.trace.decisive.message:
         return 100
     return -candidate.line.start
+
+
+def _earliest(candidates: list[Candidate]) -> Candidate | None:
+    return min(candidates, key=lambda c: (c.start, -c.rank)) if candidates else None
 
 
 def _strongest(candidates: list[Candidate]) -> Candidate | None:

@@ -8,12 +8,12 @@ from functools import cached_property
 from kedge.diagnose import lines
 from kedge.diagnose.text import Line, Log
 
-MOST_LINES = 3000
+MOST_LINES = 1500
 LAST_LINES = 40
 
 
 class Tail:
-    """The last 3,000 lines of a log."""
+    """The last 1,500 lines of a log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

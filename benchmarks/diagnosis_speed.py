@@ -1,0 +1,124 @@
+"""How long a diagnosis takes: the scan alone, and a whole process from start to answer.
+
+    python benchmarks/diagnosis_speed.py [--repeat N] [--sizes 0.1 1 10]
+
+For each size of log (MiB): no match, one match at the end, and near misses (every line holds a constant text of some
+rule), with the packaged rules and with ten times as many. Prints medians of wall and CPU time in milliseconds, and the
+peak memory of the process in MiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import re2
+
+from kedge.diagnose import scan
+from kedge.diagnose.packaged import content
+from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.text import Log
+
+# What the runtime does after a task has failed: imports included, rules from their compiled form.
+PROCESS = """
+import sys; sys.path[:0] = [{source!r}, {packages!r}]
+import json
+from kedge.diagnose.classify import classify
+from kedge.diagnose.model import Evidence
+from kedge.diagnose.ruleset import RuleSet
+data = json.loads(open({rules!r}, "rb").read())
+answer = classify(Evidence((("log", open({log!r}, "rb").read()),), 1), RuleSet(data["causes"], data["rules"]))
+print(answer.cause)
+"""
+
+
+def ordinary(number: int) -> bytes:
+    return b"2024-01-02 03:04:%02d,%03d INFO trainer.py:%d epoch %d step %d loss=%.5f lr=1e-4 tokens/s %d\n" % (
+        number % 60, number % 997, number % 313, number // 1000, number, 1 / (number + 1), number % 7919,
+    )  # fmt: skip
+
+
+def logs(size: int, rules: list[Any]) -> dict[str, bytes]:
+    """The three kinds of log, each of `size` bytes."""
+    chosen = random.Random(1)
+    texts = [text.encode() for rule in chosen.sample(rules, 40) for _, texts, _ in rule[8] for text in texts[:1]]
+    clean = b"".join(map(ordinary, range(size // 90)))[:size]
+    near = b"".join(b"worker %d: %s?\n" % (n, chosen.choice(texts)[:-1]) for n in range(size // 20))[:size]
+    match = clean[:-200] + b"\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    return {"no match": clean, "match": match, "near misses": near}
+
+
+def ten_times(rules: list[Any]) -> list[Any]:
+    """The rules ten times, each copy with texts of its own."""
+    copies = []
+    for n in range(10):
+        for rule in rules:
+            patterns = [[f"{p}(?:{n})?", [f"{t[:6]}{n}{t[6:]}" for t in texts], case] for p, texts, case in rule[8]]
+            copies.append([f"{rule[0]}-{n}", *rule[1:8], patterns])
+    return copies
+
+
+def median(action: Callable[[], object], repeat: int) -> tuple[float, float, float]:
+    """(wall ms, CPU ms of this process, CPU ms of its children)"""
+    walls, own, children = [], [], []
+    for _ in range(repeat):
+        wall, before = time.perf_counter(), os.times()
+        action()
+        after = os.times()
+        walls.append(time.perf_counter() - wall)
+        own.append(after.user + after.system - before.user - before.system)
+        children.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return tuple(statistics.median(values) * 1000 for values in (walls, own, children))  # type: ignore[return-value]
+
+
+def peak(command: list[str]) -> float:
+    """The peak memory of a process in MiB."""
+    script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
+    script += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
+    return float(subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=True).stdout)
+
+
+def row(rules: list[Any], causes: dict[str, Any], text: bytes, folder: Path, repeat: int) -> str:
+    """The figures of one log under one set of rules."""
+    (folder / "log").write_bytes(text)
+    (folder / "rules.json").write_text(json.dumps({"causes": causes, "rules": rules}))
+    places = {"source": Path(scan.__file__).parents[2], "packages": Path(re2.__file__).parents[1]}
+    files = {"rules": folder / "rules.json", "log": folder / "log"}
+    program = PROCESS.format(**{name: str(path) for name, path in (places | files).items()})
+    command = [sys.executable, "-I", "-S", "-c", program]
+    ruleset = RuleSet(causes, rules)
+    scanned, _, _ = median(lambda: scan.scan(Log("log", text), ruleset), repeat)
+    wall, _, cpu = median(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True), repeat)
+    return f"{scanned:8.1f} {wall:13.1f} {cpu:7.1f} {peak(command):7.1f}"
+
+
+def measure(folder: Path, sizes: list[float], repeat: int) -> None:
+    data = content()
+    print(f"{'rules':>6} {'MiB':>5} {'log':12} {'scan':>8} {'process wall':>13} {'CPU':>7} {'memory':>7}")
+    for rules in (data["rules"], ten_times(data["rules"])):
+        for size in sizes:
+            for kind, text in logs(int(size * (1 << 20)), rules).items():
+                print(f"{len(rules):6} {size:5} {kind:12}", row(rules, data["causes"], text, folder, repeat))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Speed of the diagnosis.")
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--sizes", type=float, nargs="*", default=[0.1, 1, 10])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder), options.sizes, options.repeat)
+
+
+if __name__ == "__main__":
+    main()
