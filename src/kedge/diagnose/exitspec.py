@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import re2
@@ -18,7 +18,7 @@ from kedge.contract import UNRECOGNISED
 from kedge.diagnose.termination import Span, Verdict
 from kedge.errors import InputError
 
-STOCK = Path(__file__).with_name("exitspec.json")
+STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
 CODES = range(-8000, 257)
 _FIELDS = {"exitCode": int, "userLogRegex": str, "platformLogRegex": str, "gpuInfo": dict}
 _SENTINEL = b"(?s:.)"  # matches every text: a set that reports nothing has given up
@@ -67,13 +67,13 @@ class ExitSpec:
 
 def stock() -> ExitSpec:
     """The specification that comes with kedge."""
-    return ExitSpec(_entries(json.loads(STOCK.read_bytes()), str(STOCK)))
+    return ExitSpec(_entries(json.loads(_content(STOCK)), STOCK))
 
 
 def load(path: str) -> ExitSpec:
     """A site's or a user's own, in JSON, or in YAML where PyYAML is installed. InputError says what is wrong."""
     try:
-        text = Path(path).read_bytes()
+        text = _content(path)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     return parse(_read(text, path), path)
@@ -91,6 +91,11 @@ def parse(data: Any, name: str) -> ExitSpec:
     if problems:
         raise InputError(*problems)
     return ExitSpec(entries)
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _read(text: bytes, path: str) -> Any:

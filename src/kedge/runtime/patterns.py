@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from pathlib import Path
 from typing import Any
 
 from kedge.diagnose import exitspec, packaged
@@ -19,6 +18,7 @@ from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.termination import Verdict
 from kedge.errors import InputError
 from kedge.runtime.collect import Collected
+from kedge.runtime.files import read_file
 
 
 def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
@@ -68,8 +68,9 @@ def _rules(paths: tuple[str, ...], notes: list[str]) -> RuleSet | None:
 
 
 def _read_rules(path: str, causes: set[str]) -> list[list[Any]]:
-    if not path.endswith(".json"):
-        compiled: list[list[Any]] = importlib.import_module("kedge.diagnose.source").rules(Path(path), causes)
-    else:
-        compiled = json.loads(Path(path).read_bytes())
+    if path.endswith(".json"):
+        compiled: list[list[Any]] = json.loads(read_file(path))
+    else:  # reading the source costs more than all the rest
+        source, pathlib = map(importlib.import_module, ("kedge.diagnose.source", "pathlib"))
+        compiled = source.rules(pathlib.Path(path), causes)
     return compiled
