@@ -53,6 +53,20 @@ def test_ctrl_c_twice_kills_what_does_not_listen(kedge: Kedge) -> None:
     assert nothing_is_left(kedge)
 
 
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_stop_kill_does_not_wait_for_the_grace_period(kedge: Kedge, asked_before: bool) -> None:
+    job = kedge.job(STUBBORN, roles={"worker": {"instances": 3}}, extras={"kedge": {"stop": {"graceSec": 1000}}})
+    run = kedge("run", "-d", job).stdout.strip()
+    for index in range(3):
+        kedge.wait_for_output("ready", f"worker-{index}")
+    if asked_before:
+        kedge("stop", "--no-wait", run)
+    assert kedge("stop", "--kill", run).stdout == f"{run} stopped\n"
+    said = json.loads(kedge("show", run, "--json").stdout)
+    assert [task["exit_code"] for task in said["tasks"]] == [137] * 3  # so the supervisors have lived to say so
+    assert nothing_is_left(kedge)
+
+
 def test_the_grace_period_ends_with_a_kill(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(STUBBORN, extras={"kedge": {"stop": {"signal": "INT", "graceSec": 0.5}}}))
     kedge.wait_for_output("ready")

@@ -95,7 +95,11 @@ class Backend(Protocol):
         ...
 
     def stop(self, task: Task) -> None:
-        """Ask for the task's stop ladder; a second call ends its grace."""
+        """Ask for the task's stop ladder."""
+        ...
+
+    def kill(self, task: Task) -> None:
+        """End the grace of a task whose stop ladder was asked for."""
         ...
 
     def destroy(self, task: Task) -> None:

@@ -12,7 +12,7 @@ from kedge.engines.base import Task
 from kedge.engines.controller import states
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import TaskState, move
-from kedge.engines.controller.stops import Stops
+from kedge.engines.controller.stops import KILL, Stops
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry
 from kedge.policy.codes import Behaviour
@@ -70,3 +70,9 @@ def test_stop_signals_are_counted_and_wake_the_loop() -> None:
         assert select.select([stops], [], [], 5)[0]
         assert stops.count == 3
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_request_to_kill_counts_twice() -> None:
+    with Stops() as stops:
+        os.kill(os.getpid(), KILL)
+        assert (stops.count, stops.by, stops.interrupted) == (2, "a stop request", False)

@@ -146,8 +146,8 @@ class Attempt:
         return True
 
     def _stop_requested(self) -> None:
-        """The first request starts every task's ladder, the next one ends its grace."""
-        kill = self._stops_seen > 0
+        """The first request starts every task's ladder, the next one ends its grace; both may come together."""
+        kill = self._stops.count > 1
         self._stops_seen = self._stops.count
         self._emit(status.STOP_REQUESTED, by=self._stops.by, kill=kill)
         self._end(completion.STOPPED)
@@ -172,7 +172,7 @@ class Attempt:
         for task in self.tasks.values():
             if task.state == STOPPING:
                 task.deadline = time.monotonic() + PATIENCE_AFTER_KILL_SEC
-                self._backend.stop(task.task)
+                self._backend.kill(task.task)
 
     def _stop_code(self) -> int:
         return STOPPED_BY_USER if self._verdict is completion.STOPPED else STOPPED_BY_COMPLETION

@@ -7,15 +7,17 @@ import signal
 from types import FrameType
 from typing import Any
 
+KILL = signal.SIGUSR1  # counts twice; two equal signals may become one
 _SIGNALS = {
     signal.SIGINT: "Ctrl-C",
     signal.SIGTERM: "a stop request",
+    KILL: "a stop request",
     signal.SIGHUP: "the terminal that was closed",
 }
 
 
 class Stops:
-    """A context in which SIGINT, SIGTERM and SIGHUP are counted instead of ending the process.
+    """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process.
 
     `count` is how often a stop was asked for, `by` who asked first. `fileno` becomes readable at any of them and at
     SIGCHLD; `drain` makes it quiet again. Only in the main thread.
@@ -58,6 +60,6 @@ class Stops:
             return
 
     def _asked(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
+        self.count += 2 if number == KILL else 1
         self.by = self.by or _SIGNALS[signal.Signals(number)]
         self.interrupted = self.interrupted or number == signal.SIGINT

@@ -108,6 +108,10 @@ class LocalBackend:
     def stop(self, task: Task) -> None:
         self._signal(task, signal.SIGTERM)
 
+    def kill(self, task: Task) -> None:
+        # The second request, and not by the same signal: one that waits to be taken swallows all others of its kind.
+        self._signal(task, signal.SIGINT)
+
     def destroy(self, task: Task) -> None:
         if pid := self._pids.get(task):
             processes.kill_tree(pid)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from kedge.engines.base import Outcome
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
-from kedge.engines.controller.stops import Stops
+from kedge.engines.controller.stops import KILL, Stops
 from kedge.engines.controller.subreaper import become_subreaper
 from kedge.engines.local import gpus, limits, lost, processes, secret_files
 from kedge.engines.local.backend import LocalBackend
@@ -87,7 +87,6 @@ class LocalEngine:
         owner = lock.owner(run.lock)
         controller = processes.identify(owner.pid) if owner else None
         if controller and lock.is_held(run.lock):  # so it is the controller that has this pid
-            for _ in range(2 if kill else 1):
-                processes.send(controller, signal.SIGTERM)
+            processes.send(controller, KILL if kill else signal.SIGTERM)
         else:
             lost.clean_up(run, kill)
