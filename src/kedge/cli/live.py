@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import suppress
 from typing import Protocol
 
 import click
@@ -87,6 +88,9 @@ class Live:
             self._follow()
         except BrokenPipeError:
             return  # nobody reads any more; the job goes on
+        except OSError as error:
+            with suppress(OSError):  # a terminal that was closed takes no words either
+                click.echo(f"kedge: the job goes on, but its lines cannot be shown: {error.strerror}", err=True)
 
     def _alive(self) -> bool:
         return not self._over.is_set()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 
 import click
 
 from kedge import __version__
-from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError, KedgeError
+from kedge.cli import streams
+from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, CannotRun, InputError, KedgeError
 
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
 COMMANDS = (
@@ -46,12 +46,10 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point; the only place that ends the process."""
+    streams.open_missing()
     code = _run()
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (a pager, head) has gone, and nobody is left to tell. The interpreter must not flush once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if (error := streams.flush()) and code == EXIT_OK:
+        code = _cannot(error)
     sys.exit(code)
 
 
@@ -68,11 +66,19 @@ def _run() -> int:
         return EXIT_INTERRUPTED
     except (BrokenPipeError, SystemExit):  # click and rich make a SystemExit of a closed pipe
         return EXIT_OK
+    except OSError as error:
+        return _cannot(error)
     except Exception:
         traceback.print_exc()
         click.echo(f"\nThis is a bug in kedge {__version__}: please report it with the lines above.", err=True)
         return EXIT_BUG
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _cannot(error: OSError) -> int:
+    """The machine says no: the disk behind stdout is full, a folder may not be read, and the like."""
+    _show(CannotRun(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)))
+    return CannotRun.exit_code
 
 
 def _show(error: KedgeError) -> None:
