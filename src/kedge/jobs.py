@@ -171,13 +171,13 @@ def stop(run: Run, kill: bool = False) -> None:
 
 
 def remove(run: Run) -> None:
-    """Delete the folder of a run that has ended, with all its logs. InputError while it still runs."""
+    """Delete the folder of a run that has ended, with all its logs. InputError while it still runs; CannotRun."""
     state = status.read(run).state
     if state == status.LOST:
         stop(run)
     elif state not in status.FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
-    shutil.rmtree(run.path)
+    folder.delete(run)
 
 
 def all_runs() -> list[Run]:

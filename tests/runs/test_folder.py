@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from kedge.contract import timestamp
 from kedge.errors import CannotRun, InputError
-from kedge.runs.folder import Run, RunInfo, create, find, jobs_dir, parse_task, runs
+from kedge.runs.folder import Run, RunInfo, create, delete, find, jobs_dir, parse_task, runs
 
 
 def made(jobs: Path, name: str, second: int = 0) -> Run:
@@ -141,3 +142,33 @@ def test_parse_task(text: str) -> None:
 def test_parse_no_task(text: str) -> None:
     with pytest.raises(InputError, match="is not a task: write ROLE:INDEX, as in worker:0"):
         parse_task(text)
+
+
+def test_delete_takes_read_only_folders_along(tmp_path: Path) -> None:
+    run = made(tmp_path, "digits")
+    cache = run.task("worker", 0, 0) / "cache"
+    cache.mkdir(parents=True)
+    (cache / "module").touch()
+    (cache / "link").symlink_to(tmp_path)
+    cache.chmod(0o555)
+    delete(run)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may delete everything")
+def test_what_cannot_be_deleted_is_named_and_the_run_still_listed(tmp_path: Path) -> None:
+    run = made(tmp_path, "digits")
+    run.attempt(0).mkdir()
+    run.path.chmod(0o500)
+    with pytest.raises(CannotRun, match="attempt-0: Permission denied"):
+        delete(run)
+    assert runs(tmp_path) == [run]
+    run.path.chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_of_runs_that_may_not_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+    tmp_path.chmod(0o300)
+    with pytest.raises(CannotRun, match=f"{tmp_path}: cannot be read"):
+        runs(tmp_path)
+    tmp_path.chmod(0o700)

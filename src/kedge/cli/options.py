@@ -52,12 +52,21 @@ def job_file(function: F) -> F:
 def inputs(params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None, rules: tuple[str, ...]) -> Inputs:
     """The Inputs of a job, from the options of `job_file`. InputError for one that is not NAME=VALUE."""
     return Inputs(
-        user=getpass.getuser(),
+        user=user_name(),
         parameters=dict(_pair("-p", text) for text in params),
         secrets={name: _secret(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
         workdir=workdir,
         rules=rules,
     )
+
+
+def user_name() -> str:
+    """The user's name; the number of one without a name, as in many containers."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # until and from Python 3.13
+        return str(os.getuid())
+    return name.encode(errors="replace").decode()
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

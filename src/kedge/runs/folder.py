@@ -18,6 +18,7 @@ import difflib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -136,9 +137,17 @@ class Run:
 
 
 def jobs_dir(environment: Mapping[str, str]) -> Path:
-    """$XDG_STATE_HOME/kedge/jobs; the default, as the XDG specification has it, also when the variable is relative."""
+    """$XDG_STATE_HOME/kedge/jobs; the default, as the XDG specification has it, also when the variable is relative.
+
+    CannotRun for a user without a home folder.
+    """
     state = Path(environment.get("XDG_STATE_HOME", ""))
-    return (state if state.is_absolute() else Path.home() / ".local" / "state") / "kedge" / "jobs"
+    if not state.is_absolute():
+        try:
+            state = Path.home() / ".local" / "state"
+        except RuntimeError as error:
+            raise CannotRun("this user has no home folder to keep runs in: set XDG_STATE_HOME or HOME") from error
+    return state / "kedge" / "jobs"
 
 
 def create(jobs: Path, name: str) -> Run:
@@ -184,6 +193,26 @@ def find(jobs: Path, text: str) -> Run:
     raise InputError(_unknown(text, infos))
 
 
+def delete(run: Run) -> None:
+    """Delete the folder of a run. CannotRun says what cannot be deleted; the run is then still listed."""
+    try:
+        folders = [entry.path for entry in os.scandir(run.path) if entry.is_dir(follow_symlinks=False)]
+        for path in folders:
+            _open_up(path)
+            shutil.rmtree(path)
+        shutil.rmtree(run.path)
+    except OSError as error:
+        raise CannotRun(f"{run.id} cannot be deleted: {error.filename}: {error.strerror}") from error
+
+
+def _open_up(folder: str) -> None:
+    """Let the owner delete what is in a folder; caches of packages and modules are often made read-only."""
+    os.chmod(folder, 0o700)
+    with os.scandir(folder) as entries:
+        for path in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
+            _open_up(path)
+
+
 def parse_task(text: str) -> tuple[str, int]:
     """The role and index in `worker:3` or `worker-3`. InputError for anything else."""
     if found := _TASK.fullmatch(text):
@@ -209,6 +238,8 @@ def _names(folder: Path) -> Iterator[str]:
         yield from os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return
+    except PermissionError as error:
+        raise CannotRun(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _unknown(text: str, infos: list[RunInfo]) -> str:
