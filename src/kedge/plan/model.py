@@ -12,8 +12,8 @@ from kedge.spec.model import Completion, Resources
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Retries of the whole job (`job`, counted), of one task (`task`, only without gang allocation), and how
-    transient failures are retried: at most `max_transient` times, from `backoff_sec` seconds, doubling to 60."""
+    """Counted retries of the whole job (`job`), and how transient failures are retried: at most `max_transient` times,
+    from `backoff_sec` seconds, doubling to 60."""
 
     job: int = 0
     max_transient: int = 10
@@ -87,7 +87,7 @@ class Plan:
         return sum(role.instances * role.resources.gpu for role in self.roles)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs; documented in docs/plan.md. Secrets appear as the tags that the user wrote."""
+        """For programs. Secrets appear as the tags that the user wrote."""
         return {
             "version": 1,
             "user": self.user,
