@@ -121,7 +121,9 @@ def test_stdin_is_empty_and_the_group_is_the_commands_own(attempt):
 
 def test_signals_have_their_defaults_again(attempt):
     attempt.run("grep -E 'Sig(Blk|Ign)' /proc/self/status")
-    assert set(attempt.stream("user-stdout").split()) == {b"SigBlk:", b"SigIgn:", b"0000000000000000"}
+    masks = attempt.stream("user-stdout").split()
+    glibcs_own = 0b11 << 31  # 32 and 33; its posix_spawn, by which Python 3.13 starts processes, leaves them ignored
+    assert [int(mask, 16) & ~glibcs_own for mask in masks[1::2]] == [0, 0]
 
 
 def test_the_working_directory_and_the_scripts(attempt):
