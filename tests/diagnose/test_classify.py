@@ -8,6 +8,9 @@ import pytest
 
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Diagnosis, Evidence
+from kedge.diagnose.packaged import packaged
+
+RULES = packaged()
 
 OOM = """Traceback (most recent call last):
   File "/work/train.py", line 88, in <module>
@@ -41,7 +44,7 @@ PROGRESS = "".join(f"epoch 1 step {n} loss 0.{n}\n" for n in range(60))
 
 
 def answer(log: str, code: int | None = 1, **more: object) -> Diagnosis:
-    return classify(Evidence((("user-all", log.encode()),), code)._replace(**more))
+    return classify(Evidence((("user-all", log.encode()),), code)._replace(**more), RULES)
 
 
 def test_cause_frame_and_evidence() -> None:

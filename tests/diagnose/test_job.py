@@ -9,6 +9,9 @@ import pytest
 from kedge.diagnose.classify import classify
 from kedge.diagnose.job import FAILED, STOPPED_STATE, SUCCEEDED, TaskResult, repeats, verdict
 from kedge.diagnose.model import Diagnosis, Evidence
+from kedge.diagnose.packaged import packaged
+
+RULES = packaged()
 
 OOM = b"""Traceback (most recent call last):
   File "t.py", line 8, in <module>
@@ -19,7 +22,7 @@ TIMEOUT = b"[rank1]:[E1218 ProcessGroupNCCL.cpp:629] Watchdog caught collective 
 
 
 def diagnosis(log: bytes, code: int | None = 1) -> Diagnosis:
-    return classify(Evidence((("log", log),), code))
+    return classify(Evidence((("log", log),), code), RULES)
 
 
 def failed(task: str, ended: float, log: bytes, code: int = 1, phase: str = "command") -> TaskResult:

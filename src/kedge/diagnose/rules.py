@@ -34,6 +34,11 @@ def load(paths: Sequence[Path]) -> RuleSet:
     return RuleSet(data["causes"], list(rules.values()))
 
 
+def compiled(path: Path) -> list[list[Any]]:
+    """A file's rules in the form that the runtime reads. InputError names file, rule and reason."""
+    return _cached(path, set(content()["causes"]))
+
+
 def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
     try:
         text = path.read_bytes()

@@ -12,7 +12,7 @@ from kedge.diagnose.regex import options, regex
 
 # RE2 answers "no match" when its automaton runs out of memory. 8 MiB, its default, does for our own rules; ten times
 # as many on a log of near misses were thirteen times slower with it.
-SET_MEMORY = 24 << 20
+SET_MEMORY = 24 << 20  # bytes
 SENTINEL = rb"\z"  # matches every text, at its end: a set that does not report it has given up
 LONGEST = 16  # more of a text makes the set slower to build and hardly more telling
 
@@ -42,11 +42,11 @@ class Literal(NamedTuple):
 class RuleSet:
     """The causes, the rules and the set that finds which rules a text can match."""
 
-    def __init__(self, causes: dict[str, Any], rules: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, causes: dict[str, Any], rules: Sequence[Sequence[Any]], memory: int = SET_MEMORY) -> None:
         self._causes = causes
         self._rules = rules
         self.literals = _literals(rules)
-        self._sets = _sets(self.literals)
+        self._sets = _sets(self.literals, memory=memory)
 
     def __len__(self) -> int:
         return len(self._rules)
@@ -91,9 +91,9 @@ def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
     return [Literal(text, any_case, found) for (text, any_case), found in users.items()]
 
 
-def _sets(literals: Sequence[Literal], first: int = 0) -> list[tuple[int, Any]]:
+def _sets(literals: Sequence[Literal], first: int = 0, memory: int = SET_MEMORY) -> list[tuple[int, Any]]:
     """(index of its first literal, RE2 set): one, or several where RE2 cannot hold them in one."""
-    searcher = re2.Set.SearchSet(options(SET_MEMORY))
+    searcher = re2.Set.SearchSet(options(memory))
     searcher.Add(SENTINEL)
     for text, any_case, _ in literals:
         quoted = re2.escape(text)
@@ -104,7 +104,7 @@ def _sets(literals: Sequence[Literal], first: int = 0) -> list[tuple[int, Any]]:
         if len(literals) < 2:
             raise
         half = len(literals) // 2
-        return _sets(literals[:half], first) + _sets(literals[half:], first + half)
+        return _sets(literals[:half], first, memory) + _sets(literals[half:], first + half, memory)
     return [(first, searcher)]
 
 

@@ -1,0 +1,92 @@
+"""Which incident ended the process, among noise before it and consequences after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedge.diagnose.classify import classify
+from kedge.diagnose.model import Evidence
+from kedge.diagnose.packaged import packaged
+
+RULES = packaged()
+TRACE = """Traceback (most recent call last):
+  File "/work/train.py", line 33, in <module>
+    main()
+  File "/work/train.py", line 20, in main
+    run()
+{}
+"""
+BEFORE = {
+    "nothing": "",
+    "warnings": "/x/image.py:13: UserWarning: Failed to load image Python extension: libx.so: cannot open\n",
+    "set-up": "/var/spool/slurm_script: line 3: module: command not found\nhello\nstarting training\n",
+    "shell": "mkdir: cannot create directory 'out': File exists\nrm: cannot remove 'x': No such file or directory\nrun\n",
+    "retried": "HTTPSConnectionPool(host='a.b', port=443): Read timed out. Retrying in 1s [Retry 1/5].\nepoch 1\n",
+    "scratch": "Error: no checkpoint found at last.pt, training from scratch\nepoch 1 loss 0.2\n",
+    "pip": "ERROR: pip's dependency resolver does not currently take into account all packages.\nepoch 0\n",
+    "overflow": "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\nepoch 2\n",
+    "gpu": "CUDA is not available, using CPU\nepoch 1\n",
+    "nccl": "n1:77:77 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so)\nepoch 1\n",
+    "logged": 'Traceback (most recent call last):\n  File "/x/a.py", line 5, in get\n    f()\nOSError: x\n'
+    + "epoch 1\n" * 6,
+}
+AFTER = {
+    "nothing": "",
+    "wandb": "wandb: Waiting for W&B process to finish... (failed 1). Press Ctrl-C to abort syncing.\n",
+    "torchrun": TRACE.format("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\nFAILED"),
+    "srun": "srun: error: n1: task 0: Exited with exit code 1\n"
+    "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2023-01-01T00:00:00 ***\nsrun: error: n2: task 1: Terminated\n",
+    "mpirun": "mpirun detected that one or more processes exited with non-zero status, thus causing\n  Exit code:    1\n",
+    "accelerate": TRACE.format("subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1."),
+    "ignored": "Exception ignored in: <function f at 0x7f>\n" + TRACE.format("AssertionError: can only test a child"),
+    "aborted": "terminate called without an active exception\nrun.sh: line 9: 12 Aborted  (core dumped) python t.py\n",
+    "time limit": "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2023-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
+    "script goes on": "cp: cannot stat 'out/model.pt': No such file or directory\nJob finished at Mon Jan 1\n",
+}
+FAILURES = {
+    "python_bug": TRACE.format("KeyError: 'a'"),
+    "gpu_oom": TRACE.format("RuntimeError: CUDA error: out of memory"),
+    "missing_module": TRACE.format("ModuleNotFoundError: No module named 'apex'"),
+    "dtype_device_mismatch": TRACE.format(
+        "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+    ),
+}
+
+
+def cause(log: str, code: int | None = 1) -> str:
+    return classify(Evidence((("log", log.encode()),), code), RULES).cause
+
+
+@pytest.mark.parametrize("after", AFTER)
+@pytest.mark.parametrize("before", BEFORE)
+def test_the_failure_is_found_between_noise_and_consequences(before: str, after: str) -> None:
+    found = {failure: cause(BEFORE[before] + log + AFTER[after]) for failure, log in FAILURES.items()}
+    if before == "set-up":  # the modules that were not loaded may be why one is missing
+        assert found.pop("missing_module") == "shell_env_setup_failure"
+    assert all(failure == answer for failure, answer in found.items()), found
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_noise_alone_is_no_failure(before: str) -> None:
+    assert cause(BEFORE[before] + "epoch 3\n" * 10 + "Training finished\n", None) == "none_success"
+
+
+def test_what_was_not_set_up_explains_what_is_missing() -> None:
+    log = "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.\n"
+    assert cause(log + FAILURES["missing_module"]) == "shell_env_setup_failure"
+    assert cause(log + FAILURES["python_bug"]) == "python_bug"
+
+
+def test_an_oom_kill_explains_a_killed_worker() -> None:
+    killed = TRACE.format("RuntimeError: DataLoader worker (pid 5) is killed by signal: Killed. ")
+    assert cause(killed) == "sigkill_unattributed"
+    assert cause(killed + "slurmstepd: error: Detected 1 oom_kill event in StepId=2.0.\n") == "host_oom_kill"
+
+
+def test_a_cancelled_step_is_a_consequence_only_of_what_failed_before_it() -> None:
+    cancelled = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2023-01-01T00:00:00 ***\n"
+    assert (
+        cause("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n" + cancelled)
+        == "job_cancelled"
+    )
+    assert cause("srun: error: n1: task 3: Killed\n" + cancelled) == "sigkill_unattributed"
