@@ -29,7 +29,9 @@ ALLOWED = {
         "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "policy", "runs", "diagnose",
         "contract", "errors",
     },
-    "jobs": {"spec", "resolve", "plan", "policy", "runs", "engines.base", "plugins.base", "contract", "errors"},
+    "jobs": {
+        "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base", "plugins.base", "contract", "errors",
+    },
     "cli": {
         "jobs", "spec.model", "spec.schema", "resolve.model", "plan.model", "engines.base", "runs", "diagnose",
         "contract", "errors",

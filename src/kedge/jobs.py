@@ -14,6 +14,7 @@ from typing import Any
 
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec, timestamp
+from kedge.diagnose import exitspec, rules
 from kedge.engines.base import Engine, Outcome
 from kedge.errors import DiskFull, InputError
 from kedge.plan.build import build
@@ -111,6 +112,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
     plan, source = prepared.plan, prepared.job.source
     for name, path in plan.code.items():
         snapshot.copy(Path(path), run.code / name, progress=progress)
+    _write_rules(run, plan)
     write_atomic(run.job_file, mask_secrets(source.text).encode())
     write_json(run.plan_file, plan.to_json())
     with EventLog(run.events) as log:
@@ -127,6 +129,23 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
         )
     )
+
+
+def _write_rules(run: Run, plan: Plan) -> None:
+    """The job's own rule files in the form that the runtime reads. InputError for a bad one, or a second exit spec."""
+    specs = [path for path in plan.rules if is_exit_spec(path)]
+    if len(specs) > 1:
+        raise InputError(f"only one exit spec can be used, not {' and '.join(specs)}")
+    for path in specs:
+        write_json(run.exit_spec, exitspec.to_json(exitspec.load(path)))
+    for number, path in enumerate(plan.rules):
+        if path not in specs:
+            write_json(run.rule_file(number), rules.compiled(Path(path)))
+
+
+def is_exit_spec(path: str) -> bool:
+    """Whether a file of rules is an OpenPAI exit spec, by its name."""
+    return path.endswith((".yaml", ".yml"))
 
 
 def run(submitted: Submitted) -> Outcome:

@@ -70,7 +70,9 @@ def test_retries_end_when_the_same_failure_comes_back_without_progress(kedge: Ke
     done = kedge("run", kedge.job(fails, extras=extras), code=1)
     assert "attempt 2: " in done.stdout
     assert "the attempt before failed in the same place and got as far" in done.stdout
-    done = kedge("run", kedge.job(f"echo step $FC_FRAMEWORK_ATTEMPT_ID; {fails}", name="further", extras=extras), code=1)
+    done = kedge(
+        "run", kedge.job(f"echo step $FC_FRAMEWORK_ATTEMPT_ID; {fails}", name="further", extras=extras), code=1
+    )
     assert "attempt 5: " in done.stdout
     assert "given up after 4 retries" in done.stdout
 

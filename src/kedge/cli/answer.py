@@ -39,8 +39,8 @@ def _root(root: dict[str, Any]) -> Iterable[Text]:
 def _others(others: list[dict[str, Any]]) -> Text:
     count = sum(other["count"] for other in others)
     what = ", ".join(f"{other['kind']} ×{other['count']}" for other in others)
-    tasks = "1 other task ended" if count == 1 else f"{count} other tasks ended"
-    return Text(f"{tasks} after it: {what}")
+    tasks = "1 other task" if count == 1 else f"{count} other tasks"
+    return Text(f"{tasks} failed or stopped after it: {what}")
 
 
 def _rows(console: Console, label: str, lines: Iterable[Text]) -> None:

@@ -15,6 +15,7 @@ from kedge.diagnose import exitspec, rules
 from kedge.diagnose.classify import classify
 from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
 from kedge.diagnose.model import Diagnosis, Evidence
+from kedge.jobs import is_exit_spec
 
 
 @click.command()
@@ -46,11 +47,6 @@ def command(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]
         click.echo(json.dumps(facts))
     else:
         _print(facts, found[task])
-
-
-def is_exit_spec(path: str) -> bool:
-    """Whether a file of rules is an OpenPAI exit spec."""
-    return path.endswith((".yaml", ".yml"))
 
 
 def _spec(files: tuple[str, ...]) -> exitspec.ExitSpec:

@@ -65,6 +65,17 @@ class ExitSpec:
         return Verdict(UNRECOGNISED)
 
 
+def to_json(spec: ExitSpec) -> list[dict[str, Any]]:
+    """What `parse` makes the same specification of; what the runtime reads."""
+    return [
+        {
+            "containerExitCode": entry.code,
+            "patterns": [dict(zip(_FIELDS, pattern, strict=True)) for pattern in entry.patterns],
+        }
+        for entry in spec.entries
+    ]
+
+
 def stock() -> ExitSpec:
     """The specification that comes with kedge."""
     return ExitSpec(_entries(json.loads(_content(STOCK)), STOCK))

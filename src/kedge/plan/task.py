@@ -12,7 +12,8 @@ from kedge.plan.model import Plan
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where and when one attempt of a task runs, as its engine decides. `extra` are variables of the engine's own."""
+    """Where and when one attempt of a task runs, as its engine decides. `extra` are variables of the engine's own;
+    `rules` and `exit_spec` are files of the job's own for the diagnosis."""
 
     job_id: str
     job_attempt: int
@@ -26,6 +27,8 @@ class Placement:
     secrets_dir: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
     logs: LogPolicy = LogPolicy()
+    rules: tuple[str, ...] = ()
+    exit_spec: str | None = None
 
 
 def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> TaskSpec:
@@ -53,6 +56,8 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         mask=plan.mask,
         stop=plan.stop,
         logs=placement.logs,
+        rules=placement.rules,
+        exit_spec=placement.exit_spec,
     )
 
 

@@ -101,6 +101,15 @@ class Run:
     def code(self) -> Path:
         return self.path / "code"
 
+    @property
+    def exit_spec(self) -> Path:
+        """The job's own exit specification, if it has one, as JSON."""
+        return self.path / "exit-spec.json"
+
+    def rule_file(self, number: int) -> Path:
+        """The n-th file of the job's own rules, compiled."""
+        return self.path / f"rules-{number}.json"
+
     def attempt(self, number: int) -> Path:
         return self.path / f"attempt-{number}"
 

@@ -27,6 +27,8 @@ class Places:
         self._plan, self._run, self._secrets_dir = plan, run, secrets_dir
         self._devices = _share_out(plan, devices)
         self._some_gpus = bool(devices)
+        self._rules = tuple(str(path) for n in range(len(plan.rules)) if (path := run.rule_file(n)).exists())
+        self._exit_spec = str(run.exit_spec) if run.exit_spec.exists() else None
         self._ports: dict[Task, dict[str, list[int]]] = {}
         self._holds: dict[Task, list[socket.socket]] = {}
 
@@ -76,6 +78,8 @@ class Places:
             ports=self._ports[task],
             peers_file=str(self._run.peers(attempt)),
             secrets_dir=self._secrets_dir,
+            rules=self._rules,
+            exit_spec=self._exit_spec,
             extra=gpus.environment(self._devices[task]) if decided else {},
         )
         os.makedirs(folder)

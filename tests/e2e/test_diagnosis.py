@@ -1,0 +1,135 @@
+"""What a person is told when a job has failed, and what is kept of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import zstandard
+
+from .conftest import EXAMPLES, Kedge
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB "
+    "of which 1.20 GiB is free. Including non-PyTorch memory, this process has 22.40 GiB memory in use."
+)
+RULE = """
+[widget-broke]
+cause = "bad_config"
+role = "root"
+rank = 90
+patterns = ['WidgetError: no widget named (?P<name>\\w+)']
+matches = ["WidgetError: no widget named left"]
+rejects = ["WidgetError was handled"]
+"""
+SPEC = """
+- {containerExitCode: 199, patterns: [{exitCode: 9, userLogRegex: 'WidgetError: .*'}]}
+"""
+
+
+def test_a_failed_job_ends_with_one_answer(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "fails.yaml", code=1)
+    assert re.search(r"^Root cause +worker:2 +data_file_missing \(permanent, \w+\)$", done.stdout, re.MULTILINE)
+    assert "train.py:12 in read_part   FileNotFoundError" in done.stdout
+    assert "worker-2/user-all/current, line " in done.stdout
+    assert "3 other tasks failed or stopped after it: stopped ×3" in done.stdout
+    assert "Root cause" in kedge("show", "fails").stdout
+
+
+def test_report_json_and_report_md_say_the_same(kedge: Kedge) -> None:
+    kedge("run", "-q", EXAMPLES / "fails.yaml", code=1)
+    run = kedge.only_run()
+    report = json.loads((run / "report.json").read_text())
+    root = report["root"]
+    assert (report["version"], report["state"]) == (1, "failed")
+    assert (root["task"], root["cause"], root["behavior"]) == ("worker:2", "data_file_missing", "permanent")
+    assert root["frame"] == "train.py:12 in read_part"
+    assert 1 <= len(root["remedy"]) <= 3
+    quote = root["evidence"][0]
+    assert Path(quote["file"]).read_text().splitlines()[quote["line"] - 1] == quote["text"]
+    assert [(o["kind"], o["count"]) for o in report["others"]] == [("stopped", 3)]
+    assert {t["task"]: t["state"] for t in report["tasks"]}["worker:0"] == "stopped"
+    text = (run / "report.md").read_text()
+    assert "data_file_missing" in text
+    assert "worker:2" in text
+
+
+def test_the_containers_code_and_message_come_from_the_exit_spec_alone(kedge: Kedge) -> None:
+    kedge("run", "-q", EXAMPLES / "fails.yaml", code=1)
+    folder = kedge.only_run() / "attempt-0" / "worker-2"
+    report = json.loads((folder / "report.json").read_text())
+    assert (report["exit_code"], report["user_exit_code"]) == (229, 1)
+    message = (folder / "pai-termination-log").read_bytes()
+    assert message.startswith(b"[PAI_RUNTIME_ERROR_START]\nexitCode: 229\n")
+    assert len(message) <= 4096
+
+
+def test_a_job_that_succeeds_has_a_report_without_a_root(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("echo Traceback; echo ValueError: handled"))
+    report = json.loads((kedge.only_run() / "report.json").read_text())
+    assert (report["state"], report["root"], report["others"]) == ("succeeded", None, [])
+
+
+def test_rules_of_ones_own_change_the_answer(kedge: Kedge) -> None:
+    (kedge.folder / "own.toml").write_text(RULE)
+    (kedge.folder / "spec.yaml").write_text(SPEC)
+    script = "echo 'WidgetError: no widget named left'; exit 9"
+    assert "bad_config" not in kedge("run", kedge.job(script), code=1).stdout
+    done = kedge("run", kedge.job(script, name="own", extras={"kedge": {"rules": ["own.toml"]}}), code=1)
+    assert "bad_config (permanent, sure)" in done.stdout
+    done = kedge("run", "--rules", "own.toml", "--rules", "spec.yaml", kedge.job(script, name="both"), code=1)
+    assert "bad_config (permanent, sure)" in done.stdout
+    (report,) = kedge.jobs.glob("both-*/attempt-0/worker-0/report.json")
+    assert json.loads(report.read_text())["exit_code"] == 199
+
+
+def test_a_bad_rule_file_is_refused_before_anything_runs(kedge: Kedge) -> None:
+    (kedge.folder / "own.toml").write_text(RULE.replace("bad_config", "bad_confg"))
+    done = kedge("run", "--rules", "own.toml", kedge.job("true"), code=2)
+    assert "own.toml: rule widget-broke: unknown cause 'bad_confg'" in done.stderr
+    assert kedge.runs() == []
+    assert "unknown cause" in kedge("rules", "test", "own.toml", code=2).stderr
+    (kedge.folder / "own.toml").write_text(RULE.replace("named left", "called left"))
+    assert "does not match" in kedge("rules", "test", "own.toml", code=1).stdout
+    (kedge.folder / "own.toml").write_text(RULE)
+    assert "all examples hold" in kedge("rules", "test", "own.toml").stdout
+    assert "No such file" in kedge("run", "--rules", "nothing.toml", kedge.job("true"), code=2).stderr
+
+
+def test_diagnose_reads_plain_and_compressed_logs_and_stdin(kedge: Kedge) -> None:
+    log = f'step 1\nTraceback (most recent call last):\n  File "/w/train.py", line 88, in step\n{OOM}\n'.encode()
+    (kedge.folder / "a.log").write_bytes(log)
+    (kedge.folder / "b").write_bytes(gzip.compress(log))
+    (kedge.folder / "c").write_bytes(zstandard.compress(log))
+    for name in ("a.log", "b", "c"):
+        found = json.loads(kedge("diagnose", "--json", "--exit-code", "1", name).stdout)
+        assert (found["cause"], found["behavior"], found["task"]) == ("gpu_oom", "permanent", name)
+        assert found["evidence"][0]["line"] == 4
+        assert (found["exit_code"], found["pai_code"]) == (1, 226)
+    shown = kedge("diagnose", "a.log").stdout
+    assert "train.py:88 in step" in shown
+    assert "batch size" in shown
+    (kedge.folder / "b").write_bytes(gzip.compress(log)[:-20])
+    assert "damaged" in kedge("diagnose", "b", code=2).stderr
+    assert "No such file" in kedge("diagnose", "nothing.log", code=2).stderr
+    assert "directory" in kedge("diagnose", ".", code=2).stderr.lower()
+
+
+def test_diagnose_abstains_and_knows_success(kedge: Kedge) -> None:
+    (kedge.folder / "log").write_text("epoch 1 done\n")
+    assert "Nothing failed" in kedge("diagnose", "log").stdout
+    assert json.loads(kedge("diagnose", "--json", "log").stdout)["cause"] == "none_success"
+    assert json.loads(kedge("diagnose", "--json", "--exit-code", "1", "log").stdout)["cause"] == "unknown"
+    assert json.loads(kedge("diagnose", "--json", "--exit-code", "-9", "log").stdout)["cause"] == "sigkill_unattributed"
+
+
+def test_several_logs_are_tasks_of_one_job(kedge: Kedge) -> None:
+    (kedge.folder / "rank0.log").write_text(
+        "[rank0]: torch.distributed.DistBackendError: NCCL timeout\nRuntimeError: Connection closed by peer\n"
+    )
+    (kedge.folder / "rank1.log").write_text(f"{OOM}\n")
+    found = json.loads(kedge("diagnose", "--json", "rank0.log", "rank1.log", "--exit-code", "1").stdout)
+    assert (found["task"], found["cause"]) == ("rank1.log", "gpu_oom")
+    assert sum(other["count"] for other in found["others"]) == 1
