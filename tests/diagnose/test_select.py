@@ -20,7 +20,7 @@ BEFORE = {
     "nothing": "",
     "warnings": "/x/image.py:13: UserWarning: Failed to load image Python extension: libx.so: cannot open\n",
     "set-up": "/var/spool/slurm_script: line 3: module: command not found\nhello\nstarting training\n",
-    "shell": "mkdir: cannot create directory 'out': File exists\nrm: cannot remove 'x': No such file or directory\nrun\n",
+    "shell": "mkdir: cannot create directory 'o': File exists\nrm: cannot remove 'x': No such file or directory\nrun\n",
     "retried": "HTTPSConnectionPool(host='a.b', port=443): Read timed out. Retrying in 1s [Retry 1/5].\nepoch 1\n",
     "scratch": "Error: no checkpoint found at last.pt, training from scratch\nepoch 1 loss 0.2\n",
     "pip": "ERROR: pip's dependency resolver does not currently take into account all packages.\nepoch 0\n",
@@ -36,10 +36,10 @@ AFTER = {
     "torchrun": TRACE.format("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\nFAILED"),
     "srun": "srun: error: n1: task 0: Exited with exit code 1\n"
     "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2023-01-01T00:00:00 ***\nsrun: error: n2: task 1: Terminated\n",
-    "mpirun": "mpirun detected that one or more processes exited with non-zero status, thus causing\n  Exit code:    1\n",
+    "mpirun": "mpirun detected that one or more processes exited with non-zero status\n  Exit code:    1\n",
     "accelerate": TRACE.format("subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1."),
     "ignored": "Exception ignored in: <function f at 0x7f>\n" + TRACE.format("AssertionError: can only test a child"),
-    "aborted": "terminate called without an active exception\nrun.sh: line 9: 12 Aborted  (core dumped) python t.py\n",
+    "aborted": "terminate called without an active exception\nrun.sh: line 9: 12 Aborted (core dumped) t\n",
     "time limit": "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2023-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
     "script goes on": "cp: cannot stat 'out/model.pt': No such file or directory\nJob finished at Mon Jan 1\n",
 }

@@ -54,7 +54,7 @@ _OTHERS = (
 
 def progress(line: Line) -> bool:
     """Whether a line shows that the work goes on."""
-    return bool(regex(_PROGRESS).search(line.body[:2000]))
+    return bool(regex(_PROGRESS).search(line.body[:2000])) and not regex(_OTHERS).search(line.body[:200])
 
 
 def success(line: Line) -> bool:

@@ -92,12 +92,11 @@ def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
     """Whether something went wrong in the script before the program started, which then failed for another reason."""
     if root.cause not in SETUP:
         return False
-    later = [c for c in others if c.start > root.end and (c.role == "root" or c.rank >= EXPLAINS)]
-    return any(c.cause not in NEEDS_SETUP and c.cause not in SETUP and _apart(root, c, tail) for c in later)
-
-
-def _apart(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
-    return later.uncaught or tail.ordinary(earlier.end, later.start)
+    failures = [c for c in others if c.cause not in SETUP and (c.role == "root" or c.rank >= EXPLAINS)]
+    later = _earliest([c for c in failures if c.start > root.end])
+    if not later or later.cause in NEEDS_SETUP:
+        return False
+    return later.uncaught or tail.ordinary(root.end, later.start)
 
 
 def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
