@@ -46,10 +46,11 @@ def share(part: int, whole: int) -> str:
     return f"{part}/{whole} = {part / whole:.3f}" if whole else "0/0"
 
 
-# The codes of OpenPAI's stock exit specification as causes, in its favour where it is vague.
+# The codes of the stock exit specification (OpenPAI's, with kedge's entries) as causes, in its favour where it is vague.
 BASELINE = {
-    0: NONE, 130: "user_interrupt", 131: "user_interrupt", 132: "native_crash", 134: "native_crash", 135: "native_crash",
-    136: "native_crash", 137: "sigkill_unattributed", 139: "native_crash", 141: "peer_failure", 143: "sigterm_unattributed",
+    0: NONE, 130: "user_interrupt", 131: "user_interrupt", 132: "native_crash", 134: "native_crash",
+    135: "native_crash", 136: "native_crash", 137: "sigkill_unattributed", 139: "native_crash", 141: "peer_failure",
+    143: "sigterm_unattributed",
     220: "command_not_found", 221: "gpu_oom", 222: "native_crash", 223: "gpu_hw_fault", 224: "driver_mismatch",
     225: "abi_mismatch", 226: "gpu_oom", 228: "bad_config", 229: "data_file_missing", 230: "checkpoint_missing",
     231: "python_bug", 232: "missing_module", 233: "python_bug", 234: "native_crash", 235: "native_crash",
@@ -111,7 +112,7 @@ def main() -> None:
     classes = next(
         (p for p in (options.folder / "classes.tsv", options.folder.parent / "classes.tsv") if p.exists()), None
     )
-    print("OpenPAI's stock exit specification:", baseline(rows, options.folder))
+    print("the exit specification that comes with kedge:", baseline(rows, options.folder))
     report(answers, {row["class"]: row["retry"] for row in table(classes)} if classes else {})
 
 

@@ -133,9 +133,10 @@ def test_who_was_told_to_stop_did_not_fail_by_itself() -> None:
 
 
 def test_the_kernels_count_explains_a_kill_in_the_log() -> None:
-    assert (
-        answer("run.sh: line 3: 77 Killed   python train.py\n", 137, facts={"oom_kills": 2.0}).cause == "host_oom_kill"
-    )
+    killed = "RuntimeError: DataLoader worker (pid 5) is killed by signal: Killed.\n"
+    for log in ("run.sh: line 3: 77 Killed   python t.py\n", WATCHDOG, killed):
+        assert answer(log, 137, facts={"oom_kills": 2.0}).cause == "host_oom_kill"
+    assert answer(KEY, 1, facts={"oom_kills": 2.0}).cause == "python_bug"
 
 
 def test_a_lone_symptom_says_that_the_cause_lies_elsewhere() -> None:
@@ -160,4 +161,7 @@ def test_it_is_json_with_the_documented_keys() -> None:
 
 
 def test_the_error_file_counts_where_the_log_says_nothing() -> None:
+    content = {"message": {"message": "KeyError: 'a'", "extraInfo": {"py_callstack": KEY, "timestamp": "1"}}}
+    found = answer(CHILD, 1, error_file=json.dumps(content))
+    assert (found.cause, found.frame) == ("python_bug", "train.py:9")
     assert answer("", 1, error_file="ModuleNotFoundError: No module named 'x'").cause == "missing_module"

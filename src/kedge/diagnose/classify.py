@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.diagnose import candidates, scan, tracebacks
+from kedge.diagnose import candidates, errorfile, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.select import WEAK, Choice, choose
+from kedge.diagnose.select import Choice, choose, effect
 from kedge.diagnose.tail import Tail
 from kedge.diagnose.text import Line, Log
 
@@ -52,8 +52,9 @@ def _code(code: int | None) -> int | None:
 
 
 def _logs(evidence: Evidence) -> list[tuple[str, bytes]]:
-    error_file = evidence.error_file
-    return [*evidence.logs, *([("error file", error_file.encode())] if error_file else [])]
+    if not evidence.error_file:
+        return list(evidence.logs)
+    return [*evidence.logs, ("error file", errorfile.text(evidence.error_file).encode())]
 
 
 def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
@@ -64,9 +65,8 @@ def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
 
 
 def _weaker_than_facts(best: Candidate, evidence: Evidence) -> bool:
-    """Whether the kernel's count of kills, or the exit code, says more than an effect or a symptom in the log."""
-    unexplained = best.role == "symptom" or best.rank < WEAK
-    return unexplained and evidence.facts.get("oom_kills", 0) > 0
+    """Whether the kernel's count of kills says more than an effect or a symptom in the log."""
+    return (best.role == "symptom" or effect(best)) and evidence.facts.get("oom_kills", 0) > 0
 
 
 def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> Diagnosis:
@@ -98,7 +98,7 @@ def _ends_badly(one: Looked) -> bool:
 
 def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -> Diagnosis:
     live = [c for c in one.choice.live if not c.calm]
-    others = dict.fromkeys(c.cause for c in live if c.cause != best.cause and (c.role == "symptom" or c.rank < WEAK))
+    others = dict.fromkeys(c.cause for c in live if c.cause != best.cause and (c.role == "symptom" or effect(c)))
     quoted = [
         best.line,
         *(c.line for c in live if c.cause == best.cause),
@@ -113,9 +113,9 @@ def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -
 
 
 def _confidence(best: Candidate, live: list[Candidate]) -> str:
-    if best.role == "symptom" or best.rank < WEAK or best.calm:
+    if best.role == "symptom" or effect(best) or best.calm:
         return GUESS
-    rivals = {c.cause for c in live if c.role == "root" and c.rank >= WEAK and c.start != best.start} - {best.cause}
+    rivals = {c.cause for c in live if c.role == "root" and not effect(c) and c.start != best.start} - {best.cause}
     return SURE if best.rank >= SPECIFIC and not rivals else LIKELY
 
 

@@ -25,40 +25,39 @@ NEEDS_SETUP = {
     "command_not_found",
     "syntax_error",
 }
-# Who ends a job from outside says so last; what was printed long before is not why.
 UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
+# Who ends a job from outside says so last; what was printed long before is not why.
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
+# How many lines of progress after an error show that the work went on.
 GOES_ON_AFTER_SETUP = 1
+GOES_ON = 5  # printed by who caught it
 GOES_ON_AFTER_LINE = 10
-GOES_ON = 5  # lines of progress after an error that was printed by who caught it
-GOES_ON_UNCAUGHT = 40  # after one that ended a process: a loop of runs, or buffered output of others
+GOES_ON_UNCAUGHT = 40  # it ended a process: a loop of runs, or buffered output of others
 
 
 class Choice(NamedTuple):
-    """The answer (None: nothing ended the process), all live candidates, and whether others contradict it."""
+    """The answer (None: nothing ended the process), and all that the work did not go on after."""
 
     best: Candidate | None
     live: list[Candidate]
-    recovered: list[Candidate]
 
 
 def choose(candidates: list[Candidate], tail: Tail) -> Choice:
     """The candidate that ended the process."""
-    recovered = [c for c in candidates if _recovered(c, tail)]
     live = [c for c in candidates if not _recovered(c, tail)]
     serious = [c for c in live if not c.calm]
     roots = [c for c in serious if c.role == "root" and not _follows(c, serious)]
-    reasons = [c for c in roots if not _effect(c) and not _mere_setup(c, serious, tail)]
+    reasons = [c for c in roots if not effect(c) and not _mere_setup(c, serious, tail)]
     best = (
         _first(reasons, tail)
-        or _earliest([c for c in roots if _effect(c)])
+        or _earliest([c for c in roots if effect(c)])
         or _strongest([c for c in serious if c.role == "symptom"])
         or _earliest(roots)
     )
-    return Choice(best, live, recovered)
+    return Choice(best, live)
 
 
-def _effect(root: Candidate) -> bool:
+def effect(root: Candidate) -> bool:
     """Whether it only tells what happened, not why."""
     return root.rank < WEAK or root.cause in UNEXPLAINED
 
