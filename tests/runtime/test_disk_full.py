@@ -30,6 +30,8 @@ def check_report(attempt, stream):
     assert (report["reason"], report["exit_code"]) == (contract.DISK_FULL, contract.RUNTIME_BROKE)
     assert stream in report["message"]
     assert report["stopped_by"] is None
+    assert (report["diagnosis"]["cause"] == "disk_full") == ("No space" in stream)
+    assert not (attempt.folder / contract.TERMINATION_LOG).exists()
     assert attempt.events[-1]["event"] == contract.FINISHED
     assert attempt.events[-1]["reason"] == contract.DISK_FULL
 

@@ -35,11 +35,13 @@ def collect(case: Case) -> Collected:
     user = tails.of_stream(spec.folder, contract.USER_ALL, case.started)
     platform = tails.of_file(spec.folder, contract.RUNTIME_LOG)
     logs = [(tail.name, tail.content) for tail in (user, platform)]
-    if outcome.reason == contract.DISK_FULL:  # nobody could log that
-        logs.append((contract.REPORT_FILE, outcome.message.encode(errors="replace")))
+    code = outcome.exit_code if outcome.user_code is None else outcome.user_code
+    if outcome.broken:  # the command's end was the runtime's doing, and nobody could log why
+        code = outcome.exit_code
+        logs.insert(0, (contract.REPORT_FILE, outcome.message.encode(errors="replace")))
     evidence = Evidence(
         logs=tuple(logs),
-        exit_code=outcome.exit_code if outcome.user_code is None else outcome.user_code,
+        exit_code=code,
         facts={**_space(spec), **_oom_kills(case), **_gpus(case)},
         stopped_by=case.stopped_by,
         started=case.started / 1e9,

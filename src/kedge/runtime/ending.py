@@ -11,7 +11,7 @@ from kedge import contract
 from kedge.contract import Report, TaskSpec
 from kedge.runtime import bugs, outcome
 from kedge.runtime.events import write_report
-from kedge.runtime.files import write_file
+from kedge.runtime.files import write_over
 from kedge.runtime.outcome import Outcome
 from kedge.runtime.session import Session
 
@@ -96,9 +96,9 @@ def _analyse(session: Session, result: Outcome, clock: Clock) -> Analysis | None
 
 def _write_termination(spec: TaskSpec, message: str) -> None:
     """Beside the logs, and in a container also where it is looked for."""
-    folders = [f"{spec.folder}/{contract.TERMINATION_LOG}", *([_CONTAINER_LOG] if spec.logs.console else [])]
-    for path in folders:
+    paths = [f"{spec.folder}/{contract.TERMINATION_LOG}", *([_CONTAINER_LOG] if spec.logs.console else [])]
+    for path in paths:
         try:
-            write_file(path, message.encode())
+            write_over(path, message.encode())
         except OSError as error:
             complain(spec, f"{path} cannot be written: {error}")

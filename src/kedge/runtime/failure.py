@@ -15,8 +15,6 @@ from kedge.runtime import collect
 from kedge.runtime.case import Case
 from kedge.runtime.collect import Collected
 
-_BROKEN = (contract.DISK_FULL, contract.RUNTIME_ERROR)  # the runtime's own code, and no message
-
 
 def examine(case: Case) -> Iterator[dict[str, Any]]:
     """Yields `exit_code` and `termination` (the container's code and message; not where the runtime itself broke),
@@ -24,7 +22,7 @@ def examine(case: Case) -> Iterator[dict[str, Any]]:
     found = collect.collect(case)
     notes: list[str] = []
     patterns = _patterns(case.site, notes)
-    if case.outcome.reason not in _BROKEN:
+    if not case.outcome.broken:
         verdict = patterns.verdict(found, case.spec.exit_spec, notes) if patterns else Verdict(_plain_code(case))
         yield {"exit_code": verdict.code, "termination": _message(case, found, verdict), "notes": notes}
     evidence = collect.summary(found.evidence, patterns.progress(found) if patterns else {})

@@ -29,6 +29,15 @@ def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
         os.close(fd)
 
 
+def write_over(path: str, data: bytes) -> None:
+    """Make or overwrite `path` where it is: it may be a mount. A symlink is not followed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+
+
 def write_synced(path: str, data: bytes) -> None:
     """Replace `path` as a whole and durably: readers see the old file or the new one, never a part."""
     partial = f"{path}.partial"

@@ -23,6 +23,11 @@ class Outcome(NamedTuple):
         """Whether the exit-side hooks are those of a success."""
         return self.reason == contract.SUCCEEDED
 
+    @property
+    def broken(self) -> bool:
+        """Whether the runtime itself could not go on."""
+        return self.reason in (contract.DISK_FULL, contract.RUNTIME_ERROR)
+
 
 def of_command(status: int) -> Outcome:
     """From the command's wait status."""

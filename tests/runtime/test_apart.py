@@ -1,0 +1,72 @@
+"""Work in a process apart: its results, and every way in which it can go wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import ctypes, os, signal, sys, time
+from kedge.runtime import apart, signals
+from kedge.runtime.loop import Loop
+
+signals.take_over()
+
+def work():
+    yield {"first": 1}
+    WORK
+    yield {"second": os.getpid()}
+
+answer = apart.run(Loop(), work, LIMIT)
+print(answer.values.get("first"), answer.values.get("second", os.getpid()) != os.getpid(), answer.problem)
+print(answer.traceback)
+"""
+
+
+def run(work, limit=60.0):
+    """The first line says what came, whether from another process, and the problem; the second is the traceback."""
+    program = PROGRAM.replace("WORK", work).replace("LIMIT", str(limit))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    first, _, rest = done.stdout.partition("\n")
+    return first, rest.strip()
+
+
+def test_work_is_done_in_another_process():
+    assert run("pass") == ("1 True None", "")
+
+
+def test_much_is_passed_whole():
+    assert run('yield {"much": "x" * 5_000_000}') == ("1 True None", "")
+
+
+@pytest.mark.parametrize(
+    ("work", "problem"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "its process died"),
+        ("ctypes.string_at(0)", "its process died"),
+        ("os._exit(0)", "its process died"),
+    ],
+)
+def test_a_death_leaves_what_came_before(work, problem):
+    assert run(work) == (f"1 False {problem}", "")
+
+
+@pytest.mark.parametrize("work", ["time.sleep(1000)", "while True: pass", "os.system('sleep 1000')"])
+def test_work_that_takes_too_long_is_ended(work):
+    assert run(work, 0.3) == ("1 False it took longer than 0 seconds", "")
+
+
+def test_an_error_comes_with_its_traceback():
+    first, rest = run("raise KeyError('gone')")
+    assert first == "1 False it met a bug in kedge"
+    assert rest.startswith("[ERROR] a bug in kedge")
+    assert rest.endswith("KeyError: 'gone'")
+
+
+def test_memory_is_bounded():
+    first, rest = run("bytearray(2 << 30)")
+    assert first == "1 False it met a bug in kedge"
+    assert "MemoryError" in rest
