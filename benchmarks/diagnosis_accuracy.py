@@ -46,7 +46,7 @@ def share(part: int, whole: int) -> str:
     return f"{part}/{whole} = {part / whole:.3f}" if whole else "0/0"
 
 
-# The codes of the stock exit specification (OpenPAI's, with kedge's entries) as causes, in its favour where it is vague.
+# The codes of the stock exit specification (OpenPAI's, with entries of kedge) as causes, in its favour where vague.
 BASELINE = {
     0: NONE, 130: "user_interrupt", 131: "user_interrupt", 132: "native_crash", 134: "native_crash",
     135: "native_crash", 136: "native_crash", 137: "sigkill_unattributed", 139: "native_crash", 141: "peer_failure",

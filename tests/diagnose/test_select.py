@@ -71,6 +71,19 @@ def test_noise_alone_is_no_failure(before: str) -> None:
     assert cause(BEFORE[before] + "epoch 3\n" * 10 + "Training finished\n", None) == "none_success"
 
 
+PREFIXES = [
+    "[rank1]: ", "[default3]:", "worker-0 | ", "(RayTrainWorker pid=1, ip=10.0.0.1) ", "3: ",
+    "\x1b[36m(train pid=12)\x1b[0m ", "[1,2]<stderr>:", "[pod/w-0/main] ", "2024-01-01T00:00:00.000000000Z ", "2024-01-01T00:00:00.1Z stderr F ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_prefixes_change_nothing(prefix: str) -> None:
+    for failure, log in FAILURES.items():
+        lines = (BEFORE["shell"] + log + AFTER["wandb"]).splitlines()
+        assert cause("".join(f"{prefix}{line}\r\n" for line in lines)) == failure
+
+
 def test_what_was_not_set_up_explains_what_is_missing() -> None:
     log = "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.\n"
     assert cause(log + FAILURES["missing_module"]) == "shell_env_setup_failure"

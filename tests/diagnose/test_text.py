@@ -32,6 +32,7 @@ from kedge.diagnose.text import LONGEST, TAIL, Log
         (b"[pod/worker-0/main] x", "worker-0/main", b"x"),
         (b"2024-01-02T03:04:05.1Z: x", "", b"x"),
         (b"2024-01-02 03:04:05,123 - x", "", b"x"),
+        (b"2024-01-02T03:04:05.123456789Z stderr F x", "", b"x"),
         (b"Traceback (most recent call last):", "", b"Traceback (most recent call last):"),
         (b"line 3: x", "", b"line 3: x"),
     ],

@@ -86,10 +86,11 @@ def epilogue(line: Line) -> bool:
     return not line.body.strip() or bool(regex(_EPILOGUE).search(line.body))
 
 
-def breaks_message(line: Line) -> bool:
-    """Whether a line after an exception's first one is no longer part of its message."""
-    if regex(_OTHERS).search(line.body[:200]):
+def breaks_message(line: Line, timed: bool) -> bool:
+    """Whether a line after an exception's first one is no longer part of its message.
+
+    A time stamp says so, unless all lines are `timed`.
+    """
+    if (line.time and not timed) or regex(_OTHERS).search(line.body[:200]):
         return True
-    return (
-        bool(line.time) or bool(regex(_LEVEL).search(line.body[:200])) or bool(regex(_PROGRESS).search(line.body[:300]))
-    )
+    return bool(regex(_LEVEL).search(line.body[:200]) or regex(_PROGRESS).search(line.body[:300]))

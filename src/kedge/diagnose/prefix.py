@@ -2,7 +2,8 @@
 
 Sources of the forms: PyTorch's exception hook and C++ logs (`[rank3]:`), torchrun's `[default0]:` and `[worker0]:`,
 `srun --label` (`0: `), Open MPI's `--tag-output` and Horovod (`[1,3]<stderr>:`), Ray (`(pid=7)`, `(Name pid=7, ip=…)`),
-Compose and kedge (`worker-0 | `), kubectl (`[pod/worker-0/main] `), and ISO time stamps of container logs.
+Compose and kedge (`worker-0 | `), kubectl (`[pod/worker-0/main] `), and ISO time stamps
+of container logs (with `stderr F` where the kubelet wrote them).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _PREFIX = (
     rb"|\((?P<ray>(?:[\w.:\-<>()]+ )?pid=\d+(?:, ip=[\w.:]+)?)\) ?"
     rb"|(?P<piped>[A-Za-z][\w.\-/]*[\-:_\[]\d+\]?)\s*\| "
     rb"|\[pod/(?P<pod>[\w.\-/]+)\] "
-    rb"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?(?:: | - |\]? \|? ?)"
+    rb"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?"
+    rb"(?: std(?:out|err) [FP] |: | - |\]? \|? ?)"
     rb"|\[(?P<time2>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)\] ?"
     rb"|(?P<srun>\d{1,4}): )"
 )

@@ -153,7 +153,7 @@ def _block(log: Log, header: Line) -> Block:
             found.append(frame)
         elif body.strip():
             sources.append(line)
-    return Block(header, tuple(found), tuple(_message(own[count:])), tuple(sources))
+    return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
 
 
 def _gutter(header: bytes) -> int:
@@ -170,9 +170,9 @@ def _inside(body: bytes, started: bool) -> bool:
     return not body.strip() and not started
 
 
-def _message(own: list[Line]) -> Iterator[Line]:
+def _message(own: list[Line], timed: bool) -> Iterator[Line]:
     for count, line in enumerate(own[:MESSAGE_LINES]):
-        if count and (HEADER in line.body or breaks_message(line)):
+        if count and (HEADER in line.body or breaks_message(line, timed)):
             return
         if not count and not regex(_EXCEPTION).match(strip(line.body)):
             return
