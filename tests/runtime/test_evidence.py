@@ -96,13 +96,18 @@ def test_without_a_driver_the_probe_finds_nothing():
 
 HEALTH = r"""
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 typedef struct {
     unsigned field, scope;
     long long timestamp, latency;
     unsigned type, result;
     unsigned long long value;
 } Field;
-int nvmlInit_v2(void) { return 0; }
+int nvmlInit_v2(void) {
+    if (getenv("FAKE_HANG")) for (;;) pause();
+    return 0;
+}
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = 3; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) {
     *device = (void *)(long)(i + 1);
@@ -142,9 +147,10 @@ def healthy_driver(tmp_path_factory, driver):
     return folder
 
 
-def ask(folder, **environment):
+def ask(folder, deadline=30.0, **environment):
     """What facts() says in a process that loads libraries from `folder`."""
-    program = "import json, os; from kedge.runtime import gpus; print(json.dumps(gpus.facts(dict(os.environ), 0.0)))"
+    facts = f"gpus.facts(dict(os.environ), 0.0, {deadline})"
+    program = f"import json, os; from kedge.runtime import gpus; print(json.dumps({facts}))"
     everything = {**os.environ, "LD_LIBRARY_PATH": str(folder), **environment}
     done = subprocess.run([sys.executable, "-c", program], env=everything, capture_output=True, check=True)
     return json.loads(done.stdout)
@@ -160,6 +166,10 @@ def test_the_driver_is_asked_how_the_gpus_are(healthy_driver):
         "gpu_remapped_rows": 4,
         "gpu_remap_failures": 2,
     }
+
+
+def test_a_driver_that_hangs_tells_nothing(healthy_driver):
+    assert ask(healthy_driver, 0.3, FAKE_HANG="1") == {}
 
 
 @pytest.mark.parametrize(("visible", "errors"), [("0", 4), ("GPU-0", 4), ("2", None), ("", None)])
@@ -233,3 +243,17 @@ def test_the_last_error_code_in_the_kernels_log():
 )
 def test_the_forms_of_torchelastics_error_file(data, text):
     assert collect.error_text(data) == text
+
+
+def test_a_report_that_is_too_large_for_the_disk_goes_without_its_diagnosis(tmp_path):
+    program = f"""
+import resource
+from kedge.contract import Report
+from kedge.runtime.events import write_report
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+report = Report("worker:0", 0, 0, 255, 1, "command-failed", "it failed", "", "", 1.0)
+write_report({str(tmp_path)!r}, report._replace(diagnosis={{"cause": "x" * 1000}}))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["exit_code"], report["diagnosis"]) == (255, None)

@@ -88,11 +88,10 @@ def _limit() -> None:
     soft = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     try:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-    except OSError:  # no /proc
+        with open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+            file.write(b"1000")
+    except OSError:  # no /proc, or one that cannot be written
         return
-    write_all(fd, b"1000")
-    os.close(fd)
 
 
 def _end(pid: int, finished: bool) -> None:

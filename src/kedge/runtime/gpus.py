@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-DEADLINE_SEC = 5.0  # the first call after a boot may take seconds
+DEADLINE_SEC = 4.5  # the first call after a boot may take seconds
 _PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_probe.py")
 _ECC_OLD = "double_bit"
 _ECC_NEW = ("dram_uncorrectable", "sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded")
@@ -22,15 +22,16 @@ _XID = re.compile(rb"NVRM: Xid \([^)]*\): (\d+)")
 Gpu = Mapping[str, Any]
 
 
-def facts(environment: Mapping[str, str], since: float) -> dict[str, float]:
-    """Numbers about the GPUs that `environment` lets the task see. `since`: seconds of the monotonic clock.
+def facts(environment: Mapping[str, str], since: float, deadline_sec: float = DEADLINE_SEC) -> dict[str, float]:
+    """Numbers about the GPUs that `environment` lets the task see. `since`: seconds of the monotonic clock; the library
+    and nvidia-smi have `deadline_sec` each.
 
     `ecc_errors` (uncorrectable, since the driver was loaded), `gpu_recovery_action` (the worst; 0: none needed),
     `gpu_retired_pages`, `gpu_remapped_rows`, `gpu_remap_failures`, `gpu_xid` (the last since `since`)."""
     if environment.get("CUDA_VISIBLE_DEVICES") == "":  # a task without GPUs
         return {}
-    seen = visible(_ask([sys.executable, "-I", "-S", _PROBE], parse_probe), environment)
-    seen = seen or visible(_ask(["nvidia-smi", "-q", "-x"], parse_smi), environment)
+    gpus = _ask([sys.executable, "-I", "-S", _PROBE], parse_probe, deadline_sec)
+    seen = visible(gpus or _ask(["nvidia-smi", "-q", "-x"], parse_smi, deadline_sec), environment)
     found = summary(seen)
     xid = last_xid(_kernel_log(), since) if seen else None
     return found if xid is None else found | {"gpu_xid": xid}
@@ -83,10 +84,10 @@ def last_xid(kernel_log: bytes, since: float) -> int | None:
     return last
 
 
-def _ask(command: list[str], parse: Callable[[str], list[Gpu]]) -> list[Gpu]:
+def _ask(command: list[str], parse: Callable[[str], list[Gpu]], deadline_sec: float) -> list[Gpu]:
     """The GPUs that a program tells of; none if it cannot, does not in time, or says something else."""
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_SEC, check=True)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=deadline_sec, check=True)
         return parse(done.stdout.decode(errors="replace"))
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
