@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import pytest
 
 from kedge.diagnose.classify import classify
@@ -72,8 +74,8 @@ def test_noise_alone_is_no_failure(before: str) -> None:
 
 
 PREFIXES = [
-    "[rank1]: ", "[default3]:", "worker-0 | ", "(RayTrainWorker pid=1, ip=10.0.0.1) ", "3: ",
-    "\x1b[36m(train pid=12)\x1b[0m ", "[1,2]<stderr>:", "[pod/w-0/main] ", "2024-01-01T00:00:00.000000000Z ", "2024-01-01T00:00:00.1Z stderr F ",
+    "[rank1]: ", "[default3]:", "worker-0 | ", "(RayTrainWorker pid=1, ip=10.0.0.1) ", "3: ", "[1,2]<stderr>:",
+    "\x1b[36m(train pid=12)\x1b[0m ", "[pod/w-0/main] ", "2024-01-01T00:00:00.0Z ", "2024-01-01T00:00:00.1Z stderr F ",
 ]  # fmt: skip
 
 
@@ -103,3 +105,31 @@ def test_a_cancelled_step_is_a_consequence_only_of_what_failed_before_it() -> No
         == "job_cancelled"
     )
     assert cause("srun: error: n1: task 3: Killed\n" + cancelled) == "sigkill_unattributed"
+
+
+LOST_PEER = {
+    "nccl": TRACE.format(
+        "torch.distributed.DistBackendError: NCCL error in: x.cpp:1970, remote process exited or there was a "
+    )
+    + "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n",
+    "network": "n1:44:99 [0] net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4> with status=12\n"
+    + TRACE.format("torch.distributed.DistBackendError: NCCL error in: x.cpp:1970, unhandled system error"),
+    "gloo": TRACE.format("RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:12345"),
+    "watchdog": "[E1218 ProcessGroupNCCL.cpp:629] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)\n",
+}
+
+
+def of_ranks(*logs: str) -> str:
+    """The logs of several ranks, line by line."""
+    lines = [[f"[rank{rank}]: {line}\n" for line in log.splitlines()] for rank, log in enumerate(logs)]
+    return "".join(line for row in zip_longest(*lines, fillvalue="") for line in row)
+
+
+@pytest.mark.parametrize("lost", LOST_PEER)
+def test_a_rank_that_lost_its_peer_is_not_the_cause(lost: str) -> None:
+    for failure, log in FAILURES.items():
+        assert cause(of_ranks(LOST_PEER[lost], log)) == failure
+        assert cause(of_ranks(log, LOST_PEER[lost])) == failure
+    crash = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
+    if lost != "network":  # which says enough by itself
+        assert cause(of_ranks(LOST_PEER[lost], crash)) == "native_crash"

@@ -86,6 +86,15 @@ def epilogue(line: Line) -> bool:
     return not line.body.strip() or bool(regex(_EPILOGUE).search(line.body))
 
 
+def aborted(line: Line) -> bool:
+    """Whether a crash is an abort: what libraries do when something else has gone wrong."""
+    return bool(
+        regex(rb"(?i)abort|terminate called|exitcode *: -6|exitcode: -6|code = -6|signal:? 6\b").search(
+            line.body[:2000]
+        )
+    )
+
+
 def breaks_message(line: Line, timed: bool) -> bool:
     """Whether a line after an exception's first one is no longer part of its message.
 

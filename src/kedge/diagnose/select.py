@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kedge.diagnose import lines
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.tail import Tail
 
@@ -28,6 +29,8 @@ NEEDS_SETUP = {
 UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
 # Who ends a job from outside says so last; what was printed long before is not why.
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
+# What a rank reports as well when one of its peers has died.
+BY_PEERS = {"nccl_network", "nccl_init_error", "rendezvous_failure", "network_transient"}
 # How many lines of progress after an error show that the work went on.
 GOES_ON_AFTER_SETUP = 1
 GOES_ON = 5  # printed by who caught it
@@ -82,7 +85,7 @@ def _enough(candidate: Candidate) -> int:
 def _follows(root: Candidate, others: list[Candidate]) -> bool:
     """Whether an abort or a cancelled step is only what became of a failure that came before it."""
     earlier = [c for c in others if c.start < root.start and c.cause != root.cause and c.cause not in SETUP]
-    if root.cause == "native_crash" and root.rank < SPECIFIC:
+    if root.cause == "native_crash" and root.rank < SPECIFIC and lines.aborted(root.line):
         return any(c.role == "root" or c.rank >= EXPLAINS for c in earlier)
     return root.cause == "job_cancelled" and any(c.role == "root" or c.rank >= TELLS for c in earlier)
 
@@ -100,12 +103,18 @@ def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
 
 def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
     """The first reason that nothing later makes unimportant; of its incident, the most specific."""
-    best = _earliest(reasons)
+    best = _earliest([c for c in reasons if c.cause not in BY_PEERS or not _own_reason(c, reasons)])
     if not best:
         return None
     while later := next((c for c in reasons if c.start > best.end and _outdone(best, c, tail)), None):
         best = later
     return max((c for c in reasons if c.start == best.start), key=lambda c: (c.rank, _depth(c)))
+
+
+def _own_reason(lost: Candidate, reasons: list[Candidate]) -> bool:
+    """Whether another rank failed for a reason of its own, so that this one only lost its peer."""
+    others = (c for c in reasons if c.uncaught and c.cause not in BY_PEERS and c.start != lost.start)
+    return any(c.rank >= SPECIFIC or c.line.rank != lost.line.rank for c in others)
 
 
 def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
