@@ -22,7 +22,7 @@ from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.resolve.model import Inputs, Secrets
 from kedge.resolve.resolve import resolve
-from kedge.runs import daemon, folder, lock, report, snapshot, status
+from kedge.runs import daemon, folder, lock, report, reserve, snapshot, status
 from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, RunInfo
@@ -115,6 +115,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
     _write_rules(run, plan)
     write_atomic(run.job_file, mask_secrets(source.text).encode())
     write_json(run.plan_file, plan.to_json())
+    reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(status.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
     run.save(

@@ -56,7 +56,7 @@ def test_rm_refuses_a_run_that_goes_on(kedge: Kedge) -> None:
     name = kedge("run", "-d", kedge.job("sleep 1000")).stdout.strip()
     assert f"kedge stop {name}" in kedge("rm", name, code=2).stderr
     kedge("stop", name)
-    kedge("rm", name)
+    assert kedge("rm", name, "job").stdout == f"{name} removed\n"  # both name the same run
     assert kedge.runs() == []
 
 

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -188,12 +190,28 @@ def test_a_reader_that_goes_away_does_not_end_the_job(kedge: Kedge) -> None:
     assert (kedge.only_run() / "attempt-0" / "worker-0" / "work" / "done").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_full_disk_ends_the_job_with_a_clear_reason(kedge: Kedge) -> None:
+@contextmanager
+def small_state_folder(kedge: Kedge, size: str) -> Iterator[Path]:
     state = kedge.folder / "state"
     state.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(state)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(state)], check=True)
     try:
+        yield state
+    finally:
+        subprocess.run(["umount", str(state)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+@pytest.mark.parametrize("detach", [(), ("-d",)])
+def test_a_disk_that_is_full_from_the_start_is_refused_and_nothing_left(kedge: Kedge, detach: tuple[str, ...]) -> None:
+    with small_state_folder(kedge, "900k"):
+        assert "the file system is full" in kedge("run", *detach, kedge.job("true"), code=4).stderr
+        assert kedge.runs() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_ends_the_job_with_a_clear_reason(kedge: Kedge) -> None:
+    with small_state_folder(kedge, "8m") as state:
         job = kedge.job("yes | head -c 20000000; sleep 1000", roles={"worker": {"instances": 2}})
         done = kedge("run", "--quiet", job, code=4)
         assert "No space left on device" in done.stdout
@@ -204,6 +222,4 @@ def test_a_full_disk_ends_the_job_with_a_clear_reason(kedge: Kedge) -> None:
             json.loads(file.read_text())
         for line in (run / "events.jsonl").read_text().splitlines():
             json.loads(line)
-    finally:
-        subprocess.run(["umount", str(state)], check=True)
     assert processes_of(str(state)) == []

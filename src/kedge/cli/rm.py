@@ -15,6 +15,6 @@ def command(job: tuple[str, ...]) -> None:
 
     A JOB is a run's id, a unique beginning of one, or a job's name for its newest run.
     """
-    for run in [jobs.find(name) for name in job]:
+    for run in dict.fromkeys(jobs.find(name) for name in job):
         jobs.remove(run)
         click.echo(f"{run.id} removed")

@@ -61,7 +61,7 @@ class Engine(Protocol):
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
         """Run the whole job, retries included, and return when it has ended and nothing of it runs any more.
 
-        Everything said goes to the run folder, whose lock the caller holds.
+        Everything said goes to the run folder, whose lock the caller holds, and which has its reserve.
         """
         ...
 

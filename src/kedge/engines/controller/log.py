@@ -14,7 +14,8 @@ _FINAL = frozenset({status.ATTEMPT_COMPLETED, status.JOB_COMPLETED})
 
 
 class JobLog:
-    """Called with an event and its facts. When the disk is full it frees the reserve, writes there, and stops the job.
+    """Called with an event and its facts. When the disk is full it frees the run's reserve, writes there, and stops the
+    job.
 
     `disk_full` is then the reason. DiskFull is raised only when the reserve is used up, too.
     """
@@ -23,7 +24,6 @@ class JobLog:
         self._run, self._stops = run, stops
         self._log = EventLog(run.events)
         self.disk_full = ""
-        reserve.make(run.path)
 
     def __enter__(self) -> JobLog:
         return self
