@@ -160,6 +160,7 @@ def test_entries_of_the_controller_are_not_for_the_runtime():
         (["text"], "entry 1: is no mapping"),
         ([{"code": 300}], "a number from -8000 to 256, not 300"),
         ([{"code": "5"}], "not '5'"),
+        ([{"containerExitCode": 256, "patterns": [{"exitCode": 1}]}], "no container can end with 256"),
         ([{"containerExitCode": 9, "patterns": [{}]}], "code 9, pattern 1 is empty: it would match every failure"),
         ([{"containerExitCode": 9, "patterns": [{"exitCode": None}]}], "pattern 1 is empty"),
         ([{"containerExitCode": 9, "patterns": "x"}], "the patterns are a list"),

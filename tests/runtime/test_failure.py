@@ -103,6 +103,15 @@ def test_stopped_by_kedge(attempt):
     assert (cause(attempt), attempt.report["killed"]) == ("stopped_by_kedge", False)
 
 
+def test_a_stop_after_the_end_of_the_command_did_not_end_it(attempt, step):
+    attempt.spec = attempt.spec._replace(steps=(step("debug", taskFails="touch ready; sleep 1000"),))
+    attempt.start("kill -KILL $$")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 137
+    assert (attempt.report["stopped_by"], cause(attempt)) == ("TERM", "sigkill_unattributed")
+
+
 def test_a_failed_hook_has_its_code_from_its_own_log(attempt, step):
     hook = "echo SSH barrier reaches max retry count; exit 10"
     attempt.spec = attempt.spec._replace(steps=(step("ssh", taskStarts=hook),))

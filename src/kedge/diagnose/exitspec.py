@@ -150,7 +150,9 @@ def _entry(data: Any) -> Iterator[Entry]:
     patterns = data.get("patterns", (data.get("pattern") or {}).get("runtimeContainerPatterns")) or []
     if not isinstance(patterns, list):
         raise ValueError("the patterns are a list")
-    if code > 0 and patterns:
+    if patterns and code > 255:
+        raise ValueError(f"no container can end with {code}")
+    if patterns and code > 0:
         yield Entry(code, tuple(_pattern(pattern, code, n) for n, pattern in enumerate(patterns, 1)))
 
 

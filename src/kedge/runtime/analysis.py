@@ -52,7 +52,6 @@ def _case(session: Session, result: Outcome, clock: Clock) -> Case:
     return Case(
         spec=session.spec,
         outcome=result,
-        stopped_by=session.supervisor.stopped_by,
         started=clock.time,
         tick=clock.tick,
         ended=time.time_ns(),

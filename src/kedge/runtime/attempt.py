@@ -82,6 +82,7 @@ def _command(session: Session, prepared: Prepared, hidden: tuple[bytes, ...]) ->
     except CannotStart as error:
         session.log.error(str(error))
         return outcome.cannot_start(str(error), error.code)
+    result = result._replace(stopped_by=session.supervisor.stopped_by)
     if result.succeeded:
         session.log.info("USER COMMAND END")
     else:
@@ -110,7 +111,7 @@ def _run_hook(session: Session, prepared: Prepared, hook: hooks.Hook) -> Outcome
         return outcome.cannot_start(str(error), error.code)
     if status == 0:
         return None
-    result = outcome.of_hook(hook.step, status)
+    result = outcome.of_hook(hook.step, status)._replace(stopped_by=session.supervisor.stopped_by)
     session.log.warning(result.message + (" (ignored)" if hook.forgiven else ""))
     return None if hook.forgiven else result
 

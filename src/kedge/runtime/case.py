@@ -15,7 +15,6 @@ class Case(NamedTuple):
 
     spec: TaskSpec
     outcome: Outcome
-    stopped_by: str | None
     started: int
     tick: float
     ended: int

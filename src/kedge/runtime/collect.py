@@ -14,6 +14,7 @@ from kedge.contract import TaskSpec
 from kedge.diagnose.model import Evidence
 from kedge.runtime import cgroup, environment, tails
 from kedge.runtime.case import Case
+from kedge.runtime.files import remove
 from kedge.runtime.mask import Mask
 from kedge.runtime.tails import Tail
 
@@ -43,7 +44,7 @@ def collect(case: Case) -> Collected:
         logs=tuple(logs),
         exit_code=code,
         facts={**_space(spec), **_oom_kills(case), **_gpus(case)},
-        stopped_by=case.stopped_by,
+        stopped_by=outcome.stopped_by,
         started=case.started / 1e9,
         ended=case.ended / 1e9,
         last_output=_last_output(spec.folder),
@@ -120,10 +121,11 @@ def _error_file(case: Case) -> str | None:
     path = environment.error_file({**os.environ, **case.spec.environment}, case.spec)
     try:
         text = error_text(json.loads(_read_regular(path, case.started)))
-        if case.secrets and path.startswith(case.spec.folder):  # the file may hold them escaped
-            os.unlink(path)
     except (OSError, ValueError, AttributeError):
         return None
+    finally:
+        if case.secrets:
+            remove(f"{case.spec.folder}/{contract.ERROR_FILE}")  # it may hold them escaped, as no mask finds them
     data = text.encode("utf-8", "surrogateescape")
     if case.secrets:
         mask = Mask(case.secrets)

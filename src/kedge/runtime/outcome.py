@@ -11,12 +11,13 @@ from kedge.runtime.files import NO_SPACE
 
 class Outcome(NamedTuple):
     """`user_code` is what the command (or the failed hook) ended with, None if it never started; `exit_code` is the
-    container's."""
+    container's. `stopped_by`: the stop signal that we had got by then, if any."""
 
     reason: str
     message: str
     exit_code: int
     user_code: int | None = None
+    stopped_by: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -47,7 +48,7 @@ def of_hook(name: str, status: int) -> Outcome:
 def stopped_early(signal_name: str, number: int) -> Outcome:
     """The stop request came before the command was started."""
     message = f"stopped by {signal_name} before the command started"
-    return Outcome(contract.COMMAND_KILLED, message, contract.container_code(128 + number))
+    return Outcome(contract.COMMAND_KILLED, message, contract.container_code(128 + number), stopped_by=signal_name)
 
 
 def cannot_start(message: str, code: int | None) -> Outcome:
