@@ -127,6 +127,21 @@ def test_a_bare_exit_code(code: int, facts: dict[str, float], cause: str) -> Non
     assert answer("epoch 1\n", code, facts=facts).cause == cause
 
 
+HANDLED = """
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/work/train.py", line 9, in <module>
+    d.x
+AttributeError: 'NoneType' object has no attribute 'x'
+"""
+
+
+def test_what_was_being_handled_counts_only_if_it_is_telling() -> None:
+    assert answer(CAUGHT + HANDLED).cause == "python_bug"
+    assert answer(OOM + HANDLED).cause == "gpu_oom"
+
+
 def test_who_was_told_to_stop_did_not_fail_by_itself() -> None:
     assert answer("epoch 1\n", 137, stopped_by="completion policy").cause == "stopped_by_kedge"
     assert answer(KEY, 1, stopped_by="completion policy").cause == "python_bug"

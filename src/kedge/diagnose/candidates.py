@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import NamedTuple
 
 from kedge.diagnose import exceptions, lines
@@ -49,6 +48,7 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
     known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
     found += [_of_trace(trace) for trace in traces if trace.decisive.message and trace.start not in known]
+    # An exception that is known as a consequence is not a bug of its own.
     explained = {c.start: c.rank for c in found if c.trace and c.role == "symptom"}
     found = [c for c in found if c.role == "symptom" or c.rank >= min(SPECIFIC, explained.get(c.start, 0))]
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
@@ -72,8 +72,6 @@ class _Places:
     def __init__(self, traces: list[Trace]) -> None:
         self._messages = {line.start: (t, b) for t in traces for b in t.blocks for line in b.message}
         self._sources = {line.start for t in traces for b in t.blocks for line in b.sources if b.message}
-        self._traces = traces
-        self._starts = [trace.start for trace in traces]
 
     def message(self, line: Line) -> tuple[Trace, Block] | None:
         return self._messages.get(line.start)
@@ -81,17 +79,13 @@ class _Places:
     def source(self, line: Line) -> bool:
         return line.start in self._sources
 
-    def around(self, line: Line) -> Trace | None:
-        """The traceback whose lines, of whatever kind, enclose this one."""
-        at = bisect_right(self._starts, line.start) - 1
-        trace = self._traces[at] if at >= 0 else None
-        return trace if trace and trace.start <= line.start <= trace.end else None
-
 
 def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
     inside = places.message(line)
     if inside:
         trace, block = inside
+        if block.message != trace.decisive.message and rule.role == "root" and rule.rank < SPECIFIC:
+            return None  # what was being handled, or a wrapper: only a telling text counts
         first = line.start == block.message[0].start
         calm = not first and rule.where == "error" and lines.calm(line)
         return Candidate(rule.cause, rule.role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
