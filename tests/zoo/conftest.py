@@ -1,0 +1,106 @@
+"""The zoo's keeper: runs a case with the real command and reads kedge's answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from kedge.testing.wait import wait_until
+
+from .case import SUCCESS, Case
+from .places import Place
+
+TIMEOUT = 120.0
+
+
+class Run:
+    """One run of `kedge run`."""
+
+    def __init__(self, folder: Path, job: Path, place: Place) -> None:
+        self._state = folder / "state"
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {
+            **os.environ, "PATH": path, "XDG_STATE_HOME": str(self._state), "OMP_NUM_THREADS": "1", **place.environment
+        }  # fmt: skip
+        self._process = subprocess.Popen(
+            [*place.kedge, "run", "--quiet", job], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def finish(self) -> str:
+        """Wait for its end and return what kedge said."""
+        try:
+            said, _ = self._process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()  # kedge stops the job
+            said, _ = self._process.communicate(timeout=TIMEOUT)
+            pytest.fail(f"the job did not end\n{said}\n{_tails(self)}")
+        assert self._process.returncode in (0, 1), said
+        return said
+
+    def logs(self, name: str) -> dict[str, str]:
+        """What is so far in this log of every task, by its path."""
+        attempts = self._state.glob("kedge/jobs/*/attempt-*/*")
+        files = (attempt / name for attempt in attempts if (attempt / name).exists())
+        return {"/".join(file.parts[-4:]): file.read_text(errors="replace") for file in files}
+
+    def report(self) -> dict[str, Any]:
+        """The job's report.json."""
+        (file,) = self._state.glob("kedge/jobs/*/report.json")
+        report: dict[str, Any] = json.loads(file.read_text())
+        return report
+
+
+class Zoo:
+    """Runs cases in a folder of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def check(self, case: Case, strike: Signals | None = None) -> None:
+        """Run a case and compare kedge's answer with what is expected.
+
+        `strike` is a signal that somebody outside sends to the process that prints `ready PID`.
+        """
+        for need in case.needs:
+            need.require()
+        with case.place(self._folder) as place:
+            run = Run(self._folder, case.write(self._folder), place)
+            if strike:
+                os.kill(wait_until(lambda: _ready(run), TIMEOUT, "a process that is ready"), strike)
+            said = run.finish()
+        answer = _answer(run, case)
+        assert answer == case.expected, f"{said}\n{_tails(run)}"
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Zoo:
+    return Zoo(tmp_path)
+
+
+def _ready(run: Run) -> int:
+    found = re.search(r"^ready (\d+)$", "\n".join(run.logs("user-all/current").values()), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def _answer(run: Run, case: Case) -> tuple[str | None, str, str | None]:
+    """Root task, cause and, where the case expects one, the frame."""
+    report = run.report()
+    root = report["root"]
+    if root is None:
+        return None, SUCCESS if report["state"] == "succeeded" else "", None
+    frame = root["frame"].removesuffix(" in <module>") if case.frame is not None else None
+    return root["task"], root["cause"], frame
+
+
+def _tails(run: Run) -> str:
+    logs = {**run.logs("user-all/current"), **run.logs("runtime.log")}
+    return "\n".join(f"--- {name}\n{log[-3000:]}" for name, log in sorted(logs.items()))

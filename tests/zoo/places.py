@@ -1,0 +1,88 @@
+"""Surroundings in which programs fail: full disks, small memory, servers that refuse.
+
+Each is a context manager that gets a folder of its own and yields a Place. Where it cannot be made the test is skipped
+and says why.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kedge.testing.wait import wait_until
+
+from .needs import ROOT
+
+KEDGE = (sys.executable, "-m", "kedge")
+# Starts kedge like `-m kedge`, but its supervisors through the interpreter that the first argument names.
+_OTHER_INTERPRETER = "import sys; sys.executable = sys.argv.pop(1); from kedge.cli.main import main; main()"
+_MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
+
+
+class Place(NamedTuple):
+    """How to start kedge, and what to add to its environment."""
+
+    kedge: tuple[str, ...] = KEDGE
+    environment: Mapping[str, str] = {}
+
+
+@contextmanager
+def anywhere(folder: Path) -> Iterator[Place]:
+    """No special place."""
+    yield Place()
+
+
+@contextmanager
+def _mounted(folder: Path, options: str) -> Iterator[Place]:
+    ROOT.require()
+    disk = folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+    try:
+        yield Place(environment={"DISK": str(disk)})
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def small_disk(folder: Path) -> AbstractContextManager[Place]:
+    """$DISK has room for 256 KiB."""
+    return _mounted(folder, "size=256k")
+
+
+def read_only_disk(folder: Path) -> AbstractContextManager[Place]:
+    """$DISK cannot be written."""
+    return _mounted(folder, "size=256k,ro")
+
+
+@contextmanager
+def small_shm(folder: Path) -> Iterator[Place]:
+    """/dev/shm has room for 1 MiB, for kedge and everything it starts."""
+    ROOT.require()
+    mount = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"'
+    yield Place(kedge=("unshare", "--mount", "sh", "-c", mount, "sh", *KEDGE))
+
+
+@contextmanager
+def memory_cgroup(folder: Path, mebibytes: int) -> Iterator[Place]:
+    """Every supervisor starts in a memory cgroup of the job's own, as each task of a container engine does."""
+    ROOT.require()
+    if not (_MEMORY_CGROUPS / "cgroup.procs").exists():
+        pytest.skip("the memory controller of cgroup v1 is not mounted")
+    group = _MEMORY_CGROUPS / f"kedge-zoo-{os.getpid()}-{folder.stat().st_ino}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(mebibytes << 20))
+    interpreter = folder / "python"
+    interpreter.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {sys.executable} "$@"\n')
+    interpreter.chmod(0o700)
+    try:
+        yield Place(kedge=(sys.executable, "-c", _OTHER_INTERPRETER, str(interpreter)))
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), what="the cgroup to be empty")
+        group.rmdir()
