@@ -51,7 +51,8 @@ def test_fails_names_the_task_that_failed_and_stops_the_others(kedge: Kedge) -> 
     states = dict(re.findall(r"^worker:(\d) +(\w+)", done.stdout, re.MULTILINE))
     assert states == {"0": "stopped", "1": "stopped", "2": "failed", "3": "stopped"}
     assert "Failed" in done.stdout
-    assert "worker:2: the command exited with code 1" in done.stdout
+    assert "Failed in" in done.stdout
+    assert ": worker:2: data_file_missing; not retried: permanent failure" in done.stdout
 
 
 def test_retry_starts_a_second_attempt_after_a_transient_failure(kedge: Kedge) -> None:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Report
+from kedge.diagnose.job import JobVerdict
+from kedge.diagnose.model import UNKNOWN
 from kedge.engines.base import Backend, Ended, Started, Task
 from kedge.engines.controller import judge
 from kedge.engines.controller.states import (
@@ -54,11 +56,13 @@ class Attempt:
         self._stops_seen = 0
         self.disk_full = False
 
-    def explain(self) -> str:
-        """The verdict in words for people: what decided it."""
+    def explain(self, judged: JobVerdict) -> str:
+        """The verdict in words for people: the root cause if it is known, else what decided."""
         assert self._verdict is not None
         if self._verdict.task is None:
             return self._verdict.text
+        if judged.task and judged.diagnosis and judged.diagnosis.cause != UNKNOWN:
+            return f"{judged.task}: {judged.diagnosis.cause}"
         decider = self.tasks[Task(self._verdict.task.role, self._verdict.task.index)]
         said = decider.report.message if decider.report else self._verdict.text
         return f"{decider.task}: {said}"

@@ -29,7 +29,8 @@ def run_job(plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, ra
     while True:
         attempt = Attempt(plan, number, backend, stops, emit, random)
         verdict = attempt.run()
-        text, judged = attempt.explain(), judge(attempt.tasks.values())
+        judged = judge(attempt.tasks.values())
+        text = attempt.explain(judged)
         facts = {"verdict": verdict.outcome, "code": verdict.code, "trigger": verdict.text, "text": text}
         emit(status.ATTEMPT_COMPLETED, attempt=number, **facts, root=_root(judged))
         end = partial(_outcome, verdict, stops, attempt=number, judged=judged)
