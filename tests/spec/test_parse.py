@@ -235,3 +235,14 @@ def test_the_model_can_be_imported_without_yaml_and_the_schema() -> None:
     code = "import sys, kedge.spec.model; print(sorted({'jsonschema', 'yaml'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_no_number_is_no_duration() -> None:
+    text = (
+        "protocolVersion: 2\nname: j\ntype: job\nextras: {kedge: {stop: {graceSec: .nan}, retry: {backoffSec: .NaN}}}\n"
+    )
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    said = [str(problem).partition("\n")[0] for problem in caught.value.problems]
+    assert "job.yaml:4:34: extras.kedge.stop.graceSec: must be at least 0, not nan" in said
+    assert "job.yaml:4:60: extras.kedge.retry.backoffSec: must be at least 0, not nan" in said

@@ -68,10 +68,16 @@ def _additional(validator: Any, rule: Any, instance: object, around: Any) -> Ite
             yield from validator.descend(instance[key], rule, path=key)
 
 
+def _minimum(validator: Any, limit: float, instance: object, _: Any) -> Iterator[ValidationError]:
+    # Not `instance < limit`, which is false for .nan.
+    if validator.is_type(instance, "number") and not instance >= limit:  # type: ignore[operator]
+        yield ValidationError(f"is less than {limit}")
+
+
 @cache
 def _validator() -> Any:
     make: Any = extend
-    keywords = {"pattern": _pattern, "additionalProperties": _additional}
+    keywords = {"pattern": _pattern, "additionalProperties": _additional, "minimum": _minimum}
     return make(Draft202012Validator, keywords)(_inlined(schema(), schema()["$defs"]))
 
 
