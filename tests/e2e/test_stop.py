@@ -53,6 +53,19 @@ def test_ctrl_c_twice_kills_what_does_not_listen(kedge: Kedge) -> None:
     assert nothing_is_left(kedge)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stop_while_the_code_is_copied_leaves_nothing(kedge: Kedge, number: signal.Signals) -> None:
+    code = kedge.folder / "code"
+    code.mkdir()
+    for index in range(10_000):
+        (code / str(index)).touch()
+    process = kedge.start("run", kedge.job("true"), "--workdir", code)
+    wait_until(lambda: list(kedge.jobs.glob("*/code/.workdir.new")), TIMEOUT)
+    process.send_signal(number)
+    assert finish(process)[0] == 130
+    assert kedge.runs() == []
+
+
 @pytest.mark.parametrize("asked_before", [False, True])
 def test_stop_kill_does_not_wait_for_the_grace_period(kedge: Kedge, asked_before: bool) -> None:
     job = kedge.job(STUBBORN, roles={"worker": {"instances": 3}}, extras={"kedge": {"stop": {"graceSec": 1000}}})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -45,13 +47,26 @@ def command(
     prepared = jobs.prepare(file, options.inputs(params, secrets, workdir, rules))
     where = jobs.engine(engine, allow_fewer_gpus=allow_fewer_gpus)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
-    with CopyBar() as bar:
+    with CopyBar() as bar, _ended_in_order():
         submitted = jobs.submit(prepared, where, bar)
     if detach:
         jobs.run_detached(submitted)
         click.echo(submitted.run.id)
         return EXIT_OK
     return _foreground(submitted, quiet, as_json)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM and a terminal that is closed end what is inside as Ctrl-C does, so that nothing half-made is left."""
+    defaults = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in defaults:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in defaults:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:

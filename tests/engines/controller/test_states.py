@@ -76,3 +76,14 @@ def test_a_request_to_kill_counts_twice() -> None:
     with Stops() as stops:
         os.kill(os.getpid(), KILL)
         assert (stops.count, stops.by, stops.interrupted) == (2, "a stop request", False)
+
+
+def test_a_hang_up_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stops() as stops:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stops.count == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -17,7 +17,8 @@ _SIGNALS = {
 
 
 class Stops:
-    """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process.
+    """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process; a SIGHUP that
+    is ignored stays so.
 
     `count` is how often a stop was asked for, `by` who asked first. `fileno` becomes readable at any of them and at
     SIGCHLD; `drain` makes it quiet again. Only in the main thread.
@@ -31,7 +32,8 @@ class Stops:
     def __enter__(self) -> Stops:
         self._read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._write = write
-        self._previous: dict[Any, Any] = {number: signal.signal(number, self._asked) for number in _SIGNALS}
+        ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # as by nohup
+        self._previous: dict[Any, Any] = {n: signal.signal(n, self._asked) for n in _SIGNALS.keys() - ignored}
         self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._previous_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         return self
