@@ -244,5 +244,5 @@ def test_no_number_is_no_duration() -> None:
     with pytest.raises(InputError) as caught:
         parse(text)
     said = [str(problem).partition("\n")[0] for problem in caught.value.problems]
-    assert "job.yaml:4:34: extras.kedge.stop.graceSec: must be at least 0, not nan" in said
-    assert "job.yaml:4:60: extras.kedge.retry.backoffSec: must be at least 0, not nan" in said
+    assert "job.yaml:4:35: extras.kedge.stop.graceSec: must be at least 0, not nan" in said
+    assert "job.yaml:4:62: extras.kedge.retry.backoffSec: must be at least 0, not nan" in said
