@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,6 @@ PROCESSES_PER_TASK = 3  # supervisor, shell, the user's program
 FILES = "open files"
 PROCESSES = "processes"
 PORTS = "TCP ports"
-DISK = "bytes of disk space"
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -42,22 +40,18 @@ def raise_open_files() -> int:
     return soft
 
 
-def check(tasks: int, ports: int, snapshot_bytes: int = 0, folder: Path | None = None) -> None:
-    """CannotRun, naming every number that is short, when so many tasks and ports do not fit on this machine.
-
-    `folder` is where `snapshot_bytes` are to be written.
-    """
-    if short := shortages(needs(tasks, ports, snapshot_bytes), machine(folder)):
+def check(tasks: int, ports: int) -> None:
+    """CannotRun, naming every number that is short, when so many tasks and ports do not fit on this machine."""
+    if short := shortages(needs(tasks, ports), machine()):
         raise CannotRun("this machine is too small for the job:\n" + "\n".join(f"  {line}" for line in short))
 
 
-def needs(tasks: int, ports: int, snapshot_bytes: int = 0) -> dict[str, int]:
+def needs(tasks: int, ports: int) -> dict[str, int]:
     """What a job needs of each kind."""
     return {
         FILES: FILES_AT_ALL + tasks * FILES_PER_TASK + ports,
         PROCESSES: PROCESSES_AT_ALL + tasks * PROCESSES_PER_TASK,
         PORTS: ports,
-        DISK: snapshot_bytes,
     }
 
 
@@ -70,16 +64,13 @@ def shortages(needed: Mapping[str, int], limits: Sequence[Limit]) -> list[str]:
     ]
 
 
-def machine(folder: Path | None = None) -> list[Limit]:
+def machine() -> list[Limit]:
     """The limits of this machine, user and cgroup as they are now."""
-    limits = [
+    return [
         Limit(FILES, _open_files(), "hard limit of RLIMIT_NOFILE, ulimit -Hn"),
         Limit(PORTS, free_ports.available(), "outside of /proc/sys/net/ipv4/ip_local_port_range"),
         *_process_limits(),
     ]
-    if folder:
-        limits.append(Limit(DISK, shutil.disk_usage(folder).free, f"file system of {folder}"))
-    return limits
 
 
 def _open_files() -> int:
