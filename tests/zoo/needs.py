@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -30,15 +31,19 @@ def module(name: str) -> Need:
     return Need(importlib.util.find_spec(name) is not None, f"the package {name} is not installed")
 
 
-def _separate_network() -> bool:
-    """Whether a program can be started without any network, by root or in a user namespace."""
+def _can_unshare(*options: str) -> bool:
+    """Whether a program can be started with namespaces of its own."""
     if not shutil.which("unshare"):
         return False
-    done = subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False)
-    return done.returncode == 0
+    return subprocess.run(["unshare", *options, "true"], capture_output=True, check=False).returncode == 0
 
 
-ROOT = Need(os.geteuid() == 0, "only root can mount file systems and limit memory")
-NAMESPACES = Need(_separate_network(), "network namespaces are not allowed here")
+MOUNT = Need(os.geteuid() == 0 and _can_unshare("--mount"), "mounting file systems needs root and its capabilities")
+NETWORKS = Need(_can_unshare("--map-root-user", "--net"), "network namespaces are not allowed here")
+MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
+CGROUP = Need(
+    os.access(MEMORY_CGROUPS / "cgroup.procs", os.W_OK),
+    "limiting memory needs root and the memory controller of cgroup v1",
+)
 TORCH, NUMPY = module("torch"), module("numpy")
 COMPILER, GIT, MPIRUN = program("gcc"), program("git"), program("mpirun")

@@ -14,16 +14,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from kedge.testing.wait import wait_until
 
-from .needs import ROOT
+from .needs import CGROUP, MEMORY_CGROUPS, MOUNT
 
 KEDGE = (sys.executable, "-m", "kedge")
 # Starts kedge like `-m kedge`, but its supervisors through the interpreter that the first argument names.
 _OTHER_INTERPRETER = "import sys; sys.executable = sys.argv.pop(1); from kedge.cli.main import main; main()"
-_MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
 class Place(NamedTuple):
@@ -41,7 +38,7 @@ def anywhere(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def _mounted(folder: Path, options: str) -> Iterator[Place]:
-    ROOT.require()
+    MOUNT.require()
     disk = folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
@@ -64,7 +61,7 @@ def read_only_disk(folder: Path) -> AbstractContextManager[Place]:
 @contextmanager
 def small_shm(folder: Path) -> Iterator[Place]:
     """/dev/shm has room for 1 MiB, for kedge and everything it starts."""
-    ROOT.require()
+    MOUNT.require()
     mount = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"'
     yield Place(kedge=("unshare", "--mount", "sh", "-c", mount, "sh", *KEDGE))
 
@@ -72,10 +69,8 @@ def small_shm(folder: Path) -> Iterator[Place]:
 @contextmanager
 def memory_cgroup(folder: Path, mebibytes: int) -> Iterator[Place]:
     """Every supervisor starts in a memory cgroup of the job's own, as each task of a container engine does."""
-    ROOT.require()
-    if not (_MEMORY_CGROUPS / "cgroup.procs").exists():
-        pytest.skip("the memory controller of cgroup v1 is not mounted")
-    group = _MEMORY_CGROUPS / f"kedge-zoo-{os.getpid()}-{folder.stat().st_ino}"
+    CGROUP.require()
+    group = MEMORY_CGROUPS / f"kedge-zoo-{os.getpid()}-{folder.stat().st_ino}"
     group.mkdir()
     (group / "memory.limit_in_bytes").write_text(str(mebibytes << 20))
     interpreter = folder / "python"

@@ -113,7 +113,7 @@ CASES = [
     mpi("MPI, a rank raises and aborts all", "python_bug", "{'loss': 1}['acc']", frame="train.py:18"),
     mpi("MPI, a rank crashes", "native_crash", "ctypes.string_at(0)"),
     mpi("MPI, a rank is killed", "sigkill_unattributed", "__import__('os').kill(__import__('os').getpid(), 9)"),
-    mpi("MPI, a rank aborts without a word", "peer_failure", "mpi.MPI_Abort(world, 3)"),
+    mpi("MPI, a rank ends without a word", "peer_failure", "__import__('os')._exit(3)"),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from .case import Case
 from .conftest import Zoo
-from .needs import GIT, NAMESPACES
+from .needs import GIT, NETWORKS
 from .servers import answers, resets, silent
 
 FETCH = """
@@ -32,9 +32,9 @@ def fetch(url: str = HERE, timeout: float = 30) -> str:
 
 CASES = [
     Case("no DNS", "network_unreachable", fetch("'http://data.invalid/'"), OFFLINE, frame="train.py:6 in fetch",
-         needs=(NAMESPACES,)),
+         needs=(NETWORKS,)),
     Case("no route", "network_unreachable", fetch("'http://192.0.2.1/'"), OFFLINE, frame="train.py:6 in fetch",
-         needs=(NAMESPACES,)),
+         needs=(NETWORKS,)),
     Case("connection refused", "network_transient", fetch(NOBODY), frame="train.py:6 in fetch"),
     Case("connection reset", "network_transient", fetch(), place=resets, frame="train.py:6 in fetch"),
     Case("no answer", "network_transient", fetch(timeout=0.2), place=silent, frame="train.py:6 in fetch"),

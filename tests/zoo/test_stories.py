@@ -8,6 +8,8 @@ from .case import SUCCESS, Case
 from .conftest import Zoo
 from .needs import NUMPY
 
+ONE_STREAM = "python train.py 2>&1"  # so that the order of the lines is that of the program
+
 CASES = [
     Case(
         "recovered error before the real one",
@@ -29,7 +31,31 @@ CASES = [
         print("step 1 loss 0.5")
         print("step 2 loss", features["last"])
         """,
+        ONE_STREAM,
         frame="train.py:15",
+    ),
+    Case(
+        "recovered error directly before the real one",
+        "python_bug",
+        """
+        import traceback
+
+
+        def load(name):
+            try:
+                return open(name).read()
+            except FileNotFoundError:
+                traceback.print_exc()
+                return ""
+
+
+        def train(features):
+            return features["last"]
+
+
+        train(load("features.cache"))
+        """,
+        frame="train.py:13 in train",
     ),
     Case(
         "retries that help, then another error",
@@ -52,6 +78,7 @@ CASES = [
         print("epoch 0 done")
         open("labels.csv")
         """,
+        ONE_STREAM,
         frame="train.py:16",
     ),
     Case(
@@ -68,6 +95,7 @@ CASES = [
             logging.exception("cannot start")
             raise
         """,
+        ONE_STREAM,
         frame="train.py:6",
     ),
     Case(
@@ -133,6 +161,7 @@ CASES = [
             print(f"epoch {epoch} loss {1 / (epoch + 1):.4f}")
         print([][epoch])
         """,
+        ONE_STREAM,
         frame="train.py:13",
     ),
     Case(
@@ -200,6 +229,7 @@ CASES = [
         "python_bug",
         "print('training')\nraise KeyError('labels')\n",
         """
+        exec 2>&1
         rm data.old || echo "nothing to remove"
         python -c 'import kedge_zoo_absent' || echo "without the fast path"
         python train.py
