@@ -82,7 +82,9 @@ def workers(instances: int, completion: Mapping[str, int] | None = None) -> dict
     return {"worker": {"instances": instances, **({"completion": completion} if completion else {})}}
 
 
-RECEIVE = "connection.sendall(b'grad'), connection.recv(4)[0]"
+RECEIVE = """connection.sendall(b"grad")
+        if not connection.recv(4):
+            raise ConnectionError("the server has closed the connection")"""
 SEND = "connection.sendall(bytes(1 << 16))"
 
 CASES = [

@@ -9,14 +9,24 @@ import pytest
 from .case import Case
 from .conftest import Zoo
 
-WAIT = "import os\nimport signal\n\nprint('epoch 1 loss 0.5')\nprint(f'ready {os.getpid()}')\nsignal.pause()\n"
+WAIT = """
+    import os
+    import signal
+
+    # Even if the tests run under nohup or in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    print("epoch 1 loss 0.5")
+    print(f"ready {os.getpid()}")
+    signal.pause()
+"""
 SHELL_WAIT = "echo ready $$\nread line < <(tail -f /dev/null)"
 
 # What somebody outside sends to a program that works, and what kedge can know of it.
 STRIKES = [
     (Case("terminated", "sigterm_unattributed", WAIT), SIGTERM),
     (Case("killed", "sigkill_unattributed", WAIT), SIGKILL),
-    (Case("interrupted", "user_interrupt", WAIT, frame="train.py:6"), SIGINT),
+    (Case("interrupted", "user_interrupt", WAIT, frame="train.py:9"), SIGINT),
     (Case("hung up", "user_interrupt", WAIT), SIGHUP),
     (Case("shell terminated", "sigterm_unattributed", command=SHELL_WAIT), SIGTERM),
     (Case("shell killed", "sigkill_unattributed", command=SHELL_WAIT), SIGKILL),
