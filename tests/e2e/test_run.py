@@ -182,6 +182,16 @@ def test_two_jobs_at_once_have_different_ports_and_runs(kedge: Kedge) -> None:
     assert len(kedge.runs()) == 2
 
 
+def test_a_progress_bar_is_seen_before_its_line_ends(kedge: Kedge) -> None:
+    script = "printf ' 10%%\\r 20%%' >&2; until [ -e ../../../go ]; do sleep 0.1; done; printf '\\r100%%\\n' >&2"
+    process = kedge.start("run", kedge.job(script))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "worker:0 | 20%\n"
+    (kedge.only_run() / "go").touch()
+    assert process.stdout.readline() == "worker:0 | 100%\n"
+    assert process.wait() == 0
+
+
 def test_a_reader_that_goes_away_does_not_end_the_job(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job("echo hello; read x < fifo || true; echo bye; sleep 0.3; touch done"))
     assert process.stdout is not None

@@ -71,6 +71,7 @@ class Live:
 
     def __init__(self, run: Run, view: View, *, lines: bool) -> None:
         self._run, self._view = run, view
+        self._bars = isinstance(view, Console)
         self._lines = lines
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._show, name="console")
@@ -96,7 +97,7 @@ class Live:
         return not self._over.is_set()
 
     def _follow(self) -> None:
-        for item in follow(self._run, wanted=lambda role, index: self._lines, alive=self._alive):
+        for item in follow(self._run, wanted=lambda role, index: self._lines, alive=self._alive, progress=self._bars):
             if item is None:
                 self._view.flush()
             elif isinstance(item, LogLine):

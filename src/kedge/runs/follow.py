@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
-from kedge.contract import USER_ALL
+from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
 from kedge.runs import status
 from kedge.runs.events import Event, Tail
 from kedge.runs.folder import Run
 from kedge.runs.lock import is_held
-from kedge.runs.logs import Lines, StreamReader
+from kedge.runs.logs import Lines, StreamReader, tail
 
 INTERVAL_SEC = 0.1
+PROGRESS_SEC = 2.0  # how often a progress bar, which does not end its line, is looked at
+_LONGEST_BAR = 4096
 
 
 class LogLine(NamedTuple):
@@ -26,13 +29,24 @@ class LogLine(NamedTuple):
 class _Open:
     """A task attempt whose log is being read."""
 
-    def __init__(self, task: str, path: str) -> None:
-        self._task, self._reader, self._lines = task, StreamReader(path), Lines()
+    def __init__(self, task: str, folder: Path, stream: str) -> None:
+        self._task, self._folder, self._lines = task, folder, Lines()
+        self._reader = StreamReader(str(folder / stream))
+        self._bar = b""
 
     def more(self) -> Iterator[LogLine]:
         """The lines of one chunk; none when there is nothing new now."""
         if data := self._reader.read():
             yield from (LogLine(self._task, line) for line in self._lines.feed(data))
+
+    def progress(self) -> Iterator[LogLine]:
+        """The state of a progress bar that is being overwritten, if it has changed (user-all gets whole lines)."""
+        for stream in (USER_STDERR, USER_STDOUT):
+            unfinished = tail(f"{self._folder}/{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
+            bar = unfinished.rstrip(b"\r").rpartition(b"\r")[2].strip()
+            if b"\r" in unfinished and bar and bar != self._bar:
+                self._bar = bar
+                yield LogLine(self._task, bar + b"\n")
 
     def rest(self) -> Iterator[LogLine]:
         """Everything up to the end; the task has ended."""
@@ -48,25 +62,27 @@ def follow(
     stream: str = USER_ALL,
     wanted: Callable[[str, int], bool] = lambda role, index: True,
     alive: Callable[[], bool] | None = None,
+    progress: bool = False,
 ) -> Iterator[Event | LogLine | None]:
     """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run has ended.
 
     A task's lines come before the event of its end. None now and then: nothing new at the moment. Ends early when the
-    controller is not `alive` any more.
+    controller is not `alive` any more. With `progress`, also the state of progress bars before their line ends.
     """
     alive = alive or (lambda: is_held(run.lock))
-    tail = Tail(run.events)
+    events = Tail(run.events)
     attempt = 0
     reading: dict[tuple[str, int], _Open] = {}
     over = False
+    looked = time.monotonic()
     while not over:
         over = not alive()  # looked at before the last reading, so that nothing said before is missed
-        for event in tail.read_new():
+        for event in events.read_new():
             attempt = event.get("attempt", attempt)
             key = event.get("role", ""), event.get("index", 0)
             if event["event"] == status.TASK_LAUNCHED and wanted(*key):
-                path = run.task(*key, attempt, event.get("task_attempt", 0)) / stream
-                reading[key] = _Open(f"{key[0]}:{key[1]}", str(path))
+                folder = run.task(*key, attempt, event.get("task_attempt", 0))
+                reading[key] = _Open(f"{key[0]}:{key[1]}", folder, stream)
             elif event["event"] in (status.TASK_COMPLETED, status.TASK_RETRYING) and key in reading:
                 yield from reading.pop(key).rest()
             yield event
@@ -76,6 +92,10 @@ def follow(
             for line in task.more():
                 quiet = False
                 yield line
+        if progress and time.monotonic() > looked + PROGRESS_SEC:
+            looked = time.monotonic()
+            for task in reading.values():
+                yield from task.progress()
         if quiet and not over:
             yield None
             time.sleep(INTERVAL_SEC)

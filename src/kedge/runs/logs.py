@@ -92,6 +92,17 @@ class Lines:
         return rest
 
 
+def tail(path: str, size: int) -> bytes:
+    """The last bytes of a file, at most `size`; empty if there is no file."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - size))
+            return file.read(size)
+    except FileNotFoundError:
+        return b""
+
+
 def whole(path: str) -> Iterator[bytes]:
     """Everything that a stream holds now, in chunks."""
     with StreamReader(path) as reader:

@@ -14,6 +14,7 @@ from kedge.engines.controller.states import TaskState
 from kedge.policy import codes
 from kedge.policy.codes import Behaviour
 from kedge.runs.folder import Run
+from kedge.runs.logs import tail
 
 _PHASES = {HOOK_FAILED: "hook", CANNOT_START: "init"}
 
@@ -58,14 +59,4 @@ class History:
     def _reached(self, name: str, attempt: int, tasks: Mapping[Task, TaskState]) -> Mapping[str, int]:
         task = next(task for key, task in tasks.items() if str(key) == name)
         folder = self._run.task(task.task.role, task.task.task_index, attempt, task.task_attempt)
-        return progress.reached(_tail(f"{folder}/{USER_ALL}/{CURRENT}", progress.TAIL))
-
-
-def _tail(path: str, size: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - size))
-            return file.read()
-    except FileNotFoundError:
-        return b""
+        return progress.reached(tail(f"{folder}/{USER_ALL}/{CURRENT}", progress.TAIL))
