@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from kedge.diagnose import exceptions, lines
@@ -12,6 +13,7 @@ from kedge.diagnose.scan import Hit
 from kedge.diagnose.text import Line, Log
 from kedge.diagnose.tracebacks import Block, Trace
 
+OURS = b"[openpai-runtime] [INFO] "
 SPECIFIC = 40  # from this rank on the text itself names the reason
 
 
@@ -38,9 +40,16 @@ class Candidate(NamedTuple):
         return self.trace is not None and self.trace.uncaught
 
 
-def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evidence: Evidence) -> list[Candidate]:
-    """Every candidate of a log, in its order. Lines that a note matches are left out."""
-    usable = [(rules.rule(hit.rule), hit.line) for hit in hits]
+class Found(NamedTuple):
+    """The candidates of a log, in its order, and where the lines start that a note calls harmless."""
+
+    candidates: list[Candidate]
+    harmless: Container[int]
+
+
+def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evidence: Evidence) -> Found:
+    """Every candidate of a log. Lines that a note matches are left out, and so are the runtime's own."""
+    usable = [(rules.rule(hit.rule), hit.line) for hit in hits if not _ours(log, hit.line)]
     usable = [(rule, line) for rule, line in usable if _applies(rule, evidence)]
     noted = {line.start: rule.rank for rule, line in usable if rule.role == "note"}
     places = _Places(traces)
@@ -52,7 +61,12 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     explained = {c.start: c.rank for c in found if c.trace and c.role == "symptom"}
     found = [c for c in found if c.role == "symptom" or c.rank >= min(SPECIFIC, explained.get(c.start, 0))]
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
-    return sorted(kept, key=lambda c: (c.start, -c.rank))
+    return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), noted)
+
+
+def _ours(log: Log, line: Line) -> bool:
+    """Whether the task's runtime tells there what it saw (contract: runtime.log); that is no reason."""
+    return OURS in log.text[line.start : line.start + 100]
 
 
 def _applies(rule: Rule, evidence: Evidence) -> bool:

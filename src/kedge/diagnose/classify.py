@@ -29,6 +29,7 @@ class Looked(NamedTuple):
     log: Log
     choice: Choice
     tail: Tail
+    last_words: Line | None  # of a program that failed, as far as the end of the log tells
 
 
 def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
@@ -61,7 +62,10 @@ def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
     traces = tracebacks.find(log)
     found = candidates.collect(log, scan.scan(log, rules), traces, rules, evidence)
     tail = Tail(log)
-    return Looked(log, choose(found, tail), tail)
+    last_words = tail.unanswered(found.harmless)
+    if traces and not traces[-1].blocks[-1].message and tail.near(traces[-1].end):
+        last_words = traces[-1].blocks[-1].header  # the log ends inside a traceback
+    return Looked(log, choose(found.candidates, tail), tail, last_words)
 
 
 def _weaker_than_facts(best: Candidate, evidence: Evidence) -> bool:
@@ -78,22 +82,12 @@ def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> D
         return _answer("shm_exhausted", LIKELY, rules, evidence, quotes)
     if code in _CODES:
         return _answer(_CODES[code], LIKELY if code not in (126, 127) else GUESS, rules, evidence, quotes)
-    if code:
-        hint = next(((one, c) for one in looked for c in one.choice.live if c.calm and c.role == "root"), None)
-        if hint:
-            return _explain(*hint, rules, evidence)
-        return _answer(UNKNOWN, GUESS, rules, evidence, quotes)
-    if any(_ends_badly(one) for one in looked):
+    hints = ((one, c) for one in looked for c in one.choice.live if c.calm and (code or one.tail.near(c.end)))
+    if hint := next(hints, None):
+        return _explain(*hint, rules, evidence)
+    if code or any(one.last_words for one in looked):
         return _answer(UNKNOWN, GUESS, rules, evidence, quotes)
     return _answer(NONE, LIKELY, rules, evidence, ())
-
-
-def _ends_badly(one: Looked) -> bool:
-    """Whether the log's last words are those of an error, though no rule knows it."""
-    error, last = one.tail.error, one.tail.last
-    return bool(
-        error and last and error.start > one.tail.success and one.log.text.count(b"\n", error.end, last.end) < 3
-    )
 
 
 def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -> Diagnosis:
@@ -129,7 +123,7 @@ def _last_lines(looked: list[Looked]) -> tuple[Quote, ...]:
         quote
         for one in looked
         if one.tail.last
-        for quote in _quotes(one.log, [one.tail.error or one.tail.last, one.tail.last])
+        for quote in _quotes(one.log, [one.last_words or one.tail.last, one.tail.last])
     )
 
 

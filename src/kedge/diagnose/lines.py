@@ -39,11 +39,21 @@ _ERROR = (
     rb"\bcannot\b|\bpanic\b|[a-z]error\b|\w+Exception\b)"
 )
 # An exception's own message may hold advice ("to avoid fragmentation") and is an error all the same.
-_RAISED = rb"\b[A-Z]\w*(?:Error|Exception): "
+_RAISED = rb"\b[A-Z]\w*(?:Error|Exception): |^\[?E ?(?:\d{4} |\w+\.cpp)|\bwhat\(\): "
 # `error: 0.12` is a measurement.
 _LAST_WORDS = (
-    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*[^\d\s]|"
-    rb"\w(?:Error|Exception)(?::|\s*$)|\b(?:failed to|cannot|could not|unable to|aborted|aborting|crashed)\b"
+    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*[^\d\s]|\w(?:Error|Exception)\b|"
+    rb"\b(?:failed (?:to|with)|cannot|could not|unable to|abort(?:ed|ing)|crashed|panicked|core dumped)\b|"
+    rb"^execution halted|"
+    rb"^failed\b|\D failed\W*$|\bexit(?:ed|s)?(?: with)?(?: exit)? ?(?:code|status)[ =:]{0,4}-?[1-9]|\bnon-?zero\b|"
+    rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^[EF]\d{4} |^\S+: error\b|^E: "
+)
+# Words of a program that comes to its end as it should.
+_WRAPS_UP = (
+    rb"(?i)\b(?:sav(?:ed|ing)|wr(?:ote|itten)|stored|export(?:ed|ing)|upload(?:ed|ing)?)\b.{0,60}"
+    rb"\b(?:model|checkpoint|weights|results?|predictions?|metrics?|to)\b|"
+    rb"\b(?:final|best|test|overall|mean)[ _-](?:\w+[ _-])?(?:acc|loss|score|result|f1|bleu|wer|map|reward|metric)|"
+    rb"\b(?:done|finished|completed?|success(?:ful(?:ly)?)?|elapsed|total time|took)\b"
 )
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
 _OTHERS = (
@@ -60,6 +70,11 @@ def progress(line: Line) -> bool:
 def success(line: Line) -> bool:
     """Whether a line says that the work was done."""
     return bool(regex(_SUCCESS).search(line.body[:500]))
+
+
+def wraps_up(line: Line) -> bool:
+    """Whether a line reads like the good end of a program, or of a part of it."""
+    return bool(regex(_WRAPS_UP).search(line.body[:500]))
 
 
 def calm(line: Line) -> bool:

@@ -49,7 +49,7 @@ def choose(candidates: list[Candidate], tail: Tail) -> Choice:
     """The candidate that ended the process."""
     live = [c for c in candidates if not _recovered(c, tail)]
     serious = [c for c in live if not c.calm]
-    roots = [c for c in serious if c.role == "root" and not _follows(c, serious)]
+    roots = [c for c in serious if c.role == "root" and not _follows(c, serious, tail)]
     reasons = [c for c in roots if not effect(c) and not _mere_setup(c, serious, tail)]
     best = (
         _first(reasons, tail)
@@ -82,12 +82,28 @@ def _enough(candidate: Candidate) -> int:
     return GOES_ON_AFTER_SETUP if candidate.cause in SETUP else GOES_ON_AFTER_LINE
 
 
-def _follows(root: Candidate, others: list[Candidate]) -> bool:
-    """Whether an abort or a cancelled step is only what became of a failure that came before it."""
-    earlier = [c for c in others if c.start < root.start and c.cause != root.cause and c.cause not in SETUP]
+def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
+    """Whether it is only what became of another failure: an abort, a cancelled step, a store that is gone."""
+    others = [c for c in others if c.cause != root.cause and c.cause not in SETUP]
+    earlier = [c for c in others if c.start <= root.start]
     if root.cause == "native_crash" and root.rank < SPECIFIC and lines.aborted(root.line):
-        return any(c.role == "root" or c.rank >= EXPLAINS for c in earlier)
-    return root.cause == "job_cancelled" and any(c.role == "root" or c.rank >= TELLS for c in earlier)
+        # Several ranks and threads write: what made one abort may stand after it.
+        return any(_told(c, EXPLAINS) for c in earlier) or any(
+            c.role == "root" and c.rank >= SPECIFIC and c.cause not in ENDERS for c in others
+        )
+    if root.cause == "job_cancelled":
+        return _fails_before(root, tail) or any(_told(c, TELLS) and c.cause != "sigterm_unattributed" for c in earlier)
+    return root.cause == "rendezvous_failure" and any(c.cause == "nccl_timeout" for c in earlier)
+
+
+def _fails_before(cancelled: Candidate, tail: Tail) -> bool:
+    """Whether a step (not the whole job) was cancelled right after a task's own last words, which no rule may know."""
+    return b" STEP " in cancelled.line.body and tail.error_before(cancelled.line)
+
+
+def _told(candidate: Candidate, rank: int) -> bool:
+    """Whether it is a reason, or a symptom that tells enough."""
+    return candidate.role == "root" or candidate.rank >= rank
 
 
 def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container
 from functools import cached_property
 
 from kedge.diagnose import lines
@@ -10,6 +11,8 @@ from kedge.diagnose.text import Line, Log
 
 MOST_LINES = 1500
 LAST_LINES = 40
+NEAR = 3  # lines
+MOST_CALM = 6  # lines of ordinary output after the last words of a program that failed
 
 
 class Tail:
@@ -43,10 +46,27 @@ class Tail:
         """Where one of the last lines says that the work is done; -1 if none does."""
         return next((line.start for line in self._latest if lines.success(line)), -1)
 
-    @cached_property
-    def error(self) -> Line | None:
-        """The last of the last lines that reads like an error."""
-        return next((line for line in self._latest if lines.last_words(line)), None)
+    def near(self, end: int) -> bool:
+        """Whether what ends there is among the last things that the log says, and no success."""
+        return bool(self.last and end > self.success and self._log.text.count(b"\n", end, self.last.end) < NEAR)
+
+    def error_before(self, line: Line) -> bool:
+        """Whether one of the few lines before reads like the last words of a program, not of its launcher."""
+        before = self._log.before(line, NEAR + MOST_CALM)
+        return any(lines.last_words(one) and not lines.epilogue(one) for one in before)
+
+    def unanswered(self, harmless: Container[int]) -> Line | None:
+        """The last line that reads like an error, if the work neither went on nor came to a good end after it."""
+        calm = 0
+        for line in self._latest:
+            if lines.last_words(line) and line.start not in harmless:
+                return line
+            if lines.progress(line) or lines.success(line) or lines.wraps_up(line):
+                return None
+            calm += not lines.epilogue(line) and not lines.error(line)
+            if calm > MOST_CALM:
+                return None
+        return None
 
     def ordinary(self, start: int, end: int) -> bool:
         """Whether there is ordinary output between two places."""

@@ -81,8 +81,8 @@ class Trace(NamedTuple):
     @property
     def decisive(self) -> Block:
         """The exception that tells most without any rule: the first cause, but the last of `during handling`."""
-        block = self.blocks[0]
-        for following in self.blocks[1:]:
+        block, *others = [one for one in self.blocks if one.message] or self.blocks  # the log may end inside the last
+        for following in others:
             if following.link != "direct" or not block.type:
                 block = following
         return block
