@@ -7,10 +7,11 @@ from datetime import datetime
 
 from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, USER_ALL, Report
 from kedge.diagnose import job, progress
+from kedge.diagnose.classify import classify
 from kedge.diagnose.job import JobVerdict, TaskResult
-from kedge.diagnose.model import GUESS, Diagnosis
+from kedge.diagnose.model import GUESS, Diagnosis, Evidence
 from kedge.engines.base import Task
-from kedge.engines.controller.states import TaskState
+from kedge.engines.controller.states import FAILED, TaskState
 from kedge.policy import codes
 from kedge.policy.codes import Behaviour
 from kedge.runs.folder import Run
@@ -29,9 +30,16 @@ def _result(task: TaskState, report: Report) -> TaskResult:
         task=str(task.task),
         state=task.state,
         ended=datetime.fromisoformat(report.ended).timestamp(),
-        diagnosis=Diagnosis.from_json(report.diagnosis) if report.diagnosis else None,
+        diagnosis=_diagnosis(report) if task.state == FAILED else None,
         phase=_PHASES.get(report.reason, "command"),
     )
+
+
+def _diagnosis(report: Report) -> Diagnosis:
+    """The task's own; where its supervisor could not make one, what the exit code alone says."""
+    if report.diagnosis:
+        return Diagnosis.from_json(report.diagnosis)
+    return classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
 
 
 def behaviour(judged: JobVerdict, code: int) -> Behaviour:
@@ -49,8 +57,8 @@ class History:
 
     def goes_in_circles(self, judged: JobVerdict, attempt: int, tasks: Mapping[Task, TaskState]) -> bool:
         """Whether this attempt failed as the one before did, at the same place, and got no further."""
-        if judged.task is None or judged.diagnosis is None or judged.diagnosis.confidence == GUESS:
-            self._before = None  # what is only guessed is not known to be the same
+        if judged.task is None or judged.diagnosis is None or not _has_a_place(judged.diagnosis):
+            self._before = None
             return False
         now = judged.diagnosis, self._reached(judged.task, attempt, tasks)
         before, self._before = self._before, now
@@ -60,3 +68,8 @@ class History:
         task = next(task for key, task in tasks.items() if str(key) == name)
         folder = self._run.task(task.task.role, task.task.task_index, attempt, task.task_attempt)
         return progress.reached(tail(f"{folder}/{USER_ALL}/{CURRENT}", progress.TAIL))
+
+
+def _has_a_place(found: Diagnosis) -> bool:
+    """Whether it is more than a guess or an exit code, so that it can be known to be the same again."""
+    return found.confidence != GUESS and bool(found.rule or found.frame)

@@ -11,6 +11,7 @@ from typing import Any
 from kedge.contract import SPEC_FILE, WORK_DIR
 from kedge.engines.base import Task
 from kedge.engines.local import gpus, ports
+from kedge.engines.local.port_locks import PortLocks
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.runs.files import write_json
@@ -29,13 +30,15 @@ class Places:
         self._some_gpus = bool(devices)
         self._rules = tuple(str(path) for n in range(len(plan.rules)) if (path := run.rule_file(n)).exists())
         self._exit_spec = str(run.exit_spec) if run.exit_spec.exists() else None
+        self._port_locks = PortLocks()
         self._ports: dict[Task, dict[str, list[int]]] = {}
         self._holds: dict[Task, list[socket.socket]] = {}
 
     def reserve(self, attempt: int) -> None:
         """Ports for every task of this job attempt, and the file in which peers find each other. CannotRun: too few."""
         self.release()
-        sockets = iter(ports.reserve(self._plan.port_count))
+        self._port_locks = PortLocks()
+        sockets = iter(ports.reserve(self._plan.port_count, self._port_locks))
         for role in self._plan.roles:
             for index in range(role.instances):
                 held = {label: [next(sockets) for _ in range(n)] for label, n in role.resources.ports.items()}
@@ -53,11 +56,13 @@ class Places:
         return self._holds.pop(task, [])
 
     def locks(self, task: Task) -> list[int]:
-        """Descriptors that mark the task's GPUs as taken, for as long as anybody has them open."""
-        return [device.lock_fd for device in self._devices[task]]
+        """Descriptors that mark the task's GPUs and ports as taken, for as long as anybody has them open."""
+        taken = [device.lock_fd for device in self._devices[task]]
+        return taken if self._port_locks.fd is None else [*taken, self._port_locks.fd]
 
     def release(self) -> None:
         """Let go of every port that no task has taken over."""
+        self._port_locks.close()
         for sockets in self._holds.values():
             for hold in sockets:
                 hold.close()

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from kedge.engines.local.port_locks import PortLocks
 from kedge.errors import CannotRun
 
 FIRST = 15000
@@ -22,18 +23,23 @@ _END = 65536
 _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
-def reserve(count: int) -> list[socket.socket]:
+def reserve(count: int, locks: PortLocks) -> list[socket.socket]:
     """`count` different free ports of all this machine's addresses, each as a bound socket that does not listen.
 
-    The port is `getsockname()[1]`; closing the socket frees it. CannotRun names what is needed and what there is.
+    The port is `getsockname()[1]`; closing the socket frees it for programs, `locks` keep it from other jobs. CannotRun
+    names what is needed and what there is.
     """
     held: list[socket.socket] = []
     try:
         for port in _candidates(pools()):
             if len(held) == count:
                 break
+            if not locks.take(port):
+                continue
             if (found := hold(port)) is not None:
                 held.append(found)
+            else:
+                locks.give_back(port)
         if len(held) < count:
             raise CannotRun(f"the job needs {count} TCP ports and only {len(held)} are free on this machine")
     except BaseException as error:
