@@ -42,9 +42,11 @@ _ERROR = (
 _RAISED = rb"\b[A-Z]\w*(?:Error|Exception): |^\[?E ?(?:\d{4} |\w+\.cpp)|\bwhat\(\): "
 # `error: 0.12` is a measurement.
 _LAST_WORDS = (
-    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*[^\d\s]|\w(?:Error|Exception)\b|"
+    rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*(?:[^\d\s]|$)|"
+    rb"\w(?:Error|Exception)\b|\b(?:ERROR|Error|error) (?:on|in) |"
     rb"\b(?:failed (?:to|with)|cannot|could not|unable to|abort(?:ed|ing)|crashed|panicked|core dumped)\b|"
-    rb"^execution halted|"
+    rb"^execution halted|\bseg(?:mentation )?fault|(?::|\() ?(?:no such file|permission denied|connection |out of memory|not found)|"
+    rb"^forrtl: |\bFATAL\b|\bbad termination\b|"
     rb"^failed\b|\D failed\W*$|\bexit(?:ed|s)?(?: with)?(?: exit)? ?(?:code|status)[ =:]{0,4}-?[1-9]|\bnon-?zero\b|"
     rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^[EF]\d{4} |^\S+: error\b|^E: "
 )

@@ -47,8 +47,9 @@ class Tail:
         return next((line.start for line in self._latest if lines.success(line)), -1)
 
     def near(self, end: int) -> bool:
-        """Whether what ends there is among the last things that the log says, and no success."""
-        return bool(self.last and end > self.success and self._log.text.count(b"\n", end, self.last.end) < NEAR)
+        """Whether what ends there is among the last things that the log says, before any good end."""
+        after = [line for line in self._latest if line.start > end]
+        return len(after) <= NEAR and not any(self._good(line) for line in after)
 
     def error_before(self, line: Line) -> bool:
         """Whether one of the few lines before reads like the last words of a program, not of its launcher."""
@@ -61,12 +62,16 @@ class Tail:
         for line in self._latest:
             if lines.last_words(line) and line.start not in harmless:
                 return line
-            if lines.progress(line) or lines.success(line) or lines.wraps_up(line):
+            if self._good(line):
                 return None
             calm += not lines.epilogue(line) and not lines.error(line)
             if calm > MOST_CALM:
                 return None
         return None
+
+    @staticmethod
+    def _good(line: Line) -> bool:
+        return lines.progress(line) or lines.success(line) or lines.wraps_up(line)
 
     def ordinary(self, start: int, end: int) -> bool:
         """Whether there is ordinary output between two places."""
