@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.local.gpu_locks import LockFolder
+from kedge.engines.local.gpu_locks import LockFolder, make_shared
 from kedge.errors import CannotRun
 
 TAKE = (
@@ -42,7 +42,7 @@ def test_names_cannot_leave_the_folder(tmp_path: Path) -> None:
     with LockFolder(tmp_path / "locks") as folder:
         fd = folder.lock("../MIG-GPU-x/1/0")
     assert fd is not None
-    assert os.listdir(tmp_path / "locks") == ["___MIG-GPU-x_1_0"]
+    assert sorted(os.listdir(tmp_path / "locks")) == [".made", "___MIG-GPU-x_1_0"]
     os.close(fd)
 
 
@@ -128,3 +128,11 @@ def test_a_lock_file_of_a_user_who_keeps_it_closed_counts_as_taken(tmp_path: Pat
     os.close(first)
     (tmp_path / "locks" / "GPU-1").chmod(0)
     assert take(tmp_path / "locks") is None
+
+
+def test_a_folder_that_somebody_else_has_just_made_is_not_replaced(tmp_path: Path) -> None:
+    make_shared(tmp_path / "locks")
+    first = (tmp_path / "locks").stat().st_ino
+    make_shared(tmp_path / "locks")
+    assert (tmp_path / "locks").stat().st_ino == first
+    assert list(tmp_path.iterdir()) == [tmp_path / "locks"]

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import stat
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class LockFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
         if not os.path.lexists(path):
-            _make_shared(path)
+            make_shared(path)
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
@@ -78,16 +79,16 @@ class LockFolder:
             raise CannotRun(f"{self._path / file} is not a plain file; remove it")
 
 
-def _make_shared(path: Path) -> None:
+def make_shared(path: Path) -> None:
     """Make the folder appear with its mode already right, so that nobody meets it half-made."""
     new = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         new.mkdir()
+        (new / ".made").touch()  # an empty folder would be replaced by the next one that is renamed to its place
         new.chmod(_SHARED)
         new.rename(path)
     except OSError as error:
-        if new.is_dir():
-            new.rmdir()
+        shutil.rmtree(new, ignore_errors=True)
         if not os.path.lexists(path):  # otherwise somebody else was faster
             raise CannotRun(f"{path}: cannot be made to share out GPUs: {error.strerror}") from error
 
