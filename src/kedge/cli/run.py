@@ -58,15 +58,15 @@ def command(
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """SIGTERM and a terminal that is closed end what is inside as Ctrl-C does, so that nothing half-made is left."""
-    defaults = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
-    for number in defaults:
-        signal.signal(number, signal.default_int_handler)
+    """Ctrl-C, SIGTERM and a terminal that is closed end what is inside by a KeyboardInterrupt: nothing half-made is
+    left. As while the job runs, only a hang-up may be ignored (nohup)."""
+    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    previous = {n: signal.signal(n, signal.default_int_handler) for n in (signal.SIGINT, signal.SIGTERM, *hang_up)}
     try:
         yield
     finally:
-        for number in defaults:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:
