@@ -56,12 +56,18 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     answers = [(rule, line) for rule, line in usable if rule.role != "note" and rule.rank >= noted.get(line.start, 0)]
     found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
     known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
-    found += [_of_trace(trace) for trace in traces if trace.decisive.message and trace.start not in known]
+    found += [_of_trace(trace) for trace in traces if trace.decisive.type and trace.start not in known]
     # An exception that is known as a consequence is not a bug of its own.
-    explained = {c.start: c.rank for c in found if c.trace and c.role == "symptom"}
+    explained = {c.start: c.rank for c in found if c.role == "symptom" and _names(c)}
     found = [c for c in found if c.role == "symptom" or c.rank >= min(SPECIFIC, explained.get(c.start, 0))]
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
     return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), noted)
+
+
+def _names(symptom: Candidate) -> bool:
+    """Whether it says what an exception is: its first line does, and further ones if they tell enough."""
+    block = symptom.block
+    return block is not None and (symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start)
 
 
 def _ours(log: Log, line: Line) -> bool:
@@ -102,7 +108,8 @@ def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
             return None  # what was being handled, or a wrapper: only a telling text counts
         first = line.start == block.message[0].start
         calm = not first and rule.where == "error" and lines.calm(line)
-        return Candidate(rule.cause, rule.role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
+        cause = rule.cause if rule.rank >= SPECIFIC else _refined(rule.cause, block)
+        return Candidate(cause, rule.role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
     if places.source(line):
         return None
     calm = rule.where == "error" and lines.calm(line)
@@ -112,8 +119,12 @@ def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
 def _of_trace(trace: Trace) -> Candidate:
     block = trace.decisive
     found = exceptions.meaning(block.type)
+    line = block.message[0] if block.message else block.sources[-1]
+    role = "symptom" if found.symptom else "root"
+    return Candidate(_refined(found.cause, block), role, found.rank, line, trace.start, trace.end, "", trace, block)
+
+
+def _refined(cause: str, block: Block) -> str:
     message = b"\n".join(line.body for line in block.message[:3])
     sources = b"\n".join(line.body for line in block.sources[-3:])
-    cause = exceptions.refined(found.cause, block.type, message, sources)
-    role = "symptom" if found.symptom else "root"
-    return Candidate(cause, role, found.rank, block.message[0], trace.start, trace.end, "", trace, block)
+    return exceptions.refined(cause, block.type, message, sources)

@@ -62,6 +62,11 @@ _CHECKPOINTS = (
     b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".bin'", b".pdparams", b".pth.tar", b"weights",
     b".onnx",
 )  # fmt: skip
+# Settings that a failing line checks or looks up.
+_SETTINGS = (
+    b"args.", b"args[", b"cfg.", b"cfg[", b"config.", b"config[", b"conf[", b"opt.", b"opts.", b"flags.", b"FLAGS.",
+    b"hparams", b"os.environ[", b"options.",
+)  # fmt: skip
 _OF_CHECKPOINT = {"data_file_missing": "checkpoint_missing", "data_corrupt": "checkpoint_corrupt"}
 
 
@@ -71,12 +76,19 @@ def meaning(kind: str) -> Meaning:
 
 
 def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
-    """The cause where the failing lines of the program are known: they write, or they load a checkpoint."""
+    """The cause where the failing lines of the program tell: they write, load a checkpoint or check settings."""
     loads = any(call in sources for call in _LOADS)
     if cause == "data_file_missing" and any(call in sources for call in _WRITES):
         return "output_path_error"
     if kind == "KeyError" and loads:
         return "checkpoint_mismatch"
+    if cause == "python_bug" and kind in ("AssertionError", "KeyError") and _about_settings(kind, sources):
+        return "bad_config"
     if loads or (cause == "data_file_missing" and any(name in message for name in _CHECKPOINTS)):
         return _OF_CHECKPOINT.get(cause, cause)
     return cause
+
+
+def _about_settings(kind: str, sources: bytes) -> bool:
+    failing = sources.rpartition(b"\n")[2].strip()
+    return any(name in failing for name in _SETTINGS) and (kind == "KeyError" or failing.startswith(b"assert "))

@@ -45,8 +45,8 @@ _LAST_WORDS = (
     rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*(?:[^\d\s]|$)|"
     rb"\w(?:Error|Exception)\b|\b(?:ERROR|Error|error) (?:on|in) |"
     rb"\b(?:failed (?:to|with)|cannot|could not|unable to|abort(?:ed|ing)|crashed|panicked|core dumped)\b|"
-    rb"^execution halted|\bseg(?:mentation )?fault|(?::|\() ?(?:no such file|permission denied|connection |out of memory|not found)|"
-    rb"^forrtl: |\bFATAL\b|\bbad termination\b|"
+    rb"(?::|\() ?(?:no such file|permission denied|connection |out of memory|not found)|"
+    rb"^execution halted|\bseg(?:mentation )?fault|^forrtl: |\bfatal\b|\bbad termination\b|"
     rb"^failed\b|\D failed\W*$|\bexit(?:ed|s)?(?: with)?(?: exit)? ?(?:code|status)[ =:]{0,4}-?[1-9]|\bnon-?zero\b|"
     rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^[EF]\d{4} |^\S+: error\b|^E: "
 )
@@ -60,7 +60,7 @@ _WRAPS_UP = (
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
-    rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Segmentation fault|Primary job|Sender: )"
+    rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Segmentation fault|Primary job|MPI_ABORT|Sender: )"
 )
 
 

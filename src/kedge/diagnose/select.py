@@ -108,7 +108,7 @@ def _told(candidate: Candidate, rank: int) -> bool:
 
 def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
     """Whether something went wrong in the script before the program started, which then failed for another reason."""
-    if root.cause not in SETUP:
+    if root.cause not in SETUP or root.uncaught:
         return False
     failures = [c for c in others if c.cause not in SETUP and (c.role == "root" or c.rank >= EXPLAINS)]
     later = _earliest([c for c in failures if c.start > root.end])

@@ -22,6 +22,7 @@ LINK_LINES = 6
 
 # `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`.
 _EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$"
+_RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
 _GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
 _DURING = b"During handling of the above exception"
@@ -42,8 +43,11 @@ class Block(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The exception's type without its module; empty if the traceback was cut off."""
-        found = regex(_EXCEPTION).match(strip(self.message[0].body)) if self.message else None
+        """The exception's type without its module, of a traceback that was cut off as its last `raise` says."""
+        if not self.message:
+            found = regex(_RAISE).search(self.sources[-1].body) if self.sources else None
+        else:
+            found = regex(_EXCEPTION).match(strip(self.message[0].body))
         return found.group(1).decode("latin-1").split("(")[0].rsplit(".", 1)[-1] if found else ""
 
     @property
@@ -81,7 +85,7 @@ class Trace(NamedTuple):
     @property
     def decisive(self) -> Block:
         """The exception that tells most without any rule: the first cause, but the last of `during handling`."""
-        block, *others = [one for one in self.blocks if one.message] or self.blocks  # the log may end inside the last
+        block, *others = [one for one in self.blocks if one.type] or self.blocks  # the log may end inside the last
         for following in others:
             if following.link != "direct" or not block.type:
                 block = following
