@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, RunInfo
 from kedge.runs.status import JobStatus
-from kedge.spec.mask import mask_secrets
+from kedge.spec.mask import is_masked, mask_secrets
 from kedge.spec.model import Job
 from kedge.spec.parse import load
 
@@ -45,18 +45,25 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job with its run folder. Whoever has the lock is the run's controller; without one the run is lost."""
+    """A job with its run folder. Whoever has the lock is the run's controller; without one the run is lost.
+
+    `notes` is what the submitter should know of the copy of the code.
+    """
 
     run: Run
     prepared: Prepared
     where: Engine
     lock: lock.ControllerLock = field(repr=False)
+    notes: tuple[str, ...] = ()
 
 
 def prepare(path: str, inputs: Inputs) -> Prepared:
     """Load, resolve and plan a job file. InputError names every problem."""
     resolved = resolve(load(path), inputs)
-    return Prepared(resolved.job, build(resolved), resolved.secrets)
+    plan = build(resolved)
+    if is_masked(resolved.job):
+        plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
+    return Prepared(resolved.job, plan, resolved.secrets)
 
 
 def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
@@ -95,23 +102,28 @@ def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], Non
     `progress` gets the bytes copied and to be copied. CannotRun says what is short; nothing is then left behind.
     """
     where.check(prepared.plan)
+    folder.sweep(jobs_dir())
     run = folder.create(jobs_dir(), prepared.plan.job)
     held = None
     try:
         held = lock.hold(run.lock)
-        _fill(run, prepared, where, progress)
+        notes = _fill(run, prepared, where, progress)
     except BaseException:
         shutil.rmtree(run.path, ignore_errors=True)
         if held:
             held.close()
         raise
-    return Submitted(run, prepared, where, held)
+    return Submitted(run, prepared, where, held, notes)
 
 
-def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None) -> None:
+def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None) -> tuple[str, ...]:
     plan, source = prepared.plan, prepared.job.source
+    notes = []
     for name, path in plan.code.items():
-        snapshot.copy(Path(path), run.code / name, progress=progress)
+        outside = snapshot.copy(Path(path), run.code / name, progress=progress).outside
+        notes += [
+            f"{path}/{link} is a link that leads out of the code: it works on this machine only" for link in outside
+        ]
     _write_rules(run, plan)
     write_atomic(run.job_file, mask_secrets(source.text).encode())
     write_json(run.plan_file, plan.to_json())
@@ -130,6 +142,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
         )
     )
+    return tuple(notes)
 
 
 def _write_rules(run: Run, plan: Plan) -> None:

@@ -67,7 +67,27 @@ def test_a_job_from_a_masked_file_needs_its_secrets_again(kedge: Kedge) -> None:
     copy.write_text(kedge("show", "job", "--yaml").stdout)
     assert "hunter2" not in copy.read_text()
     assert "secrets were removed" in kedge("run", copy, code=2).stderr
+    (kedge.folder / "unused.yaml").write_text(copy.read_text().replace("<% $secrets.token %>", "nothing"))
+    assert "secrets of this file were removed" in kedge("run", "unused.yaml").stderr
     assert "hunter_hunter_" in kedge("run", copy, "--secret", "token=hunter2hunter2").stdout
+
+
+def test_what_a_killed_submission_has_left_is_removed_by_the_next(kedge: Kedge) -> None:
+    left, new = kedge.jobs / "job-aaaaaa", kedge.jobs / "job-bbbbbb"
+    for folder in (left, new):
+        (folder / "code").mkdir(parents=True)
+        (folder / "lock").touch()
+    os.utime(left / "lock", (0, 0))
+    kedge("run", "-q", kedge.job("true"))
+    assert not left.exists()
+    assert new.exists()  # it may be in the making
+
+
+def test_links_that_lead_out_of_the_code_are_named(kedge: Kedge) -> None:
+    (kedge.folder / "code").mkdir()
+    (kedge.folder / "code" / "data").symlink_to("/usr/share")
+    done = kedge("run", kedge.job("ls data >/dev/null"), "--workdir", "code")
+    assert "code/data is a link that leads out of the code" in done.stderr
 
 
 def test_code_beside_the_job_file_is_copied_once_and_is_the_working_directory(kedge: Kedge) -> None:

@@ -155,6 +155,12 @@ def test_a_stranger_who_kills_a_task_causes_a_transient_retry(kedge: Kedge) -> N
     assert "attempt 2" in said
 
 
+def test_a_task_that_ends_its_own_supervisor_was_not_stopped_by_kedge(kedge: Kedge) -> None:
+    job = kedge.job("kill -TERM $PPID; sleep 1000", extras={"kedge": {"retry": {"maxTransient": 0}}})
+    done = kedge("run", job, code=1)
+    assert "sigterm_unattributed" in done.stdout
+
+
 @pytest.mark.parametrize("stop", [("stop",), ("stop", "--kill")])
 def test_stop_ends_a_detached_job(kedge: Kedge, stop: tuple[str, ...]) -> None:
     name = kedge("run", "--detach", kedge.job("echo ready; sleep 1000")).stdout.strip()

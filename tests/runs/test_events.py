@@ -2,12 +2,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.errors import DiskFull
-from kedge.runs.events import EventLog, Tail, merged, read
+from kedge.runs.events import EventLog, Tail, read
 from kedge.testing.wait import wait_until
 
 
@@ -108,37 +105,6 @@ def test_a_writer_that_is_killed_loses_no_finished_line(tmp_path: Path) -> None:
         said = [int(writer.stdout.readline()) for _ in range(500)]
         writer.kill()
     assert [event["n"] for event in read(path)][:500] == said
-
-
-def test_merged_is_by_time_and_keeps_each_logs_order(tmp_path: Path) -> None:
-    logs = {"a": [1, 4, 3, 9], "b": [2, 5], "c": []}  # in log a the clock was set back
-    for name, times in logs.items():
-        (tmp_path / name).write_text("".join(json.dumps({"time": str(t), "event": name}) + "\n" for t in times))
-    found = [(event["event"], event["time"]) for event in merged(tmp_path / name for name in logs)]
-    assert [time for name, time in found if name == "a"] == ["1", "4", "3", "9"]
-    assert [time for name, time in found if name == "b"] == ["2", "5"]
-    assert found[:2] == [("a", "1"), ("b", "2")]
-
-
-def test_merging_many_logs_needs_few_descriptors(tmp_path: Path, descriptors: Callable[[int], None]) -> None:
-    paths = [tmp_path / str(n) for n in range(300)]
-    for n, path in enumerate(paths):
-        path.write_text(json.dumps({"time": f"{n % 7}", "event": "x"}) + "\n")
-    descriptors(20)
-    assert [event["time"] for event in merged(paths)] == sorted(str(n % 7) for n in range(300))
-
-
-@pytest.fixture
-def descriptors() -> object:
-    """Allows this process only so many more open files; undone at the end."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-
-    def only(more: int) -> None:
-        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + more, hard))
-
-    yield only
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_tail(tmp_path: Path) -> None:

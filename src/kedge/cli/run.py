@@ -49,6 +49,7 @@ def command(
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
     with CopyBar() as bar, _ended_in_order():
         submitted = jobs.submit(prepared, where, bar)
+    _say(submitted.notes)
     if detach:
         jobs.run_detached(submitted)
         click.echo(submitted.run.id)

@@ -5,11 +5,10 @@ Every event has a `time` and an `event`, its name; the rest are facts. A line th
 
 from __future__ import annotations
 
-import heapq
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +63,6 @@ class EventLog:
 def read(path: Path) -> Iterator[Event]:
     """All events of a log, none if it does not exist. Skips a torn last line and what a crashed disk left damaged."""
     return Tail(path).events()
-
-
-def merged(paths: Iterable[Path]) -> Iterator[Event]:
-    """The events of many logs by time; those of one log stay in their order, even if the clock was set back."""
-    return heapq.merge(*(read(path) for path in paths), key=lambda event: str(event.get("time", "")))
 
 
 class Tail:

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -27,8 +28,10 @@ from typing import Any, NamedTuple
 from kedge.contract import EVENTS_FILE
 from kedge.errors import CannotRun, InputError
 from kedge.runs.files import disk_errors, write_json
+from kedge.runs.lock import is_held
 
 _NAME_LENGTH = 40
+_NEW_SEC = 60.0
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
 _TASK = re.compile(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
 _TASK_FOLDER = re.compile(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
@@ -168,6 +171,23 @@ def create(jobs: Path, name: str) -> Run:
             return Run(_make_unique(jobs, stem))
     except OSError as error:
         raise CannotRun(f"{jobs}: no run can be made here: {error.strerror}. XDG_STATE_HOME moves it.") from error
+
+
+def sweep(jobs: Path) -> None:
+    """Remove what a submission that was killed has left: no run.json, and a lock that nobody holds and is not new."""
+    for name in _names(jobs):
+        path = jobs / name
+        if (path / "run.json").exists() or _age_sec(path / "lock") < _NEW_SEC or is_held(path / "lock"):
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _age_sec(path: Path) -> float:
+    """Of a file; nothing where there is none."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _make_unique(jobs: Path, stem: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import time
@@ -81,7 +82,8 @@ def publish(spec: TaskSpec, report: Report) -> int:
 
 def complain(spec: TaskSpec, message: str) -> None:
     """Say on stderr what could be said nowhere else."""
-    os.write(2, f"kedge runtime: {spec.task}: {message}\n".encode(errors="surrogateescape"))
+    with contextlib.suppress(OSError):  # the disk of its file may be full, too
+        os.write(2, f"kedge runtime: {spec.task}: {message}\n".encode(errors="surrogateescape"))
 
 
 def _analyse(session: Session, result: Outcome, clock: Clock) -> Analysis | None:

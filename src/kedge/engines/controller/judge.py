@@ -9,7 +9,7 @@ from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, USER_ALL, Report
 from kedge.diagnose import job, progress
 from kedge.diagnose.classify import classify
 from kedge.diagnose.job import JobVerdict, TaskResult
-from kedge.diagnose.model import GUESS, Diagnosis, Evidence
+from kedge.diagnose.model import GUESS, STOPPED, Diagnosis, Evidence
 from kedge.engines.base import Task
 from kedge.engines.controller.states import FAILED, TaskState
 from kedge.policy import codes
@@ -36,8 +36,11 @@ def _result(task: TaskState, report: Report) -> TaskResult:
 
 
 def _diagnosis(report: Report) -> Diagnosis:
-    """The task's own; where its supervisor could not make one, what the exit code alone says."""
-    if report.diagnosis:
+    """The task's own; where its supervisor could not make one, what the exit code alone says.
+
+    Nor does it count what a supervisor takes for a stop by kedge: this task has failed, so it was a stranger's signal.
+    """
+    if report.diagnosis and report.diagnosis["cause"] != STOPPED:
         return Diagnosis.from_json(report.diagnosis)
     return classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
 

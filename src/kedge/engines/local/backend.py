@@ -185,8 +185,16 @@ def _without_report(child: _Child, code: int) -> Report:
     if code < 0:
         what = f"the task's supervisor was killed by {signal.Signals(-code).name}"
         return _ended(child, container_code(128 - code), RUNTIME_ERROR, what)
+    if _is_full(child.folder):
+        return _ended(child, RUNTIME_BROKE, DISK_FULL, f"{child.folder}: the file system is full")
     what = f"the task's supervisor ended with {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
     return _ended(child, RUNTIME_BROKE, RUNTIME_ERROR, what)
+
+
+def _is_full(folder: str) -> bool:
+    """Whether a file system has no block left for us, or no inode (file systems without a fixed number say 0 of 0)."""
+    found = os.statvfs(folder)
+    return found.f_bavail == 0 or (found.f_files > 0 and found.f_favail == 0)
 
 
 def _not_started(child: _Child, error: Exception) -> Report:
