@@ -23,6 +23,7 @@ LINK_LINES = 6
 # `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`.
 _EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$"
 _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
+_NO_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
 _DURING = b"During handling of the above exception"
@@ -143,13 +144,12 @@ def _cut(log: Log, headers: list[Line]) -> Block | None:
 
 
 def _block(log: Log, header: Line) -> Block:
-    own = [line for line in log.after(header, FRAME_LINES) if not header.rank or line.rank == header.rank]
+    own = _own(header, [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank or not header.rank])
     found: list[Frame] = []
     sources: list[Line] = []
     count = 0
-    gutter = _gutter(header.body)
     for line in own:
-        body = line.body[gutter:] if not line.body[:gutter].strip(b" |+") else line.body
+        body = line.body
         if HEADER in body or not _inside(body, bool(found)):
             break
         count += 1
@@ -160,9 +160,20 @@ def _block(log: Log, header: Line) -> Block:
     return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
 
 
-def _gutter(header: bytes) -> int:
-    before = header[: max(0, header.find(b"Traceback"))].removesuffix(b"Exception Group ")
-    return len(before) if not before.strip(b" |+") else 0
+def _own(header: Line, following: list[Line]) -> list[Line]:
+    """The lines that follow, without what stands before the header as well: a logger's prefix, a host, a gutter."""
+    prefix = header.body[: max(0, header.body.find(b"Traceback"))].removesuffix(b"Exception Group ")
+    length, shape = len(prefix), prefix.translate(_NO_DIGITS)
+    if not prefix.strip(b" |+"):
+        return [_without(line, length) if not line.body[:length].strip(b" |+") else line for line in following]
+    same = [line for line in following if line.body[:length].translate(_NO_DIGITS) == shape]
+    if not same or same[0] is not following[0]:  # text that somebody else left on the header's line
+        return following
+    return [_without(line, length) for line in same]
+
+
+def _without(line: Line, length: int) -> Line:
+    return line._replace(body=line.body[length:])
 
 
 def _inside(body: bytes, started: bool) -> bool:
