@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from kedge.diagnose import exceptions, lines
@@ -14,6 +14,7 @@ from kedge.diagnose.text import Line, Log
 from kedge.diagnose.tracebacks import Block, Trace
 
 OURS = b"[openpai-runtime] [INFO] "
+GENERIC = "python_bug"  # what an exception is called whose text says nothing
 SPECIFIC = 40  # from this rank on the text itself names the reason
 
 
@@ -57,17 +58,35 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
     known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
     found += [_of_trace(trace) for trace in traces if trace.decisive.type and trace.start not in known]
-    # An exception that is known as a consequence is not a bug of its own.
-    explained = {c.start: c.rank for c in found if c.role == "symptom" and _names(c)}
-    found = [c for c in found if c.role == "symptom" or c.rank >= min(SPECIFIC, explained.get(c.start, 0))]
+    found = _without_echoes(found)
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
     return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), noted)
+
+
+def _without_echoes(found: list[Candidate]) -> list[Candidate]:
+    """Without the mere kind of an exception whose own text says more: that it is a consequence, or another cause."""
+    symptoms = _told(c for c in found if c.role == "symptom" and _names(c))
+    reasons = _told(c for c in found if c.role == "root" and c.cause != GENERIC)
+
+    def echo(c: Candidate) -> bool:
+        consequence = c.rank < symptoms.get(c.start, 0) and (c.trace is not None or c.cause == GENERIC)
+        return consequence or (c.cause == GENERIC and c.rank < reasons.get(c.start, 0))
+
+    return [c for c in found if c.role == "symptom" or not echo(c)]
+
+
+def _told(candidates: Iterable[Candidate]) -> dict[int, int]:
+    """The highest rank, at most SPECIFIC, by incident."""
+    highest: dict[int, int] = {}
+    for c in candidates:
+        highest[c.start] = max(highest.get(c.start, 0), min(c.rank, SPECIFIC))
+    return highest
 
 
 def _names(symptom: Candidate) -> bool:
     """Whether it says what an exception is: its first line does, and further ones if they tell enough."""
     block = symptom.block
-    return block is not None and (symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start)
+    return block is None or symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start
 
 
 def _ours(log: Log, line: Line) -> bool:

@@ -46,7 +46,8 @@ _LAST_WORDS = (
     rb"\w(?:Error|Exception)\b|\b(?:ERROR|Error|error) (?:on|in) |"
     rb"\b(?:failed (?:to|with)|cannot|could not|unable to|abort(?:ed|ing)|crashed|panicked|core dumped)\b|"
     rb"(?::|\() ?(?:no such file|permission denied|connection |out of memory|not found)|"
-    rb"\b(?:KeyboardInterrupt|Terminated|Killed)\W*$|^execution halted|\bseg(?:mentation )?fault|^forrtl: |\bfatal\b|\bbad termination\b|"
+    rb"\b(?:KeyboardInterrupt|Terminated|Killed)\W*$|^execution halted|"
+    rb"\bseg(?:mentation )?fault|^forrtl: |\bfatal\b|\bbad termination\b|"
     rb"^failed\b|\D failed\W*$|\bexit(?:ed|s)?(?: with)?(?: exit)? ?(?:code|status)[ =:]{0,4}-?[1-9]|\bnon-?zero\b|"
     rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^[EF]\d{4} |^\S+: error\b|^E: "
 )

@@ -22,6 +22,8 @@ LINK_LINES = 6
 
 # `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`.
 _EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$"
+# The rest of a frame's line that a terminal has wrapped.
+_WRAPPED = rb"^\"[/<]|\", line(?: \d+)?(?:, in \S+)?\s*$|^\d+, in \S+\s*$|^(?:in )?<module>\s*$"
 _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
 _NO_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _GUTTER = rb"^[ |+]*"
@@ -181,6 +183,8 @@ def _inside(body: bytes, started: bool) -> bool:
     if body[:1] in (b" ", b"\t"):
         return True
     if body[:3] in (b"\xe2\x94\x82", b"\xe2\x95\xb0"):  # rich's box
+        return True
+    if started and regex(_WRAPPED).search(body):
         return True
     return not body.strip() and not started
 
