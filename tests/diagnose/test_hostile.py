@@ -85,3 +85,33 @@ def test_a_literal_across_two_pieces_of_one_long_line_is_found() -> None:
     text = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     log = Log("log", b"y" * (scan.PIECE - 30) + text + b"z" * scan.PIECE)
     assert scan.scan(log, RULES)
+
+
+CUT = """\
+step 10 loss 0.3
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/w/train.py", line 8, in step
+[rank1]:     loss.backward()
+[rank1]: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB
+[rank1]:
+[rank1]: During handling of the above exception, another exception occurred:
+[rank1]:
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/w/train.py", line 12, in main
+[rank1]:     raise TrainingError("step failed") from None
+[rank1]: TrainingError: step failed
+Traceback (most recent call last):
+  File "/usr/bin/torchrun", line 8, in <module>
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: train.py FAILED
+"""
+
+
+@pytest.mark.parametrize("text", [CUT, CUT.replace("[rank1]: ", "")], ids=["ranks", "plain"])
+def test_a_log_cut_anywhere_has_an_answer(text: str) -> None:
+    lines = text.encode().splitlines(keepends=True)
+    for first in range(len(lines)):
+        for last in range(first, len(lines) + 1):
+            log = b"".join(lines[first:last])
+            assert classify(Evidence(logs=(("log", log),), exit_code=1)).cause
+            assert classify(Evidence(logs=(("log", log[:-7]),), exit_code=1)).cause

@@ -86,7 +86,7 @@ def _told(candidates: Iterable[Candidate]) -> dict[int, int]:
 def _names(symptom: Candidate) -> bool:
     """Whether it says what an exception is: its first line does, and further ones if they tell enough."""
     block = symptom.block
-    return block is None or symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start
+    return block is None or not block.message or symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start
 
 
 def _ours(log: Log, line: Line) -> bool:
