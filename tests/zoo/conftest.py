@@ -65,7 +65,7 @@ class Zoo:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def check(self, case: Case, strike: Signals | None = None) -> None:
+    def expect(self, case: Case, strike: Signals | None = None) -> None:
         """Run a case and compare kedge's answer with what is expected.
 
         `strike` is a signal that somebody outside sends to the process that prints `ready PID`.

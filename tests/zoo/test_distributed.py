@@ -119,4 +119,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_distributed(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -86,4 +86,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_files(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -163,4 +163,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_jobs(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

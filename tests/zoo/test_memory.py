@@ -92,4 +92,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_memory(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -73,4 +73,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_network(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -44,4 +44,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_packages(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -114,4 +114,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_python(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -67,4 +67,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_shell(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -45,9 +45,9 @@ CASES = [
 
 @pytest.mark.parametrize(("case", "signal"), STRIKES, ids=str)
 def test_signals(zoo: Zoo, case: Case, signal: Signals) -> None:
-    zoo.check(case, strike=signal)
+    zoo.expect(case, strike=signal)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_limits(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)

@@ -273,4 +273,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_stories(zoo: Zoo, case: Case) -> None:
-    zoo.check(case)
+    zoo.expect(case)
