@@ -133,3 +133,42 @@ def test_a_rank_that_lost_its_peer_is_not_the_cause(lost: str) -> None:
     crash = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
     if lost != "network":  # which says enough by itself
         assert cause(of_ranks(LOST_PEER[lost], crash)) == "native_crash"
+
+
+def test_an_abort_follows_from_what_another_thread_reports_later() -> None:
+    abort = "(Worker pid=7) Fatal Python error: Aborted\n"
+    watchdog = "(Worker pid=7) [E ProcessGroupNCCL.cpp:915] [Rank 1] NCCL watchdog thread terminated with exception: "
+    assert cause(abort + watchdog + "CUDA error: an illegal memory access was encountered\n") == "gpu_illegal_access"
+    assert cause(abort) == "native_crash"
+
+
+def test_a_store_that_is_gone_after_a_time_out_is_only_fallout() -> None:
+    timeout = "RuntimeError: [gloo/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"
+    lost = "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store failed"
+    assert cause(TRACE.format(timeout) + TRACE.format(lost)) == "nccl_timeout"
+    assert cause(TRACE.format(lost)) == "rendezvous_failure"
+
+
+def test_a_step_is_cancelled_because_one_of_its_tasks_failed() -> None:
+    cancelled = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2023-01-01T00:00:00 ***\n"
+    assert cause("ERROR on proc 617: the gnomes are gone\nsrun: Job step aborted\n" + cancelled) != "job_cancelled"
+    assert cause("Bypassing signal SIGTERM\n" + cancelled) == "job_cancelled"
+
+
+def test_what_another_rank_says_is_no_part_of_an_exceptions_message() -> None:
+    peer = TRACE.format("RuntimeError: [gloo/transport/tcp/pair.cc:5] Connection closed by peer [10.0.0.2]:1")
+    assert cause(peer + "[rank0]: Floating point exception (core dumped)\n") == "native_crash"
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "expected"),
+    [
+        ("assert args.batch_size % world == 0", "AssertionError", "bad_config"),
+        ("assert x.shape[0] == 3", "AssertionError", "python_bug"),
+        ("rate = config['rate']", "KeyError: 'rate'", "bad_config"),
+        ("state = torch.load(path)", "EOFError: Ran out of input", "checkpoint_corrupt"),
+        ("record = pickle.load(file)", "EOFError: Ran out of input", "data_corrupt"),
+    ],
+)
+def test_the_failing_line_refines_the_kind_of_an_exception(line: str, error: str, expected: str) -> None:
+    assert cause(TRACE.replace("run()", line).format(error)) == expected

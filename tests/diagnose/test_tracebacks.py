@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kedge.diagnose.text import Log
 from kedge.diagnose.tracebacks import Trace, find
 
@@ -116,3 +118,28 @@ ValueError: boom
 
 def test_of_very_many_only_both_ends_are_read() -> None:
     assert len(traces(PLAIN * 500)) == 200
+
+
+@pytest.mark.parametrize(
+    "prefix", ["    ", "node07: ", "2024-01-01 10:00:00,1 - root - ERROR - ", "E0101 x.py:3] ", "Rank 0: "]
+)
+def test_any_prefix_that_all_lines_share_is_taken_off(prefix: str) -> None:
+    text = 'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n    main()\nOddError: odd\n'
+    (trace,) = find(Log("log", "".join(f"{prefix}{line}\n" for line in text.splitlines()).encode()))
+    assert trace.decisive.type == "OddError"
+    assert trace.frame(trace.decisive) == "train.py:3"
+
+
+def test_frames_that_a_terminal_wrapped_are_still_one_traceback() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File \n"/w/long/path/train.py", line \n33, in main\n    run()\n'
+        '  File "/w/x/multi\npart/api.py", line 7, in run\n    f()\nOddError: odd\n'
+    )
+    (trace,) = find(Log("log", text.encode()))
+    assert trace.decisive.type == "OddError"
+
+
+def test_a_cut_traceback_is_of_the_type_that_it_raises() -> None:
+    text = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n    raise x.OddError("odd", 3)\n'
+    (trace,) = find(Log("log", text.encode()))
+    assert trace.decisive.type == "OddError"

@@ -61,7 +61,8 @@ _WRAPS_UP = (
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
-    rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Segmentation fault|Primary job|MPI_ABORT|Sender: )"
+    rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Primary job|MPI_ABORT|Sender: |"
+    rb"Segmentation fault|Bus error|Floating point exception|Illegal instruction)"
 )
 
 

@@ -53,11 +53,18 @@ def choose(candidates: list[Candidate], tail: Tail) -> Choice:
     reasons = [c for c in roots if not effect(c) and not _mere_setup(c, serious, tail)]
     best = (
         _first(reasons, tail)
-        or _earliest([c for c in roots if effect(c)])
+        or _earliest(_effects(roots))
         or _strongest([c for c in serious if c.role == "symptom"])
         or _earliest(roots)
     )
     return Choice(best, live)
+
+
+def _effects(roots: list[Candidate]) -> list[Candidate]:
+    """Those that only tell what happened; whoever cancels a job says so after the signal that he sends."""
+    effects = [c for c in roots if effect(c)]
+    cancelled = any(c.cause == "job_cancelled" for c in effects)
+    return [c for c in effects if not (cancelled and c.cause == "sigterm_unattributed")]
 
 
 def effect(root: Candidate) -> bool:

@@ -146,13 +146,13 @@ def _cut(log: Log, headers: list[Line]) -> Block | None:
 
 
 def _block(log: Log, header: Line) -> Block:
-    own = _own(header, [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank or not header.rank])
+    own = _own(header, [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank])
     found: list[Frame] = []
     sources: list[Line] = []
     count = 0
     for line in own:
         body = line.body
-        if HEADER in body or not _inside(body, bool(found)):
+        if HEADER in body or not _inside(body, bool(found or sources)):
             break
         count += 1
         if frame := frames.read(body):
