@@ -127,7 +127,8 @@ def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
             return None  # what was being handled, or a wrapper: only a telling text counts
         first = line.start == block.message[0].start
         calm = not first and rule.where == "error" and lines.calm(line)
-        cause = rule.cause if rule.rank >= SPECIFIC else _refined(rule.cause, block)
+        telling = rule.rank >= SPECIFIC and rule.cause != "data_corrupt"  # of what: the failing line tells
+        cause = rule.cause if telling else _refined(rule.cause, block)
         return Candidate(cause, rule.role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
     if places.source(line):
         return None

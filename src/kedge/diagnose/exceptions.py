@@ -27,7 +27,7 @@ _TABLE = {
     Meaning("gpu_oom", 35): "ResourceExhaustedError",
     Meaning("user_interrupt", 30): "KeyboardInterrupt",
     Meaning("network_transient", 22): "ConnectionResetError ConnectionRefusedError ConnectionAbortedError "
-    "ConnectionError",
+    "ConnectionError ServerSelectionTimeoutError AutoReconnect ServiceUnavailable SSHException URLError RPCError",
     Meaning("network_transient", 35): "ReadTimeout ConnectTimeout ReadTimeoutError ChunkedEncodingError IncompleteRead "
     "ProtocolError FSTimeoutError TimeoutError ConnectTimeoutError ServerDisconnectedError ClientPayloadError",
     Meaning("network_unreachable", 45): "gaierror NameResolutionError OfflineModeIsEnabled",
