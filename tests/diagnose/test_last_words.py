@@ -65,3 +65,13 @@ def test_what_the_runtime_tells_is_no_evidence() -> None:
     found = classify(Evidence(logs, 143), RULES)
     assert found.cause == "sigterm_unattributed"
     assert [quote.file for quote in found.evidence] == ["user-all"]
+
+
+def test_a_long_silence_after_reading_or_writing_began_is_a_hanging_file_system() -> None:
+    ended = Evidence(
+        (("log", b"step 7 loss 0.1\nSaving checkpoint to /mnt/x\n"),), 137, ended=9000.0, last_output=100.0
+    )
+    assert classify(ended, RULES).cause == "storage_hang"
+    assert classify(ended._replace(last_output=8990.0), RULES).cause == "sigkill_unattributed"
+    computing = (("log", b"step 7 loss 0.1\n"),)
+    assert classify(ended._replace(logs=computing), RULES).cause == "sigkill_unattributed"

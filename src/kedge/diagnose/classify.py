@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.diagnose import candidates, errorfile, scan, tracebacks
+from kedge.diagnose import candidates, errorfile, lines, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
@@ -21,6 +21,7 @@ _CODES = {
 }  # fmt: skip
 _STOP_CODES = {129, 130, 137, 143}
 MOST_QUOTES = 5
+SILENCE = 1800  # seconds: what is computed says so more often
 
 
 class Looked(NamedTuple):
@@ -35,7 +36,7 @@ class Looked(NamedTuple):
 def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
     """Why a task failed. Never raises for whatever the logs hold; `rules` are the packaged ones if not given."""
     rules = rules or packaged()
-    evidence = evidence._replace(exit_code=_code(evidence.exit_code))
+    evidence = evidence._replace(exit_code=_code(evidence.exit_code), facts=_facts(evidence))
     looked = [_look(Log(name, content), rules, evidence) for name, content in _logs(evidence)]
     if evidence.stopped_by and evidence.exit_code in _STOP_CODES | {None, 0}:
         return _answer(STOPPED, SURE, rules, evidence, _last_lines(looked[:1]))
@@ -50,6 +51,16 @@ def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
 
 def _code(code: int | None) -> int | None:
     return 128 - code if code is not None and code < 0 else code
+
+
+def _facts(evidence: Evidence) -> dict[str, float]:
+    """The facts and what follows from the times: `run_seconds`, and `silent_seconds` without any output at the end."""
+    facts = dict(evidence.facts)
+    if evidence.ended is not None and evidence.started is not None:
+        facts["run_seconds"] = evidence.ended - evidence.started
+    if evidence.ended is not None and evidence.last_output is not None:
+        facts["silent_seconds"] = evidence.ended - evidence.last_output
+    return facts
 
 
 def _logs(evidence: Evidence) -> list[tuple[str, bytes]]:
@@ -80,6 +91,8 @@ def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> D
         return _answer("host_oom_kill", LIKELY, rules, evidence, quotes)
     if code == 135 and evidence.facts.get("shm_free_bytes", 1 << 30) < 1 << 20:
         return _answer("shm_exhausted", LIKELY, rules, evidence, quotes)
+    if code in (None, 137, 143) and _hung(looked, evidence):
+        return _answer("storage_hang", GUESS, rules, evidence, quotes)
     if code in _CODES:
         return _answer(_CODES[code], LIKELY if code not in (126, 127) else GUESS, rules, evidence, quotes)
     hints = ((one, c) for one in looked for c in one.choice.live if c.calm and (code or one.tail.near(c.end)))
@@ -88,6 +101,12 @@ def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> D
     if code or any(one.last_words for one in looked):
         return _answer(UNKNOWN, GUESS, rules, evidence, quotes)
     return _answer(NONE, LIKELY, rules, evidence, ())
+
+
+def _hung(looked: list[Looked], evidence: Evidence) -> bool:
+    """Whether the task was ended after a long silence that began with reading or writing."""
+    last = looked[0].tail.last if looked else None
+    return last is not None and evidence.facts.get("silent_seconds", 0) >= SILENCE and lines.moves_data(last)
 
 
 def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -> Diagnosis:
@@ -113,8 +132,8 @@ def _confidence(best: Candidate, live: list[Candidate]) -> str:
     return SURE if best.rank >= SPECIFIC and not rivals else LIKELY
 
 
-def _quotes(log: Log, lines: list[Line]) -> tuple[Quote, ...]:
-    distinct = list({line.start: line for line in lines}.values())[:MOST_QUOTES]
+def _quotes(log: Log, chosen: list[Line]) -> tuple[Quote, ...]:
+    distinct = list({line.start: line for line in chosen}.values())[:MOST_QUOTES]
     return tuple(Quote(log.name, log.number(line.start), log.show(line)) for line in distinct)
 
 

@@ -58,6 +58,11 @@ _WRAPS_UP = (
     rb"\b(?:final|best|test|overall|mean)[ _-](?:\w+[ _-])?(?:acc|loss|score|result|f1|bleu|wer|map|reward|metric)|"
     rb"\b(?:done|finished|completed?|success(?:ful(?:ly)?)?|elapsed|total time|took)\b"
 )
+_MOVES_DATA = (
+    rb"(?i)\b(?:load|read|writ|sav|cop|stag|extract|restor|resum|mount|sync|cach|flush|dump|open|index|scan)(?:e|y|ing|ying)\b"
+    rb".{0,80}\b(?:data(?:set)?|checkpoint|ckpt|files?|model|weights|shards?|state|optimizer|index|archive|images?)|"
+    rb"\b(?:NFS|Lustre|GPFS|BeeGFS|Ceph|S3)\b"
+)
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
@@ -79,6 +84,11 @@ def success(line: Line) -> bool:
 def wraps_up(line: Line) -> bool:
     """Whether a line reads like the good end of a program, or of a part of it."""
     return bool(regex(_WRAPS_UP).search(line.body[:500]))
+
+
+def moves_data(line: Line) -> bool:
+    """Whether a line says that data is being read or written."""
+    return bool(regex(_MOVES_DATA).search(line.body[:500]))
 
 
 def calm(line: Line) -> bool:
