@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.diagnose import candidates, errorfile, lines, scan, tracebacks
+from kedge.diagnose import candidates, lines, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
@@ -66,7 +66,7 @@ def _facts(evidence: Evidence) -> dict[str, float]:
 def _logs(evidence: Evidence) -> list[tuple[str, bytes]]:
     if not evidence.error_file:
         return list(evidence.logs)
-    return [*evidence.logs, ("error file", errorfile.text(evidence.error_file).encode())]
+    return [*evidence.logs, ("error file", evidence.error_file.encode())]
 
 
 def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:

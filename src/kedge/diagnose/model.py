@@ -19,8 +19,8 @@ class Evidence(NamedTuple):
     `logs`: (name, content), the user's first. `exit_code`: the user's (128+n or -n for signal n), None when it is not
     known. `facts`: numbers that rules may ask for, such as `oom_kills`, `shm_free_bytes`, `disk_free_bytes`,
     `ecc_errors`; `run_seconds` and `silent_seconds` (without output, at the end) follow from the times. `stopped_by`:
-    why kedge itself stopped the task, if it did. Times are seconds since 1970. `error_file`: the text of torchelastic's
-    error file, if it wrote one.
+    why kedge itself stopped the task, if it did. Times are seconds since 1970. `error_file`: the traceback or message
+    in torchelastic's error file, if it wrote one.
     """
 
     logs: tuple[tuple[str, bytes], ...]
