@@ -15,6 +15,7 @@ from kedge.diagnose.tracebacks import Block, Trace
 
 OURS = b"[openpai-runtime] [INFO] "
 GENERIC = "python_bug"  # what an exception is called whose text says nothing
+SOURCES = 12  # failing lines, the innermost, that may tell what a file was for
 SPECIFIC = 40  # from this rank on the text itself names the reason
 
 
@@ -129,7 +130,9 @@ def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
         calm = not first and rule.where == "error" and lines.calm(line)
         telling = rule.rank >= SPECIFIC and rule.cause != "data_corrupt"  # of what: the failing line tells
         cause = rule.cause if telling else _refined(rule.cause, block)
-        return Candidate(cause, rule.role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
+        role = "root" if rule.cause == "peer_failure" and block.remote else rule.role
+        cause = "network_transient" if role != rule.role else cause
+        return Candidate(cause, role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
     if places.source(line):
         return None
     calm = rule.where == "error" and lines.calm(line)
@@ -146,5 +149,5 @@ def _of_trace(trace: Trace) -> Candidate:
 
 def _refined(cause: str, block: Block) -> str:
     message = b"\n".join(line.body for line in block.message[:3])
-    sources = b"\n".join(line.body for line in block.sources[-3:])
+    sources = b"\n".join(line.body for line in block.sources[-SOURCES:])
     return exceptions.refined(cause, block.type, message, sources)

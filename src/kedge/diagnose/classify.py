@@ -18,6 +18,7 @@ _CODES = {
     126: "permission_denied", 127: "command_not_found", 130: "user_interrupt", 129: "user_interrupt",
     132: "native_crash", 134: "native_crash", 135: "native_crash", 136: "native_crash", 139: "native_crash",
     137: "sigkill_unattributed", 143: "sigterm_unattributed",
+    124: "time_limit", 152: "time_limit",  # coreutils' timeout; SIGXCPU
 }  # fmt: skip
 _STOP_CODES = {129, 130, 137, 143}
 MOST_QUOTES = 5
@@ -94,7 +95,7 @@ def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> D
     if code in (None, 137, 143) and _hung(looked, evidence):
         return _answer("storage_hang", GUESS, rules, evidence, quotes)
     if code in _CODES:
-        return _answer(_CODES[code], LIKELY if code not in (126, 127) else GUESS, rules, evidence, quotes)
+        return _answer(_CODES[code], LIKELY if code not in (124, 126, 127) else GUESS, rules, evidence, quotes)
     hints = ((one, c) for one in looked for c in one.choice.live if c.calm and (code or one.tail.near(c.end)))
     if hint := next(hints, None):
         return _explain(*hint, rules, evidence)

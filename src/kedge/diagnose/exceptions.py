@@ -15,6 +15,7 @@ class Meaning(NamedTuple):
 
 OTHERS = Meaning("python_bug", 25)
 _TABLE = {
+    Meaning("lock_contention", 35): "BlockingIOError",
     Meaning("python_bug", 21): "RuntimeError ValueError OSError IOError Exception SystemError InternalError",
     Meaning("syntax_error", 60): "SyntaxError IndentationError TabError",
     Meaning("missing_module", 45): "ModuleNotFoundError",
@@ -62,6 +63,7 @@ _CHECKPOINTS = (
     b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".bin'", b".pdparams", b".pth.tar", b"weights",
     b".onnx",
 )  # fmt: skip
+_STARTS = (b"fork", b"Popen", b"start(")  # EAGAIN of who starts a process is a limit, not a lock
 # Settings that a failing line checks or looks up.
 _SETTINGS = (
     b"args.", b"args[", b"cfg.", b"cfg[", b"config.", b"config[", b"conf[", b"opt.", b"opts.", b"flags.", b"FLAGS.",
@@ -82,6 +84,8 @@ def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
         return "output_path_error"
     if kind == "KeyError" and loads:
         return "checkpoint_mismatch"
+    if kind == "BlockingIOError" and any(call in sources for call in _STARTS):
+        return "host_oom_alloc"
     if cause == "python_bug" and kind in ("AssertionError", "KeyError") and _about_settings(kind, sources):
         return "bad_config"
     if loads or (cause == "data_file_missing" and any(name in message for name in _CHECKPOINTS)):

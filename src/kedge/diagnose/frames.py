@@ -20,6 +20,11 @@ _INSTALLED = (
     "/importlib/",
     "/opt/conda/lib/",
 )
+# Clients of services that are no part of the job.
+_CLIENTS = (
+    "/urllib/", "/urllib3/", "/http/client.py", "/requests/", "/httpx/", "/httpcore/", "/aiohttp/", "/huggingface_hub/",
+    "/botocore/", "/google/cloud/", "/ftplib.py", "/paramiko/",
+)  # fmt: skip
 # The outermost frame of a traceback that nobody caught: the main program, or what starts a process or a thread.
 _OUTERMOST = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_call_main")
 
@@ -41,9 +46,14 @@ class Frame(NamedTuple):
         return not any(part in self.file for part in _INSTALLED) and not self.file.startswith("/usr/lib")
 
     @property
+    def of_client(self) -> bool:
+        """Whether it is code that talks to a remote service."""
+        return any(part in self.file for part in _CLIENTS)
+
+    @property
     def outermost(self) -> bool:
         """Whether a traceback that starts here was caught by nobody."""
-        return self.where in _OUTERMOST
+        return self.where in _OUTERMOST and self.file != "<string>"  # `python -c` in a script is often only a probe
 
 
 def read(body: bytes) -> Frame | None:

@@ -152,6 +152,8 @@ def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
         return False
     if not earlier.trace and earlier.rank >= CERTAIN:
         return False
+    if earlier.trace and later.trace and earlier.rank <= later.rank:
+        return True  # somebody printed the one and went on to the other
     adjacent = not tail.ordinary(earlier.end, later.start)
     return not adjacent or bool(later.uncaught and not earlier.trace and earlier.rank < _needed(later))
 

@@ -54,16 +54,25 @@ class Block(NamedTuple):
         return found.group(1).decode("latin-1").split("(")[0].rsplit(".", 1)[-1] if found else ""
 
     @property
+    def remote(self) -> bool:
+        """Whether a client of remote services raised it, who has no peers in this job."""
+        return any(frame.of_client for frame in self.frames)
+
+    @property
     def end(self) -> int:
         """Where it ends in the log."""
         return max([self.header.end, *(line.end for line in self.message[:1] + self.sources[-1:])])
 
 
 class Trace(NamedTuple):
-    """A chain of exceptions that one process printed. `ignored`: Python itself says that it goes on."""
+    """A chain of exceptions that one process printed.
+
+    `ignored`: Python itself says that it goes on; `threaded`: it ended a thread, which need not end the process.
+    """
 
     blocks: tuple[Block, ...]
     ignored: bool = False
+    threaded: bool = False
 
     @property
     def start(self) -> int:
@@ -83,7 +92,9 @@ class Trace(NamedTuple):
     @property
     def uncaught(self) -> bool:
         """Whether it reaches up to the main program: somebody who catches an exception prints it from where he is."""
-        return any(block.link == "cut" or any(f.outermost for f in block.frames[:3]) for block in self.blocks)
+        return not self.threaded and any(
+            block.link == "cut" or any(f.outermost for f in block.frames[:3]) for block in self.blocks
+        )
 
     @property
     def decisive(self) -> Block:
@@ -119,7 +130,7 @@ def find(log: Log) -> list[Trace]:
             chains.append([block])
         else:
             chains[-1].append(block._replace(link=link))
-    return [Trace(tuple(chain), _ignored(log, chain[0])) for chain in chains]
+    return [Trace(tuple(chain), _ignored(log, chain[0]), _threaded(log, chain[0])) for chain in chains]
 
 
 def _headers(text: bytes) -> list[int]:
@@ -215,6 +226,10 @@ def _link(log: Log, block: Block, following: Block) -> str | None:
         return "during"
     nested = b"terminated with the following error" in between or strip(following.header.body) != following.header.body
     return "wrapped" if nested and block.message and following.header.start - block.end < 2000 else None
+
+
+def _threaded(log: Log, block: Block) -> bool:
+    return any(line.body.startswith(b"Exception in thread ") for line in log.before(block.header, 1))
 
 
 def _ignored(log: Log, block: Block) -> bool:
