@@ -77,6 +77,11 @@ def meaning(kind: str) -> Meaning:
     return _TYPES.get(kind, OTHERS)
 
 
+def telling(kind: str) -> bool:
+    """Whether the type alone names a cause, not only that something is wrong."""
+    return meaning(kind).rank >= 35
+
+
 def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
     """The cause where the failing lines of the program tell: they write, load a checkpoint or check settings."""
     loads = any(call in sources for call in _LOADS)
