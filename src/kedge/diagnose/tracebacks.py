@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kedge.diagnose import frames
-from kedge.diagnose.frames import Frame
 from kedge.diagnose.exceptions import telling
+from kedge.diagnose.frames import Frame
 from kedge.diagnose.lines import breaks_message
 from kedge.diagnose.regex import regex
 from kedge.diagnose.text import Line, Log
@@ -99,7 +99,7 @@ class Trace(NamedTuple):
 
     @property
     def decisive(self) -> Block:
-        """The exception that tells most without any rule: the first cause, but the last of `during handling` unless it is vague."""
+        """What tells most without any rule: the first cause, but the last of `during handling`, unless that is vague."""
         block, *others = [one for one in self.blocks if one.type] or self.blocks  # the log may end inside the last
         for following in others:
             vague = following.link == "during" and following.type == "RuntimeError" and telling(block.type)
