@@ -99,7 +99,7 @@ class Trace(NamedTuple):
 
     @property
     def decisive(self) -> Block:
-        """What tells most without any rule: the first cause, but the last of `during handling`, unless that is vague."""
+        """What tells most without any rule: the first cause, but the last of `during handling` unless it is vague."""
         block, *others = [one for one in self.blocks if one.type] or self.blocks  # the log may end inside the last
         for following in others:
             vague = following.link == "during" and following.type == "RuntimeError" and telling(block.type)
