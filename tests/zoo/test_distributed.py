@@ -48,6 +48,7 @@ MEET = """
 MPI = """
     import ctypes
     import sys
+    import time
 
     mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
     world = ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world"))
@@ -58,6 +59,7 @@ MPI = """
 
     def abort(*error):
         sys.__excepthook__(*error)
+        time.sleep(1)  # mpirun forwards what was said; an abort overtakes it
         mpi.MPI_Abort(world, 1)
 
 
@@ -110,7 +112,7 @@ CASES = [
          "import socket\n\nserver = socket.create_server(('0.0.0.0', 0))\n"
          "import torch.distributed as dist\n\ndist.TCPStore('127.0.0.1', server.getsockname()[1], 1, True)\n",
          frame="train.py:6", needs=(TORCH,)),
-    mpi("MPI, a rank raises and aborts all", "python_bug", "{'loss': 1}['acc']", frame="train.py:18"),
+    mpi("MPI, a rank raises and aborts all", "python_bug", "{'loss': 1}['acc']", frame="train.py:20"),
     mpi("MPI, a rank crashes", "native_crash", "ctypes.string_at(0)"),
     mpi("MPI, a rank is killed", "sigkill_unattributed", "__import__('os').kill(__import__('os').getpid(), 9)"),
     mpi("MPI, a rank ends without a word", "peer_failure", "__import__('os')._exit(3)"),
