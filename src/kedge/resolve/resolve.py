@@ -8,6 +8,7 @@ from functools import partial
 from kedge.contract import Text
 from kedge.errors import InputError, Problem
 from kedge.resolve import secrets
+from kedge.resolve.graph import ordered
 from kedge.resolve.model import Image, Inputs, ResolvedJob, ResolvedRole
 from kedge.resolve.scope import References, join
 from kedge.resolve.steps import steps
@@ -45,7 +46,7 @@ def _role(job: Job, role: TaskRole, found: References, code: _Code) -> ResolvedR
         role=role,
         image=_image(image, found),
         command=_command(job, role, render),
-        steps=steps(job, role, render),
+        steps=steps(job, role, ordered(job, role.prerequisites), render),
         code=code.of(items["script"]),
     )
 
@@ -59,7 +60,7 @@ def _image(item: Prerequisite, found: References) -> Image:
     if item.auth:
         values = {key: getattr(item.auth, key) for key in ("username", "password", "registryuri")}
         auth = {
-            key: found.render(value, (*item.path, "auth", key), {}, ("secrets",))
+            key: found.render(value, (*item.path, "auth", key), items={}, roots=("secrets",))
             for key, value in values.items()
             if value is not None
         }

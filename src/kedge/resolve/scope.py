@@ -10,7 +10,7 @@ from kedge.contract import SecretRef, Text
 from kedge.errors import Problem
 from kedge.resolve.model import Inputs
 from kedge.spec import references
-from kedge.spec.model import Job, Path, Prerequisite
+from kedge.spec.model import Job, Path, Prerequisite, Source
 from kedge.spec.references import Reference, Unresolved
 from kedge.spec.suggest import did_you_mean
 from kedge.spec.text import show_path
@@ -31,8 +31,17 @@ class References:
         self.problems: list[Problem] = []
         self.secret_texts: dict[str, str] = {}
 
-    def render(self, text: str, path: Path, items: Mapping[str, Prerequisite | None], roots: Iterable[str]) -> Text:
-        """The text at `path` with every reference under `roots` replaced; secrets by SecretRefs.
+    def render(
+        self,
+        text: str,
+        path: Path,
+        source: Source | None = None,
+        *,
+        items: Mapping[str, Prerequisite | None],
+        roots: Iterable[str],
+    ) -> Text:
+        """The text at `path` of `source` (the job file) with every reference under `roots` replaced; secrets by
+        SecretRefs.
 
         `items` are the prerequisites behind `$script`, `$output` and `$data` here.
         """
@@ -44,7 +53,7 @@ class References:
                 continue
             value = self._value(part, items)
             if isinstance(value, Unresolved):
-                self._unresolved(part, value, path, seen[part.source])
+                self._unresolved(part, value, path, source or self._job.source, seen[part.source])
                 parts.append(part.source)
             elif part.root == "secrets":
                 parts.append(self._secret(part, value))
@@ -77,11 +86,11 @@ class References:
         self.secret_texts[key] = value
         return SecretRef(key, reference.source)
 
-    def _unresolved(self, reference: Reference, why: Unresolved, path: Path, occurrence: int) -> None:
+    def _unresolved(self, reference: Reference, why: Unresolved, path: Path, source: Source, occurrence: int) -> None:
         if self._job.kedge.keep_unknown_references:
             return
-        mark = references.locate(self._job.source, path, reference.source, occurrence)
-        self.problems.append(self._job.source.problem(path, why.message, mark=mark))
+        mark = references.locate(source, path, reference.source, occurrence)
+        self.problems.append(source.problem(path, why.message, mark=mark))
 
     def unused(self) -> list[str]:
         """What was given on the command line for a name that the job neither defines nor uses, as messages."""
