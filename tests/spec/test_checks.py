@@ -72,10 +72,10 @@ def role(**keys: Any) -> dict[str, Any]:
             "prerequisites[1].callbacks[0].event: 'taskStart' is not known here; did you mean 'taskStarts'?",
         ),
         (
-            {"prerequisites/+": SCRIPT | {"plugin": "shh"}},
-            "prerequisites[1].plugin: 'shh' is not known here; did you mean 'ssh'?",
+            {"prerequisites/+": SCRIPT | {"plugin": "s/h"}},
+            "prerequisites[1].plugin: 's/h' is no name of a plugin; it may hold letters",
         ),
-        ({PLUGINS: [{"plugin": "quux"}]}, f"{AT}.plugin: must be one of 'cmd', 'git', 'ssh'"),
+        ({PLUGINS: [{"plugin": 1}]}, f"{AT}.plugin: must be a string, not the number 1"),
         (
             {PLUGINS: [{"plugin": "cmd", "parameters": {"preCommand": ["a"]}}]},
             f"{AT}.parameters.preCommand: unknown key 'preCommand'; did you mean 'preCommands'?",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kedge.contract import Step, StopPolicy, Text, show_text
+from kedge.contract import Callback, Step, StopPolicy, Text, show_text, text_from_json
 from kedge.spec.model import Completion, Resources
 
 
@@ -131,13 +131,28 @@ def _role_json(role: RolePlan) -> dict[str, Any]:
         "taskRetryCount": role.task_retry_count,
         "environment": dict(role.environment),
         "command": show_text(role.command),
-        "steps": [
-            {
-                "name": step.name,
-                "failurePolicy": step.policy,
-                "callbacks": [{"event": c.event, "script": show_text(c.script)} for c in step.callbacks],
-            }
-            for step in role.steps
-        ],
+        "steps": [_step_json(step) for step in role.steps],
         "code": role.code,
     }
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "failurePolicy": step.policy,
+        "retry": {"max": step.retry.max, "delaySec": step.retry.delay_sec},
+        "timeoutSec": step.timeout_sec,
+        "environment": dict(step.environment),
+        "callbacks": [_callback_json(callback) for callback in step.callbacks],
+    }
+
+
+def _callback_json(callback: Callback) -> dict[str, Any]:
+    if callback.action is None:
+        return {"event": callback.event, "script": show_text(callback.script)}
+    parameters = {key: _shown(value) for key, value in callback.action.parameters.items()}
+    return {"event": callback.event, "action": {"kind": callback.action.kind, "parameters": parameters}}
+
+
+def _shown(value: Any) -> Any:
+    return show_text(text_from_json(value["text"])) if isinstance(value, dict) and "text" in value else value

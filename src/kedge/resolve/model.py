@@ -56,7 +56,8 @@ class ResolvedRole:
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
     """The job as submitted, by whom, and what its names mean. `code` maps a snapshot's name to an absolute path;
-    `rules` are the absolute paths of rule files."""
+    `rules` are the absolute paths of rule files; `inert` names the plugins that nothing acts on, `notices` are for the
+    submitter."""
 
     job: Job
     user: str
@@ -64,3 +65,5 @@ class ResolvedJob:
     code: Mapping[str, str]
     rules: tuple[str, ...]
     secrets: Secrets = field(repr=False)
+    inert: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from kedge.resolve import secrets
 from kedge.resolve.graph import ordered
 from kedge.resolve.model import Image, Inputs, ResolvedJob, ResolvedRole
 from kedge.resolve.scope import References, join
-from kedge.resolve.steps import steps
+from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS
 
@@ -22,22 +22,26 @@ def resolve(job: Job, inputs: Inputs) -> ResolvedJob:
     """Render references, order prerequisites, find code. InputError names every problem, each with its position."""
     found = References(job, inputs)
     code = _Code(job, inputs)
-    roles = tuple(_role(job, role, found, code) for role in job.task_roles.values())
+    said = Findings(found.problems)
+    roles = tuple(_role(job, role, found, code, said) for role in job.task_roles.values())
     problems = sorted({*found.problems, *code.problems}, key=lambda problem: (problem.line, problem.column))
     messages = [*code.messages, *found.unused()]
     if problems or messages:
         raise InputError(*problems, *messages)
+    values = secrets.collect(job, inputs, found.secret_texts)
     return ResolvedJob(
         job=job,
         user=inputs.user,
         roles=roles,
         code=code.paths,
         rules=code.rules(inputs),
-        secrets=secrets.collect(job, inputs, found.secret_texts),
+        secrets=values,
+        inert=tuple(said.inert),
+        notices=(*said.notices, *(secrets.unmasked(values) if job.kedge.mask else ())),
     )
 
 
-def _role(job: Job, role: TaskRole, found: References, code: _Code) -> ResolvedRole:
+def _role(job: Job, role: TaskRole, found: References, code: _Code, said: Findings) -> ResolvedRole:
     items = {kind: _item(job, kind, getattr(role, kind)) for kind in ("script", "output", "data")}
     render = partial(found.render, items=items, roots=ROOTS)
     image = _item(job, "dockerimage", role.docker_image)
@@ -46,7 +50,7 @@ def _role(job: Job, role: TaskRole, found: References, code: _Code) -> ResolvedR
         role=role,
         image=_image(image, found),
         command=_command(job, role, render),
-        steps=steps(job, role, ordered(job, role.prerequisites), render),
+        steps=steps(job, role, ordered(job, role.prerequisites), render, said),
         code=code.of(items["script"]),
     )
 

@@ -1,59 +1,95 @@
-"""Which prerequisites and runtime plugins run beside a role's command, in which order, with which callbacks."""
+"""What the plugins of a role make of their parameters: the steps of its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kedge.contract import Step, Text
+from kedge.errors import Problem
+from kedge.plugins.base import ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
 from kedge.resolve import plugins
+from kedge.resolve.files import written_by
 from kedge.resolve.items import Item
+from kedge.resolve.uses import Use, uses
 from kedge.spec.model import Job, Path, Source, TaskRole
 
 Render = Callable[[str, Path, Source], Text]  # a text, and where it stands in which file
 
 
-def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render) -> tuple[Step, ...]:
+@dataclass(slots=True)
+class Findings:
+    """What else came out of the plugins: all that is wrong, what the submitter should know, the plugins that nothing
+    acts on, and the storages that they ask for with the place where each is asked for."""
+
+    problems: list[Problem]
+    notices: list[str] = field(default_factory=list)
+    inert: list[str] = field(default_factory=list)
+    storages: list[tuple[Storage, Source, Path]] = field(default_factory=list)
+
+
+def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
     """The steps of a role, in start order: its resolved prerequisites as listed, then the job's runtime plugins."""
-    return (*_of_prerequisites(items, render), *_of_plugins(job, role, render))
+    made = (_step(use, render, findings) for use in uses(job, role, items))
+    return tuple(step for step in made if step is not None)
 
 
-def _of_prerequisites(items: Iterable[Item], render: Render) -> Iterator[Step]:
-    for item in items:
-        if item.plugin is None:
-            continue
-        here = _at(render, item.source)
-        parameters = {key: _rendered(value, item.place(key), here) for key, value in item.parameters.items()}
-        policy = str(item.data.get("failurePolicy", "fail")).lower()
-        yield from _step(item.name, item.plugin, parameters, policy)
+def _step(use: Use, render: Render, findings: Findings) -> Step | None:
+    made = _made(use, render, findings)
+    if made is None:
+        return None
+    findings.notices += (f"{use.name}: {notice}" for notice in made.notices)
+    findings.inert += [use.plugin] if made.inert else []
+    findings.storages += ((storage, use.source, use.path) for storage in made.storages)
+    callbacks = (*written_by(made.files), *made.callbacks)
+    if not callbacks and not made.environment:
+        return None
+    return Step(use.name, callbacks, use.policy, use.retry, use.timeout_sec, dict(made.environment))
 
 
-def _of_plugins(job: Job, role: TaskRole, render: Render) -> Iterator[Step]:
-    here = _at(render, job.source)
-    for entry in job.runtime_plugins:
-        if entry.task_roles is None or role.name in entry.task_roles:
-            parameters = _rendered(entry.parameters, (*entry.path, "parameters"), here)
-            yield from _step(entry.plugin, entry.plugin, parameters, entry.failure_policy)
+def _made(use: Use, render: Render, findings: Findings) -> Steps | None:
+    """What the plugin makes of its parameters; None if something is wrong, which then stands in `findings`."""
+    before = len(findings.problems)
+    try:
+        plugin = plugins.find(use.plugin)
+        told = use.told(plugin.parameters)
+        values = {key: _rendered(value, use.place(key), use.source, render) for key, value in told.items()}
+        if len(findings.problems) > before:
+            return None
+        return checked(plugin.steps(values if plugin.parameters is None else read(plugin.parameters, values)))
+    except plugins.UnknownPlugin as error:
+        message = f"Plugin {use.plugin!r} is not supported{error}"
+        findings.problems.append(use.source.problem((*use.path, "plugin"), message))
+    except PluginFailed as error:
+        _report(use, [use.source.problem((*use.path, "plugin"), str(error))], findings)
+    except ParameterError as error:
+        _report(use, [_problem(use, wrong) for wrong in error.wrong], findings)
+    return None
 
 
-def _step(name: str, plugin: str, parameters: Mapping[str, Any], policy: str) -> Iterator[Step]:
-    found = plugins.find(plugin)
-    callbacks = found.callbacks(parameters) if found else ()
-    if callbacks:
-        yield Step(name, callbacks, policy)
+def _report(use: Use, problems: list[Problem], findings: Findings) -> None:
+    """A failure of the plugin follows the policy of its use, like one in the task."""
+    if use.policy != "ignore":
+        findings.problems += problems
+        return
+    for problem in problems:
+        what = problem._replace(excerpt="")
+        findings.notices.append(f"{what}; this is ignored and nothing runs, as its failurePolicy says")
 
 
-def _at(render: Render, source: Source) -> Callable[[str, Path], Text]:
-    return lambda text, path: render(text, path, source)
+def _problem(use: Use, wrong: Wrong) -> Problem:
+    path = (*use.place(str(wrong.path[0])), *wrong.path[1:]) if wrong.path else use.path
+    return use.source.problem(path, wrong.message, key=wrong.is_key)
 
 
-def _rendered(value: Any, path: Path, render: Callable[[str, Path], Text]) -> Any:
+def _rendered(value: Any, path: Path, source: Source, render: Render) -> Any:
     """The value with its references rendered, string by string. One that holds a secret becomes a Text."""
     if isinstance(value, Mapping):
-        return {key: _rendered(below, (*path, key), render) for key, below in value.items()}
+        return {key: _rendered(below, (*path, key), source, render) for key, below in value.items()}
     if isinstance(value, list | tuple):
-        return [_rendered(below, (*path, index), render) for index, below in enumerate(value)]
+        return [_rendered(below, (*path, index), source, render) for index, below in enumerate(value)]
     if not isinstance(value, str):
         return value
-    text = render(value, path)
+    text = render(value, path, source)
     return "".join(text) if all(isinstance(part, str) for part in text) else text  # type: ignore[arg-type]

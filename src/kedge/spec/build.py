@@ -121,6 +121,8 @@ def _runtime_plugin(index: int, item: Mapping[str, Any]) -> RuntimePlugin:
         failure_policy=item.get("failurePolicy", "fail").lower(),
         task_roles=None if roles is None else tuple(roles),
         path=path,
+        retry=item.get("retry", {}),
+        timeout_sec=item.get("timeoutSec"),
     )
 
 
@@ -153,18 +155,10 @@ def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _inert(value: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
-    """What the job says and nothing acts on, in the order of the file's sections."""
-    for item in value.get("prerequisites", ()):
-        yield from _inert_plugin(handler(item))
+    """What the job says and nothing acts on, in the order of the file's sections; plugins say so themselves."""
     for role in value["taskRoles"].values():
         known = ("shmMB", "infiniband")
         yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in known)
     yield from (f"defaults.{key}" for key in value.get("defaults", {}) if key not in ("deployment", "virtualCluster"))
-    for item in extras.get(RUNTIME_PLUGINS, ()):
-        yield from _inert_plugin(short_name(item["plugin"]))
     yield from (key for key in extras if key not in _ACTED_ON)
     yield from (f"kedge.{key}" for key in _KEDGE_NOT_ACTED_ON if key in extras.get("kedge", {}))
-
-
-def _inert_plugin(plugin: str | None) -> tuple[str, ...]:
-    return () if plugin in (None, "cmd") else (str(plugin),)

@@ -127,13 +127,16 @@ class DeploymentRole:
 
 @dataclass(frozen=True, slots=True)
 class RuntimePlugin:
-    """One entry of `extras.com.microsoft.pai.runtimeplugin`; `task_roles` None means every role."""
+    """One entry of `extras.com.microsoft.pai.runtimeplugin`; `task_roles` None means every role. `retry` holds `max`
+    and `delaySec`; `timeout_sec` bounds each try."""
 
     plugin: str
     parameters: Mapping[str, Any]
     failure_policy: str
     task_roles: tuple[str, ...] | None
     path: Path
+    retry: Mapping[str, Any] = field(default_factory=dict)
+    timeout_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

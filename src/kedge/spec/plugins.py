@@ -20,4 +20,7 @@ def handler(prerequisite: Mapping[str, Any]) -> str | None:
     plugin = prerequisite.get("plugin")
     if isinstance(plugin, str):
         return short_name(plugin)
-    return "cmd" if "callbacks" in prerequisite or "plugin_params" in prerequisite else None
+    if "callbacks" in prerequisite or "plugin_params" in prerequisite:
+        return "cmd"
+    downloads = prerequisite.get("type") == "data" and ("sha256" in prerequisite or "path" in prerequisite)
+    return "download" if downloads and "uri" in prerequisite else None
