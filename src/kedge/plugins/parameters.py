@@ -49,11 +49,11 @@ def read(table: Iterable[Parameter], written: Mapping[str, Any]) -> dict[str, An
     """The value of every parameter of the table; a null is one not written. ParameterError holds all that is wrong."""
     known = {parameter.name: parameter for parameter in table}
     values = {name: parameter.default for name, parameter in known.items()}
-    unknown = [name for name in written if name not in known]
-    wrong = [Wrong(_unknown(name, known, written), (name,), is_key=True) for name in unknown]
+    meant = {name: _meant(name, known.keys() - written.keys()) for name in written if name not in known}
+    wrong = [Wrong(_unknown(name, guess, known), (name,), is_key=True) for name, guess in meant.items()]
     for name, parameter in known.items():
         if written.get(name) is None:
-            if parameter.required:
+            if parameter.required and name not in meant.values():
                 wrong.append(Wrong(f"the parameter {name!r} is missing: {parameter.description}"))
             continue
         try:
@@ -167,9 +167,12 @@ def _within(value: Any, minimum: float | None, maximum: float | None) -> Any:
     return value
 
 
-def _unknown(name: str, known: Mapping[str, Parameter], written: Mapping[str, Any]) -> str:
-    free = {other.lower(): other for other in known if other not in written}
-    guess = difflib.get_close_matches(name.lower(), free, n=1)
-    names = ", ".join(map(repr, known)) or "none"
-    hint = f"did you mean {free[guess[0]]!r}?" if guess else f"known here: {names}"
+def _meant(name: str, names: Iterable[str]) -> str | None:
+    lower = {other.lower(): other for other in sorted(names)}
+    found = difflib.get_close_matches(name.lower(), lower, n=1)
+    return lower[found[0]] if found else None
+
+
+def _unknown(name: str, guess: str | None, known: Iterable[str]) -> str:
+    hint = f"did you mean {guess!r}?" if guess else f"known here: {', '.join(map(repr, known)) or 'none'}"
     return f"unknown parameter {name!r}; {hint}"
