@@ -8,7 +8,7 @@ import click
 
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
-from kedge.plan.model import Plan, RolePlan
+from kedge.plan.model import Plan, RolePlan, action_text
 
 
 def plan_text(plan: Plan) -> str:
@@ -73,7 +73,15 @@ def bold(text: str) -> str:
 def _steps(steps: Iterable[Step]) -> Iterable[str]:
     for step in steps:
         for callback in step.callbacks:
-            yield from _block(f"{callback.event}", callback.script, f"{step.name} (on failure: {step.policy})")
+            shown = callback.script or action_text(callback.action)
+            yield from _block(callback.event, shown, f"{step.name} ({_settings(step)})")
+        yield from _lines("sets", [f"{name}={value}" for name, value in sorted(step.environment.items())])
+
+
+def _settings(step: Step) -> str:
+    retries = f", {step.retry.max} more tries" if step.retry.max else ""
+    limit = f", {seconds(step.timeout_sec)} for each try" if step.timeout_sec is not None else ""
+    return f"on failure: {step.policy}{retries}{limit}"
 
 
 def _block(name: str, text: Text, title: str = "") -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kedge.contract import Callback, Step, StopPolicy, Text, show_text, text_from_json
+from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
 from kedge.spec.model import Completion, Resources
 
 
@@ -150,8 +151,19 @@ def _step_json(step: Step) -> dict[str, Any]:
 def _callback_json(callback: Callback) -> dict[str, Any]:
     if callback.action is None:
         return {"event": callback.event, "script": show_text(callback.script)}
-    parameters = {key: _shown(value) for key, value in callback.action.parameters.items()}
-    return {"event": callback.event, "action": {"kind": callback.action.kind, "parameters": parameters}}
+    action = callback.action
+    return {"event": callback.event, "action": {"kind": action.kind, "parameters": _parameters(action)}}
+
+
+def action_text(action: Action | None) -> Text:
+    """What the runtime does itself, for people: its kind and its parameters. Secrets appear as their tags."""
+    if action is None:
+        return ()
+    return (" ".join([action.kind, *(f"{key}={json.dumps(value)}" for key, value in _parameters(action).items())]),)
+
+
+def _parameters(action: Action) -> dict[str, Any]:
+    return {key: _shown(value) for key, value in action.parameters.items()}
 
 
 def _shown(value: Any) -> Any:
