@@ -29,6 +29,7 @@ RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 # Exit codes of a container. A user's code never leaves the container as it is: signals keep their row of the exit
 # spec, everything unrecognised is 255, and 1 means that the runtime itself broke.
 RUNTIME_BROKE = 1
+PREREQUISITE_TRANSIENT = 250  # what an action could not fetch for now: the task is to be tried again
 UNRECOGNISED = 255
 SIGNAL_CODES = frozenset({130, 131, 132, 134, 135, 136, 137, 139, 141, 143})
 STOPPED_BY_USER = -210
@@ -208,7 +209,7 @@ class Report(NamedTuple):
     `diagnosis` is kedge's own answer to why it failed (diagnose.model.Diagnosis as JSON); it never changes `exit_code`.
     `evidence` is what a failure was diagnosed from besides the logs: `facts` (numbers), `last_output` (a time or None),
     `progress` (the highest step, epoch, … that the log names).
-    `hooks` tells of the hooks that failed, also of those whose policy is `ignore`: `step`, `events`, `command` (the
+    `hooks` tells of the hooks that failed, also of those whose policy is `ignore`: `step`, `event`, `command` (the
     first command line that failed, None where the shell cannot tell), `tries`, `code` (of the last try, as a shell
     shows it), `policy`.
     """
