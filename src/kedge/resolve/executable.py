@@ -33,7 +33,7 @@ class Executable:
         answer = self._parsed(self._run(question.encode()))
         try:
             if wrong := answer.get("errors"):
-                raise ParameterError(*(Wrong(str(item["message"]), tuple(item.get("path", ()))) for item in wrong))
+                raise ParameterError(*(_wrong(**item) for item in wrong))
             return _steps(answer)
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise self._failed(f"answered what is no result of a plugin ({_why(error)})") from error
@@ -47,12 +47,12 @@ class Executable:
         with process:
             try:
                 answer, said = process.communicate(question, self._timeout)
-            except subprocess.TimeoutExpired as error:
-                raise self._failed(f"did not answer within {self._timeout:g} seconds") from error
-            finally:
-                # Whatever it has left running, too: it would hold the pipes.
+            except BaseException as error:  # also an interruption by the user: nothing of it stays
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise self._failed(f"did not answer within {self._timeout:g} seconds") from error
+                raise
         if process.returncode:
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
             raise self._failed(f"ended with code {process.returncode}" + (f": {last}" if last else ""))
@@ -95,6 +95,10 @@ def _steps(answer: Mapping[str, Any]) -> Steps:
         environment=dict(answer.get("environment", {})),
         notices=tuple(str(notice) for notice in answer.get("notices", ())),
     )
+
+
+def _wrong(message: str, path: list[str | int] | None = None) -> Wrong:
+    return Wrong(str(message), tuple(path or ()))
 
 
 def _callback(event: str, commands: list[Any] | None = None, action: dict[str, Any] | None = None) -> Callback:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -12,8 +13,9 @@ from kedge.plugins.base import Parameter, ParameterError, Plugin, PluginFailed, 
 GROUP = "kedge.plugins"
 
 
+@cache
 def installed() -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of all plugins of installed packages, by name."""
+    """The entry points of all plugins of installed packages, by name; read once in a process."""
     found: dict[str, dict[EntryPoint, None]] = {}
     for point in entry_points(group=GROUP):
         found.setdefault(point.name, {})[point] = None

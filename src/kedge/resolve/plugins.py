@@ -11,8 +11,8 @@ from kedge.resolve.executable import PREFIX, Executable
 from kedge.resolve.installed import Installed, installed
 from kedge.spec.suggest import did_you_mean
 
-# Known by a table, not by entry points: looking through all installed packages takes longer than all the rest of
-# resolve, and no package can take the place of these.
+# Known by a table, not by entry points: most jobs need no look at all installed packages, and no package can take the
+# place of these.
 BUILT_IN = {
     "cmd": "kedge.plugins.cmd:Cmd",
     "git": "kedge.plugins.git:Git",
