@@ -57,7 +57,11 @@ def with_packages(tmp_path: Path) -> Packages:
             for plugin, source in plugins.items():
                 (site / f"{package}_{plugin}.py").write_text(source)
         (tmp_path / "job.yaml").write_text(job)
-        environment = {**os.environ, "PYTHONPATH": str(site), "XDG_STATE_HOME": str(tmp_path / "state")}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        }
         argv = [sys.executable, "-m", "kedge", "plan", "--json", str(tmp_path / "job.yaml")]
         return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

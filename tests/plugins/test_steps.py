@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kedge.contract import Retry, SecretRef, render_text
 from kedge.errors import InputError
@@ -144,3 +147,14 @@ def test_files_are_written_as_they_are(tmp_path: Path) -> None:
 def test_steps_that_cannot_run_are_refused(steps: Steps, message: str) -> None:
     with pytest.raises(PluginFailed, match=message):
         checked(steps)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200), st.booleans())
+def test_any_text_is_written_exactly(content: str, secret: bool) -> None:
+    text = (SecretRef("s", "<% $secrets.s %>"),) if secret else (content,)
+    script = render_text(written_by([File("f", text)])[0].script, {"s": content})
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["sh", "-e"], input=script.encode(), cwd=folder, check=True)
+        written = Path(folder, "f").read_bytes().decode()
+    assert written == (content if not secret and (not content or content.endswith("\n")) else content + "\n")

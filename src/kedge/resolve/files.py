@@ -28,4 +28,5 @@ def _write(file: File) -> Iterable[str | SecretRef]:
 
 
 def _ends_line(content: Text) -> bool:
-    return not content or (isinstance(content[-1], str) and content[-1].endswith("\n"))
+    last = next((part for part in reversed(content) if part != ""), "\n")
+    return isinstance(last, str) and last.endswith("\n")
