@@ -25,6 +25,8 @@ def build(resolved: ResolvedJob) -> Plan:
         code=dict(resolved.code),
         rules=resolved.rules,
         notices=_notices(resolved),
+        mounts=resolved.mounts,
+        requirements=resolved.requirements,
     )
 
 

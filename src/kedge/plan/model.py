@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
+from kedge.resolve.model import NOTHING_REQUIRED, Entry, Mount, Requirements
 from kedge.spec.model import Completion, Resources
 
 
@@ -48,7 +49,8 @@ class RolePlan:
 class Plan:
     """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
     that is copied once per job; `rules` are files with own rules for causes of failures; `notices` is what the
-    submitter should know."""
+    submitter should know; `mounts` are the storages that all tasks see; `requirements` tells where the steps
+    come from."""
 
     user: str
     job: str
@@ -62,6 +64,8 @@ class Plan:
     code: Mapping[str, str]
     rules: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    requirements: Requirements = NOTHING_REQUIRED
 
     def role(self, name: str) -> RolePlan:
         """The role of that name. KeyError when there is none."""
@@ -107,11 +111,18 @@ class Plan:
             "code": dict(self.code),
             "rules": list(self.rules),
             "notices": list(self.notices),
-            "roles": [_role_json(role) for role in self.roles],
+            "storages": [{"name": mount.name, "mountPath": mount.path} for mount in self.mounts],
+            "prerequisites": [_entry_json(number, entry) for number, entry in enumerate(self.requirements.entries)],
+            "roles": [_role_json(role, self.requirements.roles.get(role.name, ())) for role in self.roles],
         }
 
 
-def _role_json(role: RolePlan) -> dict[str, Any]:
+def _entry_json(number: int, entry: Entry) -> dict[str, Any]:
+    """A prerequisite; `id` is what `needs`, and `prerequisites` of the roles, name."""
+    return {"id": number, **entry._asdict(), "values": dict(entry.values), "needs": list(entry.needs)}
+
+
+def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
     return {
         "name": role.name,
         "instances": role.instances,
@@ -130,6 +141,7 @@ def _role_json(role: RolePlan) -> dict[str, Any]:
             "minSucceededInstances": role.completion.min_succeeded,
         },
         "taskRetryCount": role.task_retry_count,
+        "prerequisites": list(listed),
         "environment": dict(role.environment),
         "command": show_text(role.command),
         "steps": [_step_json(step) for step in role.steps],

@@ -20,7 +20,7 @@ def written_by(files: Iterable[File]) -> tuple[Callback, ...]:
 def _write(file: File) -> Iterable[str | SecretRef]:
     path = shlex.quote(file.path if file.path.startswith("/") else f"./{file.path}")
     # A line that ends the text and that cannot stand in it: not in what is known here, and no secret can foresee it.
-    end = f"END-{hashlib.sha256(show_text(file.content).encode()).hexdigest()}"
+    end = f"END-{hashlib.sha256(show_text(file.content).encode()).hexdigest()[:16]}"
     mode = "u=rwx" if file.executable else "u=rw"
     yield f"mkdir -p \"$(dirname {path})\" && (umask 077; cat > {path}; chmod {mode},go= {path}) << '{end}'\n"
     yield from file.content

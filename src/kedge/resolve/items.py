@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kedge.spec.model import Path, Prerequisite, Source
+from kedge.spec.model import Path, Source
 from kedge.spec.plugins import handler
 
 # Keys of an item that are about the item; everything else is a parameter of its plugin.
@@ -37,8 +37,3 @@ class Item:
         """Where the parameter `key` stands in the file."""
         inner = (*self.path, "plugin_params", key)
         return inner if key in (self.data.get("plugin_params") or {}) else (*self.path, key)
-
-
-def of_job(item: Prerequisite, source: Source) -> Item:
-    """The item that a job file defines."""
-    return Item(item.name, item.data, source, item.path)

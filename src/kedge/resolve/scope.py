@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kedge.contract import SecretRef, Text
 from kedge.errors import Problem
+from kedge.resolve.items import Item
 from kedge.resolve.model import Inputs
 from kedge.spec import references
-from kedge.spec.model import Job, Path, Prerequisite, Source
+from kedge.spec.model import Job, Path, Source
 from kedge.spec.references import Reference, Unresolved
 from kedge.spec.suggest import did_you_mean
 from kedge.spec.text import show_path
@@ -37,7 +37,7 @@ class References:
         path: Path,
         source: Source | None = None,
         *,
-        items: Mapping[str, Prerequisite | None],
+        items: Mapping[str, Item | None],
         roots: Iterable[str],
     ) -> Text:
         """The text at `path` of `source` (the job file) with every reference under `roots` replaced; secrets by
@@ -62,7 +62,7 @@ class References:
             seen[part.source] += 1
         return join(parts)
 
-    def _value(self, reference: Reference, items: Mapping[str, Prerequisite | None]) -> str | Unresolved:
+    def _value(self, reference: Reference, items: Mapping[str, Item | None]) -> str | Unresolved:
         given = self._given.get(reference.root, {})
         if reference.path and reference.path[0] in given:
             name = str(reference.path[0])
@@ -70,16 +70,13 @@ class References:
             if len(reference.path) > 1:
                 return Unresolved(f"${reference.root}.{name} is what was given on the command line: a text, no mapping")
             return given[name]
-        values, prefix = self._behind(reference.root, items)
-        return references.lookup(reference, values, self._job.source.marks, prefix)
-
-    def _behind(self, root: str, items: Mapping[str, Prerequisite | None]) -> tuple[Any, Path]:
-        if root == "parameters":
-            return self._job.parameters, ("parameters",)
-        if root == "secrets":
-            return self._job.secrets, ("secrets",)
-        item = items.get(root)
-        return (item.data, item.path) if item else (None, ())
+        if reference.root in GIVEN:
+            values = self._job.parameters if reference.root == "parameters" else self._job.secrets
+            return references.lookup(reference, values, self._job.source.marks, (reference.root,))
+        item = items.get(reference.root)
+        if item is None:
+            return references.lookup(reference, None, {}, ())
+        return references.lookup(reference, item.data, item.source.marks, item.path)
 
     def _secret(self, reference: Reference, value: str) -> SecretRef:
         key = show_path(reference.path)

@@ -68,7 +68,8 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Prerequisite:
-    """One item of `prerequisites`. `data` is the whole mapping as written; `path` is where it stands."""
+    """One item of `prerequisites`, or of `extras.reference_prerequisites` (whose `type` may be empty). `data` is the
+    whole mapping as written; `path` is where it stands."""
 
     name: str
     type: str
@@ -151,6 +152,7 @@ class KedgeExtras:
     keep_unknown_references: bool = False
     workdir: str | None = None
     rules: tuple[str, ...] = ()
+    marketplace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +176,5 @@ class Job:
     extras: Mapping[str, Any]
     kedge: KedgeExtras
     source: Source = field(repr=False)
+    references: tuple[Prerequisite, ...] = ()  # extras.reference_prerequisites
     inert: tuple[str, ...] = ()  # what is known but not acted on, for one warning: ("ssh", "hivedScheduler")
