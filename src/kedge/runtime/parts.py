@@ -51,7 +51,7 @@ def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, li
 
 
 def _run_action(session: Session, prepared: Prepared, action: Action, limit: TimeLimit) -> Ended:
-    channel, wanted = SideChannel(session.loop), _in_memory(prepared, action)
+    channel, wanted = SideChannel(session.loop), _in_memory(session, prepared, action)
     try:
         argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(wanted), str(channel.fd))
         status = _run(session, prepared, argv, (wanted, channel.fd), limit)
@@ -62,9 +62,9 @@ def _run_action(session: Session, prepared: Prepared, action: Action, limit: Tim
     return Ended(status, action.kind if status else None, None, answer.get("cause"), answer.get("message"))
 
 
-def _in_memory(prepared: Prepared, action: Action) -> int:
+def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
     """The action's task as a file in memory: it may hold secrets, which neither argv nor environment may show."""
-    data = parameters.rendered(action, prepared.secrets, prepared.tasks)
+    data = parameters.rendered(action, prepared.secrets, session.spec.folder, prepared.tasks)
     fd = sidechannel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
     write_all(fd, json.dumps(data).encode())
     os.lseek(fd, 0, os.SEEK_SET)
