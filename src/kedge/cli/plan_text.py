@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import click
 
+from kedge.cli.graph import tree
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
 from kedge.plan.model import Plan, RolePlan, action_text
@@ -19,6 +20,7 @@ def plan_text(plan: Plan) -> str:
         _row("retries", f"{plan.retry.job} of unknown failures; at most {plan.retry.max_transient} of transient ones"),
         _row("stop", f"SIG{plan.stop.signal}, then SIGKILL after {seconds(plan.stop.grace_sec)}"),
         *(_row("code", f"{path} is copied once") for path in plan.code.values()),
+        *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
     ]
     return "\n".join((*head, *(_role_text(plan, role) for role in plan.roles)))
 
@@ -36,6 +38,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         _row("starts in", where),
     ]
     rows += [_row("retries", f"{role.task_retry_count} of each task")] if not plan.gang else []
+    rows += _lines("needs", list(tree(plan.requirements, role.name)))
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
 
 
@@ -46,6 +49,15 @@ def _completion(role: RolePlan) -> str:
         f"{succeeded} succeeded {'task makes' if succeeded == 1 else 'tasks make'} it succeed" if succeeded > 0 else ""
     )
     return ", ".join(filter(None, (fails, ends))) or "it never ends the job"
+
+
+def graph_text(plan: Plan) -> str:
+    """Who needs which prerequisite."""
+    return "\n".join(
+        line
+        for role in plan.roles
+        for line in (bold(role.name), *(f"  {row}" for row in tree(plan.requirements, role.name)))
+    )
 
 
 def task_text(plan: Plan, spec: TaskSpec) -> str:

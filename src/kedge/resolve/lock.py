@@ -1,9 +1,9 @@
 """The lock file beside a job file: which content every name outside of the job stood for.
 
     job.lock   {"version": 1, "items": {reference: {source, version, sha256}}, "files": {path: sha256},
-                "git": {repository: {ref, commit}}, "images": {image: {digest}}}
+                "git": {"repository#ref": {value}}, "images": {image: {value}}}
 
-Where a commit or a digest could not be had, `unlocked` says why.
+The value is a commit or a digest; where there is none, `unlocked` says why.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 from kedge.errors import InputError, Problem
 
@@ -32,6 +32,18 @@ class Locked:
     version: str | None = None
 
 
+class Repository(NamedTuple):
+    """A repository, and the branch or tag of it that is wanted."""
+
+    uri: str
+    ref: str
+
+    @property
+    def key(self) -> str:
+        """How a lock file names it."""
+        return f"{self.uri}#{self.ref}"
+
+
 @dataclass(frozen=True, slots=True)
 class Pin:
     """A git commit or an image digest: `value`, or `unlocked` with the reason why there is none."""
@@ -42,8 +54,8 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A whole lock file. `files` maps paths, from the lock file's folder, to SHA-256; `git` is keyed by repository and
-    ref as in `https://host/x.git#main`."""
+    """A whole lock file. `files` maps paths, from the lock file's folder, to SHA-256; `git` is keyed by
+    `Repository.key`, `images` by the image's name."""
 
     items: Mapping[str, Locked] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
@@ -92,11 +104,6 @@ def save(path: str, lock: Lock) -> None:
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise
-
-
-def with_pins(lock: Lock, git: Mapping[str, Pin], images: Mapping[str, Pin]) -> Lock:
-    """The lock with these commits and digests."""
-    return replace(lock, git=git, images=images)
 
 
 def _from_json(data: Any) -> Lock:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kedge.contract import Step, Text
-from kedge.resolve.lock import Lock
+from kedge.resolve.lock import Lock, Repository
 from kedge.spec.model import Job, TaskRole
 
 
@@ -97,11 +97,13 @@ NOTHING_REQUIRED = Requirements()
 
 
 class LockState(NamedTuple):
-    """The job's lock file, what it says (None: there is no such file), and what it would say if it were written now."""
+    """The job's lock file, what it says (None: there is no such file), and what it would say if it were written now;
+    `repositories` are what the job clones without naming a commit."""
 
     path: str
     old: Lock | None
     new: Lock
+    repositories: tuple[Repository, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from kedge.resolve import cache, pins, secrets, storages
 from kedge.resolve.code import Code
 from kedge.resolve.graph import Graph, Needed, ordered
 from kedge.resolve.items import Item
+from kedge.resolve.lock import Repository
 from kedge.resolve.lookup import Lookup
 from kedge.resolve.model import Entry, Image, Inputs, LockState, Requirements, ResolvedJob, ResolvedRole
 from kedge.resolve.scope import References, join
@@ -20,6 +21,8 @@ from kedge.resolve.shelf import Settings, Shelf, is_url
 from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS
+
+MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # where the marketplace is, unless the job or its submitter says it
 
 
 def resolve(job: Job, inputs: Inputs) -> ResolvedJob:
@@ -35,6 +38,7 @@ def _settings(job: Job, inputs: Inputs) -> Settings:
         where = job.kedge.marketplace
         if not is_url(where):
             where = os.path.normpath(os.path.join(os.path.dirname(job.source.file), os.path.expanduser(where)))
+    where = where or os.environ.get(MARKETPLACE_VARIABLE)
     return Settings(job.source.file, inputs.user, where, inputs.hosts)
 
 
@@ -54,6 +58,7 @@ class _Resolution:
         self._code = Code(job, inputs)
         self._said = Findings(self._problems)
         self._graph = Graph(Lookup(job, shelf), self._problems)
+        self._repositories: list[Repository] = []
 
     def result(self) -> ResolvedJob:
         job, inputs = self._job, self._inputs
@@ -72,7 +77,7 @@ class _Resolution:
             code=self._code.paths,
             rules=self._code.rules(inputs),
             secrets=values,
-            lock=LockState(self._shelf.lock_file, self._shelf.old, self._shelf.lock),
+            lock=LockState(self._shelf.lock_file, self._shelf.old, self._shelf.lock, tuple(self._repositories)),
             inert=tuple(self._said.inert),
             notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
             mounts=mounts,
@@ -86,11 +91,12 @@ class _Resolution:
         assert image is not None, role.docker_image  # the parser has checked it
         items = [one.item for one in ordered(needed)]
         made = steps(self._job, role, items, render, self._said)
+        self._repositories += pins.repositories(made)
         return ResolvedRole(
             role=role,
             image=_image(image, self._found),
             command=_command(self._job, role, render),
-            steps=pins.pinned(made, self._shelf.old, self._inputs.update_lock),
+            steps=pins.pinned(made, self._shelf.old),
             code=self._code.of(held["script"]),
         )
 

@@ -87,11 +87,15 @@ class Shelf:
 
     def _local(self, place: str) -> Document:
         document = self._source(FILE).fetch(place)
-        name = os.path.relpath(document.origin, os.path.dirname(self._settings.lock_file) or ".")
+        name = self._beside_lock(document.origin)
         sha256 = self._files[name] = digest(document.data)
         if self.old and self.old.files.get(name, sha256) != sha256:
             self.notices.append(f"{document.origin} has changed since {self._lock_name} was written")
         return document
+
+    def _beside_lock(self, path: str) -> str:
+        """A path as the lock file has it, the same wherever the job is started from."""
+        return os.path.relpath(path, os.path.dirname(self._settings.lock_file) or ".")
 
     def _remote(self, address: Address) -> Document:
         name = key(address)
@@ -102,7 +106,8 @@ class Shelf:
             document = self._fetched(address)
             self._cache.put(document.data)
             self._compare(name, locked, document)
-        self._items[name] = Locked(document.identity, document.origin, digest(document.data), document.version)
+        origin = document.origin if is_url(document.origin) or self._offline else self._beside_lock(document.origin)
+        self._items[name] = Locked(document.identity, origin, digest(document.data), document.version)
         return document
 
     def _cached(self, name: str, locked: Locked | None) -> Document:
