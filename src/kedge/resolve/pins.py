@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from kedge.contract import Action, Callback, Step
@@ -53,7 +54,7 @@ def _repository(action: Action | None) -> Repository | None:
 def _branch(options: Any) -> str:
     """The branch in options of git clone such as `--branch v1`."""
     words = [word for option in options or () for word in _words(str(option))]
-    for word, following in zip(words, (*words[1:], ""), strict=True):
+    for word, following in pairwise((*words, "")):
         if word in ("-b", "--branch") and following:
             return following
         if word.startswith("--branch="):
