@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -121,6 +121,8 @@ class Web:
         self.release = threading.Event()
         self.ranges = True
         self.announced: int | None = None
+        self.redirects: list[str] = []
+        self.before_answer: Callable[[int], object] = lambda _number: None
         self.requests: list[Any] = []
         self.authorised = 0
         self.seen: list[bytes] = []
@@ -150,6 +152,9 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
         web.requests.append(self)
         if len(web.requests) > web.hang_after:
             web.release.wait(60)
+        web.before_answer(len(web.requests))
+        if web.redirects:
+            return self.answer(302, b"", {"Location": web.redirects.pop()})
         if web.answers:
             return self.answer(web.answers.pop(0), b"", web.headers)
         if web.password and self.headers["Authorization"] != f"Basic {web.password}":
@@ -166,7 +171,8 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
         """A whole file or the rest of it."""
         headers = {"ETag": f'"{hash(data):x}"'}
         start = 0
-        if self.web.ranges and (asked := self.headers["Range"]):
+        same = self.headers["If-Range"] in (None, headers["ETag"])
+        if self.web.ranges and same and (asked := self.headers["Range"]):
             start = int(asked.removeprefix("bytes=").rstrip("-"))
             if start >= len(data):
                 return self.answer(416, b"", {"Content-Range": f"bytes */{len(data)}"})
@@ -178,7 +184,8 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         length = len(data) if self.web.announced is None else self.web.announced
         for name, value in {"Content-Length": str(length), **headers}.items():
-            self.send_header(name, value)
+            if value != "-1":
+                self.send_header(name, value)
         self.end_headers()
         cut = self.web.cuts.pop(0) if data and self.web.cuts else None
         with contextlib.suppress(ConnectionError):

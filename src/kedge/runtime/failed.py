@@ -17,7 +17,8 @@ _SHORTEST = 4  # characters of a secret that is taken out of messages
 
 class Failed(Exception):
     """An action cannot go on. `cause` as diagnose/ names it; `transient`: it may work another time, at most `tries`
-    times in all, after `delay_sec` if the server has said so; `code` is the exit status of what is not transient."""
+    times in all, after `delay_sec` if the server has said so, counted anew if this try has `progressed`; `code` is the
+    exit status of what is not transient."""
 
     def __init__(
         self,
@@ -27,10 +28,12 @@ class Failed(Exception):
         transient: bool = False,
         tries: int | None = None,
         delay_sec: float | None = None,
+        progressed: bool = False,
         code: int = 1,
     ) -> None:
         super().__init__(message)
-        self.cause, self.transient, self.tries, self.delay_sec, self.code = cause, transient, tries, delay_sec, code
+        self.cause, self.transient, self.tries, self.code = cause, transient, tries, code
+        self.delay_sec, self.progressed = delay_sec, progressed
 
 
 def of_os_error(error: OSError) -> Failed:
@@ -74,6 +77,7 @@ class Patience(NamedTuple):
     def spread(self, job: Job) -> None:
         """Do not let all tasks of a large job meet a server at once."""
         if job.tasks > _MANY_TASKS:
+            job.say(f"starts within {self.spread_sec:g} seconds, because the job has {job.tasks} tasks")
             time.sleep(random.uniform(0, self.spread_sec))  # noqa: S311  (no secret is made of it)
 
     def persist(self, job: Job, attempt: Callable[[], T]) -> T:
@@ -83,7 +87,7 @@ class Patience(NamedTuple):
             try:
                 return attempt()
             except Failed as failed:
-                done += 1
+                done = 1 if failed.progressed else done + 1
                 most = min(self.tries, failed.tries or self.tries)
                 if not failed.transient or done >= most:
                     raise _given_up(failed, done) from failed
