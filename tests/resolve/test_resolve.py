@@ -10,8 +10,8 @@ import yaml
 
 from kedge.contract import SecretRef, show_text
 from kedge.errors import InputError
-from kedge.resolve.model import Inputs, ResolvedJob
 from kedge.resolve.code import is_local
+from kedge.resolve.model import Inputs, ResolvedJob
 from kedge.resolve.resolve import resolve
 from kedge.spec.parse import parse
 

@@ -19,7 +19,7 @@ NOT_INHERITED = frozenset({
     "plugin_params", "preCommands", "postCommands", "timeoutSec",
 })  # fmt: skip
 _AS_WRITTEN = frozenset({"name", "contributor", "description", "require"})
-_TAG = re.compile(r"<%\s*this\b(.*?)%>", re.DOTALL)
+_TAG = re.compile(r"<%\s*this\b((?:(?!%>).)*)%>", re.DOTALL)
 _STEP = re.compile(r"\s*\.\s*([^\s.\[\]]+)\s*|\s*\[\s*([0-9]{1,9})\s*\]\s*")
 
 

@@ -85,7 +85,7 @@ def load(path: str) -> Lock | None:
             return _from_json(json.load(file))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         message = f"this lock file cannot be read ({reason}); delete it, and 'kedge lock' writes a new one"
         raise InputError(Problem(path, 0, 0, "", message)) from None

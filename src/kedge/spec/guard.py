@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import NamedTuple
 
 TOKEN = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
@@ -25,14 +26,11 @@ class Guarded(NamedTuple):
 
 def guard(text: str) -> Guarded:
     """The text with stand-ins, characters for private use that it does not hold."""
-    breaks, tokens = _NOT_BREAKS.search(text), TOKEN.search(text)
-    if not breaks and not tokens:
+    if not TOKEN.search(text) and not _NOT_BREAKS.search(text):
         return Guarded(text, {})
-    unused = (chr(code) for code in (*range(0xE000, 0xF8FF), *range(0xF0000, 0xFFFFE)) if chr(code) not in text)
-    stand_ins = {character: next(unused) for character in "{}\x85\u2028\u2029"}
-    braces = str.maketrans({character: stand_ins[character] for character in "{}"})
-    guarded = TOKEN.sub(lambda found: found[0].translate(braces), text) if tokens else text
-    return Guarded(
-        guarded.translate({ord(c): stand_ins[c] for c in "\x85\u2028\u2029"}),
-        {ord(stand_in): character for character, stand_in in stand_ins.items()},
-    )
+    private = chain(range(0xE000, 0xF8FF), range(0xF0000, 0xFFFFE))
+    unused = (chr(code) for code in private if chr(code) not in text)
+    stand_ins = {ord(character): next(unused) for character in "{}\x85\u2028\u2029"}
+    guarded = TOKEN.sub(lambda found: found[0].translate(stand_ins), text)
+    guarded = _NOT_BREAKS.sub(lambda found: stand_ins[ord(found[0])], guarded)
+    return Guarded(guarded, {ord(stand_in): chr(code) for code, stand_in in stand_ins.items()})

@@ -8,12 +8,18 @@ import subprocess
 from kedge.resolve.lock import Pin, Repository
 
 _PATIENCE_SEC = 20.0
+# Nobody is asked for a password. Transports that run programs are not for names from a job file.
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file",
+}
 
 
 def commit(repository: Repository) -> Pin:
     """The commit that a ref stands for now; else why it is not known."""
-    # Credentials are only in the task; transports that run programs are not for names from a job file.
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file"}
+    environment = {**os.environ, **_ENVIRONMENT}
     argv = ["git", "ls-remote", "--", repository.uri, repository.ref, f"{repository.ref}^{{}}"]
     try:
         done = subprocess.run(
@@ -30,5 +36,5 @@ def commit(repository: Repository) -> Pin:
     for name in (f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", ref):  # as git clone prefers them
         if name in found:
             return Pin(found[name])
-    said = done.stderr.strip().splitlines()
-    return Pin(unlocked=said[-1] if said else f"the server has no {ref}")
+    said = [line for line in done.stderr.splitlines() if line.startswith("fatal: ")]
+    return Pin(unlocked=said[0].removeprefix("fatal: ") if said else f"the server has no {ref}")

@@ -81,7 +81,7 @@ class Marketplace:
     def _means(self, entry: Entry, kind: str, name: str) -> bool:
         if kind == BY_ID:
             return entry.id == name
-        return entry.name == name and kind in (ANY_TYPE, entry.type or self._written_type(entry))
+        return entry.name == name and (kind == ANY_TYPE or kind == (entry.type or self._written_type(entry)))
 
     def _written_type(self, entry: Entry) -> str | None:
         try:
@@ -106,7 +106,7 @@ class Marketplace:
             return tuple(self._scan())
         try:
             return tuple(_entry(item) for item in json.loads(data)["items"])
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise NotHad(f"the index of the marketplace {self._where} cannot be understood: {error}", UNKNOWN) from None
 
 

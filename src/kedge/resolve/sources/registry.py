@@ -29,7 +29,7 @@ def digest(image: str) -> Pin:
     found = _IMAGE.fullmatch(name)
     if not found:
         return Pin(unlocked="this is no name of an image")
-    host, repository = _place(found["name"])
+    host, repository = place(found["name"])
     try:
         with httpx.Client(timeout=_PATIENCE, follow_redirects=False) as client:
             return _ask(client, f"{_scheme(host)}://{host}/v2/{repository}/manifests/{found['tag'] or 'latest'}")
@@ -37,7 +37,7 @@ def digest(image: str) -> Pin:
         return Pin(unlocked=f"the registry {host} cannot be asked: {error or type(error).__name__}")
 
 
-def _place(name: str) -> tuple[str, str]:
+def place(name: str) -> tuple[str, str]:
     """Registry and repository. What is before the first `/` is a registry only if it looks like a host."""
     first, _, rest = name.partition("/")
     if rest and ("." in first or ":" in first or first == "localhost"):
