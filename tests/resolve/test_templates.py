@@ -67,6 +67,26 @@ def test_a_wrong_value_says_what_is_allowed(folder: Folder, kind: str, value: ob
     assert problem.where == "extras.reference_prerequisites[0].require[0].template_variables.v"
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameter", "message"),
+    [
+        ("integer", "ten", "must be a whole number, not 'ten' (prerequisite t)"),
+        ("choice", "c", "must be one of 'a', 'b', not 'c' (prerequisite t)"),
+        ("boolean", 1, "must be true or false, not '1' (prerequisite t)"),
+        ("path", "", "must be a path: a text of one line, not empty, not '' (prerequisite t)"),
+    ],
+)
+def test_a_reference_to_a_parameter_is_held_against_the_type(
+    folder: Folder, kind: str, parameter: object, message: str
+) -> None:
+    more = {"choices": ["a", "b"]} if kind == "choice" else {}
+    extras = {"reference_prerequisites": [reference("r", "t", v="<% $parameters.x %>")]}
+    problem = folder.problem(["r"], prerequisites=[typed(kind, **more)], extras=extras, parameters={"x": parameter})
+    assert problem.message == f"template variable v {message}"
+    problem = folder.problem(["r"], prerequisites=[typed(kind, **more)], extras=extras)
+    assert "no parameter is named 'x'" in problem.message
+
+
 def test_a_default_stands_in_and_an_unknown_name_has_a_suggestion(folder: Folder) -> None:
     item = typed("integer", default=3)
     assert scripts(folder.resolve(["t"], prerequisites=[item])) == {"t": "echo 3\n"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kedge.contract import Text
 from kedge.errors import INVALID, UNKNOWN, Problem
 from kedge.resolve.documents import NotRead
 from kedge.resolve.inherit import inherit
@@ -19,11 +20,13 @@ from kedge.spec.nodes import Node, with_items, with_node
 from kedge.spec.schema import check_item as check_shape
 from kedge.spec.suggest import did_you_mean, sentence
 from kedge.spec.templates import Value, Variable, describe, fill, value_of, variables
+from kedge.spec.text import bare
 
 DEEPEST = 16  # items in a chain of requirements
 MOST_ITEMS = 64  # in one role
 _IMAGE = "dockerimage"
 
+Render = Callable[[str, Path, Source], Text]
 Key = tuple[Any, ...]  # what an item is and with which values
 
 
@@ -76,10 +79,12 @@ def ordered(needed: Iterable[Needed]) -> list[Needed]:
 
 
 class Graph:
-    """Makes the items of one job, and adds to `problems` what is wrong with them."""
+    """Makes the items of one job, and adds to `problems` what is wrong with them. `parameters` renders references to
+    the job's parameters in a text, which stands at a path of a file."""
 
-    def __init__(self, lookup: Lookup, problems: list[Problem]) -> None:
+    def __init__(self, lookup: Lookup, parameters: Render, problems: list[Problem]) -> None:
         self._lookup = lookup
+        self._parameters = parameters
         self._problems = problems
         self._made: dict[Key, Needed | None] = {}
         self._fresh = 0  # made for the role at hand
@@ -124,7 +129,7 @@ class Graph:
             self._problems.append(asked.source.problem(asked.path, error.message)._replace(code=error.code))
         except NotRead as error:
             code = UNKNOWN if "://" in asked.reference or place.marketplace else INVALID
-            said = asked.source.problem(asked.path, f"Prerequisite {asked.reference} cannot be read")
+            said = asked.source.problem(asked.path, f"Prerequisite {bare(asked.reference)} cannot be read")
             self._problems += (problem._replace(code=code) for problem in (said, *error.problems))
         return None
 
@@ -133,14 +138,15 @@ class Graph:
         declared, name = variables(template.node), _name(template)
         given = {key: node for key, node in asked.values.items() if isinstance(key, str)}
         wrong = [
-            (key, f"Prerequisite {name} has no template variable {key}.{sentence(did_you_mean(key, declared))}")
+            (key, f"Prerequisite {name} has no template variable {bare(key)}.{sentence(did_you_mean(key, declared))}")
             for key in given
             if key not in declared
         ]
         values: dict[str, Value] = {}
         for key, variable in declared.items():
             value = value_of(given[key]) if key in given else variable.default
-            message = _wrong(variable, value, name)
+            path = (*asked.values_path, key) if key in given else asked.path
+            message = self._wrong(variable, value, name, asked.source, path)
             if value is None or message:
                 wrong.append((key, message))
             else:
@@ -150,16 +156,24 @@ class Graph:
             self._problems.append(asked.source.problem(path, message))
         return None if wrong else values
 
+    def _wrong(self, variable: Variable, value: Value | None, name: str, source: Source, path: Path) -> str:
+        if value is None:
+            return f"Template variable {bare(variable.name)} of prerequisite {name} is not fulfilled."
+        if isinstance(value.value, str) and "<%" in value.text:
+            value = variable.read("".join(map(str, self._parameters(value.text, path, source))))
+        wrong = describe(variable, value)
+        return f"{wrong} (prerequisite {name})" if wrong else ""
+
     def _fits(self, key: Key, template: Template, asked: Asked, above: tuple[tuple[Key, str], ...]) -> bool:
         """Whether an item may stand below these: it is none of them, and they are not too many."""
         chain = [known for known, _ in above]
-        shown = [display for _, display in above]
+        shown = [bare(display) for _, display in above]
         made = self._made.get(key)
         if key in chain:
-            cycle = " -> ".join((*shown[chain.index(key) :], template.display))
+            cycle = " -> ".join((*shown[chain.index(key) :], bare(template.display)))
             self._problems.append(asked.source.problem(asked.path, f"Prerequisite cycle: {cycle}"))
         elif len(above) + (made.height if made else 1) > DEEPEST:
-            nested = " -> ".join((*shown, template.display))
+            nested = " -> ".join((*shown, bare(template.display)))
             message = f"Prerequisites require each other more than {DEEPEST} deep: {nested}"
             self._problems.append(asked.source.problem(asked.path, message))
         else:
@@ -214,13 +228,6 @@ def _required(node: Node, source: Source, path: Path) -> Iterator[Asked]:
             )
 
 
-def _wrong(variable: Variable, value: Value | None, name: str) -> str:
-    if value is None:
-        return f"Template variable {variable.name} of prerequisite {name} is not fulfilled."
-    wrong = describe(variable, value)
-    return f"{wrong} (prerequisite {name})" if wrong else ""
-
-
 def _filled(node: Node, values: Mapping[str, Value]) -> Node:
     """The item with its values; the declarations stay as they are."""
     filled = fill(node, values)
@@ -240,7 +247,7 @@ def _meaning(item: Item) -> Iterator[Problem]:
 
 
 def _name(template: Template) -> str:
-    return str(template.node.value.get("name", template.display))
+    return bare(str(template.node.value.get("name", template.display)))
 
 
 def _text(template: Template) -> str:

@@ -12,6 +12,7 @@ from kedge.spec.model import Path, Source
 from kedge.spec.nodes import Node, with_items
 from kedge.spec.references import locate
 from kedge.spec.templates import Value, rewritten
+from kedge.spec.text import bare
 
 NOT_INHERITED = frozenset({
     "name", "type", "plugin", "require", "callbacks", "failurePolicy", "uri", "version", "contributor", "description",
@@ -44,7 +45,7 @@ def inherit(
     becomes the value with its type. `only` is the one key to look at; without it all but `require` and what is for
     people."""
     looked = [key for key in node.items if key == only or (only is None and key not in _AS_WRITTEN)]
-    made = _Inheritance(node, needs, str(node.value.get("name")))
+    made = _Inheritance(node, needs, bare(str(node.value.get("name"))))
     problems = [
         source.problem((*path, *below), message, mark=locate(source, (*path, *below), tag, nth))
         for below, tag, nth, message in made.wrong(looked)
@@ -87,7 +88,7 @@ class _Inheritance:
 
     def _value(self, written: str) -> Value:
         path = _path(written)
-        shown = "this" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+        shown = "this" + "".join(f"[{step}]" if isinstance(step, int) else f".{bare(step)}" for step in path)
         if path in self._open:
             raise _Missing(f"Reference {shown} of prerequisite {self._name} stands for itself.")
         found = self._find(path)
@@ -125,7 +126,7 @@ def _path(written: str) -> Path:
         steps.append(step[1] if step[1] is not None else int(step[2]))
         at = step.end()
     if written[at:].strip() or not steps:
-        raise _Missing(f"'<% this{written}%>' is no reference; write it like <% this.key %>")
+        raise _Missing(f"'<% this{bare(written)}%>' is no reference; write it like <% this.key %>")
     return tuple(steps[1:] if steps[0] == "parameters" and len(steps) > 1 else steps)
 
 

@@ -13,6 +13,7 @@ from kedge.spec.addresses import FILE, MARKETPLACE, Address
 from kedge.spec.model import Job, Path, Prerequisite, Source
 from kedge.spec.nodes import Node, node_at
 from kedge.spec.suggest import did_you_mean, sentence
+from kedge.spec.text import bare
 
 
 class Place(NamedTuple):
@@ -55,10 +56,11 @@ class Lookup:
 
     def find(self, reference: str, place: Place) -> Template:
         """The item that a reference means, from an item at `place`. NotHad, documents.NotRead: why there is none."""
+        shown = bare(reference)
         try:
             address = addresses.parse(reference)
         except ValueError:
-            raise NotHad(f"Prerequisite reference {reference} is invalid. {addresses.FORMS}") from None
+            raise NotHad(f"Prerequisite reference {shown} is invalid. {addresses.FORMS}") from None
         if address is not None:
             return self._elsewhere(address, reference, place)
         if reference in self._named:
@@ -79,7 +81,7 @@ class Lookup:
             path = documents.named(found, name)
             if path is not None:
                 return _template(place.document, found, path, name, place)
-        raise NotHad(f"Prerequisite {name} does not exist.{sentence(did_you_mean(name, self._named))}")
+        raise NotHad(f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, self._named))}")
 
     def _elsewhere(self, address: Address, reference: str, place: Place) -> Template:
         try:
@@ -89,10 +91,12 @@ class Lookup:
         found = self._values(document)
         path = documents.named(found, address.fragment) if address.fragment else documents.only(found)
         if path is None and address.fragment:
-            raise NotHad(f"Prerequisite {reference} does not exist: {document.origin} has no such item", NOT_FOUND)
+            raise NotHad(
+                f"Prerequisite {bare(reference)} does not exist: {document.origin} has no such item", NOT_FOUND
+            )
         if path is None:
             name = document.identity.removeprefix("marketplace://") if address.kind == MARKETPLACE else reference
-            raise NotHad(f"Item {name} is not a prerequisite.", INVALID)
+            raise NotHad(f"Item {bare(name)} is not a prerequisite.", INVALID)
         around = Place(document.folder, document, address.kind == MARKETPLACE)
         return _template(document, found, path, reference, around)
 
@@ -118,5 +122,5 @@ def _acting(items: list[Prerequisite]) -> Prerequisite:
 
 def _why(address: Address, reference: str, error: NotHad) -> str:
     if error.code == NOT_FOUND or (address.kind == FILE and error.message.startswith("there is no file")):
-        return f"Prerequisite {reference} does not exist: {error.message}"
-    return f"Prerequisite {reference}: {error.message}"
+        return f"Prerequisite {bare(reference)} does not exist: {error.message}"
+    return f"Prerequisite {bare(reference)}: {error.message}"

@@ -57,7 +57,8 @@ class _Resolution:
         self._problems = self._found.problems
         self._code = Code(job, inputs)
         self._said = Findings(self._problems)
-        self._graph = Graph(Lookup(job, shelf), self._problems)
+        parameters = partial(self._found.render, items={}, roots=("parameters",))
+        self._graph = Graph(Lookup(job, shelf), parameters, self._problems)
         self._repositories: list[Repository] = []
 
     def result(self) -> ResolvedJob:

@@ -14,7 +14,7 @@ from kedge.spec.schema import schema
 from kedge.spec.shape import entries, mapping, strings
 from kedge.spec.suggest import did_you_mean, sentence
 from kedge.spec.templates import CHOICE, describe, variables
-from kedge.spec.text import quote
+from kedge.spec.text import bare, quote
 
 # Keys that describe a prerequisite itself; in `plugin_params` they are something else.
 _OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
@@ -25,7 +25,7 @@ def check_item(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[
     inner = mapping(item.get("plugin_params"))
     for value, where in ((item, path), (inner, (*path, "plugin_params"))):
         yield from callbacks(value, where, source)
-        yield from _events(value, where, f"prerequisite {item.get('name')}", source)
+        yield from _events(value, where, f"prerequisite {bare(str(item.get('name')))}", source)
     yield from _plugin_params(item, path, source)
     told = {key: value for key, value in item.items() if key not in ("name", "contributor", "description")}
     for where, text in strings(told, path):
@@ -57,7 +57,7 @@ def _events(value: Mapping[str, Any], path: Path, whose: str, source: Source) ->
     for index, entry in entries(value.get("callbacks")):
         event = entry.get("event")
         if isinstance(event, str) and event not in known and not LATER.search(event):
-            message = f"Event {event} of {whose} is not supported.{sentence(did_you_mean(event, known))}"
+            message = f"Event {bare(event)} of {whose} is not supported.{sentence(did_you_mean(event, known))}"
             yield source.problem((*path, "callbacks", index, "event"), message)
 
 

@@ -12,7 +12,7 @@ from kedge.spec.model import Path, Source
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler
 from kedge.spec.shape import entries, items, mapping
 from kedge.spec.suggest import did_you_mean, name_list, sentence
-from kedge.spec.text import quote
+from kedge.spec.text import bare, quote
 
 _LONGEST_CONVERTED = 63  # characters of a label in a host name
 _DEFINED = "it is defined in line # already"
@@ -54,7 +54,7 @@ def _duplicate_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
     yield from _duplicates(own, source)
     names = {name: (path, "", name) for path, _, name, _ in reversed(list(_prerequisites(job)))}
     borrowed = [
-        (path, f"Duplicate reference prerequisites {name}.{sentence(_DEFINED)}", name)
+        (path, f"Duplicate reference prerequisites {bare(name)}.{sentence(_DEFINED)}", name)
         for path, name, _ in _borrowed(job)
     ]
     yield from _duplicates([*names.values(), *borrowed], source)
@@ -121,9 +121,9 @@ def _cannot_need(name: str, named: Mapping[str, list[Mapping[str, Any]]]) -> str
         if addresses.parse(name) is not None:
             return None
     except ValueError:
-        return f"Prerequisite reference {name} is invalid. {addresses.FORMS}"
+        return f"Prerequisite reference {bare(name)} is invalid. {addresses.FORMS}"
     if name not in named:
-        return f"Prerequisite {name} does not exist.{sentence(did_you_mean(name, named))}"
+        return f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, named))}"
     kinds = {_kind(item) for item in named[name] if handler(item)} or {_kind(item) for item in named[name]}
     if len(kinds) > 1:
         return f"{quote(name)} may mean prerequisites of type {' and '.join(sorted(kinds))}; rename one of them"

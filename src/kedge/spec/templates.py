@@ -11,7 +11,7 @@ from kedge.spec.guard import TOKEN
 from kedge.spec.nodes import Node, with_items
 from kedge.spec.scalars import Scalar, plain
 from kedge.spec.suggest import name_list
-from kedge.spec.text import quote
+from kedge.spec.text import bare, quote
 
 STRING, INTEGER, NUMBER, BOOLEAN, PATH, CHOICE = "string", "integer", "number", "boolean", "path", "choice"
 _SHELL_LINES = frozenset({"commands", "preCommands", "postCommands"})  # lists that hold nothing but text
@@ -33,8 +33,12 @@ class Variable:
     default: Value | None = None
     choices: tuple[Value, ...] = ()
 
+    def read(self, text: str) -> Value:
+        """The value that a text stands for where it is given in place of a reference."""
+        return Value(text, text) if self.kind in (STRING, PATH) else parsed(text)
+
     def refuses(self, given: Value) -> str | None:
-        """What is allowed, if `given` is not. A text that holds a `<% reference %>` is told only when it is used."""
+        """What is allowed, if `given` is not. A text with a `<% reference %>` is allowed: nobody knows it yet."""
         if isinstance(given.value, str) and "<%" in given.text:
             return None
         if self.kind == CHOICE:
@@ -135,4 +139,4 @@ _ANY = (lambda value: isinstance(value, str | int | float | bool), "a text, a nu
 def describe(variable: Variable, given: Value) -> str:
     """What is wrong with a value, for a message; empty if nothing is."""
     allowed = variable.refuses(given)
-    return f"template variable {variable.name} {allowed}, not {quote(given.text)}" if allowed else ""
+    return f"template variable {bare(variable.name)} {allowed}, not {quote(given.text)}" if allowed else ""
