@@ -3,10 +3,11 @@
     python benchmarks/log_throughput.py [MEBIBYTES [FOLDER]]
 
 A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
-`| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on). Printed: MB/s, CPU
-seconds per GiB of everything involved, the program included, and the ratio of wall times to `cat`. The program is
-compiled with cc where there is one; else it is dd, which is slower at short writes. Then 300 attempts print one line to
-each stream and exit at once; lines missing from any log are counted. FOLDER (.) should be on a disk.
+`| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on), which masks no, one
+or ten secrets. Printed: MB/s, CPU seconds per GiB of everything involved, the program included, and the ratio of wall
+times to `cat`. The program is compiled with cc where there is one; else it is dd, which is slower at short writes. Then
+300 attempts print one line to each stream and exit at once; lines missing from any log are counted. FOLDER (.) should
+be on a disk.
 """
 
 from __future__ import annotations
@@ -19,15 +20,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import kedge
-from kedge.contract import TaskSpec
+from kedge.contract import SECRET_VALUES, TaskSpec
 
 RUNTIME = str(Path(kedge.__file__).parent / "runtime")
 ROUNDS = 3
 QUICK_TASKS = 300
-LINE = b"x" * 119 + b"\n"
+LINE = (
+    b"step 1234 loss=0.4821 acc=0.9130 lr=3e-4 [worker:3] 2026-02-01T02:54:48 /mnt/data/train.py:88".ljust(119, b".")
+    + b"\n"
+)
+RUNTIME_ROWS = {"kedge runtime": 0, "kedge runtime, 1 secret": 1, "kedge runtime, 10 secrets": 10}
 EXPECTED = (
     ("user-all", "to-stdout\n"),
     ("user-all", "to-stderr\n"),
@@ -40,10 +47,10 @@ WRITER = """
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-int main(int argc, char **argv) {  /* TOTAL SIZE: print TOTAL bytes of lines in writes of SIZE bytes */
+int main(int argc, char **argv) {  /* TOTAL SIZE LINE: print TOTAL bytes of LINE in writes of SIZE bytes */
     long total = atol(argv[1]), size = atol(argv[2]);
     char *data = malloc(size);
-    for (long i = 0; i < size; i++) data[i] = i % 120 == 119 ? '\\n' : 'x';
+    for (long i = 0; i < size; i++) data[i] = i % 120 == 119 ? '\\n' : argv[3][i % 120];
     for (; total > 0; total -= size)
         for (long done = 0; done < size; done += write(1, data + done, size - done));
     return 0;
@@ -68,20 +75,23 @@ def writer(folder: Path, total: int, size: int) -> str:
         source, program = folder / "writer.c", folder / "writer"
         source.write_text(WRITER)
         subprocess.run([compiler, "-O2", "-o", program, source], check=True)
-        return f"{program} {total} {size}"
+        return f"{program} {total} {size} '{LINE.decode().strip()}'"
     block = folder / "block"
     block.write_bytes(LINE * (size // len(LINE)))
     return f"dd if=<(while :; do cat {block}; done) bs={size} count={total // size} iflag=fullblock status=none"
 
 
 def compare(folder: Path, writer: str, size: int, total: int) -> None:
-    """One table: the three ways to store the same output, taking turns."""
-    samples: dict[str, list[tuple[float, float]]] = {"cat > file": [], "tee file > file2": [], "kedge runtime": []}
+    """One table: the ways to store the same output, taking turns."""
+    samples: dict[str, list[tuple[float, float]]] = {"cat > file": [], "tee file > file2": []}
+    samples |= {name: [] for name in RUNTIME_ROWS}
     for _ in range(ROUNDS):
         for name, pairs in samples.items():
             work = folder / "run"
             work.mkdir()
-            argv = attempt(work, writer) if name == "kedge runtime" else ["bash", "-c", f"{writer} | {name}"]
+            argv = ["bash", "-c", f"{writer} | {name}"]
+            if name in RUNTIME_ROWS:
+                argv = attempt(work, writer, RUNTIME_ROWS[name])
             pairs.append(cost(argv, work))
             shutil.rmtree(work)
     print(f"{total >> 20} MiB in writes of {size} bytes")
@@ -103,12 +113,15 @@ def count_lost(folder: Path) -> int:
     return lost
 
 
-def attempt(folder: Path, command: str) -> list[str]:
-    """The command line that runs `command` as a task below `folder`."""
+def attempt(folder: Path, command: str, secrets: int = 0) -> list[str]:
+    """The command line that runs `command` as a task below `folder`, with so many secrets, 40 base64 digits each."""
+    values = {f"secret{n}": b64encode(sha256(b"%d" % n).digest()[:30]).decode() for n in range(secrets)}
+    (folder / "secrets").mkdir()
+    (folder / "secrets" / SECRET_VALUES).write_text(json.dumps(values))
     spec = TaskSpec(
         user="me", job="logs", job_id="me~logs", role="worker", task_index=0, job_attempt=0, task_attempt=0,
         uid="0", folder=str(folder), workdir=f"{folder}/work", environment={}, command=(command,), steps=(),
-        host="127.0.0.1", ports={"ssh": [22022], "http": [8080]}, peers_file="",
+        host="127.0.0.1", ports={"ssh": [22022], "http": [8080]}, peers_file="", secrets_dir=f"{folder}/secrets",
     )  # fmt: skip
     (folder / "spec.json").write_text(json.dumps(spec.to_json()))
     return [sys.executable, "-I", "-S", RUNTIME, f"{folder}/spec.json"]

@@ -16,9 +16,10 @@ ALLOWED = {
     "diagnose": {"contract", "errors"},
     "runtime": {"contract", "diagnose", "errors"},
     "spec": {"errors"},
-    "plugins.base": {"contract", "errors"},
-    "plugins": {"plugins.base", "contract", "errors"},
-    "testing": {"engines.base", "plugins.base", "contract", "errors"},
+    "plugins.parameters": {"contract"},
+    "plugins.base": {"plugins.parameters", "contract", "errors"},
+    "plugins": {"plugins.base", "plugins.parameters", "contract", "errors"},
+    "testing": {"engines.base", "plugins.base", "plugins.parameters", "contract", "errors"},
     "resolve": {"spec", "plugins.base", "contract", "errors"},
     "runs": {"contract", "errors"},
     "policy": {"contract"},
@@ -33,8 +34,8 @@ ALLOWED = {
         "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base", "plugins.base", "contract", "errors",
     },
     "cli": {
-        "jobs", "spec.model", "spec.schema", "resolve.model", "plan.model", "engines.base", "runs", "diagnose",
-        "contract", "errors",
+        "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "plan.model", "engines.base", "runs",
+        "diagnose", "contract", "errors",
     },
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.

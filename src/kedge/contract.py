@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 # Events of a hook, in the canonical spelling.
@@ -28,6 +29,7 @@ RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 # Exit codes of a container. A user's code never leaves the container as it is: signals keep their row of the exit
 # spec, everything unrecognised is 255, and 1 means that the runtime itself broke.
 RUNTIME_BROKE = 1
+PREREQUISITE_TRANSIENT = 250  # what an action could not fetch for now: the task is to be tried again
 UNRECOGNISED = 255
 SIGNAL_CODES = frozenset({130, 131, 132, 134, 135, 136, 137, 139, 141, 143})
 STOPPED_BY_USER = -210
@@ -72,23 +74,55 @@ def render_text(text: Text, secrets: Mapping[str, str]) -> str:
     return "".join(part if isinstance(part, str) else secrets[part.key] for part in text)
 
 
+def text_to_json(text: Text) -> list[Any]:
+    """The parts of a text as JSON, a secret as the mapping of its SecretRef."""
+    return [part if isinstance(part, str) else part._asdict() for part in text]
+
+
+def text_from_json(parts: list[Any]) -> Text:
+    """The inverse of `text_to_json`."""
+    return tuple(part if isinstance(part, str) else SecretRef(**part) for part in parts)
+
+
+class Action(NamedTuple):
+    """Something that the runtime does itself, without a shell. `kind` is `git` or `download`.
+
+    `parameters` are JSON values. A string that holds a secret is {"text": [...]}, see `text_to_json`.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+
+
 class Callback(NamedTuple):
-    """Shell lines that one step runs at one event (one of HOOK_EVENTS)."""
+    """What one step does at one event (one of HOOK_EVENTS): shell lines, or an action instead."""
 
     event: str
-    script: Text
+    script: Text = ()
+    action: Action | None = None
+
+
+class Retry(NamedTuple):
+    """`max` more tries after one that failed, `delay_sec` apart."""
+
+    max: int = 0
+    delay_sec: float = 0.0
 
 
 class Step(NamedTuple):
     """What one prerequisite or runtime plugin does beside the user's command.
 
     Start callbacks run in the order of the steps, all others in exactly the reverse order. `policy` is `fail` or
-    `ignore` (a hook that fails is then only logged).
+    `ignore` (a hook that fails is then only logged). `timeout_sec` bounds each try. `environment` is set for the
+    step's own scripts, for later hooks and for the command.
     """
 
     name: str
     callbacks: tuple[Callback, ...]
     policy: str = "fail"
+    retry: Retry = Retry()
+    timeout_sec: float | None = None
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
 class StopPolicy(NamedTuple):
@@ -147,7 +181,7 @@ class TaskSpec(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """The form in which `from_json` reads it back."""
         return self._asdict() | {
-            "command": _text_to_json(self.command),
+            "command": text_to_json(self.command),
             "steps": [_step_to_json(step) for step in self.steps],
             "stop": self.stop._asdict(),
             "logs": self.logs._asdict(),
@@ -157,7 +191,7 @@ class TaskSpec(NamedTuple):
     def from_json(cls, data: Mapping[str, Any]) -> TaskSpec:
         """The inverse of `to_json`."""
         return cls(**data)._replace(
-            command=_text_from_json(data["command"]),
+            command=text_from_json(data["command"]),
             steps=tuple(_step_from_json(step) for step in data["steps"]),
             stop=StopPolicy(**data["stop"]),
             logs=LogPolicy(**data["logs"]),
@@ -175,6 +209,9 @@ class Report(NamedTuple):
     `diagnosis` is kedge's own answer to why it failed (diagnose.model.Diagnosis as JSON); it never changes `exit_code`.
     `evidence` is what a failure was diagnosed from besides the logs: `facts` (numbers), `last_output` (a time or None),
     `progress` (the highest step, epoch, … that the log names).
+    `hooks` tells of the hooks that failed, also of those whose policy is `ignore`: `step`, `event`, `command` (the
+    first command line that failed, None where the shell cannot tell), `tries`, `code` (of the last try, as a shell
+    shows it), `policy`.
     """
 
     task: str
@@ -192,6 +229,7 @@ class Report(NamedTuple):
     removed_bytes: dict[str, int] | None = None
     diagnosis: dict[str, Any] | None = None
     evidence: dict[str, Any] | None = None
+    hooks: list[dict[str, Any]] | None = None
     version: int = 1
 
 
@@ -234,19 +272,23 @@ def timestamp(ns: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
 
 
-def _text_to_json(text: Text) -> list[Any]:
-    return [part if isinstance(part, str) else part._asdict() for part in text]
-
-
-def _text_from_json(parts: list[Any]) -> Text:
-    return tuple(part if isinstance(part, str) else SecretRef(**part) for part in parts)
-
-
 def _step_to_json(step: Step) -> dict[str, Any]:
-    callbacks = [{"event": c.event, "script": _text_to_json(c.script)} for c in step.callbacks]
-    return {"name": step.name, "callbacks": callbacks, "policy": step.policy}
+    callbacks = [_callback_to_json(callback) for callback in step.callbacks]
+    return step._asdict() | {
+        "callbacks": callbacks, "retry": step.retry._asdict(), "environment": dict(step.environment)
+    }  # fmt: skip
 
 
 def _step_from_json(data: Mapping[str, Any]) -> Step:
-    callbacks = tuple(Callback(c["event"], _text_from_json(c["script"])) for c in data["callbacks"])
-    return Step(data["name"], callbacks, data["policy"])
+    callbacks = tuple(_callback_from_json(callback) for callback in data["callbacks"])
+    return Step(**data)._replace(callbacks=callbacks, retry=Retry(**data.get("retry", {})))
+
+
+def _callback_to_json(callback: Callback) -> dict[str, Any]:
+    data: dict[str, Any] = {"event": callback.event, "script": text_to_json(callback.script)}
+    return data | {"action": callback.action._asdict()} if callback.action else data
+
+
+def _callback_from_json(data: Mapping[str, Any]) -> Callback:
+    action = data.get("action")
+    return Callback(data["event"], text_from_json(data["script"]), Action(**action) if action else None)

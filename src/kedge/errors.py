@@ -3,7 +3,8 @@
     KedgeError
     ├── InputError      2   the job file, an option or a name is wrong; carries every Problem found
     └── CannotRun       4   the input is right, but it cannot run here: no engine, too few ports, GPUs, ...
-        └── DiskFull    4   a file could not be written because the file system is full
+        ├── DiskFull    4   a file could not be written because the file system is full
+        └── Unreachable 4   a place that the job names does not answer, or not with what it should; later it may
 
 A job that ran and failed, or was stopped, is a result and no error: exit code 1. Anything else that escapes is a bug in
 kedge (exit code 3). Interrupted by the user is 130.
@@ -20,12 +21,20 @@ EXIT_BUG = 3
 EXIT_CANNOT_RUN = 4
 EXIT_INTERRUPTED = 130
 
+# What kind of problem it is, by the names and for the status codes of the protocol's REST API.
+INVALID = "InvalidProtocolError"  # 400
+FORBIDDEN = "ForbiddenUserError"  # 403
+NOT_FOUND = "NoPrerequisiteError"  # 404
+NO_STORAGE = "NoStorageError"  # 404
+UNKNOWN = "UnknownError"  # 502: another machine is at fault
+
 
 class Problem(NamedTuple):
     """One thing that is wrong with an input, and where.
 
     `line` and `column` count from 1; 0 means the file as a whole. `where` is the path to the key, as in
     `taskRoles.worker.commands[0]`, or empty. `excerpt` is the source line, without its newline.
+    `code` is INVALID or another name above.
     """
 
     file: str
@@ -34,6 +43,7 @@ class Problem(NamedTuple):
     where: str
     message: str
     excerpt: str = ""
+    code: str = INVALID
 
     def __str__(self) -> str:
         position = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
@@ -68,3 +78,11 @@ class CannotRun(KedgeError):
 
 class DiskFull(CannotRun):
     """A file could not be written because its file system is full (or the quota is used up)."""
+
+
+class Unreachable(CannotRun):
+    """What a job names on another machine cannot be had now. `problems` are all such things, each with its place."""
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))

@@ -20,8 +20,11 @@ from kedge.errors import DiskFull, InputError
 from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
-from kedge.resolve.model import Inputs, Secrets
+from kedge.resolve import lock as lockfile
+from kedge.resolve.cache import Cache, default_folder
+from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
+from kedge.resolve.shelf import ALL
 from kedge.runs import daemon, folder, lock, report, reserve, snapshot, status
 from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
@@ -41,6 +44,7 @@ class Prepared:
     job: Job
     plan: Plan
     secrets: Secrets = field(repr=False)
+    locked: LockState
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,24 @@ def prepare(path: str, inputs: Inputs) -> Prepared:
     plan = build(resolved)
     if is_masked(resolved.job):
         plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
-    return Prepared(resolved.job, plan, resolved.secrets)
+    return Prepared(resolved.job, plan, resolved.secrets, resolved.lock)
+
+
+def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
+    """Write the lock file of a job: what every name outside of it stands for now. Gives its path and what it says."""
+    prepared = prepare(path, replace(inputs, update_lock=(ALL,)))
+    state = prepared.locked
+    images = {role.image for role in prepared.plan.roles}
+    pinning = importlib.import_module("kedge.resolve.sources.pinning")  # it takes long to import, and only here
+    pins: dict[str, Any] = {"git": pinning.commits(state.repositories), "images": pinning.digests(images)}
+    made = replace(state.new, **pins)
+    lockfile.save(state.path, made)
+    return state.path, made
+
+
+def cache() -> Cache:
+    """The documents that this user's jobs have fetched."""
+    return Cache(default_folder(os.environ))
 
 
 def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
@@ -97,12 +118,15 @@ def jobs_dir() -> Path:
 
 
 def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
-    """Check that the plan can run, and make its run folder with a copy of the code. Starts nothing.
+    """Check that the plan can run, and make its run folder with a copy of the code. Starts nothing. A lock file takes
+    in what may have changed.
 
     `progress` gets the bytes copied and to be copied. CannotRun says what is short; nothing is then left behind.
     """
     where.check(prepared.plan)
     folder.sweep(jobs_dir())
+    if prepared.locked.old not in (None, prepared.locked.new):
+        lockfile.save(prepared.locked.path, prepared.locked.new)
     run = folder.create(jobs_dir(), prepared.plan.job)
     held = None
     try:

@@ -27,7 +27,8 @@ class Kedge:
         self.jobs = folder / "state" / "kedge" / "jobs"
         # The tests' own python comes first: examples start `python`.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self.environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PATH": path}
+        places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
+        self.environment = {**os.environ, **places, "PATH": path}
         self._started: list[subprocess.Popen[str]] = []
 
     def __call__(self, *args: object, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:

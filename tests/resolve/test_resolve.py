@@ -10,8 +10,9 @@ import yaml
 
 from kedge.contract import SecretRef, show_text
 from kedge.errors import InputError
+from kedge.resolve.code import is_local
 from kedge.resolve.model import Inputs, ResolvedJob
-from kedge.resolve.resolve import is_local, resolve
+from kedge.resolve.resolve import resolve
 from kedge.spec.parse import parse
 
 
@@ -161,7 +162,7 @@ def test_a_cycle_of_prerequisites_is_named() -> None:
     items = [cmd("a", "echo a", require=["b"]), cmd("b", "echo b", require=["c"]), cmd("c", "echo c", require=["b"])]
     with pytest.raises(InputError, match="Prerequisite cycle: b -> c -> b") as error:
         resolved({"prerequisites": ["a"]}, prerequisites=items)
-    assert "prerequisites[2].require" in str(error.value)
+    assert "prerequisites[3].require[0]" in str(error.value)
 
 
 def test_a_required_item_that_is_not_there_is_an_error() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
+import math
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import re2
@@ -96,6 +102,97 @@ class Attempt:
         return b"".join(path.read_bytes() for path in sorted((self.folder / name).iterdir()))
 
 
+class Web:
+    """An HTTP server on the loopback that serves `folder` and misbehaves as told.
+
+    `answers`: status codes for the first requests, with `headers`. `password`: base64 of what Basic authentication must
+    say. `cuts`: the first answers with a body end after so many bytes. `hang_after`: later requests than this one wait
+    for `release`. `ranges`: whether Range is understood. `seen` is every command line and environment of the machine's
+    processes at authorised requests.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path("/nonexistent")
+        self.answers: list[int] = []
+        self.headers: dict[str, str] = {}
+        self.password = ""
+        self.cuts: list[int] = []
+        self.hang_after = math.inf
+        self.release = threading.Event()
+        self.ranges = True
+        self.announced: int | None = None
+        self.redirects: list[str] = []
+        self.before_answer: Callable[[int], object] = lambda _number: None
+        self.requests: list[Any] = []
+        self.authorised = 0
+        self.seen: list[bytes] = []
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (WebHandler,), {"web": self}))
+        self.address = f"127.0.0.1:{self.server.server_port}"
+        self.url = f"http://{self.address}"
+
+    def look_at_processes(self) -> None:
+        """Remember what everybody on the machine can see."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            for name in ("cmdline", "environ"):
+                with contextlib.suppress(OSError):
+                    self.seen.append(Path(f"/proc/{pid}/{name}").read_bytes())
+
+
+class WebHandler(http.server.BaseHTTPRequestHandler):
+    """One request to Web."""
+
+    web: Web
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Nothing on the test's stderr."""
+
+    def do_GET(self) -> None:
+        """Answer, or do not."""
+        web = self.web
+        web.requests.append(self)
+        if len(web.requests) > web.hang_after:
+            web.release.wait(60)
+        web.before_answer(len(web.requests))
+        if web.redirects:
+            return self.answer(302, b"", {"Location": web.redirects.pop()})
+        if web.answers:
+            return self.answer(web.answers.pop(0), b"", web.headers)
+        if web.password and self.headers["Authorization"] != f"Basic {web.password}":
+            return self.answer(401, b"", {"WWW-Authenticate": 'Basic realm="x"'})
+        if web.password:
+            web.authorised += 1
+            web.look_at_processes()
+        path = web.folder / unquote(self.path.partition("?")[0]).lstrip("/")
+        if not path.is_file():
+            return self.answer(404, b"", {})
+        return self.serve(path.read_bytes())
+
+    def serve(self, data: bytes) -> None:
+        """A whole file or the rest of it."""
+        headers = {"ETag": f'"{hash(data):x}"'}
+        start = 0
+        same = self.headers["If-Range"] in (None, headers["ETag"])
+        if self.web.ranges and same and (asked := self.headers["Range"]):
+            start = int(asked.removeprefix("bytes=").rstrip("-"))
+            if start >= len(data):
+                return self.answer(416, b"", {"Content-Range": f"bytes */{len(data)}"})
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        return self.answer(206 if start else 200, data[start:], headers)
+
+    def answer(self, status: int, data: bytes, headers: dict[str, str]) -> None:
+        """Send it, or a part."""
+        self.send_response(status)
+        length = len(data) if self.web.announced is None else self.web.announced
+        for name, value in {"Content-Length": str(length), **headers}.items():
+            if value != "-1":
+                self.send_header(name, value)
+        self.end_headers()
+        cut = self.web.cuts.pop(0) if data and self.web.cuts else None
+        with contextlib.suppress(ConnectionError):
+            self.wfile.write(data[:cut])
+        self.close_connection = True
+
+
 def alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
     try:
@@ -118,6 +215,19 @@ def attempt(tmp_path: Path) -> Iterator[Attempt]:
         attempt.process.send_signal(signal.SIGTERM)
         attempt.process.send_signal(signal.SIGTERM)
         attempt.process.wait(30)
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    """A server of its own for the test."""
+    web = Web()
+    thread = threading.Thread(target=web.server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield web
+    web.release.set()
+    web.server.shutdown()
+    web.server.server_close()
+    thread.join()
 
 
 @pytest.fixture(name="alive")

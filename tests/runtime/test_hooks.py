@@ -74,7 +74,7 @@ def test_after_a_failed_start_hook_only_entered_steps_have_exit_hooks(attempt, s
     assert attempt.run("echo never") == 255
     assert attempt.log == [
         "[INFO] Starting to exec precommands",
-        "[WARNING] a hook of fails exited with code 9",
+        "[WARNING] a hook of fails exited with code 9 in: exit 9",
         "failed",
         "entered",
     ]

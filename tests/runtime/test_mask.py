@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -15,6 +18,20 @@ from kedge.contract import Callback, SecretRef, Step
 from kedge.runtime.mask import MASKED, Mask, maskable
 
 TOKEN = "s3cr3t-t0ken"
+
+
+def url_form(value):
+    return quote(value, safe="").encode()
+
+
+def url_plus(value):
+    return quote_plus(value).encode()
+
+
+def url_lower(value):
+    return re.sub(rb"[^A-Za-z0-9_.~-]", lambda byte: b"%%%02x" % ord(byte[0]), value)
+
+
 letters = st.text("ab", min_size=8, max_size=12)
 
 
@@ -51,7 +68,44 @@ def test_only_a_possible_beginning_is_held_back():
 
 
 def test_short_values_are_not_masked():
-    assert maskable(["1234567", "äöüß", "", "12345678"]) == (b"12345678", "äöüß".encode())
+    found = maskable(["1234567", "äöüß", "", "12345678"])
+    assert {b"12345678", "äöüß".encode()} <= set(found)
+    assert not any(form in b"1234567" for form in found)
+
+
+@given(
+    secret=st.text(st.characters(codec="utf-8"), min_size=8, max_size=40),
+    around=st.tuples(st.binary(max_size=8), st.binary(max_size=8)),
+    cuts=st.lists(st.integers(1, 30)),
+    form=st.sampled_from([bytes, b64encode, urlsafe_b64encode, url_form, url_plus, url_lower]),
+)
+def test_no_form_of_a_secret_appears_whatever_the_cuts(secret, around, cuts, form):
+    value = secret.encode()
+    before, after = around
+    if form in (b64encode, urlsafe_b64encode):
+        text = form(before + value + after)
+        certain = form(bytes(len(before)) + value + bytes(len(after)))
+        start, end = -(-len(before) * 8 // 6), (len(before) + len(value)) * 8 // 6
+        hidden = certain[start:end]
+        assert hidden in text
+    else:
+        hidden = form(value)
+        text = before + hidden + after
+    mask, result = Mask(maskable([secret])), b""
+    for cut in cuts:
+        result += mask.feed(text[:cut])
+        text = text[cut:]
+    result += mask.feed(text) + mask.finish()
+    assert MASKED in result
+    assert hidden not in result
+
+
+def test_a_header_with_the_secret_in_base64_is_masked(secret_attempt):
+    attempt = secret_attempt
+    attempt.run(f"printf 'Authorization: Basic %s\n' $(printf %s me:{TOKEN} | base64)")
+    said = attempt.stream("user-stdout")
+    assert said.startswith(b"Authorization: Basic bWU6******")
+    assert b64encode(TOKEN.encode())[:8] not in said
 
 
 @pytest.fixture
@@ -88,6 +142,7 @@ def test_secrets_are_rendered_and_never_reach_the_run_folder(secret_attempt):
                     text = file.read()
                 assert TOKEN.encode() not in text, path
                 assert b"first-key-value" not in text, path
+                assert b64encode(TOKEN.encode())[:-2] not in text, path
 
 
 def test_a_script_with_secrets_lies_beside_them(secret_attempt):

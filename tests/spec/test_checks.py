@@ -69,13 +69,13 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": SCRIPT | {"callbacks": [{"event": "taskStart", "commands": ["a"]}]}},
-            "prerequisites[1].callbacks[0].event: 'taskStart' is not known here; did you mean 'taskStarts'?",
+            "prerequisites[1].callbacks[0].event: Event taskStart of prerequisite s is not supported. Did you mean 'taskStarts'?",
         ),
         (
-            {"prerequisites/+": SCRIPT | {"plugin": "shh"}},
-            "prerequisites[1].plugin: 'shh' is not known here; did you mean 'ssh'?",
+            {"prerequisites/+": SCRIPT | {"plugin": "s/h"}},
+            "prerequisites[1].plugin: 's/h' is no name of a plugin; it may hold letters",
         ),
-        ({PLUGINS: [{"plugin": "quux"}]}, f"{AT}.plugin: must be one of 'cmd', 'git', 'ssh'"),
+        ({PLUGINS: [{"plugin": 1}]}, f"{AT}.plugin: must be a string, not the number 1"),
         (
             {PLUGINS: [{"plugin": "cmd", "parameters": {"preCommand": ["a"]}}]},
             f"{AT}.parameters.preCommand: unknown key 'preCommand'; did you mean 'preCommands'?",
@@ -105,20 +105,43 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": SCRIPT | {"require": ["imh"]}},
-            "prerequisites[1].require[0]: no prerequisite is named 'imh'",
+            "prerequisites[1].require[0]: Prerequisite imh does not exist. Did you mean 'img'?",
         ),
         (
-            {"prerequisites/+": SCRIPT | {"require": [{"name": "./x.yaml"}]}},
-            "prerequisites[1].require[0].name: references to the marketplace, to addresses and to files are not",
+            {"prerequisites/+": SCRIPT | {"require": [{"name": "marketplace://data"}]}},
+            "prerequisites[1].require[0].name: Prerequisite reference marketplace://data is invalid. A reference is a",
         ),
-        ({"taskRoles/w/prerequisites": ["ftp://x/y"]}, "taskRoles.w.prerequisites[0]: 'ftp://x/y' is no reference"),
         (
-            {"extras/reference_prerequisites": [{"name": "m"}], "taskRoles/w/prerequisites": ["m"]},
-            "taskRoles.w.prerequisites[0]: references to extras.reference_prerequisites are not supported yet",
+            {"taskRoles/w/prerequisites": ["ftp://x/y"]},
+            "taskRoles.w.prerequisites[0]: Prerequisite reference ftp://x/y is inv",
+        ),
+        (
+            {"extras/reference_prerequisites": [{"name": "m", "require": ["n"]}]},
+            "extras.reference_prerequisites[0].require[0]: Prerequisite n does not exist.",
         ),
         (
             {"extras/reference_prerequisites": [{"name": "img"}]},
-            "extras.reference_prerequisites[0].name: duplicate reference prerequisite 'img'",
+            "extras.reference_prerequisites[0].name: Duplicate reference prerequisites img. It is defined in line",
+        ),
+        (
+            {"extras/reference_prerequisites": [{"name": "m", "retry": {"max": "often"}}]},
+            "extras.reference_prerequisites[0].retry.max: must be a whole number, not 'often'",
+        ),
+        (
+            {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v"}, {"name": "v"}]}},
+            "prerequisites[1].template_variables[1].name: duplicate template variable 'v'",
+        ),
+        (
+            {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v", "type": "integer", "default": "x"}]}},
+            "prerequisites[1].template_variables[0].default: the default of template variable v must be a whole number",
+        ),
+        (
+            {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v", "type": "choice"}]}},
+            "prerequisites[1].template_variables[0]: a template variable has 'choices' exactly when its type is",
+        ),
+        (
+            {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v", "type": "int"}]}},
+            "prerequisites[1].template_variables[0].type: 'int' is not known here; did you mean 'integer'?",
         ),
         (
             {"prerequisites/+": {"name": "img", "type": "data"}, "taskRoles/w/prerequisites": ["img"]},
@@ -153,6 +176,9 @@ def test_refused(complaints: Complaints, changes: dict[str, Any], expected: str)
         {"prerequisites/+": SCRIPT | {"plugin": "pvc_storage", "plugin_params": {"name": "c", "mountPath": "/m"}}},
         {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v"}, {"name": "w", "default": 3}]}},
         {"parameters": {"half": "<% of a tag"}, "description": "<%"},
+        {"extras/reference_prerequisites": [{"name": "m"}], "taskRoles/w/prerequisites": ["m", "./x.yaml#y"]},
+        {"prerequisites/+": SCRIPT | {"retry": {"max": "{{ v }}"}, "template_variables": [{"name": "v"}]}},
+        {"prerequisites/+": SCRIPT | {"timeoutSec": "<% this.patience %>", "patience": 3}},
     ],
     ids=str,
 )

@@ -139,13 +139,10 @@ def test_secrets_are_never_shown() -> None:
 
 
 def test_what_is_known_but_not_acted_on_is_named(changed: Any) -> None:
-    prefix = "com.microsoft.pai.runtimeplugin"
     job = changed(
         {
-            "prerequisites/+": {"name": "g", "type": "script", "plugin": f"{prefix}.git", "repo_uri": "r"},
             "taskRoles/w/extraContainerOptions": {"foo": 1},
             "extras": {
-                prefix: [{"plugin": "ssh"}, {"plugin": "cmd"}, {"plugin": f"{prefix}.cmd"}, {"plugin": "ssh"}],
                 "submitFrom": "laptop",
                 "gangAllocation": False,
                 "hivedscheduler": {},
@@ -154,7 +151,7 @@ def test_what_is_known_but_not_acted_on_is_named(changed: Any) -> None:
             },
         }
     )
-    assert job.inert == ("git", "extraContainerOptions.foo", "ssh", "hivedScheduler", "mine", "kedge.hold")
+    assert job.inert == ("extraContainerOptions.foo", "hivedScheduler", "mine", "kedge.hold")
     assert not job.gang_allocation
 
 
@@ -205,7 +202,7 @@ extras:
     assert list(job.task_roles) == ["taskrole", "taskrole_1"]
     assert [role.name for role in job.task_roles.values()] == ["taskrole", "taskrole_1"]
     assert job.virtual_cluster == "k80"
-    assert job.inert == ("ssh", "teamwise_storage", "hivedScheduler")
+    assert job.inert == ("hivedScheduler",)
 
 
 def test_kedges_own_settings(changed: Any) -> None:

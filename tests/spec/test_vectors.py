@@ -28,6 +28,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {f"{ROLE}/completion": {"minFailedInstances": 0, "minSucceededInstances": -1}},
     {f"{ROLE}/extraContainerOptions": {"foo": 1}},
     {f"{ROLE}/prerequisites": ["img"]},
+    {f"{ROLE}/prerequisites": ["marketplace://data/mnist", "https://host/x.yaml#y", "./x.yaml", "/x.yaml"]},
     {f"{ROLE}/protocolVersion": "2"},
     {f"{ROLE}/commands": ["", "  ", "a"]},
     {f"{ROLE}/resourcePerInstance/cpu": 2.0},
@@ -101,9 +102,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"defaults": {"deployment": "q"}}, "defaults.deployment: no deployment is named 'q'"),
     ({f"{ROLE}/data": "img"}, "taskRoles.w.data: no data prerequisite is named 'img'; it is one of type 'dockerimage'"),
     (
-        {f"{ROLE}/prerequisites": ["marketplace://data/mnist"]},
-        "taskRoles.w.prerequisites[0]: references to the marketplace, to addresses and to files are not supported yet",
+        {f"{ROLE}/prerequisites": ["marketplace://data/a/b"]},
+        "taskRoles.w.prerequisites[0]: Prerequisite reference marketplace://data/a/b is invalid.",
     ),
+    ({f"{ROLE}/prerequisites": ["justecho_wrong"]}, "taskRoles.w.prerequisites[0]: Prerequisite justecho_wrong does"),
     ({f"{ROLE}/dockerImage": "constructor"}, "taskRoles.w.dockerImage: no dockerimage prerequisite is named"),
     (
         {"deployments": [{"name": "p", "taskRoles": {"v": {"preCommands": ["a"]}}}], "defaults": {"deployment": "p"}},

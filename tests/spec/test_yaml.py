@@ -167,7 +167,10 @@ def test_reported_without_stopping(text: str, message: str) -> None:
         ("%YAML 1.1\n---\na: 1\n", "f:1:1: job files are YAML 1.2; remove this directive"),
         ("%YAML 1.3\n---\na: 1\n", "f:1:1: job files are YAML 1.2"),
         ("a:\n\tb: 1\n", "f:2:1: a tab may not stand in the indentation; use spaces"),
-        ("a: {{ x }}", "f:1:5: a key must be a plain word, not a list or a mapping; put a value that starts with '{'"),
+        (
+            "a: {{ x y }}",
+            "f:1:5: a key must be a plain word, not a list or a mapping; put a value that starts with '{'",
+        ),
         ("? [a]\n: b", "f:1:3: a key must be a plain word"),
         ("a: &x [1]\n*x : 1", "f:2:1: a key must be a plain word"),
         ("a: @x", "f:1:4: a value may not start with '@'; put it in quotes"),

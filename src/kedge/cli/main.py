@@ -10,11 +10,12 @@ import click
 
 from kedge import __version__
 from kedge.cli import streams
-from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, CannotRun, InputError, KedgeError
+from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, CannotRun, InputError, KedgeError, Unreachable
 
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
 COMMANDS = (
-    "run", "validate", "plan", "ps", "show", "logs", "wait", "stop", "rm", "diagnose", "rules", "schema", "completion",
+    "run", "validate", "plan", "lock", "ps", "show", "logs", "wait", "stop", "rm", "diagnose", "rules", "cache",
+    "schema", "completion",
 )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def _cannot(error: OSError) -> int:
 
 
 def _show(error: KedgeError) -> None:
-    problems = error.problems if isinstance(error, InputError) else (str(error),)
+    problems = error.problems if isinstance(error, InputError | Unreachable) else (str(error),)
     for problem in problems:
         first, *rest = str(problem).split("\n")
         click.echo(click.style("error: ", fg="red", bold=True) + first, err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import os
 from collections.abc import Callable
@@ -20,43 +21,60 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def job_file(function: F) -> F:
-    """FILE and what a submitter adds to it: collected by `inputs`."""
-    for decorate in reversed(
-        (
-            click.argument("file", type=click.Path(path_type=str)),
-            click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
-            click.option(
-                "--secret",
-                "secrets",
-                multiple=True,
-                metavar="NAME=VALUE|@FILE|env:VAR",
-                help="Set a secret: its value, a file that holds it, or a variable that does.",
-            ),
-            click.option(
-                "--workdir",
-                type=click.Path(path_type=str),
-                help="A folder that is copied once per job; all tasks start in the copy.",
-            ),
-            click.option(
-                "--rules",
-                multiple=True,
-                metavar="FILE",
-                help="Own rules for causes of failures (TOML), or an OpenPAI exit spec (YAML).",
-            ),
-        )
-    ):
-        function = decorate(function)
-    return function
+    """FILE, and what a submitter adds to it: the command gets `file` and `inputs`. InputError for a bad value."""
+
+    @functools.wraps(function)
+    def with_inputs(**given: Any) -> Any:
+        taken = {name: given.pop(name) for name in _TAKEN}
+        return function(inputs=_inputs(**taken), **given)
+
+    decorated: Any = with_inputs
+    for decorate in reversed((click.argument("file", type=click.Path(path_type=str)), *_OPTIONS)):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
 
 
-def inputs(params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None, rules: tuple[str, ...]) -> Inputs:
-    """The Inputs of a job, from the options of `job_file`. InputError for one that is not NAME=VALUE."""
+_OPTIONS = (
+    click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME=VALUE|@FILE|env:VAR",
+        help="Set a secret: its value, a file that holds it, or a variable that does.",
+    ),
+    click.option(
+        "--workdir",
+        type=click.Path(path_type=str),
+        help="A folder that is copied once per job; all tasks start in the copy.",
+    ),
+    click.option(
+        "--rules",
+        multiple=True,
+        metavar="FILE",
+        help="Own rules for causes of failures (TOML), or an OpenPAI exit spec (YAML).",
+    ),
+    click.option("--marketplace", metavar="DIR|URL", help="Where marketplace:// leads (also KEDGE_MARKETPLACE)."),
+    click.option(
+        "--allow-host", "hosts", multiple=True, metavar="HOST", help="Ask no other hosts than these for prerequisites."
+    ),
+    click.option("--offline", is_flag=True, help="Take prerequisites from the lock file and the cache only."),
+    click.option(
+        "--update-lock",
+        multiple=True,
+        metavar="NAME|all",
+        help="Accept that this prerequisite has changed since the lock file was written.",
+    ),
+)
+_TAKEN = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
+
+
+def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) -> Inputs:
     return Inputs(
         user=user_name(),
         parameters=dict(_pair("-p", text) for text in params),
         secrets={name: _secret(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
-        workdir=workdir,
-        rules=rules,
+        **others,
     )
 
 

@@ -9,9 +9,11 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.plan_text import plan_text, task_text
+from kedge.cli.graph import svg
+from kedge.cli.plan_text import graph_text, plan_text, task_text
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
+from kedge.resolve.model import Inputs
 from kedge.runs.folder import parse_task
 
 
@@ -21,20 +23,23 @@ from kedge.runs.folder import parse_task
     "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--graph", type=click.Choice(["tree", "svg"]), help="Show only who needs which prerequisite; as a drawing."
+)
 @click.option("--task", metavar="ROLE:INDEX", help="Show what this one task would get.")
 def command(
     file: str,
-    params: tuple[str, ...],
-    secrets: tuple[str, ...],
-    workdir: str | None,
-    rules: tuple[str, ...],
+    inputs: Inputs,
     engine: str,
     as_json: bool,
+    graph: str | None,
     task: str | None,
 ) -> None:
     """Show what will run: roles, resources, policies, commands. Starts nothing."""
-    plan = jobs.prepare(file, options.inputs(params, secrets, workdir, rules)).plan
-    if task is not None:
+    plan = jobs.prepare(file, inputs).plan
+    if graph is not None:
+        click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
+    elif task is not None:
         role, index = _checked(plan, task)
         spec = jobs.example_spec(plan, role, index)
         click.echo(json.dumps(spec.to_json(), indent=2) if as_json else task_text(plan, spec))

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import click
 
+from kedge.cli.graph import tree
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
-from kedge.plan.model import Plan, RolePlan
+from kedge.plan.model import Plan, RolePlan, action_text
 
 
 def plan_text(plan: Plan) -> str:
@@ -19,6 +20,7 @@ def plan_text(plan: Plan) -> str:
         _row("retries", f"{plan.retry.job} of unknown failures; at most {plan.retry.max_transient} of transient ones"),
         _row("stop", f"SIG{plan.stop.signal}, then SIGKILL after {seconds(plan.stop.grace_sec)}"),
         *(_row("code", f"{path} is copied once") for path in plan.code.values()),
+        *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
     ]
     return "\n".join((*head, *(_role_text(plan, role) for role in plan.roles)))
 
@@ -36,6 +38,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         _row("starts in", where),
     ]
     rows += [_row("retries", f"{role.task_retry_count} of each task")] if not plan.gang else []
+    rows += _lines("needs", list(tree(plan.requirements, role.name)))
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
 
 
@@ -46,6 +49,15 @@ def _completion(role: RolePlan) -> str:
         f"{succeeded} succeeded {'task makes' if succeeded == 1 else 'tasks make'} it succeed" if succeeded > 0 else ""
     )
     return ", ".join(filter(None, (fails, ends))) or "it never ends the job"
+
+
+def graph_text(plan: Plan) -> str:
+    """Who needs which prerequisite."""
+    return "\n".join(
+        line
+        for role in plan.roles
+        for line in (bold(role.name), *(f"  {row}" for row in tree(plan.requirements, role.name)))
+    )
 
 
 def task_text(plan: Plan, spec: TaskSpec) -> str:
@@ -73,7 +85,15 @@ def bold(text: str) -> str:
 def _steps(steps: Iterable[Step]) -> Iterable[str]:
     for step in steps:
         for callback in step.callbacks:
-            yield from _block(f"{callback.event}", callback.script, f"{step.name} (on failure: {step.policy})")
+            shown = callback.script or action_text(callback.action)
+            yield from _block(callback.event, shown, f"{step.name} ({_settings(step)})")
+        yield from _lines("sets", [f"{name}={value}" for name, value in sorted(step.environment.items())])
+
+
+def _settings(step: Step) -> str:
+    retries = f", {step.retry.max} more tries" if step.retry.max else ""
+    limit = f", {seconds(step.timeout_sec)} for each try" if step.timeout_sec is not None else ""
+    return f"on failure: {step.policy}{retries}{limit}"
 
 
 def _block(name: str, text: Text, title: str = "") -> list[str]:

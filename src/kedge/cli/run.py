@@ -15,6 +15,7 @@ from kedge.cli.live import Console, Json, Live, Silent
 from kedge.cli.summary import print_summary
 from kedge.engines.base import Outcome
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kedge.resolve.model import Inputs
 from kedge.runs import status
 
 
@@ -29,10 +30,7 @@ from kedge.runs import status
 @click.option("--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for.")
 def command(
     file: str,
-    params: tuple[str, ...],
-    secrets: tuple[str, ...],
-    workdir: str | None,
-    rules: tuple[str, ...],
+    inputs: Inputs,
     engine: str,
     detach: bool,
     quiet: bool,
@@ -44,7 +42,7 @@ def command(
     Ctrl-C stops it in an orderly way, a second one at once. Exit codes: 0 succeeded, 1 the job failed or was stopped,
     2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.
     """
-    prepared = jobs.prepare(file, options.inputs(params, secrets, workdir, rules))
+    prepared = jobs.prepare(file, inputs)
     where = jobs.engine(engine, allow_fewer_gpus=allow_fewer_gpus)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
     with CopyBar() as bar, _ended_in_order():

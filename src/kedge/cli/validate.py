@@ -6,15 +6,14 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.resolve.model import Inputs
 
 
 @click.command()
 @options.job_file
-def command(
-    file: str, params: tuple[str, ...], secrets: tuple[str, ...], workdir: str | None, rules: tuple[str, ...]
-) -> None:
+def command(file: str, inputs: Inputs) -> None:
     """Check a job file, and show every problem at once."""
-    plan = jobs.prepare(file, options.inputs(params, secrets, workdir, rules)).plan
+    plan = jobs.prepare(file, inputs).plan
     roles = ", ".join(f"{role.name} ×{role.instances}" for role in plan.roles)
     click.echo(f"{file}: job {plan.job}: {roles}")
     for notice in plan.notices:

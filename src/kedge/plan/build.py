@@ -25,6 +25,8 @@ def build(resolved: ResolvedJob) -> Plan:
         code=dict(resolved.code),
         rules=resolved.rules,
         notices=_notices(resolved),
+        mounts=resolved.mounts,
+        requirements=resolved.requirements,
     )
 
 
@@ -48,6 +50,6 @@ def _role(resolved: ResolvedRole) -> RolePlan:
 
 
 def _notices(resolved: ResolvedJob) -> tuple[str, ...]:
-    if not resolved.job.inert:
-        return ()
-    return (f"checked but not acted on by this version: {', '.join(resolved.job.inert)}",)
+    inert = dict.fromkeys((*resolved.inert, *resolved.job.inert))
+    about = (f"checked but not acted on by this version: {', '.join(inert)}",) if inert else ()
+    return (*about, *dict.fromkeys(resolved.notices))

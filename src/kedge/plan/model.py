@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kedge.contract import Step, StopPolicy, Text, show_text
+from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
+from kedge.resolve.model import NOTHING_REQUIRED, Entry, Mount, Requirements
 from kedge.spec.model import Completion, Resources
 
 
@@ -47,7 +49,8 @@ class RolePlan:
 class Plan:
     """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
     that is copied once per job; `rules` are files with own rules for causes of failures; `notices` is what the
-    submitter should know."""
+    submitter should know; `mounts` are the storages that all tasks see; `requirements` tells where the steps
+    come from."""
 
     user: str
     job: str
@@ -61,6 +64,8 @@ class Plan:
     code: Mapping[str, str]
     rules: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    requirements: Requirements = NOTHING_REQUIRED
 
     def role(self, name: str) -> RolePlan:
         """The role of that name. KeyError when there is none."""
@@ -106,11 +111,18 @@ class Plan:
             "code": dict(self.code),
             "rules": list(self.rules),
             "notices": list(self.notices),
-            "roles": [_role_json(role) for role in self.roles],
+            "storages": [{"name": mount.name, "mountPath": mount.path} for mount in self.mounts],
+            "prerequisites": [_entry_json(number, entry) for number, entry in enumerate(self.requirements.entries)],
+            "roles": [_role_json(role, self.requirements.roles.get(role.name, ())) for role in self.roles],
         }
 
 
-def _role_json(role: RolePlan) -> dict[str, Any]:
+def _entry_json(number: int, entry: Entry) -> dict[str, Any]:
+    """A prerequisite; `id` is what `needs`, and `prerequisites` of the roles, name."""
+    return {"id": number, **entry._asdict(), "values": dict(entry.values), "needs": list(entry.needs)}
+
+
+def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
     return {
         "name": role.name,
         "instances": role.instances,
@@ -129,15 +141,42 @@ def _role_json(role: RolePlan) -> dict[str, Any]:
             "minSucceededInstances": role.completion.min_succeeded,
         },
         "taskRetryCount": role.task_retry_count,
+        "prerequisites": list(listed),
         "environment": dict(role.environment),
         "command": show_text(role.command),
-        "steps": [
-            {
-                "name": step.name,
-                "failurePolicy": step.policy,
-                "callbacks": [{"event": c.event, "script": show_text(c.script)} for c in step.callbacks],
-            }
-            for step in role.steps
-        ],
+        "steps": [_step_json(step) for step in role.steps],
         "code": role.code,
     }
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "failurePolicy": step.policy,
+        "retry": {"max": step.retry.max, "delaySec": step.retry.delay_sec},
+        "timeoutSec": step.timeout_sec,
+        "environment": dict(step.environment),
+        "callbacks": [_callback_json(callback) for callback in step.callbacks],
+    }
+
+
+def _callback_json(callback: Callback) -> dict[str, Any]:
+    if callback.action is None:
+        return {"event": callback.event, "script": show_text(callback.script)}
+    action = callback.action
+    return {"event": callback.event, "action": {"kind": action.kind, "parameters": _parameters(action)}}
+
+
+def action_text(action: Action | None) -> Text:
+    """What the runtime does itself, for people: its kind and its parameters. Secrets appear as their tags."""
+    if action is None:
+        return ()
+    return (" ".join([action.kind, *(f"{key}={json.dumps(value)}" for key, value in _parameters(action).items())]),)
+
+
+def _parameters(action: Action) -> dict[str, Any]:
+    return {key: _shown(value) for key, value in action.parameters.items()}
+
+
+def _shown(value: Any) -> Any:
+    return show_text(text_from_json(value["text"])) if isinstance(value, dict) and "text" in value else value

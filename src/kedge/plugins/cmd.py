@@ -1,11 +1,13 @@
-"""The cmd plugin: shell lines before and after the user's command."""
+"""The cmd plugin: shell lines at the events of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from kedge.contract import CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Callback, Text
+from kedge.contract import CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Callback
+from kedge.plugins.base import Steps, lines
+from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, one_of, read, text
 
 EVENT_SPELLINGS = {
     "taskStarts": TASK_STARTS,
@@ -16,20 +18,33 @@ EVENT_SPELLINGS = {
     "containerExit": CONTAINER_EXIT,
     "containerExits": CONTAINER_EXIT,
 }
+_CALLBACK = (
+    Parameter("event", one_of(*EVENT_SPELLINGS), "when to run the lines", required=True),
+    Parameter("commands", list_of(text), "the lines", required=True),
+)
+
+
+def callback(value: object) -> Callback:
+    """The reader of `{event, commands}`."""
+    if not isinstance(value, Mapping):
+        raise ParameterError("must be a mapping of 'event' and 'commands'")
+    values = read(_CALLBACK, value)
+    return Callback(EVENT_SPELLINGS[values["event"]], lines(values["commands"]))
 
 
 class Cmd:
     """`preCommands` and `postCommands`, or `callbacks`: a list of `{event, commands}`."""
 
-    def callbacks(self, parameters: Mapping[str, Any]) -> tuple[Callback, ...]:
-        listed = [(item["event"], item["commands"]) for item in parameters.get("callbacks") or ()]
-        listed += [(TASK_STARTS, parameters.get("preCommands")), (TASK_SUCCEEDS, parameters.get("postCommands"))]
-        return tuple(Callback(EVENT_SPELLINGS[event], join_lines(lines)) for event, lines in listed if lines)
+    parameters = (
+        Parameter("preCommands", list_of(text), "lines before the task's commands", default=()),
+        Parameter("postCommands", list_of(text), "lines after the task's commands succeeded", default=()),
+        Parameter("callbacks", list_of(callback), "lines at any events, in their order", default=()),
+    )
 
-
-def join_lines(lines: Iterable[str | Text]) -> Text:
-    """The lines as one text, a newline after each."""
-    parts: list[Any] = []
-    for line in lines:
-        parts += (line, "\n") if isinstance(line, str) else (*line, "\n")
-    return tuple(parts)
+    def steps(self, values: Mapping[str, Any]) -> Steps:
+        around = ((TASK_STARTS, values["preCommands"]), (TASK_SUCCEEDS, values["postCommands"]))
+        simple = tuple(Callback(event, lines(written)) for event, written in around if written)
+        if simple and values["callbacks"]:
+            message = "'callbacks' does not go together with 'preCommands' and 'postCommands'"
+            raise ParameterError(Wrong(message, ("callbacks",), is_key=True))
+        return Steps(tuple(callback for callback in values["callbacks"] if callback.script) + simple)

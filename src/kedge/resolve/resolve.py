@@ -3,51 +3,146 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import partial
+from pathlib import Path as FilePath
 
 from kedge.contract import Text
-from kedge.errors import InputError, Problem
-from kedge.resolve import secrets
-from kedge.resolve.model import Image, Inputs, ResolvedJob, ResolvedRole
+from kedge.errors import UNKNOWN, InputError, Problem, Unreachable
+from kedge.resolve import cache, pins, secrets, storages
+from kedge.resolve.code import Code
+from kedge.resolve.graph import Graph, Needed, ordered
+from kedge.resolve.items import Item
+from kedge.resolve.lock import Repository
+from kedge.resolve.lookup import Lookup
+from kedge.resolve.model import Entry, Image, Inputs, LockState, Requirements, ResolvedJob, ResolvedRole
 from kedge.resolve.scope import References, join
-from kedge.resolve.steps import steps
+from kedge.resolve.shelf import Settings, Shelf, is_url
+from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS
 
-WORKDIR = "workdir"  # the name of the snapshot that --workdir makes
+MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # where the marketplace is, unless the job or its submitter says it
 
 
 def resolve(job: Job, inputs: Inputs) -> ResolvedJob:
-    """Render references, order prerequisites, find code. InputError names every problem, each with its position."""
-    found = References(job, inputs)
-    code = _Code(job, inputs)
-    roles = tuple(_role(job, role, found, code) for role in job.task_roles.values())
-    problems = sorted({*found.problems, *code.problems}, key=lambda problem: (problem.line, problem.column))
-    messages = [*code.messages, *found.unused()]
-    if problems or messages:
-        raise InputError(*problems, *messages)
-    return ResolvedJob(
-        job=job,
-        user=inputs.user,
-        roles=roles,
-        code=code.paths,
-        rules=code.rules(inputs),
-        secrets=secrets.collect(job, inputs, found.secret_texts),
-    )
+    """Find prerequisites, render references, make steps, find code. InputError names every problem, each with its
+    position; Unreachable, that nothing is wrong but what another machine should have given."""
+    with Shelf(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as shelf:
+        return _Resolution(job, inputs, shelf).result()
 
 
-def _role(job: Job, role: TaskRole, found: References, code: _Code) -> ResolvedRole:
-    items = {kind: _item(job, kind, getattr(role, kind)) for kind in ("script", "output", "data")}
-    render = partial(found.render, items=items, roots=ROOTS)
-    image = _item(job, "dockerimage", role.docker_image)
-    assert image is not None, role.docker_image  # the parser has checked it
-    return ResolvedRole(
-        role=role,
-        image=_image(image, found),
-        command=_command(job, role, render),
-        steps=steps(job, role, render),
-        code=code.of(items["script"]),
+def _settings(job: Job, inputs: Inputs) -> Settings:
+    where = inputs.marketplace
+    if where is None and job.kedge.marketplace is not None:
+        where = job.kedge.marketplace
+        if not is_url(where):
+            where = os.path.normpath(os.path.join(os.path.dirname(job.source.file), os.path.expanduser(where)))
+    where = where or os.environ.get(MARKETPLACE_VARIABLE)
+    return Settings(job.source.file, inputs.user, where, inputs.hosts)
+
+
+def _cache(inputs: Inputs) -> cache.Cache:
+    return cache.Cache(FilePath(inputs.cache) if inputs.cache else cache.default_folder(os.environ))
+
+
+class _Resolution:
+    """One job on its way: what is known so far, and what is wrong with it."""
+
+    def __init__(self, job: Job, inputs: Inputs, shelf: Shelf) -> None:
+        self._job = job
+        self._inputs = inputs
+        self._shelf = shelf
+        self._found = References(job, inputs)
+        self._problems = self._found.problems
+        self._code = Code(job, inputs)
+        self._said = Findings(self._problems)
+        parameters = partial(self._found.render, items={}, roots=("parameters",))
+        self._graph = Graph(Lookup(job, shelf), parameters, self._problems)
+        self._repositories: list[Repository] = []
+
+    def result(self) -> ResolvedJob:
+        job, inputs = self._job, self._inputs
+        roles = job.task_roles.values()
+        needed = {role.name: self._graph.of_role(role.name, role.prerequisites, job.source) for role in roles}
+        resolved = tuple(self._role(role, needed[role.name]) for role in roles)
+        everything = ordered(one for listed in needed.values() for one in listed)
+        mounts, wrong, nested = storages.merge(self._storages(everything))
+        self._refuse((*self._problems, *self._code.problems, *wrong))
+        values = secrets.collect(job, inputs, self._found.secret_texts)
+        unmasked = secrets.unmasked(values) if job.kedge.mask else ()
+        return ResolvedJob(
+            job=job,
+            user=inputs.user,
+            roles=resolved,
+            code=self._code.paths,
+            rules=self._code.rules(inputs),
+            secrets=values,
+            lock=LockState(self._shelf.lock_file, self._shelf.old, self._shelf.lock, tuple(self._repositories)),
+            inert=tuple(self._said.inert),
+            notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
+            mounts=mounts,
+            requirements=_requirements(everything, needed),
+        )
+
+    def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:
+        held = {kind: self._held(kind, getattr(role, kind)) for kind in ("script", "output", "data")}
+        render = partial(self._found.render, items=held, roots=ROOTS)
+        image = _item(self._job, "dockerimage", role.docker_image)
+        assert image is not None, role.docker_image  # the parser has checked it
+        items = [one.item for one in ordered(needed)]
+        made = steps(self._job, role, items, render, self._said)
+        self._repositories += pins.repositories(made)
+        return ResolvedRole(
+            role=role,
+            image=_image(image, self._found),
+            command=_command(self._job, role, render),
+            steps=pins.pinned(made, self._shelf.old),
+            code=self._code.of(held["script"]),
+        )
+
+    def _held(self, kind: str, name: str | None) -> Item | None:
+        item = _item(self._job, kind, name)
+        return self._graph.alone(item) if item else None
+
+    def _storages(self, everything: Iterable[Needed]) -> Iterable[storages.Request]:
+        yield from storages.of_job(self._job)
+        for item in (one.item for one in everything):
+            where = (*item.path, "requireStorages")
+            yield from storages.requests(item.data.get("requireStorages"), item.source, where)
+        for storage, source, path in self._said.storages:
+            yield storages.Request(storage.name, storage.mount_path, source, path)
+
+    def _refuse(self, problems: Iterable[Problem]) -> None:
+        """Raise what is wrong, each thing once, in the order of the file."""
+        unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
+        messages = [*self._code.messages, *self._found.unused()]
+        if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
+            raise Unreachable(*unique)
+        if unique or messages:
+            raise InputError(*unique, *messages)
+
+
+def _requirements(everything: list[Needed], needed: dict[str, tuple[Needed, ...]]) -> Requirements:
+    numbers = {id(one): number for number, one in enumerate(everything)}
+
+    def known(some: Iterable[Needed]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(numbers[id(one)] for one in some if id(one) in numbers))
+
+    entries = tuple(
+        Entry(
+            name=one.item.name,
+            type=str(one.item.data.get("type", "")),
+            plugin=one.item.plugin,
+            reference=one.reference,
+            origin=one.origin,
+            version=one.version,
+            values={name: value.text for name, value in one.values.items()},
+            needs=known(one.needs),
+        )
+        for one in everything
     )
+    return Requirements(entries, {role: known(listed) for role, listed in needed.items()})
 
 
 def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:
@@ -59,7 +154,7 @@ def _image(item: Prerequisite, found: References) -> Image:
     if item.auth:
         values = {key: getattr(item.auth, key) for key in ("username", "password", "registryuri")}
         auth = {
-            key: found.render(value, (*item.path, "auth", key), {}, ("secrets",))
+            key: found.render(value, (*item.path, "auth", key), items={}, roots=("secrets",))
             for key, value in values.items()
             if value is not None
         }
@@ -89,56 +184,3 @@ def _trimmed(text: Text) -> Text:
     if parts and isinstance(parts[-1], str):
         parts[-1] = parts[-1].rstrip()
     return join(parts)
-
-
-class _Code:
-    """Which folders of this machine are copied for the job, by the name of their snapshot."""
-
-    def __init__(self, job: Job, inputs: Inputs) -> None:
-        self._job = job
-        self._base = os.path.dirname(os.path.abspath(job.source.file))
-        self.paths: dict[str, str] = {}
-        self.problems: list[Problem] = []
-        self.messages: list[str] = []
-        self._everywhere: str | None = None
-        if inputs.workdir is not None:
-            self._for_all(os.path.abspath(os.path.expanduser(inputs.workdir)), f"--workdir {inputs.workdir}")
-
-    def of(self, script: Prerequisite | None) -> str | None:
-        """The snapshot in which tasks with this script start; None for an empty folder per task."""
-        if self._everywhere:
-            return self._everywhere
-        if script and isinstance(script.uri, str) and is_local(script.uri):
-            self._add(script.name, script.uri, (*script.path, "uri"))
-            return script.name
-        if self._job.kedge.workdir is not None:
-            self._add(WORKDIR, self._job.kedge.workdir, ("extras", "kedge", "workdir"))
-            return WORKDIR
-        return None
-
-    def rules(self, inputs: Inputs) -> tuple[str, ...]:
-        """Rule files: the job's, relative to its file, then the submitter's."""
-        return (
-            *(self._absolute(written) for written in self._job.kedge.rules),
-            *(os.path.abspath(os.path.expanduser(path)) for path in inputs.rules),
-        )
-
-    def _absolute(self, written: str) -> str:
-        return os.path.normpath(os.path.join(self._base, os.path.expanduser(written)))
-
-    def _add(self, name: str, written: str, path: Path) -> None:
-        full = self._absolute(written)
-        if not os.path.exists(full):
-            self.problems.append(self._job.source.problem(path, f"there is no file or folder {full}"))
-        self.paths[name] = full
-
-    def _for_all(self, full: str, option: str) -> None:
-        if not os.path.isdir(full):
-            self.messages.append(f"{option}: there is no folder {full}")
-        self.paths[WORKDIR] = full
-        self._everywhere = WORKDIR
-
-
-def is_local(uri: str) -> bool:
-    """Whether a script's uri is a path on this machine: absolute, in the home folder, or from `.` or `..`."""
-    return uri in (".", "..") or uri.startswith(("./", "../", "/", "~/"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kedge.contract import SecretRef, Text
 from kedge.errors import Problem
+from kedge.resolve.items import Item
 from kedge.resolve.model import Inputs
 from kedge.spec import references
-from kedge.spec.model import Job, Path, Prerequisite
+from kedge.spec.model import Job, Path, Source
 from kedge.spec.references import Reference, Unresolved
 from kedge.spec.suggest import did_you_mean
 from kedge.spec.text import show_path
@@ -31,8 +31,17 @@ class References:
         self.problems: list[Problem] = []
         self.secret_texts: dict[str, str] = {}
 
-    def render(self, text: str, path: Path, items: Mapping[str, Prerequisite | None], roots: Iterable[str]) -> Text:
-        """The text at `path` with every reference under `roots` replaced; secrets by SecretRefs.
+    def render(
+        self,
+        text: str,
+        path: Path,
+        source: Source | None = None,
+        *,
+        items: Mapping[str, Item | None],
+        roots: Iterable[str],
+    ) -> Text:
+        """The text at `path` of `source` (the job file) with every reference under `roots` replaced; secrets by
+        SecretRefs.
 
         `items` are the prerequisites behind `$script`, `$output` and `$data` here.
         """
@@ -44,7 +53,7 @@ class References:
                 continue
             value = self._value(part, items)
             if isinstance(value, Unresolved):
-                self._unresolved(part, value, path, seen[part.source])
+                self._unresolved(part, value, path, source or self._job.source, seen[part.source])
                 parts.append(part.source)
             elif part.root == "secrets":
                 parts.append(self._secret(part, value))
@@ -53,7 +62,7 @@ class References:
             seen[part.source] += 1
         return join(parts)
 
-    def _value(self, reference: Reference, items: Mapping[str, Prerequisite | None]) -> str | Unresolved:
+    def _value(self, reference: Reference, items: Mapping[str, Item | None]) -> str | Unresolved:
         given = self._given.get(reference.root, {})
         if reference.path and reference.path[0] in given:
             name = str(reference.path[0])
@@ -61,27 +70,24 @@ class References:
             if len(reference.path) > 1:
                 return Unresolved(f"${reference.root}.{name} is what was given on the command line: a text, no mapping")
             return given[name]
-        values, prefix = self._behind(reference.root, items)
-        return references.lookup(reference, values, self._job.source.marks, prefix)
-
-    def _behind(self, root: str, items: Mapping[str, Prerequisite | None]) -> tuple[Any, Path]:
-        if root == "parameters":
-            return self._job.parameters, ("parameters",)
-        if root == "secrets":
-            return self._job.secrets, ("secrets",)
-        item = items.get(root)
-        return (item.data, item.path) if item else (None, ())
+        if reference.root in GIVEN:
+            values = self._job.parameters if reference.root == "parameters" else self._job.secrets
+            return references.lookup(reference, values, self._job.source.marks, (reference.root,))
+        item = items.get(reference.root)
+        if item is None:
+            return references.lookup(reference, None, {}, ())
+        return references.lookup(reference, item.data, item.source.marks, item.path)
 
     def _secret(self, reference: Reference, value: str) -> SecretRef:
         key = show_path(reference.path)
         self.secret_texts[key] = value
         return SecretRef(key, reference.source)
 
-    def _unresolved(self, reference: Reference, why: Unresolved, path: Path, occurrence: int) -> None:
+    def _unresolved(self, reference: Reference, why: Unresolved, path: Path, source: Source, occurrence: int) -> None:
         if self._job.kedge.keep_unknown_references:
             return
-        mark = references.locate(self._job.source, path, reference.source, occurrence)
-        self.problems.append(self._job.source.problem(path, why.message, mark=mark))
+        mark = references.locate(source, path, reference.source, occurrence)
+        self.problems.append(source.problem(path, why.message, mark=mark))
 
     def unused(self) -> list[str]:
         """What was given on the command line for a name that the job neither defines nor uses, as messages."""

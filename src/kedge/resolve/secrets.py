@@ -9,12 +9,23 @@ from kedge.resolve.model import Inputs, Secrets
 from kedge.spec.model import Job, Path
 from kedge.spec.text import show_path
 
+SHORTEST_MASKED = 8  # bytes; the runtime masks no shorter ones, because they turn up by chance
+
 
 def collect(job: Job, inputs: Inputs, referred: Mapping[str, str]) -> Secrets:
     """All secrets: a given one replaces the file's of the same name. `referred` are texts by SecretRef key."""
     document = {**(job.secrets if isinstance(job.secrets, Mapping) else {}), **inputs.secrets}
     texts = {show_path(path): text for path, text in _scalars(document, (), job)}
     return Secrets(document, {**texts, **referred})
+
+
+def unmasked(secrets: Secrets) -> tuple[str, ...]:
+    """A warning about the secrets whose values are too short to be masked, if there are any."""
+    short = sorted(key for key, text in secrets.texts.items() if 0 < len(text.encode()) < SHORTEST_MASKED)
+    if not short:
+        return ()
+    names = ", ".join(short)
+    return (f"not masked in logs, because their values have fewer than {SHORTEST_MASKED} characters: secrets {names}",)
 
 
 def _scalars(value: Any, path: Path, job: Job) -> Iterator[tuple[Path, str]]:

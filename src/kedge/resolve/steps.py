@@ -1,81 +1,95 @@
-"""Which prerequisites and runtime plugins run beside a role's command, in which order, with which callbacks."""
+"""What the plugins of a role make of their parameters: the steps of its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kedge.contract import Step, Text
-from kedge.errors import InputError
+from kedge.errors import Problem
+from kedge.plugins.base import ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
 from kedge.resolve import plugins
-from kedge.spec.model import Job, Path, Prerequisite, TaskRole
+from kedge.resolve.files import written_by
+from kedge.resolve.items import Item
+from kedge.resolve.uses import Use, uses
+from kedge.spec.model import Job, Path, Source, TaskRole
 
-# Keys of an item that are about the item; everything else is a parameter of its plugin.
-_NOT_PARAMETERS = frozenset({"plugin", "failurePolicy", "type"})
-Render = Callable[[str, Path], Text]
-
-
-def steps(job: Job, role: TaskRole, render: Render) -> tuple[Step, ...]:
-    """The steps of a role, in start order: its prerequisites, dependencies first, then the job's runtime plugins."""
-    return (*_of_prerequisites(job, role, render), *_of_plugins(job, role, render))
+Render = Callable[[str, Path, Source], Text]  # a text, and where it stands in which file
 
 
-def _of_prerequisites(job: Job, role: TaskRole, render: Render) -> Iterator[Step]:
-    for item in _ordered(job, role.prerequisites):
-        name = item.plugin or ("cmd" if "callbacks" in item.data else "")
-        parameters = {key: value for key, value in item.data.items() if key not in _NOT_PARAMETERS}
-        policy = str(item.data.get("failurePolicy", "fail")).lower()
-        yield from _step(item.name, name, parameters, policy, item.path, render)
+@dataclass(slots=True)
+class Findings:
+    """What else came out of the plugins: all that is wrong, what the submitter should know, the plugins that nothing
+    acts on, and the storages that they ask for with the place where each is asked for."""
+
+    problems: list[Problem]
+    notices: list[str] = field(default_factory=list)
+    inert: list[str] = field(default_factory=list)
+    storages: list[tuple[Storage, Source, Path]] = field(default_factory=list)
 
 
-def _of_plugins(job: Job, role: TaskRole, render: Render) -> Iterator[Step]:
-    for entry in job.runtime_plugins:
-        if entry.task_roles is None or role.name in entry.task_roles:
-            path = (*entry.path, "parameters")
-            yield from _step(entry.plugin, entry.plugin, entry.parameters, entry.failure_policy, path, render)
+def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
+    """The steps of a role, in start order: its resolved prerequisites as listed, then the job's runtime plugins."""
+    made = (_step(use, render, findings) for use in uses(job, role, items))
+    return tuple(step for step in made if step is not None)
 
 
-def _step(
-    name: str, plugin: str, parameters: Mapping[str, Any], policy: str, path: Path, render: Render
-) -> Iterator[Step]:
-    found = plugins.find(plugin)
-    callbacks = found.callbacks(_rendered(parameters, path, render)) if found else ()
-    if callbacks:
-        yield Step(name, callbacks, policy)
+def _step(use: Use, render: Render, findings: Findings) -> Step | None:
+    made = _made(use, render, findings)
+    if made is None:
+        return None
+    findings.notices += (f"{use.name}: {notice}" for notice in made.notices)
+    findings.inert += [use.plugin] if made.inert else []
+    findings.storages += ((storage, use.source, use.path) for storage in made.storages)
+    callbacks = (*written_by(made.files), *made.callbacks)
+    if not callbacks and not made.environment:
+        return None
+    return Step(use.name, callbacks, use.policy, use.retry, use.timeout_sec, dict(made.environment))
 
 
-def _rendered(value: Any, path: Path, render: Render) -> Any:
+def _made(use: Use, render: Render, findings: Findings) -> Steps | None:
+    """What the plugin makes of its parameters; None if something is wrong, which then stands in `findings`."""
+    before = len(findings.problems)
+    try:
+        plugin = plugins.find(use.plugin)
+        told = use.told(plugin.parameters)
+        values = {key: _rendered(value, use.place(key), use.source, render) for key, value in told.items()}
+        if len(findings.problems) > before:
+            return None
+        return checked(plugin.steps(values if plugin.parameters is None else read(plugin.parameters, values)))
+    except plugins.UnknownPlugin as error:
+        message = f"Plugin {use.plugin!r} is not supported{error}"
+        findings.problems.append(use.source.problem((*use.path, "plugin"), message))
+    except PluginFailed as error:
+        _report(use, [use.source.problem((*use.path, "plugin"), str(error))], findings)
+    except ParameterError as error:
+        _report(use, [_problem(use, wrong) for wrong in error.wrong], findings)
+    return None
+
+
+def _report(use: Use, problems: list[Problem], findings: Findings) -> None:
+    """A failure of the plugin follows the policy of its use, like one in the task."""
+    if use.policy != "ignore":
+        findings.problems += problems
+        return
+    for problem in problems:
+        what = problem._replace(excerpt="")
+        findings.notices.append(f"{what}; this is ignored and nothing runs, as its failurePolicy says")
+
+
+def _problem(use: Use, wrong: Wrong) -> Problem:
+    path = (*use.place(str(wrong.path[0])), *wrong.path[1:]) if wrong.path else use.path
+    return use.source.problem(path, wrong.message, key=wrong.is_key)
+
+
+def _rendered(value: Any, path: Path, source: Source, render: Render) -> Any:
     """The value with its references rendered, string by string. One that holds a secret becomes a Text."""
     if isinstance(value, Mapping):
-        return {key: _rendered(below, (*path, key), render) for key, below in value.items()}
+        return {key: _rendered(below, (*path, key), source, render) for key, below in value.items()}
     if isinstance(value, list | tuple):
-        return [_rendered(below, (*path, index), render) for index, below in enumerate(value)]
+        return [_rendered(below, (*path, index), source, render) for index, below in enumerate(value)]
     if not isinstance(value, str):
         return value
-    text = render(value, path)
+    text = render(value, path, source)
     return "".join(text) if all(isinstance(part, str) for part in text) else text  # type: ignore[arg-type]
-
-
-def _ordered(job: Job, names: tuple[str, ...]) -> list[Prerequisite]:
-    """The named items and all that they require, dependencies first, each once. InputError for a cycle."""
-    ordered: dict[Path, Prerequisite] = {}
-
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        item = _named(job, name)
-        if name in above:
-            cycle = " -> ".join((*above[above.index(name) :], name))
-            raise InputError(job.source.problem((*item.path, "require"), f"Prerequisite cycle: {cycle}"))
-        if item.path not in ordered:
-            for required in item.require:
-                visit(required if isinstance(required, str) else required["name"], (*above, name))
-            ordered[item.path] = item
-
-    for name in names:
-        visit(name, ())
-    return list(ordered.values())
-
-
-def _named(job: Job, name: str) -> Prerequisite:
-    """Of items of the same name in different types, the one that does something."""
-    items = [item for item in job.prerequisites if item.name == name]
-    return next((item for item in items if item.plugin or "callbacks" in item.data), items[0])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from kedge.contract import Step, TaskSpec
-from kedge.runtime import bugs, execute, hooks, mask, outcome, prepare, signals, tree
+from kedge.runtime import bugs, execute, hooks, mask, outcome, prepare, signals, tree, tries
 from kedge.runtime.ending import Clock, complain, finish, make_report, publish
 from kedge.runtime.outcome import Outcome
 from kedge.runtime.prepare import CannotStart, Prepared
@@ -66,10 +66,10 @@ def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> O
         if stopped := _stopped(session):
             return stopped
         entered.append(step)
-        hook = hooks.start_hook(index, step)
-        if hook and (failure := _run_hook(session, prepared, hook)):
-            return failure
-        # Later: variables that a successful start hook has exported join prepared.environment here.
+        prepared.environment.update(step.environment)
+        for hook in hooks.start_hooks(index, step):
+            if failure := tries.run(session, prepared, hook):
+                return failure
     session.log.info("Precommands finished")
     return _stopped(session)
 
@@ -96,24 +96,10 @@ def _exit_hooks(session: Session, prepared: Prepared, entered: list[Step], resul
         if session.supervisor.impatient:
             break
         session.supervisor.limit_hook()
-        failure = _run_hook(session, prepared, hook)
+        failure = tries.run(session, prepared, hook)
         if failure and result.succeeded:
             result = failure
     return result
-
-
-def _run_hook(session: Session, prepared: Prepared, hook: hooks.Hook) -> Outcome | None:
-    """The outcome if the hook failed and this counts."""
-    try:
-        status = execute.run_hook(session, prepared, hook)
-    except CannotStart as error:
-        session.log.error(f"a hook of {hook.step} did not start: {error}")
-        return outcome.cannot_start(str(error), error.code)
-    if status == 0:
-        return None
-    result = outcome.of_hook(hook.step, status)._replace(stopped_by=session.supervisor.stopped_by)
-    session.log.warning(result.message + (" (ignored)" if hook.forgiven else ""))
-    return None if hook.forgiven else result
 
 
 def _stopped(session: Session) -> Outcome | None:

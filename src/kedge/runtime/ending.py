@@ -40,8 +40,11 @@ def finish(session: Session, result: Outcome, clock: Clock) -> int:
     if removed:
         session.log.warning("Log rotation has removed " + ", ".join(f"{n} bytes of {s}" for s, n in removed.items()))
     report = make_report(session.spec, result, clock)._replace(
-        stopped_by=supervisor.stopped_by, killed=supervisor.killed, removed_bytes=removed or None
+        stopped_by=supervisor.stopped_by,
+        killed=supervisor.killed,
+        removed_bytes=removed or None,
     )
+    report = report._replace(hooks=session.failed_hooks or None)
     found = None if result.succeeded else _analyse(session, result, clock)
     if found:
         code = report.exit_code if found.exit_code is None else found.exit_code

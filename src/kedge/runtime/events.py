@@ -40,9 +40,9 @@ class EventLog:
             self._faults.note(self._path, error)
 
     def finished(self, report: Report) -> None:
-        """The last event: the report, of its diagnosis only the answer. Durable when the call returns."""
+        """The last event: the report without its long parts. Durable when the call returns."""
         diagnosis = report.diagnosis and {key: report.diagnosis[key] for key in _ANSWER}
-        self.emit(contract.FINISHED, **report._replace(diagnosis=diagnosis, evidence=None)._asdict())
+        self.emit(contract.FINISHED, **report._replace(diagnosis=diagnosis, evidence=None, hooks=None)._asdict())
         try:
             os.fsync(self._fd)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Running hooks and the command: their programs, their pipes, and what is said about them."""
+"""Running the programs of a task: their programs, their pipes, and what is said about them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from kedge import contract
 from kedge.runtime import outcome, procfs, spawn
-from kedge.runtime.hooks import Hook
 from kedge.runtime.prepare import CannotStart, Prepared
 from kedge.runtime.session import Session
 from kedge.runtime.spawn import CannotSpawn, Program
+from kedge.runtime.timelimit import TimeLimit
 
 LINGER_SEC = 5.0  # how long background processes may keep the command's pipes open
 
@@ -22,29 +22,24 @@ def has_pipefail(session: Session, shell: str) -> bool:
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     try:
         program = Program((shell, "-c", "set -o pipefail"), dict(os.environ), "/", null, null)
-        return _supervise(session, program, lambda _pid: None) == 0
+        return supervise(session, program, lambda _pid: None) == 0
     finally:
         os.close(null)
 
 
-def run_hook(session: Session, prepared: Prepared, hook: Hook) -> int:
-    """Run one hook, its output going to runtime.log, and return its wait status."""
-    path = prepared.scripts.write(hook.file, hook.script)
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    feed = session.read_lines(reader)
-    pipe = session.line_pipes[-1]
-    session.events.emit(contract.HOOK_STARTED, step=hook.step, side=hook.side)
+def program(session: Session, prepared: Prepared, argv: tuple[str, ...], stdout: int, stderr: int) -> Program:
+    """A program of the task: in its working directory, with its environment."""
+    return Program(argv, prepared.environment, session.spec.workdir, stdout, stderr, session.options.open_files)
+
+
+def supervise(
+    session: Session, program: Program, on_start: Callable[[int], None], limit: TimeLimit | None = None
+) -> int:
+    """Run it to its end and return the wait status. CannotStart tells the user why it never ran."""
     try:
-        program = _program(session, prepared, path, writer, writer)
-        status = _supervise(session, program, lambda _pid: os.close(writer))
-    except CannotStart:
-        os.close(writer)
-        raise
-    pipe.drain()
-    if pipe.open:
-        feed.finish()  # background processes may go on, but the hook's own last line is complete
-    session.events.emit(contract.HOOK_FINISHED, step=hook.step, side=hook.side, code=outcome.shell_code(status))
-    return status
+        return session.supervisor.run(program, on_start, session.broken, limit)
+    except CannotSpawn as error:
+        raise _explained(error) from error
 
 
 def run_command(session: Session, prepared: Prepared, secrets: tuple[bytes, ...]) -> int:
@@ -57,7 +52,7 @@ def run_command(session: Session, prepared: Prepared, secrets: tuple[bytes, ...]
         session.events.emit(contract.RUNNING, pid=pid, shell=prepared.shell.path)
 
     try:
-        status = _supervise(session, _program(session, prepared, path, *writers), on_start)
+        status = supervise(session, program(session, prepared, (prepared.shell.path, path), *writers), on_start)
     except CannotStart:
         close_all(writers)
         raise
@@ -79,18 +74,6 @@ def close_all(fds: tuple[int, ...]) -> None:
     """Close descriptors."""
     for fd in fds:
         os.close(fd)
-
-
-def _program(session: Session, prepared: Prepared, script: str, stdout: int, stderr: int) -> Program:
-    argv = (prepared.shell.path, script)
-    return Program(argv, prepared.environment, session.spec.workdir, stdout, stderr, session.options.open_files)
-
-
-def _supervise(session: Session, program: Program, on_start: Callable[[int], None]) -> int:
-    try:
-        return session.supervisor.run(program, on_start, session.broken)
-    except CannotSpawn as error:
-        raise _explained(error) from error
 
 
 def _explained(error: CannotSpawn) -> CannotStart:

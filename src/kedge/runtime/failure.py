@@ -23,10 +23,10 @@ def examine(case: Case) -> Iterator[dict[str, Any]]:
     notes: list[str] = []
     patterns = _patterns(case.site, notes)
     if not case.outcome.broken:
-        verdict = patterns.verdict(found, case.spec.exit_spec, notes) if patterns else Verdict(_plain_code(case))
+        verdict = _verdict(case, found, patterns, notes)
         yield {"exit_code": verdict.code, "termination": _message(case, found, verdict), "notes": notes}
     evidence = collect.summary(found.evidence, patterns.progress(found) if patterns else {})
-    diagnosis = patterns.diagnosis(found, case.spec.rules, notes).to_json() if patterns else None
+    diagnosis = patterns.diagnosis(found, case, notes).to_json() if patterns else None
     yield {"diagnosis": diagnosis, "evidence": evidence, "notes": notes}
 
 
@@ -39,6 +39,16 @@ def _patterns(site: str | None, notes: list[str]) -> ModuleType | None:
     except ImportError as error:
         notes.append(f"failures are told by their exit codes alone: google-re2 is not usable here ({error})")
         return None
+
+
+def _verdict(case: Case, found: Collected, patterns: ModuleType | None, notes: list[str]) -> Verdict:
+    """What could not be fetched for now is no matter of the exit specification."""
+    if case.outcome.exit_code == contract.PREREQUISITE_TRANSIENT:
+        return Verdict(contract.PREREQUISITE_TRANSIENT)
+    if patterns is None:
+        return Verdict(_plain_code(case))
+    verdict: Verdict = patterns.verdict(found, case.spec.exit_spec, notes)
+    return verdict
 
 
 def _plain_code(case: Case) -> int:

@@ -2,72 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from kedge import contract
-from kedge.contract import Step, Text
+from kedge.contract import Action, Callback, Step, Text
+
+
+class Part(NamedTuple):
+    """Lines for one shell, or one action. `file` is the script's file name."""
+
+    file: str
+    script: Text
+    action: Action | None = None
 
 
 class Hook(NamedTuple):
-    """One script to run: everything that the step at `place` does on one side (`start` or `exit`)."""
+    """What a step does at one event, on one side (`start` or `exit`) of the command."""
 
-    place: int
-    step: str
+    step: Step
     side: str
-    policy: str
-    script: Text
-
-    @property
-    def file(self) -> str:
-        """The script's file name."""
-        return f"plugin_{'pre' if self.side == 'start' else 'post'}{self.place}.sh"
+    event: str
+    parts: tuple[Part, ...]
 
     @property
     def forgiven(self) -> bool:
         """Whether its failure is only logged."""
-        return self.policy.lower() == "ignore"
+        return self.step.policy.lower() == "ignore"
 
 
-def start_hook(index: int, step: Step) -> Hook | None:
+def start_hooks(index: int, step: Step) -> list[Hook]:
     """What the step does before the command, if anything."""
-    return _hook(index, step, "start", (contract.TASK_STARTS,))
+    return list(_hooks(index, step, "start", (contract.TASK_STARTS,)))
 
 
 def exit_hooks(entered: Sequence[Step], succeeded: bool) -> list[Hook]:
-    """What the entered steps do after the command, in exactly the reverse order."""
-    outcome = contract.TASK_SUCCEEDS if succeeded else contract.TASK_FAILS
-    found = (_hook(index, step, "exit", (outcome, contract.CONTAINER_EXIT)) for index, step in enumerate(entered))
-    return [hook for hook in found if hook][::-1]
+    """What the entered steps do after the command: the steps in exactly the reverse order, each as it lists it.
+
+    Every event is a hook of its own: a failed taskSucceeds or taskFails must not keep containerExit from running."""
+    events = (contract.TASK_SUCCEEDS if succeeded else contract.TASK_FAILS, contract.CONTAINER_EXIT)
+    return [hook for index, step in reversed(list(enumerate(entered))) for hook in _hooks(index, step, "exit", events)]
 
 
-def _hook(index: int, step: Step, side: str, events: tuple[str, ...]) -> Hook | None:
-    """All callbacks of these events as one script, in listed order.
-
-    Callbacks of one event share a shell. Where two events meet, each has a subshell of its own, because a failed
-    taskSucceeds or taskFails must not keep containerExit from running; the first failure is then the script's code."""
-    groups: list[tuple[str, Text]] = []
-    for callback in step.callbacks:
-        if callback.event in events:
-            if groups and groups[-1][0] == callback.event:
-                groups[-1] = (callback.event, (*groups[-1][1], "\n", *callback.script))
-            else:
-                groups.append((callback.event, callback.script))
-    if not groups:
-        return None
-    options = _options(step.policy)
-    texts = [(options, *script, "\n") for _, script in groups]
-    script = texts[0] if len(texts) == 1 else _isolated(texts)
-    return Hook(index, step.name, side, step.policy, script)
+def _hooks(index: int, step: Step, side: str, events: tuple[str, ...]) -> Iterator[Hook]:
+    name = f"plugin_{'pre' if side == 'start' else 'post'}{index}"
+    wanted = [callback for callback in step.callbacks if callback.event in events]
+    for number, (event, callbacks) in enumerate(groupby(wanted, key=lambda callback: callback.event)):
+        yield Hook(step, side, event, tuple(_parts(callbacks, f"{name}_{number}" if number else name)))
 
 
-def _options(policy: str) -> str:
-    """Under `ignore` a failing command does not end the script."""
-    return "" if policy.lower() == "ignore" else "set -o errexit\n"
-
-
-def _isolated(texts: list[Text]) -> Text:
-    parts: list[str | contract.SecretRef] = ["kedge_code=0\n"]
-    for text in texts:
-        parts += ["(\n", *text, ")\n", "kedge_last=$?\n", '[ "$kedge_code" -ne 0 ] || kedge_code=$kedge_last\n']
-    return (*parts, 'exit "$kedge_code"\n')
+def _parts(callbacks: Iterable[Callback], name: str) -> Iterator[Part]:
+    """Scripts that follow each other share a shell."""
+    runs = groupby(callbacks, key=lambda callback: callback.action)
+    for number, (action, same) in enumerate(runs):
+        file = f"{name}-{number}.sh" if number else f"{name}.sh"
+        if action:
+            yield from (Part(file, (), callback.action) for callback in same)
+        else:
+            yield Part(file, tuple(part for callback in same for part in (*callback.script, "\n")))

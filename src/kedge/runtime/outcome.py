@@ -11,13 +11,16 @@ from kedge.runtime.files import NO_SPACE
 
 class Outcome(NamedTuple):
     """`user_code` is what the command (or the failed hook) ended with, None if it never started; `exit_code` is the
-    container's. `stopped_by`: the stop signal that we had got by then, if any."""
+    container's. `stopped_by`: the stop signal that we had got by then, if any. `step` names the step whose hook failed,
+    `cause` why, as diagnose/ names causes, where the runtime knows that by itself."""
 
     reason: str
     message: str
     exit_code: int
     user_code: int | None = None
     stopped_by: str | None = None
+    cause: str | None = None
+    step: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -39,10 +42,10 @@ def of_command(status: int) -> Outcome:
     return Outcome(reason, f"the command {ending(status)}", contract.container_code(code), code)
 
 
-def of_hook(name: str, status: int) -> Outcome:
-    """From the wait status of a hook whose failure counts; `name` is its step's."""
-    code = shell_code(status)
-    return Outcome(contract.HOOK_FAILED, f"a hook of {name} {ending(status)}", contract.container_code(code), code)
+def of_hook(step: str, message: str, code: int, cause: str | None) -> Outcome:
+    """A hook of `step` failed, and this counts. `code` as a shell shows it; PREREQUISITE_TRANSIENT stays as it is."""
+    exit_code = code if code == contract.PREREQUISITE_TRANSIENT else contract.container_code(code)
+    return Outcome(contract.HOOK_FAILED, message, exit_code, code, cause=cause, step=step)
 
 
 def stopped_early(signal_name: str, number: int) -> Outcome:

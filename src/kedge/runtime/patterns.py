@@ -12,13 +12,16 @@ from typing import Any
 from kedge.diagnose import exitspec, packaged
 from kedge.diagnose.classify import classify
 from kedge.diagnose.exitspec import ExitSpec
-from kedge.diagnose.model import Diagnosis
+from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
 from kedge.diagnose.progress import reached
 from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.termination import Verdict
 from kedge.errors import InputError
+from kedge.runtime.case import Case
 from kedge.runtime.collect import Collected
 from kedge.runtime.files import read_file
+from kedge.runtime.outcome import Outcome
+from kedge.runtime.tails import Tail
 
 
 def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
@@ -30,9 +33,12 @@ def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
     return _exit_spec(path, notes).match(code, *logs, None if errors is None else errors > 0)
 
 
-def diagnosis(found: Collected, rules: tuple[str, ...], notes: list[str]) -> Diagnosis:
+def diagnosis(found: Collected, case: Case, notes: list[str]) -> Diagnosis:
     """kedge's own answer; the quoted lines are those of the files on disk."""
-    answer = classify(found.evidence, _rules(rules, notes))
+    rules = _rules(case.spec.rules, notes) or packaged.packaged()
+    answer = classify(found.evidence, rules)
+    if case.outcome.step and answer.cause != STOPPED:
+        answer = _of_hook(answer, case.outcome, found, rules)
     tails = {tail.name: tail for tail in (found.user, found.platform)}
     placed = (q._replace(**tails[q.file].place(q.line)) if q.file in tails else q for q in answer.evidence)
     return answer._replace(evidence=tuple(placed))
@@ -41,6 +47,27 @@ def diagnosis(found: Collected, rules: tuple[str, ...], notes: list[str]) -> Dia
 def progress(found: Collected) -> dict[str, int]:
     """The highest step, epoch, … that the user's log names."""
     return reached(found.user.content)
+
+
+def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleSet) -> Diagnosis:
+    """The answer names the step; the cause that an action has told counts more than what its lines look like."""
+    frame = " ".join(filter(None, (f"hook of {outcome.step}", answer.frame)))
+    if not outcome.cause:
+        return answer._replace(frame=frame)
+    known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
+    return answer._replace(
+        cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender, meaning=known.meaning,
+        remedy=known.remedy, evidence=(quote,) if quote else answer.evidence, symptoms=(), rule="", frame=frame,
+        lone_symptom=False,
+    )  # fmt: skip
+
+
+def _last_line_with(log: Tail, message: str) -> Quote | None:
+    lines = log.content.decode(errors="replace").split("\n")
+    for number in range(len(lines), 0, -1):
+        if message in lines[number - 1]:
+            return Quote(log.name, number, lines[number - 1][:1000])
+    return None
 
 
 def _exit_spec(path: str | None, notes: list[str]) -> ExitSpec:

@@ -11,6 +11,7 @@ from kedge import contract
 from kedge.contract import TaskSpec
 from kedge.runtime import environment, peers, scripts
 from kedge.runtime.files import read_file, write_file
+from kedge.runtime.peers import Peers
 from kedge.runtime.runtimelog import RuntimeLog
 from kedge.runtime.scripts import ScriptFolder, Shell
 
@@ -24,12 +25,15 @@ class CannotStart(Exception):
 
 
 class Prepared(NamedTuple):
-    """All that running a script needs."""
+    """All that running a script needs. `environment` grows with what start hooks export; `tasks` is how many tasks the
+    job has, as far as is known."""
 
     environment: dict[str, str]
     shell: Shell
     options: str  # the lines that user.sh begins with
     scripts: ScriptFolder
+    secrets: dict[str, str]
+    tasks: int
 
 
 def read_secrets(spec: TaskSpec) -> dict[str, str]:
@@ -48,14 +52,16 @@ def prepare(
     spec: TaskSpec, secrets: dict[str, str], log_pipe: str | None, log: RuntimeLog, has_pipefail: Callable[[str], bool]
 ) -> Prepared:
     """Environment, shell and script folder. CannotStart says what is wrong."""
-    variables = _environment(spec, log_pipe, log)
+    found = _peers(spec)
+    variables = _environment(spec, found, log_pipe, log)
     shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
     if shell is None:
         path = variables.get("PATH", "")
         raise CannotStart(f"neither bash nor sh is on the task's PATH ({path}); the image or PATH must bring one", 127)
     if not shell.pipefail:
         log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command does")
-    return Prepared(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets))
+    tasks = sum(map(len, found.values()))
+    return Prepared(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
 
 
 def _read_values(path: str) -> dict[str, str]:
@@ -68,11 +74,14 @@ def _read_values(path: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in values.items()}
 
 
-def _environment(spec: TaskSpec, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
+def _peers(spec: TaskSpec) -> Peers:
     try:
-        found = peers.read_peers(spec)
+        return peers.read_peers(spec)
     except (OSError, ValueError) as error:
         raise CannotStart(f"the addresses of the job's tasks cannot be read from {spec.peers_file}: {error}") from error
+
+
+def _environment(spec: TaskSpec, found: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
     built = environment.build(os.environ, spec, found, log_pipe)
     file = f"{spec.folder}/{contract.RUNTIME_D}/runtime_env.sh"
     write_file(file, environment.shell_file(built.generated))

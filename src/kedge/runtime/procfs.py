@@ -18,6 +18,11 @@ class Process(NamedTuple):
     start_time: int
     name: str
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What never changes."""
+        return self.pid, self.start_time
+
     def __str__(self) -> str:
         return f"{self.pid} ({self.name})"
 
@@ -53,6 +58,16 @@ def holders(processes: Iterable[Process], fds: Iterable[int]) -> list[Process]:
     """Those of `processes` that hold the other end of one of this process's pipes."""
     pipes = {os.readlink(f"/proc/self/fd/{fd}") for fd in fds}
     return [each for each in processes if pipes & _open_files(each.pid)]
+
+
+def dies_of(pid: int, number: int) -> bool:
+    """Whether a process neither catches nor ignores nor blocks a signal."""
+    try:
+        lines = read_file(f"/proc/{pid}/status").decode(errors="replace").splitlines()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigBlk:", "SigIgn:", "SigCgt:"))]
+    return not any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def _pids() -> list[str]:

@@ -51,11 +51,15 @@ class RuntimeLog:
         prefix = self._dated()
         self._put(prefix + data[:-1].replace(b"\n", b"\n" + prefix) + b"\n")
 
-    def _say(self, level: str, text: str) -> None:
-        data = f"[{level}] {text}".encode(errors="surrogateescape")
+    def masked(self, text: str) -> str:
+        """The text without the secrets."""
+        data = text.encode(errors="surrogateescape")
         if mask := self.mask():
             data = mask.feed(data) + mask.finish()
-        self.lines(data + b"\n")
+        return data.decode(errors="surrogateescape")
+
+    def _say(self, level: str, text: str) -> None:
+        self.lines(f"[{level}] {self.masked(text)}\n".encode(errors="surrogateescape"))
 
     def _dated(self) -> bytes:
         second = int(time.time())

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kedge import contract
 from kedge.contract import SecretRef, TaskSpec, Text
+from kedge.runtime import parameters
 from kedge.runtime.files import link, write_file
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -60,8 +61,10 @@ class ScriptFolder:
 
 
 def secret_references(spec: TaskSpec) -> Iterator[SecretRef]:
-    """Every place in the task's scripts that wants a secret."""
-    for text in (spec.command, *(callback.script for step in spec.steps for callback in step.callbacks)):
-        for part in text:
-            if isinstance(part, SecretRef):
-                yield part
+    """Every place in the task's scripts and actions that wants a secret."""
+    callbacks = [callback for step in spec.steps for callback in step.callbacks]
+    for text in (spec.command, *(callback.script for callback in callbacks)):
+        yield from (part for part in text if isinstance(part, SecretRef))
+    for callback in callbacks:
+        if callback.action:
+            yield from parameters.references(callback.action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.contract import TaskSpec
@@ -37,7 +37,8 @@ class Options(NamedTuple):
 
 class Session(NamedTuple):
     """The parts of a running attempt. `consoles` are for the user's stdout and for everything else; `line_pipes` are
-    the pipes whose lines go to runtime.log; `oom_kills` is what the control group counted before the attempt."""
+    the pipes whose lines go to runtime.log; `oom_kills` is what the control group counted before the attempt;
+    `failed_hooks` is what the report says of hooks."""
 
     spec: TaskSpec
     options: Options
@@ -51,6 +52,7 @@ class Session(NamedTuple):
     consoles: tuple[Console | None, Console | None]
     line_pipes: list[Pipe]
     oom_kills: OomKills | None
+    failed_hooks: list[dict[str, Any]]
 
     def read_lines(self, fd: int) -> LineFeed:
         """Log the lines of a pipe until it is closed."""
@@ -99,5 +101,5 @@ def begin(spec: TaskSpec, options: Options) -> Session:
     supervisor = Supervisor(loop, spec.stop, say_stop)
     logs = UserLogs(spec.folder, spec.logs, faults, say_removed)
     return Session(
-        spec, options, loop, supervisor, events, Reserve(spec.folder), log, logs, faults, consoles, [], oom_kills
+        spec, options, loop, supervisor, events, Reserve(spec.folder), log, logs, faults, consoles, [], oom_kills, []
     )

@@ -15,7 +15,8 @@ DESCRIPTORS, DIRECTORY, EXECUTE = range(3)
 
 class Program(NamedTuple):
     """What to run: `argv[0]` is the path of the executable; `stdout` and `stderr` are descriptors; stdin is /dev/null.
-    `open_files` is the soft limit of descriptors to give it, None to leave it as it is."""
+    `open_files` is the soft limit of descriptors to give it, None to leave it as it is; `inherited` are further
+    descriptors that it gets, under the same numbers."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -23,6 +24,7 @@ class Program(NamedTuple):
     stdout: int
     stderr: int
     open_files: int | None = None
+    inherited: tuple[int, ...] = ()
 
 
 class CannotSpawn(Exception):
@@ -77,6 +79,8 @@ def _set_descriptors(program: Program) -> None:
     for source, target in ((null, 0), (program.stdout, 1), (program.stderr, 2)):
         os.dup2(source, target)
     os.close(null)
+    for fd in program.inherited:
+        os.set_inheritable(fd, True)
     if program.open_files is not None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (program.open_files, hard))

@@ -18,12 +18,15 @@ from kedge.runtime.children import Children
 from kedge.runtime.loop import Loop
 from kedge.runtime.procfs import Process
 from kedge.runtime.spawn import Program, spawn
+from kedge.runtime.timelimit import NO_LIMIT, TimeLimit
 
 HOOK_RESERVE_SEC = 5.0  # of the grace period, kept for the runtime's own end
 SHORTEST_HOOK_SEC = 1.0
+TRY_GRACE_SEC = 10.0  # at most so long between TERM and KILL for a try of a hook that took too long
 FAREWELL_SEC = 2.0  # between TERM and KILL for what is left when the task is over
 _KILL_DEADLINE_SEC = 10.0  # whoever outlives SIGKILL for longer hangs in the kernel
 _RESCAN_SEC = 0.05
+_AGAIN_SEC = 0.2  # a program is executed by then
 
 
 class Supervisor:
@@ -42,6 +45,9 @@ class Supervisor:
         self._grace_end = math.inf
         self._deadline = math.inf
         self._give_up = math.inf
+        self._again = math.inf
+        self._deaf: list[Process] = []
+        self._is_hook = False
         loop.on_signal = self._on_signal
 
     @property
@@ -58,26 +64,40 @@ class Supervisor:
             return
         self._grace_end = now + self._policy.grace_sec
         self._deadline = min(self._deadline, self._grace_end)
-        self._signal_group(self._signal)
+        self._ask_to_end()
 
-    def run(self, program: Program, on_start: Callable[[int], None], broken: Callable[[], object]) -> int:
+    def run(
+        self,
+        program: Program,
+        on_start: Callable[[int], None],
+        broken: Callable[[], object],
+        limit: TimeLimit | None = None,
+    ) -> int:
         """Start the program and return its wait status when it has ended.
 
-        `on_start(pid)` is called once it runs. When `broken()` becomes true, it is stopped. CannotSpawn if it did not
-        start.
+        `on_start(pid)` is called once it runs. When `broken()` becomes true, it is stopped. At the end of `limit`,
+        which hooks have, it is stopped with all that it has started. CannotSpawn if it did not start.
         """
+        self._is_hook, limit = limit is not None, limit or NO_LIMIT
+        earlier = {each.identity for each in self.descendants()} if limit.next != math.inf else set()
         pid = spawn(program)
         self._children.expect(pid)
         self._group = pid
         on_start(pid)
         self._give_up = math.inf
         while (status := self._children.status(pid)) is None and time.monotonic() < self._give_up:
-            self._loop.turn(self._deadline)
+            self._loop.turn(min(self._deadline, limit.next, self._again))
             if broken() and not self.stopping:
                 self.stop()
             if time.monotonic() >= self._deadline:
                 self._kill()
-        self._group = None
+            if time.monotonic() >= limit.next:
+                self._end_try(limit, earlier)
+            if time.monotonic() >= self._again:
+                self._ask_again()
+        if limit.passed:
+            self._kill_since(earlier, time.monotonic() + _KILL_DEADLINE_SEC)
+        self._group, self._again = None, math.inf
         return signal.SIGKILL if status is None else status
 
     def limit_hook(self) -> None:
@@ -134,6 +154,38 @@ class Supervisor:
         self._signal_group(signal.SIGKILL)
         _signal_each(self.descendants(), signal.SIGKILL)
         self._deadline = now + _RESCAN_SEC  # for whoever was forked meanwhile
+
+    def _end_try(self, limit: TimeLimit, earlier: set[tuple[int, int]]) -> None:
+        """One rung of the ladder of a program's own time limit; what was there before the program stays."""
+        if limit.climb(min(self._policy.grace_sec, TRY_GRACE_SEC)):
+            self._ask_to_end()
+        else:
+            self._signal_group(signal.SIGKILL)
+            self._kill_since(earlier)
+
+    def _kill_since(self, earlier: set[tuple[int, int]], deadline: float = 0.0) -> None:
+        """Kill what was started since, and wait for its end until `deadline`."""
+        while started := [each for each in self.descendants() if each.identity not in earlier]:
+            _signal_each(started, signal.SIGKILL)
+            if time.monotonic() >= deadline:
+                return
+            self._loop.turn(time.monotonic() + _RESCAN_SEC)
+
+    def _ask_to_end(self) -> None:
+        """The gentle signal. bash with an EXIT trap, as hooks have it, loses it in a child that has been forked and has
+        not executed its program yet, and then waits for that child: remember the children."""
+        self._signal_group(self._signal)
+        if self._group is not None and self._is_hook:
+            self._deaf = [each for each in self.descendants() if each.parent == self._group]
+            self._again = time.monotonic() + _AGAIN_SEC
+
+    def _ask_again(self) -> None:
+        """Whoever had to die of the signal and lives has not got it."""
+        self._again = math.inf
+        for each in self._deaf:
+            now = procfs.process(each.pid)
+            if now and now.identity == each.identity and procfs.dies_of(each.pid, self._signal):
+                _send(os.kill, each.pid, self._signal)
 
     def _await_end(self) -> None:
         while self._children.reap() and time.monotonic() < self._deadline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kedge.spec.model import (
@@ -20,7 +20,8 @@ from kedge.spec.model import (
 )
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
 
-_ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge"})
+_REFERENCES = "reference_prerequisites"
+_ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge", "storages", _REFERENCES})
 _KEDGE_NOT_ACTED_ON = ("hold", "network")
 _HIVED_ALIASES = {"gpuType": "skuType", "reservationId": "pinnedCellId"}
 _ALWAYS_PORTS = ("ssh", "http")
@@ -35,7 +36,7 @@ def build(value: Mapping[str, Any], source: Source) -> Job:
         version=_version(value, source),
         contributor=value.get("contributor"),
         description=value.get("description"),
-        prerequisites=tuple(_prerequisite(i, item) for i, item in enumerate(value.get("prerequisites", ()))),
+        prerequisites=_prerequisites(value.get("prerequisites", ()), ("prerequisites",)),
         parameters=value.get("parameters", {}),
         secrets=secrets if isinstance(secrets, dict) else {},
         job_retry_count=int(value.get("jobRetryCount", 0)),
@@ -48,6 +49,7 @@ def build(value: Mapping[str, Any], source: Source) -> Job:
         extras=extras,
         kedge=_kedge(extras.get("kedge", {})),
         source=source,
+        references=_prerequisites(extras.get(_REFERENCES, ()), ("extras", _REFERENCES)),
         inert=tuple(dict.fromkeys(_inert(value, extras))),
     )
 
@@ -56,16 +58,21 @@ def _version(value: Mapping[str, Any], source: Source) -> str:
     return source.mark(("version",)).scalar or str(value["version"]) if "version" in value else "latest"
 
 
-def _prerequisite(index: int, item: Mapping[str, Any]) -> Prerequisite:
-    auth = item.get("auth") if item["type"] == "dockerimage" else None
+def _prerequisites(items: Iterable[Mapping[str, Any]], above: Path) -> tuple[Prerequisite, ...]:
+    return tuple(_prerequisite((*above, index), item) for index, item in enumerate(items))
+
+
+def _prerequisite(path: Path, item: Mapping[str, Any]) -> Prerequisite:
+    kind = item.get("type", "")
+    auth = item.get("auth") if kind == "dockerimage" else None
     uri = item.get("uri")
-    if item["type"] == "data" and uri is not None:
+    if kind == "data" and uri is not None:
         uri = (uri,) if isinstance(uri, str) else tuple(uri)
     return Prerequisite(
         name=item["name"],
-        type=item["type"],
+        type=kind,
         data=item,
-        path=("prerequisites", index),
+        path=path,
         uri=uri,
         auth=None if auth is None else Auth(**auth),
         plugin=handler(item),
@@ -121,6 +128,8 @@ def _runtime_plugin(index: int, item: Mapping[str, Any]) -> RuntimePlugin:
         failure_policy=item.get("failurePolicy", "fail").lower(),
         task_roles=None if roles is None else tuple(roles),
         path=path,
+        retry=item.get("retry", {}),
+        timeout_sec=item.get("timeoutSec"),
     )
 
 
@@ -135,6 +144,7 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         keep_unknown_references=value.get("unknownReferences") == "keep",
         workdir=value.get("workdir"),
         rules=tuple(value.get("rules", ())),
+        marketplace=value.get("marketplace"),
     )
 
 
@@ -153,18 +163,10 @@ def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _inert(value: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
-    """What the job says and nothing acts on, in the order of the file's sections."""
-    for item in value.get("prerequisites", ()):
-        yield from _inert_plugin(handler(item))
+    """What the job says and nothing acts on, in the order of the file's sections; plugins say so themselves."""
     for role in value["taskRoles"].values():
         known = ("shmMB", "infiniband")
         yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in known)
     yield from (f"defaults.{key}" for key in value.get("defaults", {}) if key not in ("deployment", "virtualCluster"))
-    for item in extras.get(RUNTIME_PLUGINS, ()):
-        yield from _inert_plugin(short_name(item["plugin"]))
     yield from (key for key in extras if key not in _ACTED_ON)
     yield from (f"kedge.{key}" for key in _KEDGE_NOT_ACTED_ON if key in extras.get("kedge", {}))
-
-
-def _inert_plugin(plugin: str | None) -> tuple[str, ...]:
-    return () if plugin in (None, "cmd") else (str(plugin),)

@@ -10,15 +10,12 @@ from itertools import islice
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.spec.item_checks import broken_tags, callbacks, check_item
 from kedge.spec.model import Path, Source
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
-from kedge.spec.references import OPEN, TagError, locate, split
 from kedge.spec.shape import entries, mapping, strings
 from kedge.spec.text import MOST_PROBLEMS, quote
-
-# Keys that describe a prerequisite itself; in `plugin_params` they are something else.
-_OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
 
 Check = Callable[[Mapping[str, Any], Source], Iterator[Problem]]
 
@@ -29,44 +26,26 @@ def check(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
         yield from islice(find(job, source), MOST_PROBLEMS)
 
 
-def _callbacks(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
-    """`callbacks` is another way to say what `preCommands` and `postCommands` say."""
-    for path, value in _hooks(job):
-        both = [key for key in ("preCommands", "postCommands") if key in value]
-        if "callbacks" in value and both:
-            message = f"{quote(both[0])} does not go together with 'callbacks'; make it an event of the callbacks"
-            yield source.problem((*path, both[0]), message, key=True)
+def _items(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """What must hold in every prerequisite, and in the parameters of runtime plugins."""
+    for path, item in _all_items(job):
+        yield from check_item(item, path, source)
+    for index, entry in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
+        path = ("extras", RUNTIME_PLUGINS, index, "parameters")
+        yield from callbacks(mapping(entry.get("parameters")), path, source)
 
 
-def _hooks(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _all_items(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     for index, item in entries(job.get("prerequisites")):
-        path: Path = ("prerequisites", index)
-        yield path, item
-        yield (*path, "plugin_params"), mapping(item.get("plugin_params"))
-    for index, item in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
-        yield ("extras", RUNTIME_PLUGINS, index, "parameters"), mapping(item.get("parameters"))
-
-
-def _plugin_params(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
-    """A parameter may stand inline or in `plugin_params`; in both places only with one value."""
-    for index, item in entries(job.get("prerequisites")):
-        for key, value in mapping(item.get("plugin_params")).items():
-            if key in item and item[key] != value and key not in _OF_THE_ITEM:
-                path: Path = ("prerequisites", index, "plugin_params", key)
-                message = f"{quote(key)} has another value beside 'plugin_params'; keep one of the two"
-                yield source.problem(path, message, key=True)
+        yield ("prerequisites", index), item
+    for index, item in entries(mapping(job.get("extras")).get("reference_prerequisites")):
+        yield ("extras", "reference_prerequisites", index), item
 
 
 def _tags(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
     """Every `<%` in a text that is rendered later must belong to a whole tag."""
     for path, text in _rendered(job):
-        if OPEN not in text:
-            continue
-        try:
-            split(text)
-        except TagError as error:
-            nth = text.count(OPEN, 0, error.offset)
-            yield source.problem(path, error.message, mark=locate(source, path, OPEN, nth))
+        yield from broken_tags(text, path, source)
 
 
 def _rendered(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -75,9 +54,6 @@ def _rendered(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
         yield from strings(mapping(role).get("commands"), ("taskRoles", name, "commands"))
     for index, deployment in entries(job.get("deployments")):
         yield from strings(deployment.get("taskRoles"), ("deployments", index, "taskRoles"))
-    for index, item in entries(job.get("prerequisites")):
-        told = {key: value for key, value in item.items() if key not in ("name", "contributor", "description")}
-        yield from strings(told, ("prerequisites", index))
     for index, item in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
         yield from strings(item.get("parameters"), ("extras", RUNTIME_PLUGINS, index, "parameters"))
 
@@ -114,4 +90,4 @@ def _hived_groups(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.problem((*path, "affinityGroupName"), message)
 
 
-_CHECKS: tuple[Check, ...] = (*NAME_CHECKS, _callbacks, _plugin_params, _tags, _hived_cells, _hived_groups)
+_CHECKS: tuple[Check, ...] = (*NAME_CHECKS, _items, _tags, _hived_cells, _hived_groups)

@@ -68,7 +68,8 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Prerequisite:
-    """One item of `prerequisites`. `data` is the whole mapping as written; `path` is where it stands."""
+    """One item of `prerequisites`, or of `extras.reference_prerequisites` (whose `type` may be empty). `data` is the
+    whole mapping as written; `path` is where it stands."""
 
     name: str
     type: str
@@ -127,13 +128,16 @@ class DeploymentRole:
 
 @dataclass(frozen=True, slots=True)
 class RuntimePlugin:
-    """One entry of `extras.com.microsoft.pai.runtimeplugin`; `task_roles` None means every role."""
+    """One entry of `extras.com.microsoft.pai.runtimeplugin`; `task_roles` None means every role. `retry` holds `max`
+    and `delaySec`; `timeout_sec` bounds each try."""
 
     plugin: str
     parameters: Mapping[str, Any]
     failure_policy: str
     task_roles: tuple[str, ...] | None
     path: Path
+    retry: Mapping[str, Any] = field(default_factory=dict)
+    timeout_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ class KedgeExtras:
     keep_unknown_references: bool = False
     workdir: str | None = None
     rules: tuple[str, ...] = ()
+    marketplace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +176,5 @@ class Job:
     extras: Mapping[str, Any]
     kedge: KedgeExtras
     source: Source = field(repr=False)
+    references: tuple[Prerequisite, ...] = ()  # extras.reference_prerequisites
     inert: tuple[str, ...] = ()  # what is known but not acted on, for one warning: ("ssh", "hivedScheduler")

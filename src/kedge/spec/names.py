@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.spec import addresses
+from kedge.spec.guard import LATER
 from kedge.spec.model import Path, Source
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler
 from kedge.spec.shape import entries, items, mapping
-from kedge.spec.suggest import did_you_mean, name_list
-from kedge.spec.text import quote
+from kedge.spec.suggest import did_you_mean, name_list, sentence
+from kedge.spec.text import bare, quote
 
 _LONGEST_CONVERTED = 63  # characters of a label in a host name
+_DEFINED = "it is defined in line # already"
 _ROLE_KEYS = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
-_ELSEWHERE = re.compile(r"(?:marketplace|https?)://|\.{0,2}/")
-_WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 Job = Mapping[str, Any]
 
@@ -28,35 +28,41 @@ def _prerequisites(job: Job) -> Iterator[tuple[Path, str, str, Mapping[str, Any]
             yield ("prerequisites", index), item["type"], item["name"], item
 
 
-def _borrowed(job: Job) -> Iterator[tuple[Path, str]]:
-    """Path and name of each of the prerequisites that are defined elsewhere."""
+def _borrowed(job: Job) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
+    """Path, name and value of each of the prerequisites that are defined elsewhere."""
     for index, item in entries(mapping(job.get("extras")).get("reference_prerequisites")):
         if isinstance(item.get("name"), str):
-            yield ("extras", "reference_prerequisites", index), item["name"]
+            yield ("extras", "reference_prerequisites", index), item["name"], item
 
 
 def _duplicates(named: Iterable[tuple[Path, str, object]], source: Source) -> Iterator[Problem]:
-    """A problem for each entry (path, what it is, identity) whose identity an earlier one has."""
+    """A problem for each entry (path, message, identity) whose identity an earlier one has; `#` in the message stands
+    for that one's line."""
     first: dict[object, Path] = {}
-    for path, what, identity in named:
+    for path, message, identity in named:
         if identity in first:
             line = source.mark((*first[identity], "name")).line
-            yield source.problem((*path, "name"), f"duplicate {what}; it is defined in line {line} already")
+            yield source.problem((*path, "name"), message.replace("#", str(line)))
         first.setdefault(identity, path)
 
 
 def _duplicate_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
-    own = [(path, f"{kind} prerequisite {quote(name)}", (kind, name)) for path, kind, name, _ in _prerequisites(job)]
+    own = [
+        (path, f"duplicate {kind} prerequisite {quote(name)}; {_DEFINED}", (kind, name))
+        for path, kind, name, _ in _prerequisites(job)
+    ]
     yield from _duplicates(own, source)
-    names = [(path, f"prerequisite {quote(name)}", name) for path, _, name, _ in _prerequisites(job)]
-    unique = {identity: (path, what, identity) for path, what, identity in reversed(names)}
-    borrowed = [(path, f"reference prerequisite {quote(name)}", name) for path, name in _borrowed(job)]
-    yield from _duplicates([*unique.values(), *borrowed], source)
+    names = {name: (path, "", name) for path, _, name, _ in reversed(list(_prerequisites(job)))}
+    borrowed = [
+        (path, f"Duplicate reference prerequisites {bare(name)}.{sentence(_DEFINED)}", name)
+        for path, name, _ in _borrowed(job)
+    ]
+    yield from _duplicates([*names.values(), *borrowed], source)
 
 
 def _duplicate_deployments(job: Job, source: Source) -> Iterator[Problem]:
     named = [
-        (("deployments", index), f"deployment {quote(item['name'])}", item["name"])
+        (("deployments", index), f"duplicate deployment {quote(item['name'])}; {_DEFINED}", item["name"])
         for index, item in entries(job.get("deployments"))
         if isinstance(item.get("name"), str)
     ]
@@ -84,13 +90,14 @@ def _not_of_type(name: str, kind: str, types: Mapping[str, Mapping[str, None]]) 
 
 
 def _lists_of_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
-    """What a role or a prerequisite needs is defined in the job."""
+    """What a role or a prerequisite needs has an address, or is defined in the job."""
     named: dict[str, list[Mapping[str, Any]]] = {}
     for _, _, name, item in _prerequisites(job):
         named.setdefault(name, []).append(item)
-    borrowed = {name for _, name in _borrowed(job)}
+    for _, name, item in _borrowed(job):
+        named.setdefault(name, []).append(item)
     for path, name in _needed(job):
-        if message := _cannot_need(name, named, borrowed):
+        if message := _cannot_need(name, named):
             yield source.problem(path, message)
 
 
@@ -100,25 +107,31 @@ def _needed(job: Job) -> Iterator[tuple[Path, str]]:
         for index, name in enumerate(items(mapping(value).get("prerequisites"))):
             if isinstance(name, str):
                 yield ("taskRoles", role, "prerequisites", index), name
-    for path, _, _, item in _prerequisites(job):
+    everything = [(path, item) for path, _, _, item in _prerequisites(job)]
+    everything += [(path, item) for path, _, item in _borrowed(job)]
+    for path, item in everything:
         for index, required in enumerate(items(item.get("require"))):
             name = required.get("name") if isinstance(required, dict) else required
-            if isinstance(name, str):
+            if isinstance(name, str) and not LATER.search(name):
                 yield (*path, "require", index, *(("name",) if isinstance(required, dict) else ())), name
 
 
-def _cannot_need(name: str, named: Mapping[str, list[Mapping[str, Any]]], borrowed: set[str]) -> str | None:
-    if _ELSEWHERE.match(name) or name in borrowed:
-        what = "extras.reference_prerequisites" if name in borrowed else "the marketplace, to addresses and to files"
-        return f"references to {what} are not supported yet by this version; define {quote(name)} in 'prerequisites'"
-    if _WITH_SCHEME.match(name):
-        return f"{quote(name)} is no reference to a prerequisite"
+def _cannot_need(name: str, named: Mapping[str, list[Mapping[str, Any]]]) -> str | None:
+    try:
+        if addresses.parse(name) is not None:
+            return None
+    except ValueError:
+        return f"Prerequisite reference {bare(name)} is invalid. {addresses.FORMS}"
     if name not in named:
-        return f"no prerequisite is named {quote(name)}{did_you_mean(name, named)}"
-    kinds = {item["type"] for item in named[name] if handler(item)} or {item["type"] for item in named[name]}
+        return f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, named))}"
+    kinds = {_kind(item) for item in named[name] if handler(item)} or {_kind(item) for item in named[name]}
     if len(kinds) > 1:
         return f"{quote(name)} may mean prerequisites of type {' and '.join(sorted(kinds))}; rename one of them"
     return None
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    return str(item.get("type"))
 
 
 def _default_deployment(job: Job, source: Source) -> Iterator[Problem]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kedge.spec.model import Mark, Path
+from kedge.spec.model import Mark, Path, Source
 
 _NOTHING: dict[str | int, Node] = {}  # what is below a scalar; most nodes are scalars
 
@@ -58,10 +58,12 @@ class Marks(Mapping[Path, Mark]):
         return sum(1 for _ in self)
 
     def _node(self, path: Path) -> Node:
-        node = self._root
-        for step in path:
-            node = node.items[step]
-        return node
+        return below(self._root, path)
+
+    @property
+    def root(self) -> Node:
+        """The tree itself."""
+        return self._root
 
 
 class KeyMarks(Marks):
@@ -74,3 +76,39 @@ class KeyMarks(Marks):
 
     def __iter__(self) -> Iterator[Path]:
         return (path for path in super().__iter__() if path and path[-1] in self._node(path[:-1]).keys)
+
+
+def below(node: Node, path: Path) -> Node:
+    """The node at `path` below another. KeyError: there is none."""
+    for step in path:
+        node = node.items[step]
+    return node
+
+
+def node_at(source: Source, path: Path) -> Node:
+    """The node of a file's value at `path`. KeyError: there is none."""
+    return below(_root(source), path)
+
+
+def with_items(node: Node, items: Mapping[str | int, Node]) -> Node:
+    """The mapping or list with other values below it."""
+    values = {step: below.value for step, below in items.items()}
+    value: Any = list(values.values()) if isinstance(node.value, list) else values
+    return replace(node, items=dict(items), value=value)
+
+
+def with_node(source: Source, path: Path, node: Node) -> Source:
+    """The file as if another value stood at `path`."""
+    root = _put(_root(source), path, node)
+    return replace(source, marks=Marks(root), key_marks=KeyMarks(root))
+
+
+def _put(node: Node, path: Path, new: Node) -> Node:
+    if not path:
+        return new
+    return with_items(node, {**node.items, path[0]: _put(node.items[path[0]], path[1:], new)})
+
+
+def _root(source: Source) -> Node:
+    assert isinstance(source.marks, Marks), source.file
+    return source.marks.root

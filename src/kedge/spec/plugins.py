@@ -7,6 +7,8 @@ from typing import Any
 
 RUNTIME_PLUGINS = "com.microsoft.pai.runtimeplugin"  # the key in `extras`, and the prefix of long names
 
+_OF_CMD = ("callbacks", "preCommands", "postCommands", "plugin_params")  # without a plugin, these are for cmd
+
 
 def short_name(plugin: str) -> str:
     """A runtime plugin's name without its prefix: `com.microsoft.pai.runtimeplugin.cmd` is `cmd`."""
@@ -20,4 +22,7 @@ def handler(prerequisite: Mapping[str, Any]) -> str | None:
     plugin = prerequisite.get("plugin")
     if isinstance(plugin, str):
         return short_name(plugin)
-    return "cmd" if "callbacks" in prerequisite or "plugin_params" in prerequisite else None
+    if any(key in prerequisite for key in _OF_CMD):
+        return "cmd"
+    downloads = prerequisite.get("type") == "data" and ("sha256" in prerequisite or "path" in prerequisite)
+    return "download" if downloads and "uri" in prerequisite else None

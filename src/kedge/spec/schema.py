@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from itertools import islice
@@ -15,10 +15,14 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from kedge.errors import Problem
+from kedge.spec.guard import LATER
 from kedge.spec.model import Path, Source
+from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.schema_messages import Violation, message
 from kedge.spec.suggest import name_list, nearest
 from kedge.spec.text import MOST_PROBLEMS, quote
+
+_SHAPES = {"dockerimage": "dockerImage", "data": "dataPrerequisite"}
 
 
 @cache
@@ -31,7 +35,22 @@ def schema() -> dict[str, Any]:
 
 def check(value: object, source: Source) -> Iterator[Problem]:
     """Every way in which `value` has not the shape of a job, at most 200."""
-    violations = [_violation(error) for error in islice(_validator().iter_errors(value), MOST_PROBLEMS)]
+    return _problems((v for v in _violations(_validator(), value, ()) if not _comes_later(v)), source)
+
+
+def check_item(value: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+    """The same for one prerequisite that has all its values; it stands at `path`, and its type may be missing."""
+    shape = _SHAPES.get(str(value.get("type", "data")), "uriPrerequisite")
+    return _problems(_violations(_validator(shape), value, path), source)
+
+
+def _violations(validator: Any, value: object, above: Path) -> Iterator[Violation]:
+    found = (_violation(error, above) for error in islice(validator.iter_errors(value), MOST_PROBLEMS))
+    return (violation for violation in found if not _is_an_event(violation))
+
+
+def _problems(found: Iterable[Violation], source: Source) -> Iterator[Problem]:
+    violations = list(found)
     mistyped: set[tuple[Path, str]] = set()
     for broken in violations:
         if broken.keyword == "additionalProperties":
@@ -45,9 +64,21 @@ def check(value: object, source: Source) -> Iterator[Problem]:
             yield source.problem(broken.path, message(broken))
 
 
-def _violation(error: Any) -> Violation:
+def _is_an_event(broken: Violation) -> bool:
+    """The name of an event of a prerequisite, for which there is a message of its own (item_checks)."""
+    is_event = broken.keyword == "enum" and broken.path[-1:] == ("event",) and isinstance(broken.value, str)
+    return is_event and RUNTIME_PLUGINS not in broken.path
+
+
+def _comes_later(broken: Violation) -> bool:
+    """A text of a prerequisite with a place for a value, which is checked when the value is there."""
+    is_item = broken.path[:1] == ("prerequisites",) or broken.path[1:2] == ("reference_prerequisites",)
+    return is_item and isinstance(broken.value, str) and bool(LATER.search(broken.value))
+
+
+def _violation(error: Any, above: Path) -> Violation:
     is_name = "propertyNames" in error.absolute_schema_path
-    path = tuple(error.absolute_path)
+    path = (*above, *error.absolute_path)
     return Violation(error.validator, error.validator_value, error.schema, path, error.instance, is_name)
 
 
@@ -75,10 +106,14 @@ def _minimum(validator: Any, limit: float, instance: object, _: Any) -> Iterator
 
 
 @cache
-def _validator() -> Any:
+def _validator(definition: str | None = None) -> Any:
     make: Any = extend
     keywords = {"pattern": _pattern, "additionalProperties": _additional, "minimum": _minimum}
-    return make(Draft202012Validator, keywords)(_inlined(schema(), schema()["$defs"]))
+    definitions = schema()["$defs"]
+    part = schema()
+    if definition is not None:
+        part = {**definitions[definition], "required": ["name", *definitions[definition].get("required", ())]}
+    return make(Draft202012Validator, keywords)(_inlined(part, definitions))
 
 
 def _inlined(part: Any, definitions: dict[str, Any]) -> Any:

@@ -28,6 +28,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {quote(guess)}?" if guess else ""
 
 
+def sentence(hint: str) -> str:
+    """A hint such as `; did you mean 'lr'?` as a sentence that follows another one."""
+    words = hint.removeprefix("; ")
+    return f" {words[:1].upper()}{words[1:]}" if words else ""
+
+
 def name_list(names: Iterable[str], most: int = 8) -> str:
     """Up to `most` names for a message: `'a', 'b', 'c'`."""
     shown = list(islice(names, most + 1))

@@ -20,6 +20,12 @@ def quote(value: str) -> str:
     return repr(value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 1] + "…")
 
 
+def bare(value: str) -> str:
+    """The text without quotes, control characters escaped, cut to 200 characters."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:_LONGEST_LINE])
+    return shown if len(value) <= _LONGEST_LINE else f"{shown}…"
+
+
 def excerpt(text: str, offset: int) -> str:
     """The line of `text` that holds the character at `offset`; empty if it is too long to be of use."""
     first = max(0, offset - _LONGEST_LINE)

@@ -7,7 +7,7 @@ so that scalars mean what YAML 1.2 says, duplicate keys are errors, and neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 from kedge.errors import InputError, Problem
 from kedge.spec.compose import Alias, Composer, Refused
 from kedge.spec.files import LARGEST_FILE, too_large
+from kedge.spec.guard import guard
 from kedge.spec.model import Source
 from kedge.spec.nodes import KeyMarks, Marks, Node
 from kedge.spec.text import excerpt
@@ -23,15 +24,13 @@ from kedge.spec.yaml_errors import explain
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Line breaks in YAML 1.1, which libyaml implements, but not in 1.2.
-_NOT_BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """One YAML document: its value, the tree behind it, and what is wrong with it although it could be read."""
 
-    value: dict[str, Any]
+    value: Any
     root: Node
     source: Source
     aliases: tuple[Alias, ...]
@@ -44,13 +43,22 @@ def read(text: str, file: str = "job.yaml") -> Document:
     InputError: the text is no YAML 1.2, holds another value than one mapping, or exceeds a limit (4 MiB, 100 levels,
     100,000 values by aliases).
     """
+    return _read(text, file, _mapping)
+
+
+def read_any(text: str, file: str) -> Document:
+    """The same for a text that may also hold a list, or nothing: its value is then None."""
+    return _read(text, file, lambda root: root or Node(0, 0, 0, 0))
+
+
+def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> Document:
     text = text.removeprefix("\ufeff")
     if len(text) > LARGEST_FILE:
         raise too_large(file, f"{len(text)} characters")
     composer = Composer(text, file)
     try:
         _check_characters(text)
-        root = _mapping(composer.compose(_events(text)))
+        root = checked(composer.compose(_events(text)))
     except (Refused, yaml.YAMLError) as error:
         raise InputError(*composer.problems, _problem(error, composer.inside_secrets(), text, file)) from None
     source = Source(file, text, Marks(root), KeyMarks(root))
@@ -58,15 +66,10 @@ def read(text: str, file: str = "job.yaml") -> Document:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    if not _NOT_BREAKS.search(text):
-        yield from yaml.parse(text, Loader=_LOADER)
-        return
-    unused = (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in text)
-    stand_ins = {ord(character): next(unused) for character in "\x85\u2028\u2029"}
-    back = {ord(stand_in): chr(code) for code, stand_in in stand_ins.items()}
-    for event in yaml.parse(text.translate(stand_ins), Loader=_LOADER):
-        if isinstance(event, yaml.ScalarEvent):
-            event.value = event.value.translate(back)
+    guarded = guard(text)
+    for event in yaml.parse(guarded.text, Loader=_LOADER):
+        if guarded.back and isinstance(event, yaml.ScalarEvent):
+            event.value = event.value.translate(guarded.back)
         yield event
 
 

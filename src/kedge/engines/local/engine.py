@@ -34,6 +34,9 @@ class LocalEngine:
         said = ["the local engine uses no image: tasks run in your own environment"]
         if plan.gpu_count and not gpus.count():
             said.append("this machine has no GPU: tasks run without one")
+        if plan.mounts:
+            wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in plan.mounts)
+            said.append(f"the local engine mounts no storage; the job expects {wanted}")
         return tuple(said)
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:

@@ -1,0 +1,39 @@
+"""kedge lock: write down what every name outside of the job file stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from kedge import jobs
+from kedge.cli import options
+from kedge.resolve.lock import Pin
+from kedge.resolve.model import Inputs
+
+
+@click.command()
+@options.job_file
+def command(file: str, inputs: Inputs) -> None:
+    """Write the job's lock file (job.lock for job.yaml), anew: the content of prerequisites from elsewhere, the commits
+    of repositories and the digests of images. Later runs refuse what has changed."""
+    path, lock = jobs.lock_names(file, inputs)
+    counts = [
+        _count(len(lock.items), "prerequisite from elsewhere", "prerequisites from elsewhere"),
+        _count(len(lock.files), "file", "files"),
+        _count(len(lock.git), "repository", "repositories"),
+        _count(len(lock.images), "image", "images"),
+    ]
+    click.echo(f"{path}: {', '.join(counts)}")
+    for what, pins in (("repository", lock.git), ("image", lock.images)):
+        _say_unlocked(what, pins)
+
+
+def _say_unlocked(what: str, pins: Mapping[str, Pin]) -> None:
+    for name, pin in pins.items():
+        if pin.unlocked:
+            click.echo(f"note: the {what} {name} is not locked: {pin.unlocked}", err=True)
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"

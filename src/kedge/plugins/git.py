@@ -1,0 +1,45 @@
+"""The git plugin: a repository is cloned before the task's command starts. The runtime does it: it classifies failures,
+tries again what may pass, and keeps credentials out of argv, environment and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kedge.contract import TASK_STARTS, Action, Callback
+from kedge.plugins.base import GIT, Steps, action_value
+from kedge.plugins.parameters import Parameter, ParameterError, Wrong, boolean, integer, list_of, string, text
+
+
+class Git:
+    """`repo_uri` into `clone_dir`; the other parameters say how much of it."""
+
+    parameters = (
+        Parameter("repo_uri", text, "the repository", required=True),
+        Parameter("options", list_of(string), "options of git clone, each one string", default=()),
+        Parameter("clone_dir", string, "where to put it; /usr/local/pai/code if not given"),
+        Parameter("commit", string, "the commit, tag or branch to check out"),
+        Parameter("depth", integer(minimum=1), "how many commits of history to fetch"),
+        Parameter("sparse", list_of(string), "only these folders", default=()),
+        Parameter("submodules", boolean, "whether to fetch submodules too", default=False),
+        Parameter("username", text, "user name for a private repository"),
+        Parameter("token", text, "password or token for a private repository"),
+    )
+
+    def steps(self, values: Mapping[str, Any]) -> Steps:
+        _check(values)
+        texts = {name: action_value(values[name]) for name in ("repo_uri", "username", "token") if values[name]}
+        lists = {name: list(values[name]) for name in ("options", "sparse") if values[name]}
+        plain = {name: values[name] for name in ("clone_dir", "commit", "depth", "submodules") if values[name]}
+        return Steps((Callback(TASK_STARTS, action=Action(GIT, {**texts, **lists, **plain})),))
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    if not "".join(map(str, values["repo_uri"])).strip():
+        raise ParameterError(Wrong("must not be empty", ("repo_uri",)))
+    if values["username"] and not values["token"]:
+        raise ParameterError(Wrong("'username' needs a 'token'", ("username",), is_key=True))
+    for name in ("repo_uri", "commit"):
+        first = (values[name] or ("",))[0]
+        if isinstance(first, str) and first.startswith("-"):
+            raise ParameterError(Wrong("must not start with '-'", (name,)))

@@ -1,0 +1,98 @@
+"""Documents that were fetched once, by the SHA-256 of their bytes: what a lock file names is here without a network.
+
+Runs share it without a lock: a file is put in its place in one move, its name says what must be in it, and a reader
+who finds it missing or damaged fetches the document again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """`$XDG_CACHE_HOME/kedge/items`, where the variable is unset `~/.cache/kedge/items`."""
+    base = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base, "kedge", "items")
+
+
+def digest(data: bytes) -> str:
+    """The SHA-256 of some bytes in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Cached(NamedTuple):
+    """A document in the cache: its digest, its size in bytes, and when it was last used (seconds since 1970)."""
+
+    sha256: str
+    size: int
+    used: float
+
+
+class Cache:
+    """The cache in one folder, which is made when something is put there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, sha256: str) -> bytes | None:
+        """The document with this digest; None if it is not there as it should be."""
+        path = self.folder / sha256
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        if digest(data) != sha256:
+            with suppress(OSError):
+                path.unlink()
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return data
+
+    def put(self, data: bytes) -> None:
+        """Keep a document. A cache that cannot be written costs the next run a download and is no error."""
+        with suppress(OSError):
+            self._put(self.folder / digest(data), data)
+
+    def _put(self, path: Path, data: bytes) -> None:
+        if path.exists():
+            os.utime(path)
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as file:
+            try:
+                file.write(data)
+                file.flush()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+
+    def entries(self) -> list[Cached]:
+        """Everything in it, the latest used first."""
+        return sorted(self._entries(), key=lambda entry: -entry.used)
+
+    def _entries(self) -> Iterator[Cached]:
+        for path in self.folder.glob("[0-9a-f]*"):
+            with suppress(FileNotFoundError):  # another run prunes
+                status = path.stat()
+                yield Cached(path.name, status.st_size, status.st_mtime)
+
+    def prune(self, unused_sec: float = 0.0) -> list[Cached]:
+        """Delete what nobody has used for so many seconds, and what writers that died have left. Gives what went."""
+        limit = time.time() - unused_sec
+        gone = [entry for entry in self.entries() if entry.used <= limit]
+        for entry in gone:
+            (self.folder / entry.sha256).unlink(missing_ok=True)
+        for path in self.folder.glob(".*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - 3600:
+                    path.unlink()
+        return gone

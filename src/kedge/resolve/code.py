@@ -1,0 +1,66 @@
+"""The code of a job: which folders of this machine its tasks start in a copy of."""
+
+from __future__ import annotations
+
+import os
+
+from kedge.errors import Problem
+from kedge.resolve.items import Item
+from kedge.resolve.model import Inputs
+from kedge.spec.model import Job, Path
+
+WORKDIR = "workdir"  # the name of the snapshot that --workdir makes
+
+
+class Code:
+    """Which folders of this machine are copied for the job, by the name of their snapshot."""
+
+    def __init__(self, job: Job, inputs: Inputs) -> None:
+        self._job = job
+        self._base = os.path.dirname(os.path.abspath(job.source.file))
+        self.paths: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self.messages: list[str] = []
+        self._everywhere: str | None = None
+        if inputs.workdir is not None:
+            self._for_all(os.path.abspath(os.path.expanduser(inputs.workdir)), f"--workdir {inputs.workdir}")
+
+    def of(self, script: Item | None) -> str | None:
+        """The snapshot in which tasks with this script start; None for an empty folder per task."""
+        if self._everywhere:
+            return self._everywhere
+        uri = script.data.get("uri") if script else None
+        if script and isinstance(uri, str) and is_local(uri):
+            self._add(script.name, uri, (*script.path, "uri"))
+            return script.name
+        if self._job.kedge.workdir is not None:
+            self._add(WORKDIR, self._job.kedge.workdir, ("extras", "kedge", "workdir"))
+            return WORKDIR
+        return None
+
+    def rules(self, inputs: Inputs) -> tuple[str, ...]:
+        """Rule files: the job's, relative to its file, then the submitter's."""
+        return (
+            *(self._absolute(written) for written in self._job.kedge.rules),
+            *(os.path.abspath(os.path.expanduser(path)) for path in inputs.rules),
+        )
+
+    def _absolute(self, written: str) -> str:
+        return os.path.normpath(os.path.join(self._base, os.path.expanduser(written)))
+
+    def _add(self, name: str, written: str, path: Path) -> None:
+        full = self._absolute(written)
+        if not os.path.exists(full):
+            self.problems.append(self._job.source.problem(path, f"there is no file or folder {full}"))
+        self.paths[name] = full
+
+    def _for_all(self, full: str, option: str) -> None:
+        if not os.path.isdir(full):
+            self.messages.append(f"{option}: there is no folder {full}")
+        self.paths[WORKDIR] = full
+        self._everywhere = WORKDIR
+
+
+def is_local(uri: str) -> bool:
+    """Whether a script's uri is a path on this machine: absolute, in the home folder, or from `.` or `..`."""
+    return uri in (".", "..") or uri.startswith(("./", "../", "/", "~/"))

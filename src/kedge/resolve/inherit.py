@@ -1,0 +1,158 @@
+"""`<% this.key %>` in a prerequisite: its own value, else the nearest one among what it requires."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from kedge.errors import Problem
+from kedge.spec.model import Path, Source
+from kedge.spec.nodes import Node, with_items
+from kedge.spec.references import locate
+from kedge.spec.templates import Value, rewritten
+from kedge.spec.text import bare
+
+NOT_INHERITED = frozenset({
+    "name", "type", "plugin", "require", "callbacks", "failurePolicy", "uri", "version", "contributor", "description",
+    "protocolVersion", "auth", "template_variables", "requireStorages", "retry",
+    "plugin_params", "preCommands", "postCommands", "timeoutSec",
+})  # fmt: skip
+_AS_WRITTEN = frozenset({"name", "contributor", "description", "require"})
+_TAG = re.compile(r"<%\s*this\b((?:(?!%>).)*)%>", re.DOTALL)
+_STEP = re.compile(r"\s*\.\s*([^\s.\[\]]+)\s*|\s*\[\s*([0-9]{1,9})\s*\]\s*")
+
+
+class Giver(Protocol):
+    """What is required: its values, in place, and what it requires itself."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def needs(self) -> Sequence[Giver]: ...
+
+
+class _Missing(Exception):
+    """A tag without a value; the message says why."""
+
+
+def inherit(
+    node: Node, needs: Sequence[Giver], source: Source, path: Path, only: str | None = None
+) -> tuple[Node, list[Problem]]:
+    """The item at `path` with its `this` tags replaced, and what is wrong with them. A tag that is a whole scalar
+    becomes the value with its type. `only` is the one key to look at; without it all but `require` and what is for
+    people."""
+    looked = [key for key in node.items if key == only or (only is None and key not in _AS_WRITTEN)]
+    made = _Inheritance(node, needs, bare(str(node.value.get("name"))))
+    problems = [
+        source.problem((*path, *below), message, mark=locate(source, (*path, *below), tag, nth))
+        for below, tag, nth, message in made.wrong(looked)
+    ]
+    if problems:
+        return node, problems
+    new = {key: rewritten(node.items[key], made.filled) for key in looked}
+    if all(new[key] is node.items[key] for key in looked):
+        return node, []
+    return with_items(node, {**node.items, **new}), []
+
+
+class _Inheritance:
+    def __init__(self, node: Node, needs: Sequence[Giver], name: str) -> None:
+        self._node = node
+        self._needs = needs
+        self._name = name
+        self._open: list[Path] = []
+
+    def wrong(self, keys: Iterable[str | int]) -> Iterator[tuple[Path, str, int, str]]:
+        """Path of the scalar, source and number of the tag in it, and message, for each tag without a value."""
+        for path, scalar in (found for key in keys for found in _scalars(self._node.items[key], (key,))):
+            seen: Counter[str] = Counter()
+            for tag in _TAG.finditer(scalar.text or ""):
+                try:
+                    self._value(tag[1])
+                except _Missing as error:
+                    yield path, tag[0], seen[tag[0]], str(error)
+                seen[tag[0]] += 1
+
+    def filled(self, scalar: Node) -> Value | None:
+        """What replaces a scalar; None if it holds no tag. _Missing: one has no value."""
+        text = scalar.text or ""
+        if not isinstance(scalar.value, str) or not _TAG.search(text):
+            return None
+        if whole := _TAG.fullmatch(text):
+            return self._value(whole[1])
+        rendered = _TAG.sub(lambda tag: self._value(tag[1]).text, text)
+        return Value(rendered, rendered)
+
+    def _value(self, written: str) -> Value:
+        path = _path(written)
+        shown = "this" + "".join(f"[{step}]" if isinstance(step, int) else f".{bare(step)}" for step in path)
+        if path in self._open:
+            raise _Missing(f"Reference {shown} of prerequisite {self._name} stands for itself.")
+        found = self._find(path)
+        if found is None:
+            raise _Missing(f"Reference {shown} of prerequisite {self._name} is undefined.")
+        if found.text is None:
+            kind = "list" if isinstance(found.value, list) else "mapping"
+            raise _Missing(f"Reference {shown} of prerequisite {self._name} is a {kind}, not a scalar.")
+        self._open.append(path)
+        try:
+            return self.filled(found) or Value(found.value, found.text)
+        finally:
+            self._open.pop()
+
+    def _find(self, path: Path) -> Node | None:
+        own = _own(self._node, path)
+        if own is not None or path[0] in NOT_INHERITED or _has(self._node, path[0]):
+            return own
+        level: list[Giver] = list(self._needs)
+        seen = {id(giver) for giver in level}
+        while level:
+            for giver in level:
+                if _has(giver.node, path[0]):
+                    return _own(giver.node, path)
+            below = [need for giver in level for need in giver.needs]
+            level = [need for need in dict.fromkeys(below) if id(need) not in seen]
+            seen.update(id(need) for need in level)
+        return None
+
+
+def _path(written: str) -> Path:
+    steps: list[str | int] = []
+    at = 0
+    while at < len(written) and (step := _STEP.match(written, at)):
+        steps.append(step[1] if step[1] is not None else int(step[2]))
+        at = step.end()
+    if written[at:].strip() or not steps:
+        raise _Missing(f"'<% this{bare(written)}%>' is no reference; write it like <% this.key %>")
+    return tuple(steps[1:] if steps[0] == "parameters" and len(steps) > 1 else steps)
+
+
+def _places(node: Node) -> Iterable[Node]:
+    inner = node.items.get("plugin_params")
+    return (node,) if inner is None else (inner, node)
+
+
+def _has(node: Node, key: str | int) -> bool:
+    return any(key in place.items for place in _places(node))
+
+
+def _own(node: Node, path: Path) -> Node | None:
+    for place in _places(node):
+        found: Node | None = place
+        for step in path:
+            found = found.items.get(step) if found is not None else None
+        if found is not None:
+            return found
+    return None
+
+
+def _scalars(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+    if node.text is not None:
+        if isinstance(node.value, str) and "<%" in node.text:
+            yield path, node
+        return
+    for step, below in node.items.items():
+        yield from _scalars(below, (*path, step))

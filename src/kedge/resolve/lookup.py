@@ -1,0 +1,126 @@
+"""What a reference to a prerequisite leads to, from where it stands."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from kedge.resolve import documents
+from kedge.resolve.shelf import Shelf
+from kedge.resolve.sources.base import INVALID, NOT_FOUND, Document, NotHad
+from kedge.spec import addresses, yaml
+from kedge.spec.addresses import FILE, MARKETPLACE, Address
+from kedge.spec.model import Job, Path, Prerequisite, Source
+from kedge.spec.nodes import Node, node_at
+from kedge.spec.suggest import did_you_mean, sentence
+from kedge.spec.text import bare
+
+
+class Place(NamedTuple):
+    """Where an item stands, as far as its own references go: the folder in which its relative paths start (None where
+    it may not name files), the document around it (None is the job file), and whether that is of the marketplace."""
+
+    folder: str | None
+    document: Document | None = None
+    marketplace: bool = False
+
+
+class Template(NamedTuple):
+    """An item as it was found, without its values.
+
+    `key` is the same for all references to it, `display` is how messages name it. `origin` says for people where it is
+    from, empty for the job file.
+    """
+
+    key: str
+    display: str
+    node: Node
+    source: Source
+    path: Path
+    place: Place
+    origin: str = ""
+    version: str | None = None
+
+
+class Lookup:
+    """Finds the items of one job."""
+
+    def __init__(self, job: Job, shelf: Shelf) -> None:
+        self._job = job
+        self._shelf = shelf
+        self._read: dict[str, yaml.Document] = {}
+        self.job_place = Place(os.path.dirname(job.source.file))
+        self._named: dict[str, list[Prerequisite]] = {}
+        for item in (*job.prerequisites, *job.references):
+            self._named.setdefault(item.name, []).append(item)
+
+    def find(self, reference: str, place: Place) -> Template:
+        """The item that a reference means, from an item at `place`. NotHad, documents.NotRead: why there is none."""
+        shown = bare(reference)
+        try:
+            address = addresses.parse(reference)
+        except ValueError:
+            raise NotHad(f"Prerequisite reference {shown} is invalid. {addresses.FORMS}") from None
+        if address is not None:
+            return self._elsewhere(address, reference, place)
+        if reference in self._named:
+            return self.of_job(_acting(self._named[reference]))
+        if place.marketplace:
+            by_name = addresses.by_name(reference)
+            return self._elsewhere(Address(MARKETPLACE, f"{addresses.ANY_TYPE}/{reference}"), by_name, place)
+        return self._beside(reference, place)
+
+    def of_job(self, item: Prerequisite) -> Template:
+        """An item of the job file."""
+        source = self._job.source
+        return Template(f"job {item.path}", item.name, node_at(source, item.path), source, item.path, self.job_place)
+
+    def _beside(self, name: str, place: Place) -> Template:
+        if place.document is not None:
+            found = self._values(place.document)
+            path = documents.named(found, name)
+            if path is not None:
+                return _template(place.document, found, path, name, place)
+        raise NotHad(f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, self._named))}")
+
+    def _elsewhere(self, address: Address, reference: str, place: Place) -> Template:
+        try:
+            document = self._shelf.document(address, place.folder)
+        except NotHad as error:
+            raise NotHad(_why(address, reference, error), error.code) from None
+        found = self._values(document)
+        path = documents.named(found, address.fragment) if address.fragment else documents.only(found)
+        if path is None and address.fragment:
+            raise NotHad(
+                f"Prerequisite {bare(reference)} does not exist: {document.origin} has no such item", NOT_FOUND
+            )
+        if path is None:
+            name = document.identity.removeprefix("marketplace://") if address.kind == MARKETPLACE else reference
+            raise NotHad(f"Item {bare(name)} is not a prerequisite.", INVALID)
+        around = Place(document.folder, document, address.kind == MARKETPLACE)
+        return _template(document, found, path, reference, around)
+
+    def _values(self, document: Document) -> yaml.Document:
+        if document.identity not in self._read:
+            self._read[document.identity] = documents.read(document)
+        return self._read[document.identity]
+
+
+def _template(document: Document, found: yaml.Document, path: Path, display: str, place: Place) -> Template:
+    key = f"{document.identity} {path}"
+    node = node_at(found.source, path)
+    version = node.value.get("version") if isinstance(node.value, dict) else None
+    return Template(
+        key, display, node, found.source, path, place, document.origin, document.version or (version and str(version))
+    )
+
+
+def _acting(items: list[Prerequisite]) -> Prerequisite:
+    """Of items of the same name in different types, the one that does something."""
+    return next((item for item in items if item.plugin), items[0])
+
+
+def _why(address: Address, reference: str, error: NotHad) -> str:
+    if error.code == NOT_FOUND or (address.kind == FILE and error.message.startswith("there is no file")):
+        return f"Prerequisite {bare(reference)} does not exist: {error.message}"
+    return f"Prerequisite {bare(reference)}: {error.message}"

@@ -1,0 +1,69 @@
+"""Git commits in a lock file: which steps want one, and steps that have one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from kedge.contract import Action, Callback, Step
+from kedge.plugins.base import GIT
+from kedge.resolve.lock import Lock, Repository
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HEAD = "HEAD"
+
+
+def pinned(steps: Iterable[Step], lock: Lock | None) -> tuple[Step, ...]:
+    """The steps with the commits of the lock file in their git actions."""
+    if lock is None or not lock.git:
+        return tuple(steps)
+    return tuple(
+        step._replace(callbacks=tuple(_pinned(callback, lock) for callback in step.callbacks)) for step in steps
+    )
+
+
+def _pinned(callback: Callback, lock: Lock) -> Callback:
+    wanted = _repository(callback.action)
+    pin = lock.git.get(wanted.key) if wanted else None
+    if callback.action is None or pin is None or pin.value is None:
+        return callback
+    parameters: dict[str, Any] = {**callback.action.parameters, "commit": pin.value}
+    return callback._replace(action=callback.action._replace(parameters=parameters))
+
+
+def repositories(steps: Iterable[Step]) -> Iterator[Repository]:
+    """What the steps clone without naming a commit."""
+    for step in steps:
+        for callback in step.callbacks:
+            if wanted := _repository(callback.action):
+                yield wanted
+
+
+def _repository(action: Action | None) -> Repository | None:
+    if action is None or action.kind != GIT:
+        return None
+    uri, commit = action.parameters.get("repo_uri"), action.parameters.get("commit")
+    if not isinstance(uri, str) or (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
+        return None
+    return Repository(uri, commit if isinstance(commit, str) and commit else _branch(action.parameters.get("options")))
+
+
+def _branch(options: Any) -> str:
+    """The branch in options of git clone such as `--branch v1`."""
+    words = [word for option in options or () for word in _words(str(option))]
+    for word, following in pairwise((*words, "")):
+        if word in ("-b", "--branch") and following:
+            return following
+        if word.startswith("--branch="):
+            return word.partition("=")[2]
+    return _HEAD
+
+
+def _words(option: str) -> list[str]:
+    try:
+        return shlex.split(option)
+    except ValueError:  # a quote that is never closed; git will say so
+        return []

@@ -1,0 +1,32 @@
+"""Items in files of this machine."""
+
+from __future__ import annotations
+
+import os
+
+from kedge.resolve.sources.base import INVALID, LARGEST_DOCUMENT, Document, NotHad
+
+
+class Files:
+    """Places are absolute paths, or paths from the working directory."""
+
+    def fetch(self, place: str) -> Document:
+        return Document(os.path.realpath(place), place, read(place, INVALID), folder=os.path.dirname(place))
+
+    def close(self) -> None:
+        pass
+
+
+def read(path: str, missing: str) -> bytes:
+    """The bytes of a regular file of at most 1 MiB. NotHad, with the code `missing` if there is no such file."""
+    try:
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            data = file.read(LARGEST_DOCUMENT + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotHad(f"there is no file {path}", missing) from None
+    except (OSError, ValueError) as error:
+        raise NotHad(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > LARGEST_DOCUMENT:
+        raise NotHad(f"{path} has more than {LARGEST_DOCUMENT >> 20} MiB")
+    return data

@@ -1,0 +1,88 @@
+"""Items at addresses: GET, with limits on everything, and without credentials."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import NamedTuple
+
+import httpx
+
+from kedge import __version__
+from kedge.resolve.sources.base import FORBIDDEN, LARGEST_DOCUMENT, NOT_FOUND, UNKNOWN, Document, NotHad
+
+_CODES = {401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND}
+# A compressed answer could be small and grow without limit.
+_HEADERS = {"User-Agent": f"kedge/{__version__}", "Accept-Encoding": "identity"}
+
+
+class Limits(NamedTuple):
+    """Times in seconds; `total` bounds one document with all its redirects."""
+
+    connect: float = 5.0
+    read: float = 10.0
+    total: float = 10.0
+    redirects: int = 5
+    bytes: int = LARGEST_DOCUMENT
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Http:
+    """Documents at `http://` and `https://`. `hosts`: the only ones that may be asked, None for all."""
+
+    def __init__(self, hosts: Collection[str] | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._hosts = hosts
+        self._limits = limits
+        times = httpx.Timeout(limits.read, connect=limits.connect)
+        self._client = httpx.Client(timeout=times, headers=_HEADERS, follow_redirects=False)
+
+    def fetch(self, place: str) -> Document:
+        """The document at a URL. NotHad: another status than 200, too large, too slow, a host that is not allowed."""
+        try:
+            return self._follow(httpx.URL(place), time.monotonic() + self._limits.total)
+        except httpx.InvalidURL as error:
+            raise NotHad(f"{place} is no address: {error}") from None
+        except httpx.TimeoutException:
+            raise NotHad(f"{place} does not answer in time", UNKNOWN) from None
+        except httpx.HTTPError as error:
+            raise NotHad(f"{place} cannot be reached: {error or type(error).__name__}", UNKNOWN) from None
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _follow(self, url: httpx.URL, deadline: float) -> Document:
+        first = url
+        for _ in range(self._limits.redirects + 1):
+            self._check_host(url)
+            self._client.cookies.clear()
+            with self._client.stream("GET", url) as answer:
+                if answer.next_request is None:
+                    return Document(str(first), str(url), self._body(answer, deadline))
+                url = self._next(answer, answer.next_request.url)
+        raise NotHad(f"{first} leads through more than {self._limits.redirects} redirects", UNKNOWN)
+
+    def _next(self, answer: httpx.Response, target: httpx.URL) -> httpx.URL:
+        if target.scheme not in ("http", "https") or (answer.url.scheme, target.scheme) == ("https", "http"):
+            raise NotHad(f"{answer.url} redirects to {target}, which is not as safe", UNKNOWN)
+        return target.copy_with(username=None, password=None) if target.userinfo else target
+
+    def _check_host(self, url: httpx.URL) -> None:
+        if self._hosts is not None and url.host not in self._hosts:
+            raise NotHad(f"the host {url.host} is not allowed (--allow-host {url.host} allows it)", FORBIDDEN)
+
+    def _body(self, answer: httpx.Response, deadline: float) -> bytes:
+        if answer.status_code != 200:
+            code = _CODES.get(answer.status_code, UNKNOWN)
+            raise NotHad(f"{answer.url} answers {answer.status_code} {answer.reason_phrase}".rstrip(), code)
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            raise NotHad(f"{answer.url} answers in a form that was not asked for", UNKNOWN)
+        body = bytearray()
+        for part in answer.iter_raw():
+            body += part
+            if len(body) > self._limits.bytes:
+                raise NotHad(f"{answer.url} has more than {self._limits.bytes >> 10} KiB", UNKNOWN)
+            if time.monotonic() > deadline:
+                raise NotHad(f"{answer.url} takes more than {self._limits.total:g} s", UNKNOWN)
+        return bytes(body)

@@ -1,0 +1,80 @@
+"""Files that all tasks of this machine share, by their SHA-256: $XDG_CACHE_HOME/kedge/data/<sum>.
+
+A file under its sum is whole; what is being fetched is <sum>.partial, and whoever holds the lock <sum>.lock may write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+
+from kedge.runtime.failed import Failed, Job
+
+
+def folder() -> str | None:
+    """Where the cache is; None if it cannot be written to."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    path = os.path.join(base, "kedge", "data")
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError:
+        return None
+    return path if os.path.isabs(path) and os.access(path, os.W_OK | os.X_OK) else None
+
+
+@contextlib.contextmanager
+def entry(cache: str, digest: str, fetch: Callable[[str], None], job: Job) -> Iterator[str]:
+    """The path of the file with this sum, fetched if it is not there; nobody replaces it meanwhile.
+
+    `fetch(path)` writes the file, completing what is there of it, and checks its sum."""
+    path = os.path.join(cache, digest)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        while not _is_whole(path, digest, lock, job):
+            partial = f"{path}.partial"
+            fetch(partial)
+            with open(partial, "rb") as file:
+                os.fsync(file.fileno())
+            os.rename(partial, path)
+        yield path
+    finally:
+        os.close(lock)
+
+
+def _is_whole(path: str, digest: str, lock: int, job: Job) -> bool:
+    """Whether the file is there as it should be, and then locked for readers; else locked for whoever fetches it."""
+    _lock(lock, digest, job)
+    while os.path.exists(path):
+        seen = os.stat(path).st_ino
+        fcntl.flock(lock, fcntl.LOCK_SH)  # several may look at it at once
+        if sha256(path) == digest:
+            os.utime(path)  # for who removes what nobody used for long
+            return True
+        _lock(lock, digest, job)
+        if os.stat(path).st_ino == seen:
+            job.say(f"{path} is damaged and is fetched anew")
+            os.unlink(path)
+    return False
+
+
+def sha256(path: str) -> str:
+    """The sum of a file, in hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check(path: str, digest: str | None, what: str) -> None:
+    """Failed if the file is another than the one that is wanted."""
+    if digest and (found := sha256(path)) != digest:
+        raise Failed(f"{what} has the SHA-256 {found}, not {digest}: it was changed, or is damaged", "data_corrupt")
+
+
+def _lock(fd: int, digest: str, job: Job) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        job.say(f"{digest[:12]}… is in use by another task of this machine; waiting for it")
+        fcntl.flock(fd, fcntl.LOCK_EX)

@@ -1,0 +1,119 @@
+"""What actions share: how they fail, how they speak, how they persist."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from kedge.runtime.files import NO_SPACE, write_all
+
+T = TypeVar("T")
+_MANY_TASKS = 50  # from more on, their starts are spread
+_SHORTEST = 4  # characters of a secret that is taken out of messages
+
+
+class Failed(Exception):
+    """An action cannot go on. `cause` as diagnose/ names it; `transient`: it may work another time, at most `tries`
+    times in all, after `delay_sec` if the server has said so, counted anew if this try has `progressed`; `code` is the
+    exit status of what is not transient."""
+
+    def __init__(
+        self,
+        message: str,
+        cause: str | None = None,
+        *,
+        transient: bool = False,
+        tries: int | None = None,
+        delay_sec: float | None = None,
+        progressed: bool = False,
+        code: int = 1,
+    ) -> None:
+        super().__init__(message)
+        self.cause, self.transient, self.tries, self.code = cause, transient, tries, code
+        self.delay_sec, self.progressed = delay_sec, progressed
+
+
+def of_os_error(error: OSError) -> Failed:
+    """From a file that cannot be read or written."""
+    cause = "disk_full" if error.errno in NO_SPACE else "permission_denied" if error.errno in (1, 13) else None
+    return Failed(f"{error.filename or 'a file'}: {error.strerror or error}", cause)
+
+
+class Job(NamedTuple):
+    """What an action knows of its job: how many tasks it has, the task's folder, the secrets among the parameters."""
+
+    tasks: int
+    folder: str
+    secrets: tuple[str, ...]
+
+    def clean(self, text: str) -> str:
+        """The text without those secrets."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            if len(secret) >= _SHORTEST:
+                text = text.replace(secret, "******")
+        return text
+
+    def say(self, text: str) -> None:
+        """One or more lines for runtime.log."""
+        write_all(1, self.clean(text).encode(errors="surrogateescape") + b"\n")
+
+
+class Patience(NamedTuple):
+    """How often and how long to try: full jitter under ceilings of `first_sec`, doubled each time, up to `cap_sec`."""
+
+    tries: int = 10
+    first_sec: float = 1.0
+    cap_sec: float = 300.0
+    spread_sec: float = 10.0
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Patience:
+        """What the parameter `patience` says, a mapping with some of the fields."""
+        return cls(**parameters.get("patience", {}))
+
+    def spread(self, job: Job) -> None:
+        """Do not let all tasks of a large job meet a server at once."""
+        if job.tasks > _MANY_TASKS:
+            job.say(f"starts within {self.spread_sec:g} seconds, because the job has {job.tasks} tasks")
+            time.sleep(random.uniform(0, self.spread_sec))  # noqa: S311  (no secret is made of it)
+
+    def persist(self, job: Job, attempt: Callable[[], T]) -> T:
+        """Call `attempt` until it succeeds or fails for good."""
+        done = 0
+        while True:
+            try:
+                return attempt()
+            except Failed as failed:
+                done = 1 if failed.progressed else done + 1
+                most = min(self.tries, failed.tries or self.tries)
+                if not failed.transient or done >= most:
+                    raise _given_up(failed, done) from failed
+                delay = self.delay(done, failed.delay_sec)
+                job.say(f"{failed} (try {done} of {most}, the next one in {delay:.1f} seconds)")
+                time.sleep(delay)
+
+    def delay(self, done: int, said_sec: float | None) -> float:
+        """Seconds before the next try, after so many: at least what the server said."""
+        ceiling = min(self.cap_sec, self.first_sec * 2.0 ** (done - 1))
+        return min(self.cap_sec, said_sec or 0.0) + random.uniform(0, ceiling)  # noqa: S311
+
+
+def _given_up(failed: Failed, tries: int) -> Failed:
+    said = f"{failed} (given up after {tries} tries)" if tries > 1 else str(failed)
+    return Failed(said, failed.cause, transient=failed.transient, code=failed.code)
+
+
+def required(parameters: Mapping[str, Any], name: str, action: str) -> str:
+    """A parameter that must be a text that is not empty."""
+    value = parameters.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise Failed(f"the action {action} needs the parameter {name!r}", "bad_config")
+    return value.strip()
+
+
+def expand(path: str) -> str:
+    """A path as a shell would take it, `~`, variables and symlinks included."""
+    return os.path.realpath(os.path.expandvars(os.path.expanduser(path)))

@@ -1,0 +1,52 @@
+"""The parameters of an action with the job's secrets in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kedge.contract import Action, SecretRef, render_text, text_from_json
+
+
+def rendered(action: Action, secrets: Mapping[str, str], folder: str, tasks: int) -> dict[str, Any]:
+    """What the action's process reads: `kind`, `parameters`, `folder` (the task's), `tasks` (how many the job has),
+    and `secrets`, the values among the parameters that it must never show."""
+    keys = {reference.key for reference in references(action)}
+    return {
+        "kind": action.kind,
+        "parameters": _render(action.parameters, secrets),
+        "folder": folder,
+        "tasks": tasks,
+        "secrets": [secrets[key] for key in sorted(keys)],
+    }
+
+
+def references(action: Action) -> Iterator[SecretRef]:
+    """Every place in the parameters that wants a secret."""
+    yield from _references(action.parameters)
+
+
+def _is_text(value: Any) -> bool:
+    """{"text": [...]} stands for a string with secrets in it."""
+    return isinstance(value, Mapping) and value.keys() == {"text"} and isinstance(value["text"], list | tuple)
+
+
+def _references(value: Any) -> Iterator[SecretRef]:
+    if _is_text(value):
+        yield from (part for part in text_from_json(value["text"]) if isinstance(part, SecretRef))
+    elif isinstance(value, Mapping):
+        for below in value.values():
+            yield from _references(below)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _references(below)
+
+
+def _render(value: Any, secrets: Mapping[str, str]) -> Any:
+    if _is_text(value):
+        return render_text(text_from_json(value["text"]), secrets)
+    if isinstance(value, Mapping):
+        return {key: _render(below, secrets) for key, below in value.items()}
+    if isinstance(value, list | tuple):
+        return [_render(below, secrets) for below in value]
+    return value

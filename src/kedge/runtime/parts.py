@@ -1,0 +1,89 @@
+"""Running one part of a hook: a script in the task's shell, or an action in a process of the runtime's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import NamedTuple
+
+from kedge.contract import Action
+from kedge.runtime import execute, hookscript, parameters, sidechannel
+from kedge.runtime.files import write_all
+from kedge.runtime.hooks import Hook, Part
+from kedge.runtime.prepare import CannotStart, Prepared
+from kedge.runtime.session import Session
+from kedge.runtime.sidechannel import SideChannel
+from kedge.runtime.timelimit import TimeLimit
+
+_LAUNCHER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Ended(NamedTuple):
+    """How a part ended: its wait status, the command that failed, the environment that the shell exported; of an
+    action its cause (as diagnose/ names them) and its last word."""
+
+    status: int
+    command: str | None = None
+    environment: dict[str, str] | None = None
+    cause: str | None = None
+    message: str | None = None
+
+
+def run(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
+    """Run it, its output going to runtime.log. CannotStart says why it never ran."""
+    if part.action:
+        return _run_action(session, prepared, part.action, limit)
+    return _run_script(session, prepared, hook, part, limit)
+
+
+def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
+    channel = SideChannel(session.loop)
+    try:
+        bash, exports = os.path.basename(prepared.shell.path) == "bash", hook.side == "start"
+        text = hookscript.text(part.script, forgiven=hook.forgiven, bash=bash, environment=exports, fd=channel.fd)
+        argv = (prepared.shell.path, prepared.scripts.write(part.file, text))
+        status = _run(session, prepared, argv, (channel.fd,), limit)
+    finally:
+        told = hookscript.parse(channel.close())
+    command = hookscript.failed_line(text, prepared.secrets, told) if status else None
+    return Ended(status, command, told.environment)
+
+
+def _run_action(session: Session, prepared: Prepared, action: Action, limit: TimeLimit) -> Ended:
+    channel, wanted = SideChannel(session.loop), _in_memory(session, prepared, action)
+    try:
+        argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(wanted), str(channel.fd))
+        status = _run(session, prepared, argv, (wanted, channel.fd), limit)
+    finally:
+        os.close(wanted)
+        told = channel.close()
+    answer = json.loads(told) if told.endswith(b"}") else {}
+    return Ended(status, action.kind if status else None, None, answer.get("cause"), answer.get("message"))
+
+
+def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
+    """The action's task as a file in memory: it may hold secrets, which neither argv nor environment may show."""
+    data = parameters.rendered(action, prepared.secrets, session.spec.folder, prepared.tasks)
+    fd = sidechannel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
+    write_all(fd, json.dumps(data).encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _run(
+    session: Session, prepared: Prepared, argv: tuple[str, ...], inherited: tuple[int, ...], limit: TimeLimit
+) -> int:
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    feed = session.read_lines(reader)
+    pipe = session.line_pipes[-1]
+    program = execute.program(session, prepared, argv, writer, writer)._replace(inherited=inherited)
+    try:
+        status = execute.supervise(session, program, lambda _pid: os.close(writer), limit)
+    except CannotStart:
+        os.close(writer)
+        raise
+    pipe.drain()
+    if pipe.open:
+        feed.finish()  # background processes may go on, but the part's own last line is complete
+    return status

@@ -1,0 +1,142 @@
+"""Values in place of `{{ name }}`, put into the parsed tree: a value can never change the structure around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kedge.spec.guard import TOKEN
+from kedge.spec.nodes import Node, with_items
+from kedge.spec.scalars import Scalar, plain
+from kedge.spec.suggest import name_list
+from kedge.spec.text import bare, quote
+
+STRING, INTEGER, NUMBER, BOOLEAN, PATH, CHOICE = "string", "integer", "number", "boolean", "path", "choice"
+_SHELL_LINES = frozenset({"commands", "preCommands", "postCommands"})  # lists that hold nothing but text
+
+
+class Value(NamedTuple):
+    """A scalar and the text by which its author wrote it: `1.0` goes into a text as `1.0`."""
+
+    value: Scalar
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One entry of `template_variables`. `kind` None takes every scalar."""
+
+    name: str
+    kind: str | None = None
+    default: Value | None = None
+    choices: tuple[Value, ...] = ()
+
+    def read(self, text: str) -> Value:
+        """The value that a text stands for where it is given in place of a reference."""
+        return Value(text, text) if self.kind in (STRING, PATH) else parsed(text)
+
+    def refuses(self, given: Value) -> str | None:
+        """What is allowed, if `given` is not. A text with a `<% reference %>` is allowed: nobody knows it yet."""
+        if isinstance(given.value, str) and "<%" in given.text:
+            return None
+        if self.kind == CHOICE:
+            known = [choice.text for choice in self.choices]
+            return None if given.text in known else f"must be one of {name_list(known, 20)}"
+        allowed, what = _KINDS.get(self.kind, _ANY)
+        return None if allowed(given.value) else f"must be {what}"
+
+
+def variables(node: Node) -> dict[str, Variable]:
+    """The variables that the item at `node` declares; what has not the shape of one is left to the schema."""
+    listed = node.items.get("template_variables")
+    entries = listed.items.values() if listed is not None else ()
+    made = [_variable(entry) for entry in entries if isinstance(entry.value, dict)]
+    return {variable.name: variable for variable in reversed(made)}
+
+
+def _variable(entry: Node) -> Variable:
+    default, choices = entry.items.get("default"), entry.items.get("choices")
+    return Variable(
+        name=str(entry.value.get("name")),
+        kind=str(entry.value["type"]) if "type" in entry.value else None,
+        default=value_of(default) if default is not None else None,
+        choices=tuple(value_of(choice) for choice in choices.items.values()) if choices is not None else (),
+    )
+
+
+def value_of(node: Node) -> Value:
+    """The scalar at a node."""
+    return Value(node.value, node.text or "")
+
+
+def fill(node: Node, values: Mapping[str, Value]) -> Node:
+    """The tree with `{{ name }}` replaced for every name in `values`; all other such texts stay.
+
+    A scalar that is only one of them becomes the value with its type, except for a line of shell, which is text.
+    """
+    return rewritten(node, lambda scalar: _filled(scalar, values)) if values else node
+
+
+def _filled(scalar: Node, values: Mapping[str, Value]) -> Value | None:
+    text = scalar.text or ""
+    if not isinstance(scalar.value, str) or "{{" not in text:
+        return None
+    whole = TOKEN.fullmatch(text)
+    if whole:
+        return values.get(whole[1])
+    filled = TOKEN.sub(lambda found: values[found[1]].text if found[1] in values else found[0], text)
+    return Value(filled, filled) if filled != text else None
+
+
+def rewritten(node: Node, change: Callable[[Node], Value | None], as_text: bool = False) -> Node:
+    """The tree with the scalars for which `change` gives a value replaced; the same node if there is none.
+
+    A new scalar stands where the old one stood. `as_text`: the scalars in this list are text, whatever replaces them.
+    """
+    if node.text is not None:
+        new = change(node)
+        if new is None:
+            return node
+        return replace(node, value=new.text if as_text else new.value, text=new.text, items={}, keys={})
+    changed = {step: rewritten(below, change, step in _SHELL_LINES or as_text) for step, below in node.items.items()}
+    if all(changed[step] is below for step, below in node.items.items()):
+        return node
+    return with_items(node, changed)
+
+
+def parsed(text: str) -> Value:
+    """The value of a text as a YAML scalar without quotes."""
+    try:
+        return Value(plain(text), text)
+    except ValueError:  # too long a number
+        return Value(text, text)
+
+
+def _is_integer(value: Scalar) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Scalar) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_path(value: Scalar) -> bool:
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
+_KINDS: Mapping[str | None, tuple[Callable[[Scalar], bool], str]] = {
+    STRING: (lambda value: isinstance(value, str), "a text; put it in quotes"),
+    INTEGER: (_is_integer, "a whole number"),
+    NUMBER: (_is_number, "a number"),
+    BOOLEAN: (lambda value: isinstance(value, bool), "true or false"),
+    PATH: (_is_path, "a path: a text of one line, not empty"),
+}
+_ANY = (lambda value: isinstance(value, str | int | float | bool), "a text, a number, true or false")
+
+
+def describe(variable: Variable, given: Value) -> str:
+    """What is wrong with a value, for a message; empty if nothing is."""
+    allowed = variable.refuses(given)
+    return f"template variable {bare(variable.name)} {allowed}, not {quote(given.text)}" if allowed else ""

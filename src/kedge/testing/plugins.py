@@ -1,0 +1,86 @@
+"""What every plugin has to hold, for the tests of whoever writes one."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kedge.contract import SecretRef, Text
+from kedge.plugins.base import Parameter, ParameterError, Plugin, PluginFailed, Steps, checked
+from kedge.plugins.parameters import read
+
+_SECRET = SecretRef("a-secret", "<% $secrets.a-secret %>")
+
+
+def conforms(plugin: Plugin, *examples: Mapping[str, Any]) -> list[Steps]:
+    """The steps of a plugin for parameters as a job file has them, one result for each of `examples`.
+
+    AssertionError says what a plugin must not do: have a table that cannot be shown, give other steps for the same
+    parameters, change them, return what cannot run or cannot be written as JSON, or look into a secret.
+    """
+    _check_table(plugin.parameters)
+    results = []
+    for example in examples:
+        results.append(_same_twice(plugin, example))
+        _check_secrets(plugin, example)
+    return results
+
+
+def steps_of(plugin: Plugin, written: Mapping[str, Any]) -> Steps:
+    """What a plugin makes of parameters as a job file has them, checked as for a job. ParameterError, PluginFailed."""
+    return checked(plugin.steps(dict(written) if plugin.parameters is None else read(plugin.parameters, written)))
+
+
+def _check_table(table: tuple[Parameter, ...] | None) -> None:
+    names = [parameter.name for parameter in table or ()]
+    assert len(set(names)) == len(names), f"a parameter stands twice in the table: {names}"
+    for parameter in table or ():
+        assert all((parameter.name, parameter.description)), f"{parameter} has no name or no description"
+        assert not (parameter.required and parameter.default is not None), f"{parameter.name} is required: no default"
+
+
+def _same_twice(plugin: Plugin, example: Mapping[str, Any]) -> Steps:
+    before = copy.deepcopy(example)
+    try:
+        first, second = steps_of(plugin, example), steps_of(plugin, example)
+    except PluginFailed as error:
+        raise AssertionError(f"{example} gives steps that cannot run: {error}") from error
+    assert first == second, f"{example} gives other steps the second time"
+    assert example == before, f"{example} was changed"
+    for callback in first.callbacks:
+        json.dumps(callback.action)
+    return first
+
+
+def _check_secrets(plugin: Plugin, example: Mapping[str, Any]) -> None:
+    """Each string in turn becomes a secret: the plugin refuses it, or passes it on without having looked at it."""
+    for name, changed in _with_secrets(dict(example)):
+        try:
+            steps = steps_of(plugin, changed)
+        except ParameterError:
+            continue
+        where = f"the secret in {name!r} was turned into text"
+        assert "SecretRef(" not in "".join(_plain(steps)), where
+
+
+def _with_secrets(example: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, value in example.items():
+        if isinstance(value, str):
+            yield name, {**example, name: ("before", _SECRET)}
+        elif isinstance(value, list) and value and isinstance(value[0], str):
+            yield name, {**example, name: [("before", _SECRET), *value[1:]]}
+
+
+def _plain(steps: Steps) -> Iterator[str]:
+    """Everything in the steps that is text already."""
+    texts: list[Text] = [callback.script for callback in steps.callbacks]
+    for file in steps.files:
+        texts.append(file.content)
+        yield file.path
+    for text in texts:
+        yield from (part for part in text if isinstance(part, str))
+    yield from (f"{name}={value}" for name, value in steps.environment.items())
+    yield from (json.dumps(callback.action.parameters) for callback in steps.callbacks if callback.action)
+    yield from steps.notices

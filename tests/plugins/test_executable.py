@@ -1,0 +1,138 @@
+"""Plugins that are executables: real programs that answer, or do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.contract import CONTAINER_EXIT, TASK_STARTS, SecretRef
+from kedge.plugins.base import Action, Callback, File, ParameterError, PluginFailed, Steps, Wrong
+from kedge.resolve.executable import Executable
+from kedge.testing.plugins import conforms, steps_of
+from kedge.testing.wait import wait_until
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin-executable" / "kedge-plugin-timeline"
+SECRET = SecretRef("s", "<% $secrets.s %>")
+
+
+def executable(folder: Path, code: str, timeout_sec: float = 30.0) -> Executable:
+    """The plugin `x` with this Python code; `answer(value)` prints a value, `asked` is what it was asked."""
+    path = folder / "kedge-plugin-x"
+    head = f"#!{sys.executable}\nimport json, os, sys, time\nasked = json.load(sys.stdin)\n"
+    path.write_text(f"{head}def answer(value): print(json.dumps(value))\n{code}\n")
+    path.chmod(0o755)
+    return Executable("x", str(path), timeout_sec)
+
+
+def test_it_is_asked_and_its_answer_becomes_steps(tmp_path: Path) -> None:
+    answer: dict[str, Any] = {
+        "callbacks": [
+            {"event": "taskStarts", "commands": ["a", {"text": ["b ", SECRET._asdict()]}]},
+            {"event": "containerExit", "action": {"kind": "download", "parameters": {"uri": "u"}}},
+        ],
+        "files": [{"path": "f", "content": "c", "executable": True}],
+        "environment": {"A": "b"},
+        "notices": ["take care"],
+    }
+    plugin = executable(tmp_path, f"open({str(tmp_path / 'asked')!r}, 'w').write(json.dumps(asked)); answer({answer})")
+    assert steps_of(plugin, {"n": 1, "l": ["x"], "s": ("a", SECRET)}) == Steps(
+        (
+            Callback(TASK_STARTS, ("a", "\n", "b ", SECRET, "\n")),
+            Callback(CONTAINER_EXIT, (), Action("download", {"uri": "u"})),
+        ),
+        (File("f", ("c",), True),),
+        {"A": "b"},
+        (),
+        ("take care",),
+    )
+    assert json.loads((tmp_path / "asked").read_text()) == {
+        "version": 1,
+        "plugin": "x",
+        "parameters": {"n": 1, "l": ["x"], "s": {"text": ["a", SECRET._asdict()]}},
+    }
+
+
+def test_it_can_refuse_parameters(tmp_path: Path) -> None:
+    answer = {"errors": [{"path": ["a", 0], "message": "no"}, {"message": "nor this"}]}
+    with pytest.raises(ParameterError) as caught:
+        executable(tmp_path, f"answer({answer})").steps({})
+    assert caught.value.wrong == (Wrong("no", ("a", 0)), Wrong("nor this"))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("sys.exit('first\\nsecond')", "ended with code 1: second$"),
+        ("os.kill(os.getpid(), 9)", "ended with code -9$"),
+        ("print('hello')", "answered no JSON"),
+        ("answer([])", "answered JSON that is no object"),
+        ("answer({'steps': 1})", "answered with unknown keys: steps"),
+        ("answer({'callbacks': [{}]})", "no result of a plugin .*event"),
+        ("answer({'callbacks': [{'event': 'taskStarts', 'script': 'a'}]})", "no result of a plugin .*script"),
+        ("answer({'callbacks': [{'event': 'taskStarts', 'commands': [1]}]})", "no result of a plugin"),
+        ("answer({'callbacks': [{'event': 'x', 'commands': ['a']}]})", "'x' is no event"),
+        ("answer({'callbacks': [{'event': 'taskStarts', 'action': {'kind': 'x', 'parameters': {}}}]})", "is no action"),
+        ("answer({'files': [{'path': 'f'}]})", "no result of a plugin .*content"),
+        ("answer({'environment': {'a': 1}})", "'a' is no name of a variable, or its value is no string"),
+        ("answer({'environment': 1})", "no result of a plugin"),
+        ("answer({'errors': [1]})", "no result of a plugin"),
+    ],
+)
+def test_what_is_no_answer_is_the_failure_of_the_plugin(tmp_path: Path, code: str, message: str) -> None:
+    with pytest.raises(PluginFailed, match=message) as caught:
+        steps_of(executable(tmp_path, code), {})
+    assert "\n" not in str(caught.value)
+
+
+def test_one_that_does_not_answer_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    code = f"""
+child = os.fork()
+open({str(tmp_path)!r} + f"/pid{{int(child == 0)}}", "w").write(str(os.getpid()))
+time.sleep(600)"""
+    with pytest.raises(PluginFailed, match=r"did not answer within 1\.5 seconds"):
+        executable(tmp_path, code, 1.5).steps({})
+    pids = [int(file.read_text()) for file in tmp_path.glob("pid?")]
+    assert len(pids) == 2
+    wait_until(lambda: not any(running(pid) for pid in pids), what="the end of both processes")
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "kedge-plugin-x"
+    path.write_text("#!/no/such/interpreter\n")
+    path.chmod(0o755)
+    with pytest.raises(PluginFailed, match="cannot be run: No such file"):
+        Executable("x", str(path)).steps({})
+
+
+def test_one_that_does_not_read_the_question_can_answer(tmp_path: Path) -> None:
+    path = tmp_path / "kedge-plugin-x"
+    path.write_text("#!/bin/sh\necho '{}'\n")
+    path.chmod(0o755)
+    assert Executable("x", str(path)).steps({"big": "x" * 1_000_000}) == Steps()
+
+
+def test_the_example_conforms() -> None:
+    assert os.access(EXAMPLE, os.X_OK)
+    plugin = Executable("timeline", str(EXAMPLE))
+    default, named = conforms(plugin, {}, {"file": "my events.txt"})
+    assert [callback.event for callback in default.callbacks] == [
+        "taskStarts",
+        "taskSucceeds",
+        "taskFails",
+        "containerExit",
+    ]
+    assert named.environment == {"TIMELINE": "my events.txt"}
+    with pytest.raises(ParameterError, match="unknown parameter 'fiel'"):
+        plugin.steps({"fiel": "x"})

@@ -1,0 +1,92 @@
+"""Plugins of packages, found by their entry points in processes that have these packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Packages, document, steps
+
+GREET = """
+from kedge.contract import TASK_STARTS
+from kedge.plugins.base import Callback, Parameter, ParameterError, Steps, lines
+from kedge.plugins.parameters import string
+
+class Plugin:
+    parameters = (Parameter("whom", string, "who is greeted", required=True),)
+
+    def steps(self, values):
+        if values["whom"] == "nobody":
+            raise ParameterError("there is nobody to greet")
+        return Steps((Callback(TASK_STARTS, lines([f"echo hello {values['whom']}"])),), environment={"GREETED": "1"})
+"""
+ITEM = {"name": "a", "plugin": "greet", "whom": "you"}
+
+
+def test_the_plugin_of_a_package_is_found_and_used(with_packages: Packages) -> None:
+    (step,) = steps(with_packages(document(ITEM), {"hello": {"greet": GREET}}))
+    assert step["callbacks"] == [{"event": "taskStarts", "script": "echo hello you\n"}]
+    assert step["environment"] == {"GREETED": "1"}
+
+
+def test_an_entry_of_the_extras_can_name_it_in_full(with_packages: Packages) -> None:
+    entry = {"plugin": "com.microsoft.pai.runtimeplugin.greet", "parameters": {"whom": "us"}}
+    (step,) = steps(with_packages(document(plugins=[entry]), {"hello": {"greet": GREET}}))
+    assert step["callbacks"][0]["script"] == "echo hello us\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "item", "message"),
+    [
+        (GREET, {"whom": "nobody"}, "prerequisites[1]: there is nobody to greet"),
+        (GREET, {"whom": 1}, "prerequisites[1].whom: must be a string, not the number 1"),
+        (GREET, {"plugin": "gret"}, "Plugin 'gret' is not supported; did you mean 'greet'?"),
+        ("import no_such_module", {}, "the plugin greet (hello) cannot be loaded: ModuleNotFoundError"),
+        ("class Other: pass", {}, "the plugin greet (hello) cannot be loaded: AttributeError"),
+        (GREET.replace('if values["whom"] ==', "if 1 / 0 =="), {}, "failed: ZeroDivisionError: division by zero"),
+        (GREET.replace("return Steps(", "return str("), {}, "the plugin greet (hello) failed: TypeError"),
+        (GREET.replace("return Steps(", "return dict("), {}, "the plugin greet (hello) failed: "),
+        (
+            "class Plugin:\n    parameters = ('whom',)",
+            {},
+            "the plugin greet (hello) has parameters that are no Parameter",
+        ),
+        ("class Plugin:\n    def steps(self, values): return 1", {}, "(hello) returned int, no Steps"),
+        (GREET.replace("TASK_STARTS,", '"whenever",'), {}, "'whenever' is no event"),
+    ],
+)
+def test_what_goes_wrong_is_one_clear_error(
+    with_packages: Packages, source: str, item: dict[str, object], message: str
+) -> None:
+    done = with_packages(document({**ITEM, **item}), {"hello": {"greet": source}})
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_under_ignore_a_broken_plugin_is_a_notice(with_packages: Packages) -> None:
+    done = with_packages(document({**ITEM, "failurePolicy": "ignore"}), {"hello": {"greet": "import no_such_module"}})
+    assert steps(done) == []
+    assert "cannot be loaded: ModuleNotFoundError" in done.stdout
+
+
+def test_two_packages_with_one_name_are_an_error(with_packages: Packages) -> None:
+    done = with_packages(document(ITEM), {"hello": {"greet": GREET}, "hullo": {"greet": GREET}})
+    assert done.returncode == 2
+    assert "several packages bring a plugin greet: hello and hullo; uninstall all but one" in done.stderr
+
+
+def test_no_package_takes_the_place_of_a_built_in_plugin(with_packages: Packages) -> None:
+    item = {"name": "a", "plugin": "cmd", "preCommands": ["echo mine"]}
+    (step,) = steps(with_packages(document(item), {"hello": {"cmd": GREET}}))
+    assert step["callbacks"][0]["script"] == "echo mine\n"
+
+
+def test_an_executable_on_path_is_found(
+    with_packages: Packages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(__file__).parents[2] / "examples" / "plugin-executable"
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    (step,) = steps(with_packages(document({"name": "a", "plugin": "timeline", "uri": "x", "file": "f"}), {}))
+    assert step["environment"] == {"TIMELINE": "f"}

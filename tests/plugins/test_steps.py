@@ -1,0 +1,160 @@
+"""From a plugin in a job file to a step of its tasks: settings, errors and their places, files, environment."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kedge.contract import Retry, SecretRef, render_text
+from kedge.errors import InputError
+from kedge.plugins.base import Callback, File, PluginFailed, Steps, checked
+from kedge.resolve.files import written_by
+from kedge.resolve.secrets import SHORTEST_MASKED
+from kedge.runtime import mask
+
+from .conftest import RUNTIME_PLUGINS, resolved
+
+CMD = {"name": "a", "plugin": "cmd", "preCommands": ["echo"]}
+
+
+def test_policy_retry_and_time_out_reach_the_step() -> None:
+    settings = {"failurePolicy": "Ignore", "retry": {"max": 2, "delaySec": 0.5}, "timeoutSec": 30}
+    entry = {"plugin": "cmd", "parameters": {"preCommands": ["b"]}, **settings}
+    job = resolved({**CMD, **settings}, CMD | {"name": "plain"}, plugins=[entry])
+    by_item, plain, by_entry = job.roles[0].steps
+    for step in (by_item, by_entry):
+        assert (step.policy, step.retry, step.timeout_sec) == ("ignore", Retry(2, 0.5), 30)
+    assert (plain.policy, plain.retry, plain.timeout_sec) == ("fail", Retry(), None)
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"plugin": "gti"}, "prerequisites[1].plugin: Plugin 'gti' is not supported; did you mean 'git'?"),
+        (
+            {"plugin": "zzz"},
+            "Plugin 'zzz' is not supported; no installed package brings it, and no kedge-plugin-zzz is",
+        ),
+        ({"plugin": "git"}, "prerequisites[1]: the parameter 'repo_uri' is missing"),
+        ({"plugin": "git", "repo_url": "u"}, "prerequisites[1].repo_url: unknown parameter 'repo_url'; did you mean"),
+        ({"plugin": "git", "repo_uri": "u", "depth": 0}, "prerequisites[1].depth: must be at least 1, not 0"),
+        ({"plugin": "git", "repo_uri": "u", "callbacks": []}, "prerequisites[1].callbacks: unknown parameter"),
+        (
+            {"plugin": "git", "repo_uri": "u", "plugin_params": {"sparse": ["a", 1]}},
+            "prerequisites[1].plugin_params.sparse[1]: must be a string, not the number 1",
+        ),
+        (
+            {"plugin": "git", "plugin_params": {"repo_uri": "u", "where": "x"}},
+            "prerequisites[1].plugin_params.where: unknown parameter 'where'; known here: 'repo_uri'",
+        ),
+        (
+            {"plugin": "git", "repo_uri": "u", "clone_dir": "<% $secrets.s %>"},
+            "prerequisites[1].clone_dir: must not hold a secret",
+        ),
+        ({"plugin": "git", "repo_uri": "<% $parameters.no %>"}, "no parameter is named 'no'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(item: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolved({"name": "a", **item}, secrets={"s": "12345678"})
+    (problem,) = caught.value.problems
+    assert message in str(problem)
+    assert str(problem).startswith("job.yaml:")
+
+
+def test_other_keys_of_an_item_are_there_for_references() -> None:
+    job = resolved({**CMD, "mountPoint": "/m", "version": 1, "pathForUser": "/data"})
+    assert [step.name for step in job.roles[0].steps] == ["a"]
+
+
+def test_under_ignore_wrong_parameters_are_a_notice_and_nothing_runs() -> None:
+    item = {"name": "a", "plugin": "git", "failurePolicy": "IGNORE"}
+    entry = {"plugin": "cmd", "parameters": {"preCommand": ["b"]}, "failurePolicy": "ignore"}
+    job = resolved(item, CMD | {"name": "b"}, plugins=[entry])
+    assert [step.name for step in job.roles[0].steps] == ["b"]
+    first, second = job.notices
+    assert first.startswith("job.yaml:")
+    assert "prerequisites[1]: the parameter 'repo_uri' is missing" in first
+    assert "preCommand: unknown parameter 'preCommand'; did you mean 'preCommands'?; this is ignored" in second
+
+
+def test_an_unknown_plugin_is_an_error_under_ignore_too() -> None:
+    with pytest.raises(InputError, match="not supported"):
+        resolved({"name": "a", "plugin": "zzz", "failurePolicy": "ignore"})
+
+
+def test_data_that_is_told_apart_is_downloaded_and_other_data_is_not() -> None:
+    told = {"name": "a", "type": "data", "uri": "https://h/x.zip", "path": "d"}
+    only_named = {"name": "b", "type": "data", "uri": ["https://h/x.zip"]}
+    (step,) = resolved(told, only_named).roles[0].steps
+    assert step.name == "a"
+    assert step.callbacks[0].action is not None
+    assert step.callbacks[0].action.parameters == {"uri": "https://h/x.zip", "path": "d", "unpack": True}
+
+
+def test_plugins_that_do_nothing_are_named_once() -> None:
+    job = resolved(
+        {"name": "a", "plugin": "pvc_storage", "plugin_params": {"name": "s", "mountPath": "/m"}},
+        plugins=[{"plugin": "ssh"}, {"plugin": "ssh"}, {"plugin": f"{RUNTIME_PLUGINS}.teamwise_storage"}],
+    )
+    assert job.roles[0].steps == ()
+    assert list(dict.fromkeys(job.inert)) == ["ssh", "teamwise_storage"]
+
+
+def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:
+    assert SHORTEST_MASKED == mask.SHORTEST
+    secrets = {"short": "1234567", "long": "12345678", "list": [{"pin": 42}], "empty": ""}
+    (notice,) = resolved(CMD, secrets=secrets).notices
+    assert "fewer than 8 characters: secrets list[0].pin, short" in notice
+    assert resolved(CMD, secrets=secrets, extras={"kedge": {"mask": False}}).notices == ()
+    assert resolved(CMD, secrets={"long": "12345678"}).notices == ()
+
+
+def test_files_are_written_as_they_are(tmp_path: Path) -> None:
+    hostile = "$(touch no) `touch no` \\ ' \" $HOME\nEOF\n\tlast line without an end"
+    files = [
+        File("a b/'c'.txt", (hostile, SecretRef("s", "<% $secrets.s %>"))),
+        File(str(tmp_path / "run.sh"), ("#!/bin/sh\necho hello\n",), executable=True),
+        File("-empty", ()),
+    ]
+    (callback,) = written_by(files)
+    script = render_text(callback.script, {"s": "se'cret\nof two lines"})
+    for _ in range(2):  # a second try writes them again
+        subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
+    assert (tmp_path / "a b" / "'c'.txt").read_text() == f"{hostile}se'cret\nof two lines\n"
+    assert (tmp_path / "a b" / "'c'.txt").stat().st_mode & 0o777 == 0o600
+    assert subprocess.run([tmp_path / "run.sh"], capture_output=True, check=True).stdout == b"hello\n"
+    assert (tmp_path / "-empty").read_bytes() == b""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["-empty", "a b", "run.sh"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (Steps((Callback("taskStart", ("a",)),)), "'taskStart' is no event; the events are taskStarts"),
+        (Steps((Callback("taskStarts", ("a\0",)),)), "holds a NUL character"),
+        (Steps((Callback("taskStarts", "a"),)), "the script of taskStarts is no text"),  # type: ignore[arg-type]
+        (Steps(files=(File("d/", ("a",)),)), "'d/' is no path of a file"),
+        (Steps(environment={"A-B": "c"}), "'A-B' is no name of a variable"),
+    ],
+)
+def test_steps_that_cannot_run_are_refused(steps: Steps, message: str) -> None:
+    with pytest.raises(PluginFailed, match=message):
+        checked(steps)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200), st.booleans())
+def test_any_text_is_written_exactly(content: str, secret: bool) -> None:
+    text = (SecretRef("s", "<% $secrets.s %>"),) if secret else (content,)
+    script = render_text(written_by([File("f", text)])[0].script, {"s": content})
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["sh", "-e"], input=script.encode(), cwd=folder, check=True)
+        written = Path(folder, "f").read_bytes().decode()
+    assert written == (content if not secret and (not content or content.endswith("\n")) else content + "\n")

@@ -1,0 +1,119 @@
+"""Which storages a job gets: its own, those of its prerequisites, and what goes against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kedge.errors import INVALID, NO_STORAGE
+from kedge.resolve.model import Mount
+from kedge.resolve.storages import merge, of_job, requests
+from kedge.spec.parse import parse
+
+from .conftest import Folder, echo
+
+CONFIGNFS = [{"name": "confignfs", "mountPath": "/mnt/confignfs"}]
+
+
+def merged(folder: Folder, listed: Any, required: list[dict[str, str]], usable: tuple[str, ...]) -> Any:
+    """The mounts of a job with these `extras.storages` whose items require these; default storage is d1."""
+    extras = {} if listed is None else {"extras": {"storages": listed}}
+    job = parse(folder.job([], **extras))
+    wanted = [*of_job(job, ["d1"]), *requests(required, job.source, ("requireStorages",))]
+    return merge(wanted, usable)
+
+
+@pytest.mark.parametrize(
+    ("listed", "required", "usable", "expected"),
+    [
+        (None, CONFIGNFS, ("confignfs",), [("confignfs", "/mnt/confignfs")]),
+        ([{"name": "confignfs"}], CONFIGNFS, ("confignfs",), [("confignfs", "/mnt/confignfs")]),
+        (
+            [{"name": "confignfs", "mountPath": "/data"}],
+            CONFIGNFS,
+            ("confignfs",),
+            [("confignfs", "/data"), ("confignfs", "/mnt/confignfs")],
+        ),
+        ([], CONFIGNFS, ("d1", "confignfs"), [("d1", "/mnt/d1"), ("confignfs", "/mnt/confignfs")]),
+        (None, [], (), []),
+        ([{}, {"name": ""}], CONFIGNFS, ("confignfs",), [("confignfs", "/mnt/confignfs")]),
+    ],
+)
+def test_put_together(
+    folder: Folder, listed: Any, required: Any, usable: tuple[str, ...], expected: list[tuple[str, str]]
+) -> None:
+    mounts, problems, _ = merged(folder, listed, required, usable)
+    assert [tuple(mount) for mount in mounts] == expected
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "required", "usable", "message", "code"),
+    [
+        (
+            [{"name": "s2", "mountPath": "/mnt/confignfs"}],
+            [{"name": "confignfs"}],
+            ("s2", "confignfs"),
+            "Mount path /mnt/confignfs is used by storages s2 and confignfs.",
+            INVALID,
+        ),
+        (
+            [{"name": "s2", "mountPath": "/mnt//confignfs/"}],
+            [{"name": "confignfs"}],
+            ("s2", "confignfs"),
+            "Mount path /mnt/confignfs is used by storages s2 and confignfs.",
+            INVALID,
+        ),
+        (None, CONFIGNFS, (), "Storage confignfs is not found.", NO_STORAGE),
+        (
+            None,
+            [{"name": "confignfs", "mountPath": "relative"}],
+            ("confignfs",),
+            "the mount path 'relative' is not absolute, or holds '..'",
+            INVALID,
+        ),
+    ],
+)
+def test_refused(folder: Folder, listed: Any, required: Any, usable: tuple[str, ...], message: str, code: str) -> None:
+    _, (problem,), _ = merged(folder, listed, required, usable)
+    assert (problem.message, problem.code) == (message, code)
+
+
+def test_one_inside_of_another_is_told(folder: Folder) -> None:
+    nested = [{"name": "a", "mountPath": "/mnt/a"}, {"name": "b", "mountPath": "/mnt/a/b"}]
+    _, problems, notices = merged(folder, nested, [], ("a", "b"))
+    assert problems == []
+    assert notices == ["the storage b at /mnt/a/b stands inside of the storage a"]
+
+
+def test_all_that_a_job_names_is_mounted_into_all_its_tasks(folder: Folder) -> None:
+    rest = {
+        "name": "r",
+        "type": "storage",
+        "plugin": "com.microsoft.pai.rest.storage",
+        "config": "c",
+        "mountPoint": "/c",
+    }
+    pvc = {"name": "p", "type": "storage", "plugin": "pvc_storage", "plugin_params": {"name": "q"}}
+    needs = echo("n", type="data", requireStorages=CONFIGNFS, require=["r", "p"])
+    job = folder.resolve(["n"], prerequisites=[rest, pvc, needs], extras={"storages": [{"name": "own"}]})
+    assert set(job.mounts) == {
+        Mount("own", "/mnt/own"), Mount("confignfs", "/mnt/confignfs"), Mount("c", "/c"), Mount("q", "/mnt/q")
+    }  # fmt: skip
+    assert [step.name for step in job.roles[0].steps] == ["n"]
+
+
+def test_a_conflict_stands_at_the_item_that_brings_it(folder: Folder) -> None:
+    needs = echo("n", type="data", requireStorages=[{"name": "a"}, {"name": "b", "mountPath": "/mnt/a/"}])
+    problem = folder.problem(["n"], prerequisites=[needs])
+    assert problem.where == "prerequisites[1].requireStorages[1]"
+
+
+@pytest.mark.parametrize(("storages", "expected"), [(None, ["share"]), ([{"name": "s"}], ["s"])])
+def test_the_older_plugin_counts_where_there_is_no_list(folder: Folder, storages: Any, expected: list[str]) -> None:
+    plugins = [
+        {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": names}} for names in (["x"], ["share"])
+    ]
+    extras = {"com.microsoft.pai.runtimeplugin": plugins, **({} if storages is None else {"storages": storages})}
+    assert [mount.name for mount in folder.resolve([], extras=extras).mounts] == expected

@@ -1,0 +1,469 @@
+"""The download action: a real server that misbehaves, real archives, a real cache, real kills."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kedge import contract
+from kedge.contract import Action, Callback, SecretRef, Step
+from kedge.testing.wait import wait_until
+
+QUICK = {"tries": 4, "first_sec": 0.01, "cap_sec": 0.02}
+DATA = bytes(range(256)) * 4096  # 1 MiB
+SUM = hashlib.sha256(DATA).hexdigest()
+
+
+def tar(*entries, mode="w:gz"):
+    """A tar file. An entry is a name and the content; or a name and (type, target)."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name, content in entries:
+            info = tarfile.TarInfo(name)
+            if isinstance(content, tuple):
+                info.type, info.linkname = content
+                archive.addfile(info)
+            else:
+                info.size, info.mode = len(content), 0o4755
+                archive.addfile(info, io.BytesIO(content))
+    return file.getvalue()
+
+
+def zipped(*entries):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+@pytest.fixture
+def served(web, tmp_path):
+    """Let the server serve one more file, and return its address."""
+    web.folder = tmp_path / "served"
+    web.folder.mkdir()
+
+    def serve(name, data=DATA):
+        (web.folder / name).write_bytes(data)
+        return f"{web.url}/{name}"
+
+    return serve
+
+
+@pytest.fixture
+def download(attempt, tmp_path):
+    """Run an attempt whose one step downloads; its exit status."""
+
+    def prepare(**parameters):
+        action = Action("download", {"patience": QUICK, **parameters})
+        environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "no_proxy": "*", **attempt.spec.environment}
+        steps = (Step("data", (Callback("taskStarts", action=action),)),)
+        attempt.spec = attempt.spec._replace(steps=steps, environment=environment)
+
+    def run(**parameters):
+        prepare(**parameters)
+        return attempt.run("true")
+
+    run.prepare = prepare
+    return run
+
+
+def cache(tmp_path):
+    folder = tmp_path / "cache/kedge/data"
+    return {path.name: path for path in folder.iterdir()} if folder.exists() else {}
+
+
+def cause(attempt):
+    return attempt.report["diagnosis"]["cause"]
+
+
+@pytest.mark.parametrize("digest", [None, SUM])
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [("{tmp}/new/file", "new/file"), ("{tmp}/new/", "new/set.bin"), (None, "task/work/set.bin"),
+     ("$THERE/x", "there/x"), ("sub/", "task/work/sub/set.bin")],
+)  # fmt: skip
+def test_a_file_arrives(attempt, download, served, tmp_path, digest, path, place):
+    attempt.spec = attempt.spec._replace(environment={"THERE": str(tmp_path / "there")})
+    parameters = {"sha256": digest} if digest else {}
+    if path:
+        parameters["path"] = path.format(tmp=tmp_path)
+    assert download(uri=served("set.bin"), **parameters) == 0
+    assert (tmp_path / place).read_bytes() == DATA
+    assert sorted(cache(tmp_path)) == ([SUM, f"{SUM}.lock"] if digest else [])
+    assert any(line.startswith("set.bin: 1.0 MB, ") for line in attempt.log)
+    assert [name for name in os.listdir((tmp_path / place).parent) if ".kedge-" in name] == []
+
+
+def test_several_files_go_into_a_folder(download, served, tmp_path):
+    assert download(uris=[served("a"), served("b", b"b")], path=str(tmp_path / "all")) == 0
+    assert sorted(os.listdir(tmp_path / "all")) == ["a", "b"]
+
+
+def test_what_is_in_the_cache_is_not_fetched_again(download, served, web, tmp_path):
+    uri = served("x")
+    assert download(uri=uri, sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert download(uri=uri, sha256=SUM, path=str(tmp_path / "two")) == 0
+    assert len(web.requests) == 1
+    (tmp_path / "two").write_bytes(b"changed by the user")
+    assert cache(tmp_path)[SUM].read_bytes() == DATA
+
+
+def test_what_is_there_is_left_alone(attempt, download, served, web, tmp_path):
+    (tmp_path / "one").write_bytes(DATA)
+    assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert web.requests == []
+
+
+def test_a_damaged_cache_entry_is_fetched_anew(attempt, download, served, tmp_path):
+    uri = served("x")
+    assert download(uri=uri, sha256=SUM, path=str(tmp_path / "one")) == 0
+    with cache(tmp_path)[SUM].open("r+b") as file:
+        file.write(b"damage")
+    assert download(uri=uri, sha256=SUM, path=str(tmp_path / "two")) == 0
+    assert (tmp_path / "two").read_bytes() == cache(tmp_path)[SUM].read_bytes() == DATA
+    assert any("is damaged and is fetched anew" in line for line in attempt.log)
+
+
+def test_another_content_is_refused(attempt, download, served, tmp_path):
+    assert download(uri=served("x", b"other"), sha256=SUM, path=str(tmp_path / "one")) == 255
+    assert cause(attempt) == "data_corrupt"
+    assert "hook of data" in attempt.report["diagnosis"]["frame"]
+    assert f"not {SUM}" in attempt.report["message"]
+    assert not (tmp_path / "one").exists()
+    assert SUM not in cache(tmp_path)
+
+
+@pytest.mark.parametrize("digest", [None, SUM])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_server_that_dies_in_the_middle(attempt, download, served, web, tmp_path, ranges, digest):
+    web.cuts, web.ranges = [300_000, 300_000, 7], ranges
+    parameters = {"sha256": digest} if digest else {}
+    assert download(uri=served("x"), path=str(tmp_path / "one"), **parameters) == 0
+    assert (tmp_path / "one").read_bytes() == DATA
+    assert len(web.requests) == 4
+    assert [r.headers["Range"] for r in web.requests[:2]] == [None, "bytes=300000-"]
+    assert any("the server ended the connection after 300.0 kB of 1.0 MB (try 1 of 4" in line for line in attempt.log)
+
+
+def test_a_file_that_changes_between_two_tries_is_not_mixed(download, served, web, tmp_path):
+    uri = served("x")
+    web.cuts = [1000]
+    web.before_answer = lambda number: served("x", b"new content") if number == 2 else None
+    assert download(uri=uri, path=str(tmp_path / "one")) == 0
+    assert (tmp_path / "one").read_bytes() == b"new content"
+
+
+def test_progress_makes_patience_new(download, served, web, tmp_path):
+    web.cuts = [100_000] * 8
+    assert download(uri=served("x"), path=str(tmp_path / "one")) == 0
+    assert len(web.requests) == 9
+
+
+def test_429_ten_times(attempt, download, served, web, tmp_path):
+    web.answers = [429] * 10
+    assert download(uri=served("x"), path=str(tmp_path / "x"), patience={**QUICK, "tries": 11}) == 0
+    assert len(web.requests) == 11
+
+
+def test_429_for_ever_ends_with_250(attempt, download, served, web, tmp_path):
+    web.answers = [429] * 100
+    assert download(uri=served("x"), path=str(tmp_path / "x")) == 250
+    assert (cause(attempt), attempt.report["exit_code"]) == ("network_transient", 250)
+    assert "HTTP Error 429" in attempt.report["message"]
+    assert "(given up after 4 tries)" in attempt.report["message"]
+    assert len(web.requests) == 4
+
+
+@pytest.mark.parametrize(("said", "least"), [("7", 7.0), ("Fri, 31 Dec 2100 23:59:59 GMT", 30.0)])
+def test_the_server_says_when(attempt, download, served, web, tmp_path, said, least):
+    web.answers, web.headers = [503], {"Retry-After": said}
+    download.prepare(uri=served("x"), patience={"tries": 2, "first_sec": 0.01, "cap_sec": 30.0})
+    attempt.start("true")
+    lines = wait_until(lambda: [line for line in attempt_log(attempt) if "the next one in" in line])
+    delay = float(lines[0].partition("the next one in ")[2].split()[0])
+    assert least <= delay < least + 0.1
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+
+
+def attempt_log(attempt):
+    return attempt.log if (attempt.folder / contract.RUNTIME_LOG).exists() else []
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (401, "remote_access_denied"),
+        (403, "remote_access_denied"),
+        (404, "data_file_missing"),
+        (410, "data_file_missing"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(attempt, download, served, web, status, expected):
+    web.answers = [status] * 9
+    assert download(uri=served("x")) == 255
+    assert (cause(attempt), len(web.requests)) == (expected, 1)
+    assert f"HTTP Error {status}" in attempt.report["message"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [("http://no-such-host.invalid/x", "network_unreachable"), ("http://127.0.0.1:1/x", "network_transient"),
+     ("http://127.0.0.1:port/x", "bad_config"), ("/no/such/file", "data_file_missing"),
+     ("file:///no/such/file", "data_file_missing")],
+)  # fmt: skip
+def test_addresses_that_lead_nowhere(attempt, download, uri, expected):
+    assert download(uri=uri) == (250 if expected.startswith("network") else 255)
+    assert cause(attempt) == expected
+
+
+def test_a_gigabyte_is_too_much(attempt, download, served, web, tmp_path):
+    web.announced = 1 << 30
+    assert download(uri=served("x"), max_bytes=1 << 29, path=str(tmp_path / "x")) == 255
+    assert "larger than its limit of 536.9 MB" in attempt.report["message"]
+
+
+def test_more_than_the_disk_holds(attempt, download, served, web, tmp_path):
+    web.announced = 1 << 60
+    assert download(uri=served("x"), path=str(tmp_path / "x")) == 255
+    assert cause(attempt) == "disk_full"
+
+
+def test_more_than_announced_nothing(attempt, download, served, web, tmp_path):
+    web.announced = -1
+    assert download(uri=served("x"), max_bytes=1000, path=str(tmp_path / "x")) == 255
+    assert "larger than its limit of 1.0 kB" in attempt.report["message"]
+
+
+def test_credentials_do_not_follow_a_redirect(download, served, web, tmp_path):
+    web.redirects = [f"http://localhost:{web.server.server_port}/x"]
+    uri = served("x").replace("://", "://me:secret@")
+    assert download(uri=uri, path=str(tmp_path / "x")) == 0
+    assert [request.headers["Authorization"] is None for request in web.requests] == [False, True]
+
+
+def test_secrets_of_an_address_are_not_logged(attempt, download, served, tmp_path):
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / contract.SECRET_VALUES).write_text(json.dumps({"s": "a+b/c=d?", "short": "pin4"}))
+    attempt.spec = attempt.spec._replace(secrets_dir=str(secrets))
+    parts = [served("x"), "?sig=", SecretRef("s", "<%s%>")._asdict(), "&p=", SecretRef("short", "<%p%>")._asdict()]
+    assert download(uri={"text": parts}, sha256="0" * 64) == 255
+    for path in attempt.folder.rglob("*"):
+        assert not path.is_file() or b"a+b/c=d?" not in path.read_bytes(), path
+    assert "pin4" not in "\n".join(attempt.log)
+
+
+@pytest.mark.parametrize("name", ["set.tar", "set.tar.gz", "set.tgz", "set.tar.bz2", "set.tar.xz", "set.zip"])
+def test_archives_are_unpacked(download, served, tmp_path, name):
+    entries = [("a/b/file", b"x"), ("empty", b""), (".hidden", b"y")]
+    kinds = {"set.tar": "w", "set.tar.gz": "w:gz", "set.tgz": "w:gz", "set.tar.bz2": "w:bz2", "set.tar.xz": "w:xz"}
+    data = zipped(*entries) if name == "set.zip" else tar(*entries, mode=kinds[name])
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/there").write_text("before")
+    assert download(uri=served(name, data), path=str(tmp_path / "set")) == 0
+    assert (tmp_path / "set/a/b/file").read_bytes() == b"x"
+    assert sorted(os.listdir(tmp_path / "set")) == [".hidden", "a", "empty", "there"]
+    mode = (tmp_path / "set/a/b/file").stat().st_mode
+    assert mode & 0o7000 == 0
+
+
+def test_an_archive_may_stay_packed(download, served, tmp_path):
+    data = tar(("a", b"x"))
+    assert download(uri=served("set.tgz", data), path=str(tmp_path / "kept.tgz"), unpack=False) == 0
+    assert (tmp_path / "kept.tgz").read_bytes() == data
+
+
+def test_links_within_an_archive(download, served, tmp_path):
+    data = tar(
+        ("sub/link", (tarfile.SYMTYPE, "../file")), ("hard", (tarfile.LNKTYPE, "file")), ("file", b"x"),
+        ("other", (tarfile.SYMTYPE, "sub/link")),
+    )  # fmt: skip
+    assert download(uri=served("set.tar.gz", data), path=str(tmp_path / "set")) == 0
+    assert os.readlink(tmp_path / "set/sub/link") == "../file"
+    assert (tmp_path / "set/other").read_bytes() == (tmp_path / "set/hard").read_bytes() == b"x"
+
+
+def symlink_in_zip(target):
+    info = zipfile.ZipInfo("link")
+    info.external_attr = 0o120777 << 16
+    return zipped((info, target))
+
+
+HOSTILE = {
+    "up.tar.gz": tar(("../evil", b"x")),
+    "absolute.tar.gz": tar(("/tmp/kedge-evil", b"x")),
+    "link-up.tar.gz": tar(("link", (tarfile.SYMTYPE, ".."))),
+    "link-absolute.tar.gz": tar(("link", (tarfile.SYMTYPE, "/etc"))),
+    "through-a-link.tar.gz": tar(("link", (tarfile.SYMTYPE, "sub")), ("link/file", b"x")),
+    "links-in-a-row.tar.gz": tar(("d", (tarfile.SYMTYPE, ".")), ("e", (tarfile.SYMTYPE, "d/.."))),
+    "a-link-in-a-link.tar.gz": tar(("a", (tarfile.SYMTYPE, ".")), ("a/c", (tarfile.SYMTYPE, "../x"))),
+    "hard-link-up.tar.gz": tar(("link", (tarfile.LNKTYPE, "../../../../../../etc/passwd"))),
+    "hard-link-to-a-link.tar.gz": tar(("s", (tarfile.SYMTYPE, "x")), ("h", (tarfile.LNKTYPE, "s"))),
+    "device.tar.gz": tar(("null", (tarfile.CHRTYPE, ""))),
+    "fifo.tar.gz": tar(("fifo", (tarfile.FIFOTYPE, ""))),
+    "up.zip": zipped(("a/../../evil", b"x")),
+    "backslash.zip": zipped(("..\\evil", b"x")),
+    "link.zip": symlink_in_zip("../evil"),
+    "cut.tar.gz": tar(("a", os.urandom(100_000)))[:50_000],
+    "cut.zip": zipped(("a", b"x" * 1000))[:-30],
+    "none.tar": b"no archive at all",
+    "none.zip": b"no archive at all",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_archives_leave_nothing(attempt, download, served, tmp_path, name):
+    assert download(uri=served(name, HOSTILE[name]), path=str(tmp_path / "set")) == 255
+    assert not (tmp_path / "set").exists()
+    assert not list(tmp_path.rglob("evil"))
+    assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
+    assert "a bug in kedge" not in attempt.report["message"]
+    if name not in ("through-a-link.tar.gz", "a-link-in-a-link.tar.gz"):
+        assert cause(attempt) == "data_corrupt"
+
+
+@pytest.mark.parametrize("name", ["bomb.zip", "bomb.tar.gz"])
+def test_a_bomb_is_stopped(attempt, download, served, tmp_path, name):
+    zeros = bytes(50 << 20)
+    data = zipped(("zeros", zeros)) if name == "bomb.zip" else tar(("zeros", zeros))
+    assert download(uri=served(name, data), path=str(tmp_path / "set"), max_unpacked_bytes=10 << 20) == 255
+    assert "unpacks to more than 10.5 MB" in attempt.report["message"]
+    assert not (tmp_path / "set").exists()
+
+
+def test_local_files_and_folders(attempt, download, tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/file").write_bytes(DATA)
+    (tmp_path / "here/link").symlink_to("file")
+    assert download(uri=str(tmp_path / "here/file"), sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert download(uri=f"file://{tmp_path}/here/file", path=str(tmp_path / "two")) == 0
+    assert download(uri=str(tmp_path / "here"), path=str(tmp_path / "all")) == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == DATA
+    assert (tmp_path / "all/link").is_symlink()
+    assert (tmp_path / "here/file").exists()
+
+
+def bin_with(tmp_path, name, text):
+    """A PATH with one more program in front."""
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    program = tmp_path / "bin" / name
+    program.write_text(text)
+    program.chmod(0o755)
+    return f"{tmp_path}/bin:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_fsspec_of_the_image(attempt, download, tmp_path, what):
+    path = bin_with(tmp_path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    attempt.spec = attempt.spec._replace(environment={"PATH": path})
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "bucket/file").write_bytes(DATA)
+    uri = f"local://{tmp_path}/bucket" + ("/file" if what == "file" else "")
+    assert download(uri=uri, path=str(tmp_path / "got")) == 0
+    assert (tmp_path / ("got" if what == "file" else "got/file")).read_bytes() == DATA
+    assert download(uri=f"local://{tmp_path}/none", path=str(tmp_path / "no")) == 255
+    assert cause(attempt) == "data_file_missing"
+
+
+def test_fsspec_without_its_backend(attempt, download, tmp_path):
+    path = bin_with(tmp_path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    attempt.spec = attempt.spec._replace(environment={"PATH": path})
+    assert download(uri="s3://bucket/x?secret=1") == 255
+    assert "pip install fsspec s3fs" in attempt.report["message"]
+    assert "secret=1" not in attempt.report["message"]
+    assert cause(attempt) == "missing_module"
+
+
+def test_no_fsspec_and_no_python(attempt, download, tmp_path):
+    path = bin_with(tmp_path, "python3", f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    attempt.spec = attempt.spec._replace(environment={"PATH": path})
+    assert download(uri="hf://datasets/x/y") == 255
+    assert "pip install fsspec huggingface_hub" in attempt.report["message"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/bash").symlink_to("/bin/bash")
+    attempt.spec = attempt.spec._replace(environment={"PATH": str(tmp_path / "empty")})
+    assert download(uri="gs://bucket/x") == 255
+    assert "there is no python3 in the task's image" in attempt.report["message"]
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_kill_9_in_the_middle_leaves_nothing_half_written(attempt, download, served, web, tmp_path):
+    web.cuts, web.hang_after = [400_000], 1
+    parameters = {"uri": served("x"), "sha256": SUM, "path": str(tmp_path / "one")}
+    download.prepare(**parameters)
+    attempt.start("true")
+    wait_until(lambda: len(web.requests) == 2)
+    (action,) = children(attempt.process.pid)
+    os.killpg(action, signal.SIGKILL)
+    assert attempt.wait() == 137
+    assert not (tmp_path / "one").exists()
+    assert set(cache(tmp_path)) == {f"{SUM}.partial", f"{SUM}.lock"}
+    web.hang_after = 1000
+    assert download(**parameters) == 0
+    assert web.requests[-1].headers["Range"] == "bytes=400000-"
+    assert (tmp_path / "one").read_bytes() == DATA
+    assert set(cache(tmp_path)) == {SUM, f"{SUM}.lock"}
+    assert [name for name in os.listdir(tmp_path) if ".kedge-" in name] == []
+
+
+def test_a_wrong_beginning_is_dropped(attempt, download, served, web, tmp_path):
+    folder = tmp_path / "cache/kedge/data"
+    folder.mkdir(parents=True)
+    (folder / f"{SUM}.partial").write_bytes(b"wrong")
+    assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert (tmp_path / "one").read_bytes() == DATA
+    assert [r.headers["Range"] for r in web.requests] == ["bytes=5-", None]
+
+
+def test_two_tasks_at_once_fetch_once(attempt, download, served, web, tmp_path):
+    other = type(attempt)(tmp_path / "other")
+    web.hang_after = 0
+    download.prepare(uri=served("x"), sha256=SUM, path="./data")
+    other.spec = attempt.spec._replace(folder=str(other.folder), workdir=f"{other.folder}/work")
+    attempt.start("true")
+    wait_until(lambda: len(web.requests) == 1)
+    other.start("true")
+    wait_until(lambda: any("in use by another task" in line for line in attempt_log(other)))
+    web.release.set()
+    assert (attempt.wait(), other.wait()) == (0, 0)
+    assert len(web.requests) == 1
+    for folder in (attempt.folder, other.folder):
+        assert (folder / "work/data").read_bytes() == DATA
+
+
+def test_many_tasks_spread_their_starts(attempt, download, served, tmp_path):
+    peers = tmp_path / "peers.json"
+    peers.write_text(json.dumps({"roles": {"worker": [{"host": None, "ports": {}}] * 51}}))
+    attempt.spec = attempt.spec._replace(peers_file=str(peers))
+    assert download(uri=served("x"), patience={**QUICK, "spread_sec": 0.1}) == 0
+    assert "starts within 0.1 seconds, because the job has 51 tasks" in attempt.log
+
+
+def test_the_disk_fills(attempt, download, served, tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    download.prepare(uri=served("x"), path=str(folder / "one"))
+    attempt.start("true", prefix=("bash", "-c", 'ulimit -f 600; exec "$@"', "-"))
+    assert attempt.wait() == 255
+    assert cause(attempt) == "disk_full"
+    assert os.listdir(folder) == []
+
+
+def test_a_url_cannot_choose_the_place(download, served, web, tmp_path):
+    uri = served("x").replace("/x", "/%2e%2e%2fserved%2fx")
+    assert download(uri=uri, path=str(tmp_path / "in") + "/") == 0
+    assert os.listdir(tmp_path / "in") == ["x"]
