@@ -69,7 +69,8 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": SCRIPT | {"callbacks": [{"event": "taskStart", "commands": ["a"]}]}},
-            "prerequisites[1].callbacks[0].event: Event taskStart of prerequisite s is not supported. Did you mean 'taskStarts'?",
+            "prerequisites[1].callbacks[0].event: Event taskStart of prerequisite s is not supported. "
+            "Did you mean 'taskStarts'?",
         ),
         (
             {"prerequisites/+": SCRIPT | {"plugin": "s/h"}},
