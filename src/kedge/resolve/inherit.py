@@ -53,7 +53,7 @@ def inherit(
     ]
     if problems or not tagged:
         return node, problems
-    new = {str(below[0]): rewritten(node.items[below[0]], made.filled) for below, _ in tagged}
+    new: dict[str | int, Node] = {below[0]: rewritten(node.items[below[0]], made.filled) for below, _ in tagged}
     return with_items(node, {**node.items, **new}), []
 
 
