@@ -129,6 +129,13 @@ def test_a_filled_item_is_checked_again(folder: Folder) -> None:
     assert folder.problem(["t"], prerequisites=[item]).where == "prerequisites[1].retry.max"
 
 
+def test_an_alias_hides_nothing_from_the_check(folder: Folder) -> None:
+    text = folder.job(["t"], prerequisites=[echo("t", type="script", retry="HERE")]).replace("HERE", "*r")
+    text = text.replace("protocolVersion: 2\n", "protocolVersion: 2\nparameters: {r: &r {max: '{{ n }}'}}\n")
+    with pytest.raises(InputError, match=r"prerequisites\[1\]\.retry\.max: must be a whole number, not '{{ n }}'"):
+        folder.resolve_text(text)
+
+
 def test_a_broken_tag_in_a_value_is_found(folder: Folder) -> None:
     extras = {"reference_prerequisites": [reference("r", "t", v="<% $parameters.x")]}
     problem = folder.problem(["r"], prerequisites=[typed("string")], extras=extras)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
-from kedge.contract import Text
 from kedge.errors import INVALID, UNKNOWN, Problem
+from kedge.resolve.asked import Asked, Render, required, values_of
 from kedge.resolve.documents import NotRead
 from kedge.resolve.inherit import inherit
 from kedge.resolve.items import Item
@@ -18,15 +19,13 @@ from kedge.spec.item_checks import check_item as check_meaning
 from kedge.spec.model import Path, Prerequisite, Source
 from kedge.spec.nodes import Node, with_items, with_node
 from kedge.spec.schema import check_item as check_shape
-from kedge.spec.suggest import did_you_mean, sentence
-from kedge.spec.templates import Value, Variable, describe, fill, value_of, variables
+from kedge.spec.templates import Value, fill, variables
 from kedge.spec.text import bare
 
 DEEPEST = 16  # items in a chain of requirements
 MOST_ITEMS = 64  # in one role
 _IMAGE = "dockerimage"
 
-Render = Callable[[str, Path, Source], Text]
 Key = tuple[Any, ...]  # what an item is and with which values
 
 
@@ -43,16 +42,6 @@ class Needed:
     needs: tuple[Needed, ...]
     height: int
     node: Node = field(repr=False)
-
-
-class Asked(NamedTuple):
-    """A reference: its text, the values that it gives, and where the two stand."""
-
-    reference: str
-    source: Source
-    path: Path
-    values: Mapping[str | int, Node] = {}
-    values_path: Path = ()
 
 
 class _TooMany(Exception):
@@ -112,8 +101,11 @@ class Graph:
 
     def _visit(self, asked: Asked, place: Place, above: tuple[tuple[Key, str], ...]) -> Needed | None:
         template = self._find(asked, place)
-        values = self._values(template, asked) if template else None
-        if template is None or values is None:
+        if template is None:
+            return None
+        values, wrong = values_of(variables(template.node), asked, _name(template), self._parameters)
+        if wrong:
+            self._problems += wrong
             return None
         key = (template.key, *sorted((name, value.text, type(value.value).__name__) for name, value in values.items()))
         if not self._fits(key, template, asked, above):
@@ -133,51 +125,18 @@ class Graph:
             self._problems += (problem._replace(code=code) for problem in (said, *error.problems))
         return None
 
-    def _values(self, template: Template, asked: Asked) -> dict[str, Value] | None:
-        """The values of all variables of an item; None if one is wrong or missing."""
-        declared, name = variables(template.node), _name(template)
-        given = {key: node for key, node in asked.values.items() if isinstance(key, str)}
-        wrong = [
-            (key, f"Prerequisite {name} has no template variable {bare(key)}.{sentence(did_you_mean(key, declared))}")
-            for key in given
-            if key not in declared
-        ]
-        values: dict[str, Value] = {}
-        for key, variable in declared.items():
-            value = value_of(given[key]) if key in given else variable.default
-            path = (*asked.values_path, key) if key in given else asked.path
-            message = self._wrong(variable, value, name, asked.source, path)
-            if value is None or message:
-                wrong.append((key, message))
-            else:
-                values[key] = value
-        for key, message in wrong:
-            path = (*asked.values_path, key) if key in given else asked.path
-            self._problems.append(asked.source.problem(path, message))
-        return None if wrong else values
-
-    def _wrong(self, variable: Variable, value: Value | None, name: str, source: Source, path: Path) -> str:
-        if value is None:
-            return f"Template variable {bare(variable.name)} of prerequisite {name} is not fulfilled."
-        if isinstance(value.value, str) and "<%" in value.text:
-            value = variable.read("".join(map(str, self._parameters(value.text, path, source))))
-        wrong = describe(variable, value)
-        return f"{wrong} (prerequisite {name})" if wrong else ""
-
     def _fits(self, key: Key, template: Template, asked: Asked, above: tuple[tuple[Key, str], ...]) -> bool:
         """Whether an item may stand below these: it is none of them, and they are not too many."""
         chain = [known for known, _ in above]
-        shown = [bare(display) for _, display in above]
         made = self._made.get(key)
-        if key in chain:
-            cycle = " -> ".join((*shown[chain.index(key) :], bare(template.display)))
-            self._problems.append(asked.source.problem(asked.path, f"Prerequisite cycle: {cycle}"))
-        elif len(above) + (made.height if made else 1) > DEEPEST:
-            nested = " -> ".join((*shown, bare(template.display)))
-            message = f"Prerequisites require each other more than {DEEPEST} deep: {nested}"
-            self._problems.append(asked.source.problem(asked.path, message))
-        else:
+        if key not in chain and len(above) + (made.height if made else 1) <= DEEPEST:
             return True
+        shown = [bare(display) for _, display in (*above, (key, template.display))]
+        if key in chain:
+            message = f"Prerequisite cycle: {' -> '.join(shown[chain.index(key) :])}"
+        else:
+            message = f"Prerequisites require each other more than {DEEPEST} deep: {' -> '.join(shown)}"
+        self._problems.append(asked.source.problem(asked.path, message))
         return False
 
     def _make(
@@ -188,44 +147,27 @@ class Graph:
             raise _TooMany
         before = len(self._problems)
         node = self._inherited(_filled(template.node, values), (), template, "require")
-        asked = list(_required(node, _item(template, node).source, template.path))
+        asked = list(required(node, _item(template, node).source, template.path))
         found = [self._visit(one, template.place, above) for one in asked]
         needs = tuple(one for one in found if one is not None)
         if len(needs) < len(asked) or len(self._problems) > before:
             return None
         node = self._inherited(node, needs, template)
         item = _item(template, node)
-        if template.origin or node is not template.node or LATER.search(_text(template)):
-            self._problems += (*check_shape(item.data, item.path, item.source), *_meaning(item))
+        if template.origin or node is not template.node or _has_later(template.source.text):
+            self._problems += check_shape(item.data, item.path, item.source)
+            self._problems += check_meaning(item.data, item.path, item.source)
         if len(self._problems) > before:
             return None
         height = 1 + max((one.height for one in needs), default=0)
         return Needed(item, reference, template.origin, template.version, values, needs, height, node)
 
     def _inherited(self, node: Node, needs: tuple[Needed, ...], template: Template, only: str | None = None) -> Node:
-        if "<%" not in _text(template) and "<%" not in repr(node.value):
+        if not _has_later(template.source.text):
             return node
         new, problems = inherit(node, needs, template.source, template.path, only)
         self._problems += problems
         return new
-
-
-def _required(node: Node, source: Source, path: Path) -> Iterator[Asked]:
-    """The references of an item to what it requires. What has another shape is left to the schema."""
-    listed = node.items.get("require")
-    for index, entry in listed.items.items() if listed is not None and isinstance(listed.value, list) else ():
-        here = (*path, "require", index)
-        if isinstance(entry.value, str):
-            yield Asked(entry.value, source, here)
-        elif isinstance(entry.value, dict) and isinstance(entry.value.get("name"), str):
-            given = entry.items.get("template_variables")
-            yield Asked(
-                entry.value["name"],
-                source,
-                (*here, "name"),
-                given.items if given is not None else {},
-                (*here, "template_variables"),
-            )
 
 
 def _filled(node: Node, values: Mapping[str, Value]) -> Node:
@@ -242,13 +184,11 @@ def _item(template: Template, node: Node) -> Item:
     return Item(_name(template), node.value, source, template.path)
 
 
-def _meaning(item: Item) -> Iterator[Problem]:
-    return check_meaning(item.data, item.path, item.source)
-
-
 def _name(template: Template) -> str:
     return bare(str(template.node.value.get("name", template.display)))
 
 
-def _text(template: Template) -> str:
-    return template.source.text[template.node.start : template.node.end]
+@lru_cache(maxsize=128)
+def _has_later(text: str) -> bool:
+    """Whether something in a file gets its value only here. The whole file, because of aliases."""
+    return bool(LATER.search(text))

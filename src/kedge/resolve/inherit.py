@@ -45,16 +45,15 @@ def inherit(
     becomes the value with its type. `only` is the one key to look at; without it all but `require` and what is for
     people."""
     looked = [key for key in node.items if key == only or (only is None and key not in _AS_WRITTEN)]
+    tagged = [found for key in looked for found in _tagged(node.items[key], (key,))]
     made = _Inheritance(node, needs, bare(str(node.value.get("name"))))
     problems = [
         source.problem((*path, *below), message, mark=locate(source, (*path, *below), tag, nth))
-        for below, tag, nth, message in made.wrong(looked)
+        for below, tag, nth, message in made.wrong(tagged)
     ]
-    if problems:
+    if problems or not tagged:
         return node, problems
-    new = {key: rewritten(node.items[key], made.filled) for key in looked}
-    if all(new[key] is node.items[key] for key in looked):
-        return node, []
+    new: dict[str | int, Node] = {below[0]: rewritten(node.items[below[0]], made.filled) for below, _ in tagged}
     return with_items(node, {**node.items, **new}), []
 
 
@@ -64,10 +63,11 @@ class _Inheritance:
         self._needs = needs
         self._name = name
         self._open: list[Path] = []
+        self._known: dict[str, Value] = {}  # by what stands behind `this`
 
-    def wrong(self, keys: Iterable[str | int]) -> Iterator[tuple[Path, str, int, str]]:
+    def wrong(self, tagged: Iterable[tuple[Path, Node]]) -> Iterator[tuple[Path, str, int, str]]:
         """Path of the scalar, source and number of the tag in it, and message, for each tag without a value."""
-        for path, scalar in (found for key in keys for found in _scalars(self._node.items[key], (key,))):
+        for path, scalar in tagged:
             seen: Counter[str] = Counter()
             for tag in _TAG.finditer(scalar.text or ""):
                 try:
@@ -87,6 +87,11 @@ class _Inheritance:
         return Value(rendered, rendered)
 
     def _value(self, written: str) -> Value:
+        if written not in self._known:
+            self._known[written] = self._read(written)
+        return self._known[written]
+
+    def _read(self, written: str) -> Value:
         path = _path(written)
         shown = "this" + "".join(f"[{step}]" if isinstance(step, int) else f".{bare(step)}" for step in path)
         if path in self._open:
@@ -149,10 +154,11 @@ def _own(node: Node, path: Path) -> Node | None:
     return None
 
 
-def _scalars(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+def _tagged(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+    """The scalars that hold a tag, with their paths."""
     if node.text is not None:
-        if isinstance(node.value, str) and "<%" in node.text:
+        if isinstance(node.value, str) and "<%" in node.text and _TAG.search(node.text):
             yield path, node
         return
     for step, below in node.items.items():
-        yield from _scalars(below, (*path, step))
+        yield from _tagged(below, (*path, step))

@@ -52,8 +52,10 @@ def variables(node: Node) -> dict[str, Variable]:
     """The variables that the item at `node` declares; what has not the shape of one is left to the schema."""
     listed = node.items.get("template_variables")
     entries = listed.items.values() if listed is not None else ()
-    made = [_variable(entry) for entry in entries if isinstance(entry.value, dict)]
-    return {variable.name: variable for variable in reversed(made)}
+    found: dict[str, Variable] = {}
+    for variable in (_variable(entry) for entry in entries if isinstance(entry.value, dict)):
+        found.setdefault(variable.name, variable)
+    return found
 
 
 def _variable(entry: Node) -> Variable:

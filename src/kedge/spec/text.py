@@ -22,8 +22,8 @@ def quote(value: str) -> str:
 
 def bare(value: str) -> str:
     """The text without quotes, control characters escaped, cut to 200 characters."""
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in value[:_LONGEST_LINE])
-    return shown if len(value) <= _LONGEST_LINE else f"{shown}…"
+    shown = value if len(value) <= _LONGEST_LINE else f"{value[:_LONGEST_LINE]}…"
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
 
 
 def excerpt(text: str, offset: int) -> str:

@@ -114,10 +114,11 @@ def folder(path: str, user: str) -> Marketplace:
     """The marketplace in a folder. NotHad: there is no such folder."""
     if not os.path.isdir(path):
         raise NotHad(f"there is no marketplace: {path} is no folder", UNKNOWN)
+    root = os.path.join(os.path.realpath(path), "")
 
     def inside(name: str) -> bytes:
         full = os.path.join(path, _checked(name))
-        if not f"{os.path.realpath(full)}/".startswith(f"{os.path.realpath(path)}/"):
+        if not os.path.realpath(full).startswith(root):
             raise NotHad(f"{full} is a link out of the marketplace", UNKNOWN)
         return read(full, NOT_FOUND)
 
