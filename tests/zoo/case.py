@@ -21,7 +21,7 @@ SUCCESS = "none_success"
 class Case:
     """`program` is train.py, beside it lie `files`; every role runs `command` there, or what `roles` says.
 
-    `cause` is a name of the taxonomy and `task` the root task. `frame`, where it is given, is the user's line that
+    `cause` is one of docs/causes.md and `task` the root task. `frame`, where it is given, is the user's line that
     failed, as in `train.py:3 in step`. `place` makes what the program needs around it. `needs` says where it can run.
     """
 
