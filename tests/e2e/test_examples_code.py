@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from kedge.engines.local.port_locks import PortLocks
+from kedge.engines.local.ports import reserve
 from kedge.testing.wait import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE = 60.0
+LOCKS = PortLocks()
 
 
 class Task(NamedTuple):
@@ -106,9 +109,9 @@ def peer_variables(roles: Mapping[str, Any]) -> dict[str, str]:
 
 
 def free_ports(count: int) -> list[int]:
+    """Ports that no outgoing connection and no job of kedge takes while these tests run."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [s.getsockname()[1] for s in sockets]
+        return [stack.enter_context(held).getsockname()[1] for held in reserve(count, LOCKS)]
 
 
 def accuracy(output: str) -> float:

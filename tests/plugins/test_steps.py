@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kedge.contract import Retry, SecretRef, render_text
@@ -150,6 +150,8 @@ def test_steps_that_cannot_run_are_refused(steps: Steps, message: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
+@example("E\x80", False)
+@example("~END-\x80\n^\x80", False)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200), st.booleans())
 def test_any_text_is_written_exactly(content: str, secret: bool) -> None:
     text = (SecretRef("s", "<% $secrets.s %>"),) if secret else (content,)
