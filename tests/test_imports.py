@@ -26,9 +26,10 @@ ALLOWED = {
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
     "engines.base": {"plan.model", "resolve.model", "runs", "diagnose", "contract", "errors"},
     "engines.controller": {"engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors"},
+    "engines.machine": {"resolve.model", "runs", "contract", "errors"},
     "engines": {
-        "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "policy", "runs", "diagnose",
-        "contract", "errors",
+        "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task", "resolve.model", "policy",
+        "runs", "diagnose", "contract", "errors",
     },
     "jobs": {
         "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base", "plugins.base", "contract", "errors",

@@ -12,9 +12,10 @@ from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.stops import KILL, Stops
 from kedge.engines.controller.subreaper import become_subreaper
-from kedge.engines.local import gpus, limits, lost, processes, secret_files
+from kedge.engines.local import lost
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.places import Places
+from kedge.engines.machine import gpus, limits, processes, secret_files
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from kedge.contract import EVENTS_FILE, STARTING, STOPPED_BY_USER
-from kedge.engines.local import processes, secret_files
+from kedge.engines.machine import processes, secret_files
 from kedge.runs import events, lock, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run

@@ -10,8 +10,8 @@ from typing import Any
 
 from kedge.contract import SPEC_FILE, WORK_DIR
 from kedge.engines.base import Task
-from kedge.engines.local import gpus, ports
-from kedge.engines.local.port_locks import PortLocks
+from kedge.engines.machine import gpus, ports
+from kedge.engines.machine.port_locks import PortLocks
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.runs.files import write_json
