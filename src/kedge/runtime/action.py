@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     with open(wanted, "rb") as file:
         data = json.load(file)
-    job = Job(data["tasks"], data["folder"], tuple(data["secrets"]))
+    job = Job(data["tasks"], data["pai"], tuple(data["secrets"]))
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
         return 0

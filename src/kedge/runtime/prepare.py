@@ -83,7 +83,7 @@ def _peers(spec: TaskSpec) -> Peers:
 
 def _environment(spec: TaskSpec, found: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
     built = environment.build(os.environ, spec, found, log_pipe)
-    file = f"{spec.folder}/{contract.RUNTIME_D}/runtime_env.sh"
+    file = f"{spec.runtime_d}/runtime_env.sh"
     write_file(file, environment.shell_file(built.generated))
     if built.dropped:
         name, size = built.dropped[0]
