@@ -26,6 +26,12 @@ PEERS_FILE_VARIABLE = "KEDGE_PEERS_FILE"
 JOB_ID_VARIABLE = "KEDGE_JOB_ID"
 RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 
+# What an image sets for its own dynamic loader (ld.so(8)) must not reach the one of the runtime's own Python. Whoever
+# starts that empties or unsets each of these that the image sets, and sets SHELVED + its name to the image's value; the
+# runtime gives hooks and command the image's value back under its name.
+LOADER_VARIABLES = ("LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_PROFILE", "GLIBC_TUNABLES")
+SHELVED = "KEDGE_IMAGE_"
+
 # Exit codes of a container. A user's code never leaves the container as it is: signals keep their row of the exit
 # spec, everything unrecognised is 255, and 1 means that the runtime itself broke.
 RUNTIME_BROKE = 1
