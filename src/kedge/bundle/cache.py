@@ -44,14 +44,21 @@ def ensure(chosen: Sequence[str]) -> Path:
 def key(chosen: Sequence[str]) -> str:
     """A name for what the bundle would be built from: kedge's files, the interpreter, the packages of the layers."""
     digest = hashlib.sha256(repr((tuple(chosen), sys.version, machine.machine())).encode())
-    for file in sorted(PACKAGE.rglob("*")):
-        if file.suffix in _CARRIED:
-            digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
+    for file in sorted(_files(chosen)):
+        digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
     installed = [importlib.util.find_spec(name) for layer in chosen for name in layers.PACKAGES[layer]]
     for path in (str(machine.base_executable()), *(spec.origin for spec in installed if spec and spec.origin)):
         found = os.stat(path)
         digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:32]
+
+
+def _files(chosen: Sequence[str]) -> Iterator[Path]:
+    """kedge's files that may be carried, and those that say how."""
+    parts = ("",) if layers.INIT in chosen else ("runtime", "diagnose", "bundle")
+    for file in (*PACKAGE.glob("*.py"), *(file for part in parts for file in (PACKAGE / part).rglob("*"))):
+        if file.suffix in _CARRIED:
+            yield file
 
 
 def _build(path: Path, chosen: Sequence[str]) -> None:

@@ -31,6 +31,11 @@ def text(head: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:
     return (json.dumps({**head, "files": [each._asdict() for each in entries]}, indent=1) + "\n").encode()
 
 
+def entries(folder: Path) -> list[Entry]:
+    """What the manifest of a bundle says of its files. OSError and ValueError as they come."""
+    return [Entry(**each) for each in read(folder)[0]["files"]]
+
+
 def read(folder: Path) -> tuple[dict[str, Any], str]:
     """A bundle's manifest and its digest in hex. OSError and ValueError as they come."""
     data = (folder / NAME).read_bytes()

@@ -20,7 +20,7 @@ _PROGRAM = Path(__file__).with_name("imported.py")
 # What modules of the standard library use when they are run as programs, ask on a terminal, or are documented.
 _UNUSED = frozenset({
     "argparse", "doctest", "ftplib", "getopt", "getpass", "optparse", "pdb", "py_compile", "pydoc", "readline",
-    "rlcompleter", "statistics", "test", "tkinter", "tracemalloc", "unittest", "webbrowser",
+    "rlcompleter", "statistics", "test", "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
 })  # fmt: skip
 # What packages use only for command lines of their own, or for another kind of asynchronous code than they find here.
 _REFUSED = (

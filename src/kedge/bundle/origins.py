@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-PYTHON_LICENCE = "PSF-2.0"
 _UNKNOWN = "see its origin"
 # By the beginning of a library's name: what distributions take them from is the same everywhere.
 _LICENCES = {
@@ -17,7 +16,7 @@ _LICENCES = {
     "libdl.": "LGPL-2.1-or-later", "libpthread.": "LGPL-2.1-or-later", "librt.": "LGPL-2.1-or-later",
     "libutil.": "LGPL-2.1-or-later", "libresolv.": "LGPL-2.1-or-later", "libnss_": "LGPL-2.1-or-later",
     "libmvec.": "LGPL-2.1-or-later", "libgcc_s.": "GPL-3.0-or-later WITH GCC-exception-3.1",
-    "libstdc++.": "GPL-3.0-or-later WITH GCC-exception-3.1", "libpython": PYTHON_LICENCE, "libssl.": "Apache-2.0",
+    "libstdc++.": "GPL-3.0-or-later WITH GCC-exception-3.1", "libpython": "PSF-2.0", "libssl.": "Apache-2.0",
     "libcrypto.": "Apache-2.0", "libz.": "Zlib", "libffi.": "MIT", "libbz2.": "bzip2-1.0.6", "liblzma.": "0BSD",
     "libexpat.": "MIT", "libuuid.": "BSD-3-Clause", "libmpdec.": "BSD-2-Clause", "libyaml": "MIT",
 }  # fmt: skip
@@ -28,6 +27,11 @@ class Origin(NamedTuple):
 
     source: str
     licence: str
+
+
+def of_python(version: str) -> Origin:
+    """The interpreter and its standard library."""
+    return Origin(f"python {version}", "PSF-2.0")
 
 
 def of_libraries(paths: Iterable[Path]) -> dict[Path, Origin]:

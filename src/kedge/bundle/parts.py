@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +10,11 @@ import kedge
 from kedge.bundle import layers, machine, origins, own, stubs
 from kedge.bundle.machine import Interpreter
 from kedge.bundle.modules import Origins, modules, search_path
-from kedge.bundle.origins import PYTHON_LICENCE, Origin
+from kedge.bundle.origins import Origin
 from kedge.errors import CannotRun
 
 SITE = "site"
+_INSTALL = Path(__file__).with_name("install.py")
 _NO_DATA = frozenset({".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".typed"})
 _NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
 
@@ -48,11 +49,12 @@ def parts(chosen: Sequence[str]) -> list[Part]:
 def _start(interpreter: Interpreter) -> Iterator[Part]:
     """The interpreter, its loader, and the shell scripts that start them."""
     mine = Origin(f"kedge {kedge.__version__}", "MIT")
-    python = Origin(f"python {interpreter.version}", PYTHON_LICENCE)
+    python = origins.of_python(interpreter.version)
     loader = interpreter.loader
     yield Part(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
     yield Part(f"lib/{loader.name}", loader, layers.CORE, origins.of_libraries([loader])[loader], program=True)
     yield Part("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, mine, program=True)
+    yield Part("install.py", _INSTALL, layers.CORE, mine)
     yield Part("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, mine, program=True)
 
 
@@ -67,7 +69,7 @@ def _own(layer: str, owned: own.Own | None) -> Iterator[Part]:
 
 def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[Part]:
     folders = [Path(entry) for entry in search_path()]
-    python = Origin(f"python {interpreter.version}", PYTHON_LICENCE)
+    python = origins.of_python(interpreter.version)
     for name, path in found.items():
         folder = next((folder for folder in folders if path.is_relative_to(folder)), None)
         if folder:
@@ -105,7 +107,9 @@ def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[Part]) -> 
         if libc is None:
             raise CannotRun(f"{interpreter.executable} does not use the C library in a way that is understood here")
         needed |= machine.opened_late(libc)
-    known: Mapping[Path, Origin] = origins.of_libraries(needed.values())
+    known = origins.of_libraries(needed.values())
+    python = origins.of_python(interpreter.version)
+    known |= {path: python for name, path in needed.items() if name.startswith("libpython")}
     return [Part(f"lib/{name}", path, layer, known[path]) for name, path in sorted(needed.items())]
 
 
