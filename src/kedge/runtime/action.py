@@ -51,6 +51,8 @@ def _run(kind: str, parameters: dict[str, Any], job: Job) -> Failed | None:
         importlib.import_module(f"kedge.runtime.{_KINDS[kind]}").run(parameters, job)
     except Failed as failed:
         return failed
+    except ModuleNotFoundError as error:
+        return Failed(f"the action {kind!r} is not in this runtime (no {error.name}): its bundle needs the layer net")
     except OSError as error:
         return of_os_error(error)
     except Exception as error:  # said in the log
