@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from kedge.contract import EVENTS_FILE, STARTING, STOPPED_BY_USER
-from kedge.engines.machine import processes, secret_files
-from kedge.runs import events, lock, reserve, status
-from kedge.runs.events import EventLog
+from kedge.contract import EVENTS_FILE, STARTING
+from kedge.engines.machine import controllers, processes
+from kedge.runs import events
 from kedge.runs.folder import Run
 
 # A supervisor has its own grace period, and nobody to tell it how long; after this time it has had it.
@@ -16,18 +15,12 @@ PATIENCE_SEC = 60.0
 
 def clean_up(run: Run, kill: bool) -> None:
     """End every process of the run, by its stop ladder or (`kill`) at once, remove its secrets, and write its end."""
-    with lock.hold(run.lock):
+    with controllers.taken_over(run):
         supervisors = [] if kill else _supervisors(run)
         for supervisor in supervisors:
             processes.send(supervisor, signal.SIGTERM)
         processes.wait(supervisors, PATIENCE_SEC)
         processes.kill(lambda: processes.of_job(run.id))
-        if secrets_dir := run.info().secrets_dir:
-            secret_files.remove(secrets_dir)
-        reserve.free(run.path)
-        with EventLog(run.events) as log:
-            text = "stopped after its controller was lost"
-            log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
 
 
 def _supervisors(run: Run) -> list[processes.Process]:
