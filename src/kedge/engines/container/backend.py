@@ -26,12 +26,12 @@ from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
+from kedge.runs import status
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
 
 T = TypeVar("T")
 
-NOTE = "note"  # text: what the container engine does or does not, in the job's log
 WORKERS = 4  # measured: more do not start containers any faster
 _PATIENCE_SEC = 60.0  # with an engine that does not answer
 _PAUSE_SEC = 0.5
@@ -80,7 +80,7 @@ class ContainerBackend:
 
     def say(self, text: str) -> None:
         """Put a line into the job's log, from any thread."""
-        self._post(lambda: self._emit(NOTE, text=text))
+        self._post(lambda: self._emit(status.NOTE, text=text))
 
     def place(self, attempt: int) -> None:
         self._images.resume()
