@@ -68,16 +68,26 @@ def image(shared: Path) -> Callable[[str], str]:
     return make
 
 
+@pytest.fixture
+def in_containers(tmp_path: Path, image: Callable[[str], str], shared: Path) -> Iterator[Callable[[str], Kedge]]:
+    """Makes a kedge whose jobs run in containers of an image of examples/images."""
+    commands = []
+
+    def make(name: str) -> Kedge:
+        commands.append(InContainers(tmp_path, image(name), shared / "cache"))
+        return commands[-1]
+
+    yield make
+    for command in commands:
+        command.close()
+
+
 @pytest.fixture(params=["local", "container"])
-def on_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kedge]:
+def on_engine(request: pytest.FixtureRequest) -> Kedge:
     """The same on every engine. Containers have busybox and nothing else."""
     if request.param == "local":
-        command = Kedge(tmp_path)
-    else:
-        name = request.getfixturevalue("image")("busybox")
-        command = InContainers(tmp_path, name, request.getfixturevalue("shared") / "cache")
-    yield command
-    command.close()
+        return request.getfixturevalue("kedge")  # type: ignore[no-any-return]
+    return request.getfixturevalue("in_containers")("busybox")  # type: ignore[no-any-return]
 
 
 def processes_of(marker: str) -> list[int]:

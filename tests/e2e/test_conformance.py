@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from kedge.testing.conformance import BEHAVIOURS
@@ -11,4 +13,7 @@ from .conftest import Kedge
 
 @pytest.mark.parametrize("name", BEHAVIOURS)
 def test_behaviour(on_engine: Kedge, name: str) -> None:
-    BEHAVIOURS[name](on_engine)
+    behaviour = BEHAVIOURS[name]
+    if on_engine.engine == "local" and "busybox" in str(behaviour) and not shutil.which("busybox"):
+        pytest.skip("peers talk through busybox, which this machine does not have")
+    behaviour(on_engine)

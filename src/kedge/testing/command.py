@@ -30,7 +30,7 @@ class Kedge:
         self.jobs = folder / "state" / "kedge" / "jobs"
         self.engine = engine
         self._options = options
-        self._image = image
+        self.image = image
         # The tests' own python comes first: examples start `python`.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
@@ -72,7 +72,7 @@ class Kedge:
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
             "commands": [commands] if isinstance(commands, str) else commands,
         }
-        image = {"name": "image", "type": "dockerimage", "uri": self._image}
+        image = {"name": "image", "type": "dockerimage", "uri": self.image}
         document = {
             "protocolVersion": 2,
             "name": name,
