@@ -107,11 +107,16 @@ class _Service:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
 def _sweep() -> None:
     """Remove what services leave behind whose kedge was killed: they end by themselves, their folders do not."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        with contextlib.suppress(OSError):
             found = folder.stat()
             is_old = found.st_uid == os.getuid() and time.time() - found.st_mtime > _START_SEC
-            if is_old and probe.connect_ex(f"{folder}/socket") != 0:
+            if is_old and not _answers(f"{folder}/socket"):
                 shutil.rmtree(folder, ignore_errors=True)
