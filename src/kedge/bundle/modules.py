@@ -17,8 +17,8 @@ from kedge.bundle.own import PACKAGE, Own, module_name
 from kedge.errors import CannotRun
 
 _PROGRAM = Path(__file__).with_name("imported.py")
-# What modules of the standard library use when they are run as programs, ask on a terminal, or do something that nothing
-# here asks of them, like a seed of random numbers from a text.
+# What modules of the standard library use when they are run as programs, ask on a terminal, or do something that
+# nothing here asks of them, like a seed of random numbers from a text.
 _UNUSED = frozenset({
     "_socket", "argparse", "doctest", "ftplib", "getopt", "getpass", "hashlib", "importlib.metadata",
     "importlib.readers", "optparse", "pdb", "py_compile", "pydoc", "readline", "rlcompleter", "statistics", "test",
