@@ -22,6 +22,7 @@ from kedge.engines.container.client import Client, EngineGone
 from kedge.engines.container.images import Cancelled, ImageProblem, Images
 from kedge.engines.container.places import Places
 from kedge.engines.container.watch import Watch
+from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
@@ -172,8 +173,9 @@ class ContainerBackend:
     def _bury(self, made: _Container) -> None:
         """Find out how a container ended, and remove it."""
         try:
-            state = self._patiently(lambda: self._client.state(made.name))
-            report = endings.of_container(made.launch, state)
+            report = reports.read(made.launch) or endings.of_container(
+                made.launch, self._patiently(lambda: self._client.state(made.name))
+            )
         except CannotRun:
             report = endings.of_lost_engine(made.launch)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))

@@ -25,10 +25,7 @@ ENGINE_LOG = "engine.log"
 
 
 def of_container(launch: Launch, state: State | None) -> Report:
-    """How an attempt ended whose container has; None if the container is not there any more."""
-    report = reports.read(launch)
-    if report is not None:
-        return report
+    """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
     if state is None:
         return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
     if state.out_of_memory:
