@@ -72,7 +72,7 @@ class ContainerEngine:
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
         with Connection(connection.address()) as connected:
-            client, facts = connected.client, connected.client.facts()
+            client, facts = connected.client, self._facts
             if task is None:
                 return tuple(rehearsal.of_role(plan, r.name, client, facts, self._storages) for r in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
@@ -88,7 +88,7 @@ class ContainerEngine:
             connected = stack.enter_context(Connection(address))
             if not self._keep:
                 stack.callback(leftovers.remove, connected.client, run.id)
-            given = self._given(plan, run, secrets, connected.client, stack)
+            given = self._given(plan, run, secrets, stack)
             places = self._places(plan, run, given, connected.client)
             images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
             backend = ContainerBackend(plan, run, connected.client, images, places, log, self._keep, connected.restore)
@@ -97,9 +97,9 @@ class ContainerEngine:
 
         return controlled(run, body)
 
-    def _given(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
+    def _given(self, plan: Plan, run: Run, secrets: Secrets, stack: ExitStack) -> Given:
         """What all tasks of the run share."""
-        facts = client.facts()
+        facts = self._facts
         return Given(
             facts=facts,
             bundle=build.ensure(),
