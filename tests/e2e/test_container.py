@@ -16,6 +16,7 @@ import pytest
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, tool
+from .registry import PASSWORD, USER, Registry
 
 NO_RETRY = {"kedge": {"retry": {"maxTransient": 0}}}
 SLEEP = "trap 'exit 0' TERM; echo ready; sleep 1000 & wait"
@@ -47,6 +48,12 @@ def derived(kedge: Kedge, tmp_path: Path) -> Iterator[Callable[..., str]]:
     yield make
     for name in made:
         tool("rmi", "--force", name)
+
+
+def need_own_service() -> None:
+    """Skip where kedge takes an engine that is there."""
+    if any(Path(path).exists() for path in ("/var/run/docker.sock", "/run/podman/podman.sock")):
+        pytest.skip("there is an engine that is not kedge's own")
 
 
 def running(kedge: Kedge) -> list[str]:
@@ -97,6 +104,45 @@ def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:
     assert report(kedge)["tasks"][0]["pai_code"] == 254
     assert report(kedge)["tasks"][0]["reason"] == "cannot-start"
     assert "the image localhost:1/none:1 cannot be pulled" in message(kedge)
+
+
+@pytest.fixture
+def registry(kedge: Kedge, tmp_path: Path) -> Iterator[Registry]:
+    """A registry that kedge's own service of podman takes without TLS."""
+    need_own_service()
+    served = Registry(tmp_path, kedge.image)
+    settings = tmp_path / "registries.conf"
+    settings.write_text(f'[[registry]]\nlocation = "{served.address}"\ninsecure = true\n')
+    kedge.environment["CONTAINERS_REGISTRIES_CONF"] = str(settings)
+    kedge.image = served.name
+    yield served
+    served.shutdown()
+    served.server_close()
+    tool("rmi", "--force", served.name)
+
+
+def private(kedge: Kedge, password: str) -> Path:
+    """A job of three tasks with the image of the registry."""
+    auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": kedge.image.partition("/")[0]}
+    image = {"name": "private", "type": "dockerimage", "uri": kedge.image, "auth": auth}
+    role = {"instances": 3, "dockerImage": "private"}
+    return kedge.job(
+        "true", roles={"worker": role}, prerequisites=[image], secrets={"password": password}, extras=NO_RETRY
+    )
+
+
+def test_an_image_is_pulled_once_with_the_jobs_password(kedge: Kedge, registry: Registry) -> None:
+    done = kedge("run", private(kedge, PASSWORD))
+    assert registry.manifests == 1
+    assert done.stderr.count(f"pulling the image {registry.name}") == 1
+    assert f"pulled the image {registry.name} in" in done.stderr
+
+
+def test_a_wrong_password_for_an_image_is_told_and_not_shown(kedge: Kedge, registry: Registry) -> None:
+    done = kedge("run", private(kedge, "wrong-password"), code=1)
+    assert report(kedge)["tasks"][0]["pai_code"] == 254
+    assert "cannot be pulled" in message(kedge)
+    assert "wrong-password" not in done.stdout + done.stderr
 
 
 def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:
@@ -224,8 +270,7 @@ def test_after_a_killed_controller_rm_leaves_nothing(kedge: Kedge) -> None:
 
 
 def test_a_service_that_dies_is_started_again(kedge: Kedge) -> None:
-    if Path("/var/run/docker.sock").exists() or Path("/run/podman/podman.sock").exists():
-        pytest.skip("there is an engine that is not kedge's own to kill")
+    need_own_service()
     process = kedge.start("run", kedge.job(SLEEP))
     kedge.wait_for_output("ready")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

@@ -26,6 +26,7 @@ from kedge.engines.machine.shares import gpus_wanted
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
+from kedge.runs import status
 from kedge.runs.folder import Run
 
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -86,8 +87,7 @@ class ContainerEngine:
             address = connection.address()
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
-            if not self._keep:
-                stack.callback(leftovers.remove, connected.client, run.id)
+            stack.callback(self._leave_nothing, connected.client, run, log)
             given = self._given(plan, run, secrets, stack)
             places = self._places(plan, run, given, connected.client)
             images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
@@ -96,6 +96,15 @@ class ContainerEngine:
             return run_job(plan, run, backend, stops, log, random.random)
 
         return controlled(run, body)
+
+    def _leave_nothing(self, client: Client, run: Run, log: JobLog) -> None:
+        """At the end of the job. An engine that does not answer any more changes nothing about how it ended."""
+        if self._keep:
+            return
+        try:
+            leftovers.remove(client, run.id)
+        except CannotRun as error:
+            log(status.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
 
     def _given(self, plan: Plan, run: Run, secrets: Secrets, stack: ExitStack) -> Given:
         """What all tasks of the run share."""
