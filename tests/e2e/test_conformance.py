@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,9 +14,8 @@ from kedge.testing.conformance.case import Case, same
 from .conftest import Kedge
 
 
-@pytest.mark.parametrize("name", BEHAVIOURS)
-def test_behaviour(on_engine: Kedge, name: str) -> None:
-    behaviour = BEHAVIOURS[name]
+@pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
+def test_behaviour(on_engine: Kedge, behaviour: Callable[[Kedge], None]) -> None:
     if on_engine.engine == "local" and "busybox" in str(behaviour) and not shutil.which("busybox"):
         pytest.skip("peers talk through busybox, which this machine does not have")
     behaviour(on_engine)
