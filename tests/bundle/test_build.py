@@ -139,7 +139,7 @@ def test_it_names_the_interpreter_and_this_version(bundle: Bundle) -> None:
 
 
 def test_its_python_works_as_a_program(bundle: Bundle, tmp_path: Path) -> None:
-    """Also through a link, with an argument that has a blank, and as the parent of another."""
+    """With an argument that has a blank, and as the parent of another."""
     program = (
         "import subprocess, sys; print(sys.argv[1]);"
         "print(subprocess.run([sys.executable, '-c', 'print(1 + 1)'], capture_output=True, text=True).stdout)"
