@@ -10,6 +10,8 @@ import subprocess
 
 import pytest
 
+from kedge.engines.local import lost
+from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, processes_of
@@ -140,6 +142,18 @@ def test_a_killed_controller_leaves_a_lost_job_that_stop_cleans_up(kedge: Kedge)
     assert re.search(rf"^{run.name} +stopped ", kedge("ps").stdout, re.MULTILINE)
     kedge("rm", "job")
     assert kedge.runs() == []
+
+
+def test_tasks_of_a_lost_job_have_its_grace_period(kedge: Kedge, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = kedge.job("trap 'sleep 1; echo saved; exit' TERM; echo ready; while :; do sleep 0.1; done")
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    process.kill()
+    process.wait()
+    monkeypatch.setattr(lost, "PATIENCE_SEC", 0.0)
+    lost.clean_up(Run(kedge.only_run()), kill=False)
+    assert "saved" in kedge.said()
+    assert nothing_is_left(kedge)
 
 
 def test_a_stranger_who_kills_a_task_causes_a_transient_retry(kedge: Kedge) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
-from kedge.contract import EVENTS_FILE, STARTING, STOPPED_BY_USER
+from kedge.contract import EVENTS_FILE, STARTING, STOPPED_BY_USER, StopPolicy
 from kedge.engines.local import processes, secret_files
 from kedge.runs import events, lock, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 
-# A supervisor has its own grace period, and nobody to tell it how long; after this time it has had it.
-PATIENCE_SEC = 60.0
+# What a supervisor needs beyond the job's grace period, to kill what is left and to say so.
+PATIENCE_SEC = 15.0
 
 
 def clean_up(run: Run, kill: bool) -> None:
@@ -20,7 +21,7 @@ def clean_up(run: Run, kill: bool) -> None:
         supervisors = [] if kill else _supervisors(run)
         for supervisor in supervisors:
             processes.send(supervisor, signal.SIGTERM)
-        processes.wait(supervisors, PATIENCE_SEC)
+        processes.wait(supervisors, _grace_sec(run) + PATIENCE_SEC)
         processes.kill(lambda: processes.of_job(run.id))
         if secrets_dir := run.info().secrets_dir:
             secret_files.remove(secrets_dir)
@@ -28,6 +29,14 @@ def clean_up(run: Run, kill: bool) -> None:
         with EventLog(run.events) as log:
             text = "stopped after its controller was lost"
             log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
+
+
+def _grace_sec(run: Run) -> float:
+    """The job's own; the default where the plan cannot be read, as after a crash of the machine."""
+    try:
+        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return StopPolicy().grace_sec
 
 
 def _supervisors(run: Run) -> list[processes.Process]:
