@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +41,16 @@ def test_ctrl_c_stops_every_task_in_an_orderly_way(kedge: Kedge) -> None:
     assert "Stopped" in said
     assert "stopped by Ctrl-C" in said
     assert nothing_is_left(kedge)
+
+
+def test_ctrl_c_while_kedge_is_loaded_shows_no_traceback(kedge: Kedge) -> None:
+    interrupting = "import os, sys, types; find = lambda name, *_: name == 'click' and os.kill(os.getpid(), 2) or None"
+    start = "sys.meta_path.insert(0, types.SimpleNamespace(find_spec=find)); from kedge.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{interrupting}; {start}"],
+        cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_ctrl_c_twice_kills_what_does_not_listen(kedge: Kedge) -> None:
