@@ -30,6 +30,23 @@ KEY = """Traceback (most recent call last):
     d["a"]
 KeyError: 'a'
 """
+HYDRA = "Error executing job with overrides: []\nError in call to target 'data.Images':\n"
+HYDRA_TRACEBACK = """Traceback (most recent call last):
+  File "/work/train.py", line 20, in main
+    data = hydra.utils.instantiate(cfg.data)
+hydra.errors.InstantiationException: Error in call to target 'data.Images':
+"""
+DIRECTLY = "\nThe above exception was the direct cause of the following exception:\n\n"
+PANIC = "thread 'main' panicked at src/main.rs:42:10:\n"
+READ = """Traceback (most recent call last):
+  File "/work/train.py", line 9, in <module>
+    with open(path, 'r') as file:
+"""
+WANDB_ENDS = """Traceback (most recent call last):
+  File "/opt/lib/python3.10/site-packages/wandb/sdk/wandb_run.py", line 2500, in _atexit_cleanup
+    self._on_finish()
+wandb.sdk.lib.mailbox.MailboxError: transport failed
+"""
 CHILD = """E0101 torch/elastic/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: /usr/bin/python
 Traceback (most recent call last):
   File "/usr/local/bin/torchrun", line 8, in <module>
@@ -79,6 +96,19 @@ def test_numbers_in_the_message_tell_whose_memory_it_is() -> None:
         (CHILD, "peer_failure"),
         (PROGRESS + KEY, "python_bug"),
         ("nothing that anybody knows\n", "unknown"),
+        (HYDRA + "FileNotFoundError(2, 'No such file or directory')\nfull_key: data\n", "data_file_missing"),
+        (HYDRA + "ModuleNotFoundError(\"No module named 'x'\")\n", "missing_module"),
+        (HYDRA_TRACEBACK + "FileNotFoundError(2, 'No such file or directory')\n", "data_file_missing"),
+        (CAUGHT + DIRECTLY + HYDRA_TRACEBACK + "FileNotFoundError(2, 'No such file')\n", "data_file_missing"),
+        (
+            PANIC + 'called `Result::unwrap()` on an `Err` value: Error("missing field `x`", line: 7, column: 1)\n',
+            "bad_config",
+        ),
+        (PANIC + "called `Option::unwrap()` on a `None` value\n", "native_crash"),
+        (READ + "IsADirectoryError: [Errno 21] Is a directory: '/data'\n", "data_file_missing"),
+        (READ.replace("'r'", "'w'") + "IsADirectoryError: [Errno 21] Is a directory: '/out'\n", "output_path_error"),
+        (KEY + WANDB_ENDS, "python_bug"),
+        (WANDB_ENDS, "tracker_failure"),
     ],
 )
 def test_what_ended_the_process(log: str, cause: str) -> None:
