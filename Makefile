@@ -2,13 +2,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Where `make demo` runs: local or container. In containers it uses an image made here, of Debian packages: python or
+# busybox-python.
+ENGINE ?= local
+IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test lint types check clean
+.PHONY: demo demo-local demo-container test lint types check clean
 
-demo: $(VENV)/.demo
+demo: demo-$(ENGINE)
+
+demo-local: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" kedge run examples/digits.yaml
+
+demo-container: $(VENV)/.demo
+	@examples/images/build $(IMAGE)
+	@$(BIN)/kedge run --engine container -p image=localhost/kedge/$(IMAGE):1 examples/digits.yaml
 
 test: lint types check
 

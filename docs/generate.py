@@ -40,7 +40,7 @@ inserted only inside the task.
 
 | `type` | `uri` | other keys |
 |---|---|---|
-| `dockerimage` | required: the image | `auth: {username, password, registryuri}`; a password belongs in `secrets` |
+| `dockerimage` | required: the image; parameters may be referred to | `auth: {username, password, registryuri}`; a password belongs in `secrets` |
 | `script`, `output`, `storage` | a text; of a script, a path that starts with `./`, `../`, `/` or `~/` is [code](running.md#code) | `plugin`, `callbacks`, `failurePolicy`, `require`, and parameters of the plugin |
 | `data` | a list of texts | the same |
 

@@ -23,19 +23,27 @@ ALLOWED = {
     "resolve": {"spec", "plugins.base", "contract", "errors"},
     "runs": {"contract", "errors"},
     "policy": {"contract"},
+    "bundle": {"contract", "errors"},
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
     "engines.base": {"plan.model", "resolve.model", "runs", "diagnose", "contract", "errors"},
     "engines.controller": {"engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors"},
+    "engines.machine": {
+        "engines.base", "engines.controller", "plan.model", "resolve.model", "runs", "contract", "errors",
+    },
     "engines": {
-        "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "policy", "runs", "diagnose",
-        "contract", "errors",
+        "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task", "resolve.model", "policy",
+        "runs", "diagnose", "contract", "errors",
+    },
+    "engines.container": {
+        "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task", "resolve.model", "bundle",
+        "runs", "diagnose", "contract", "errors",
     },
     "jobs": {
         "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base", "plugins.base", "contract", "errors",
     },
     "cli": {
         "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "plan.model", "engines.base", "runs",
-        "diagnose", "contract", "errors",
+        "diagnose", "bundle", "contract", "errors",
     },
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.

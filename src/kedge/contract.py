@@ -26,6 +26,12 @@ PEERS_FILE_VARIABLE = "KEDGE_PEERS_FILE"
 JOB_ID_VARIABLE = "KEDGE_JOB_ID"
 RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 
+# What an image sets for its own dynamic loader (ld.so(8)) must not reach the one of the runtime's own Python. Whoever
+# starts that empties or unsets each of these that the image sets, and sets SHELVED + its name to the image's value; the
+# runtime gives hooks and command the image's value back under its name.
+LOADER_VARIABLES = ("LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_PROFILE", "GLIBC_TUNABLES")
+SHELVED = "KEDGE_IMAGE_"
+
 # Exit codes of a container. A user's code never leaves the container as it is: signals keep their row of the exit
 # spec, everything unrecognised is 255, and 1 means that the runtime itself broke.
 RUNTIME_BROKE = 1
@@ -147,7 +153,8 @@ class TaskSpec(NamedTuple):
     """All that one attempt of one task needs to run. Holds no secret value.
 
     `rules`: files with rules of the site's or the user's own for causes of failures, compiled (.json) or as written.
-    `exit_spec`: an exit specification in JSON that takes the place of the stock one.
+    `exit_spec`: an exit specification in JSON that takes the place of the stock one. `pai_dir`: OpenPAI's folder
+    /usr/local/pai where there really is one, as in a container; None for a stand-in within `folder`.
     """
 
     user: str
@@ -172,6 +179,17 @@ class TaskSpec(NamedTuple):
     logs: LogPolicy = LogPolicy()
     rules: tuple[str, ...] = ()
     exit_spec: str | None = None
+    pai_dir: str | None = None
+
+    @property
+    def pai(self) -> str:
+        """The folder that is, or stands for, /usr/local/pai."""
+        return self.pai_dir or f"{self.folder}/{PAI_DIR}"
+
+    @property
+    def runtime_d(self) -> str:
+        """The folder of the task's scripts."""
+        return f"{self.pai}/{RUNTIME_D}"
 
     @property
     def task(self) -> str:
@@ -247,7 +265,7 @@ CURRENT = "current"  # the file of a stream that is being written; rotated ones 
 ERROR_FILE = "error.json"  # where torchelastic writes the exception of the worker that failed first
 WORK_DIR = "work"  # the default working directory
 PAI_DIR = "pai"  # stands for /usr/local/pai
-RUNTIME_D = "pai/runtime.d"
+RUNTIME_D = "runtime.d"  # below that one
 
 # In TaskSpec.secrets_dir (0700, memory-backed where possible, files 0600):
 SECRET_VALUES = "values.json"  # {"token": "text", "keys[0].name": "text"}: every scalar below `secrets`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import shutil
 import time
@@ -34,7 +35,10 @@ from kedge.spec.mask import is_masked, mask_secrets
 from kedge.spec.model import Job
 from kedge.spec.parse import load
 
-ENGINES = {"local": "kedge.engines.local.engine:LocalEngine"}
+ENGINES = {
+    "local": "kedge.engines.local.engine:LocalEngine",
+    "container": "kedge.engines.container.engine:ContainerEngine",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +110,14 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
 
 
 def engine(name: str, **options: Any) -> Engine:
-    """The engine of that name, a key of ENGINES, with its own options."""
+    """The engine of that name, a key of ENGINES, with its own options, without those that are None or empty. InputError
+    for one that it does not have."""
     module, _, cls = ENGINES[name].partition(":")
-    made: Engine = getattr(importlib.import_module(module), cls)(**options)
-    return made
+    make: Callable[..., Engine] = getattr(importlib.import_module(module), cls)
+    given = {option: value for option, value in options.items() if value}
+    for option in given.keys() - inspect.signature(make).parameters:
+        raise InputError(f"--{option.replace('_', '-')} means nothing to the engine {name}")
+    return make(**given)
 
 
 def jobs_dir() -> Path:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from kedge.engines.local.port_locks import PortLocks
-from kedge.engines.local.ports import reserve
+from kedge.engines.machine.port_locks import PortLocks
+from kedge.engines.machine.ports import reserve
 from kedge.testing.wait import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -238,3 +238,12 @@ def test_a_working_directory_can_be_given_or_be_part_of_the_job(tmp_path: Path) 
 )
 def test_a_local_uri_says_so(uri: str, local: bool) -> None:
     assert is_local(uri) is local
+
+
+def test_an_image_may_be_a_parameter() -> None:
+    image = {"name": "image", "type": "dockerimage", "uri": "registry/<% $parameters.image %>:1"}
+    given = Inputs("me", parameters={"image": "other"})
+    assert resolved({}, image=image, parameters={"image": "usual"}).roles[0].image.uri == "registry/usual:1"
+    assert resolved({}, given, image=image, parameters={"image": "usual"}).roles[0].image.uri == "registry/other:1"
+    with pytest.raises(InputError, match=r"prerequisites\[0\].uri: no parameter is named 'image'"):
+        resolved({}, image=image)

@@ -15,7 +15,7 @@ from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, Cannot
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
 COMMANDS = (
     "run", "validate", "plan", "lock", "ps", "show", "logs", "wait", "stop", "rm", "diagnose", "rules", "cache",
-    "schema", "completion",
+    "bundle", "schema", "completion",
 )  # fmt: skip
 
 

@@ -66,6 +66,52 @@ _OPTIONS = (
         help="Accept that this prerequisite has changed since the lock file was written.",
     ),
 )
+_ENGINE_OPTIONS = (
+    click.option(
+        "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
+    ),
+    click.option("--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for."),
+    click.option(
+        "--network",
+        type=click.Choice(["job", "host"]),
+        help="Containers: one of the job's own, or this machine's.",
+    ),
+    click.option("--keep", is_flag=True, help="Containers: keep those that have ended, to look at them."),
+    click.option(
+        "--storage",
+        "storages",
+        multiple=True,
+        metavar="NAME=FOLDER",
+        help="Containers: the folder of this machine that is the storage NAME.",
+    ),
+)
+_ENGINE_TAKEN = ("engine", "allow_fewer_gpus", "network", "keep", "storages")
+
+
+def engine(function: F) -> F:
+    """Where to run, and how: the command gets `where`, the engine. InputError for an option that this one lacks."""
+
+    @functools.wraps(function)
+    def with_engine(**given: Any) -> Any:
+        name, *values = (given.pop(option) for option in _ENGINE_TAKEN)
+        options = dict(zip(_ENGINE_TAKEN[1:], values, strict=True))
+        folders = [_pair("--storage", text) for text in options["storages"]]
+        options["storages"] = {key: _folder(value) for key, value in folders}
+        return function(where=jobs.engine(name, **options), **given)
+
+    decorated: Any = with_engine
+    for decorate in reversed(_ENGINE_OPTIONS):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _folder(text: str) -> str:
+    path = os.path.abspath(os.path.expanduser(text))
+    if not os.path.isdir(path):
+        raise InputError(f"--storage: there is no folder {path}")
+    return path
+
+
 _TAKEN = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
 

@@ -11,6 +11,7 @@ from kedge import jobs
 from kedge.cli import options
 from kedge.cli.graph import svg
 from kedge.cli.plan_text import graph_text, plan_text, task_text
+from kedge.engines.base import Engine
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -19,9 +20,7 @@ from kedge.runs.folder import parse_task
 
 @click.command()
 @options.job_file
-@click.option(
-    "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
-)
+@options.engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--graph", type=click.Choice(["tree", "svg"]), help="Show only who needs which prerequisite; as a drawing."
@@ -30,7 +29,7 @@ from kedge.runs.folder import parse_task
 def command(
     file: str,
     inputs: Inputs,
-    engine: str,
+    where: Engine,
     as_json: bool,
     graph: str | None,
     task: str | None,
@@ -48,7 +47,7 @@ def command(
         click.echo()
     else:
         click.echo(plan_text(plan))
-    _say_whether_it_fits(plan, engine)
+    _say_whether_it_fits(plan, where)
 
 
 def _checked(plan: Plan, task: str) -> tuple[str, int]:
@@ -60,8 +59,7 @@ def _checked(plan: Plan, task: str) -> tuple[str, int]:
     return role, index
 
 
-def _say_whether_it_fits(plan: Plan, engine: str) -> None:
-    where = jobs.engine(engine)
+def _say_whether_it_fits(plan: Plan, where: Engine) -> None:
     for notice in (*plan.notices, *where.notices(plan)):
         click.echo(f"note: {notice}", err=True)
     try:

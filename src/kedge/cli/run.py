@@ -13,7 +13,7 @@ from kedge.cli import options
 from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
 from kedge.cli.summary import print_summary
-from kedge.engines.base import Outcome
+from kedge.engines.base import Engine, Outcome
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kedge.resolve.model import Inputs
 from kedge.runs import status
@@ -21,21 +21,17 @@ from kedge.runs import status
 
 @click.command()
 @options.job_file
-@click.option(
-    "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
-)
+@options.engine
 @click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run's id and return.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Show events and log lines as JSON, one object a line.")
-@click.option("--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for.")
 def command(
     file: str,
     inputs: Inputs,
-    engine: str,
+    where: Engine,
     detach: bool,
     quiet: bool,
     as_json: bool,
-    allow_fewer_gpus: bool,
 ) -> int:
     """Run a job, and show it until it has ended.
 
@@ -43,7 +39,6 @@ def command(
     2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.
     """
     prepared = jobs.prepare(file, inputs)
-    where = jobs.engine(engine, allow_fewer_gpus=allow_fewer_gpus)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
     with CopyBar() as bar, _ended_in_order():
         submitted = jobs.submit(prepared, where, bar)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path as FilePath
 
-from kedge.contract import Text
+from kedge.contract import Text, show_text
 from kedge.errors import UNKNOWN, InputError, Problem, Unreachable
 from kedge.resolve import cache, pins, secrets, storages
 from kedge.resolve.code import Code
@@ -158,7 +158,8 @@ def _image(item: Prerequisite, found: References) -> Image:
             for key, value in values.items()
             if value is not None
         }
-    return Image(item.name, str(item.uri), auth)
+    uri = found.render(str(item.uri), (*item.path, "uri"), items={}, roots=("parameters",))
+    return Image(item.name, show_text(uri), auth)
 
 
 def _command(job: Job, role: TaskRole, render: partial[Text]) -> Text:

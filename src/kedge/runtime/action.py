@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     with open(wanted, "rb") as file:
         data = json.load(file)
-    job = Job(data["tasks"], data["folder"], tuple(data["secrets"]))
+    job = Job(data["tasks"], data["pai"], tuple(data["secrets"]))
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
         return 0
@@ -51,6 +51,8 @@ def _run(kind: str, parameters: dict[str, Any], job: Job) -> Failed | None:
         importlib.import_module(f"kedge.runtime.{_KINDS[kind]}").run(parameters, job)
     except Failed as failed:
         return failed
+    except ModuleNotFoundError as error:
+        return Failed(f"the action {kind!r} is not in this runtime (no {error.name}): its bundle needs the layer net")
     except OSError as error:
         return of_os_error(error)
     except Exception as error:  # said in the log

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable
 
 from kedge.contract import Step, TaskSpec
 from kedge.runtime import bugs, execute, hooks, mask, outcome, prepare, signals, tree, tries
 from kedge.runtime.ending import Clock, complain, finish, make_report, publish
+from kedge.runtime.loop import READABLE
 from kedge.runtime.outcome import Outcome
 from kedge.runtime.prepare import CannotStart, Prepared
 from kedge.runtime.session import Options, Session, begin
@@ -52,11 +55,30 @@ def _story(session: Session) -> Outcome:
     prepared = prepare.prepare(
         session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell)
     )
+    _pass_gate(session)
     entered: list[Step] = []
     result = _start_hooks(session, prepared, entered) or _command(session, prepared, hidden)
     result = _exit_hooks(session, prepared, entered, result)
     execute.end_descendants(session)
     return result
+
+
+def _pass_gate(session: Session) -> None:
+    """Wait until the job's other tasks are there, too: until nobody holds the gate's other end. Or until a stop."""
+    gate, shut = session.options.gate, True
+    if gate is None:
+        return
+
+    def look(_events: int = 0) -> None:
+        nonlocal shut
+        with contextlib.suppress(BlockingIOError):
+            shut = bool(os.read(gate, 1))
+
+    session.loop.watch(gate, READABLE, look)
+    look()
+    session.loop.until(lambda: not shut or session.supervisor.stopping)
+    session.loop.unwatch(gate)
+    os.close(gate)
 
 
 def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> Outcome | None:

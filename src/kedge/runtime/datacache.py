@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 from kedge.runtime.failed import Failed, Job
 
 
-def folder() -> str | None:
-    """Where the cache is; None if it cannot be written to."""
+def folder(pai: str) -> str | None:
+    """Where the cache is; None if it cannot be written to. What a container was given for it comes first."""
+    if os.path.isdir(given := f"{pai}/data-cache"):
+        return given if os.access(given, os.W_OK | os.X_OK) else None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     path = os.path.join(base, "kedge", "data")
     try:

@@ -101,8 +101,8 @@ def _analyse(session: Session, result: Outcome, clock: Clock) -> Analysis | None
 
 def _write_termination(spec: TaskSpec, message: str) -> None:
     """Beside the logs, and in a container also where it is looked for."""
-    paths = [f"{spec.folder}/{contract.TERMINATION_LOG}", *([_CONTAINER_LOG] if spec.logs.console else [])]
-    for path in paths:
+    in_container = spec.logs.console or spec.pai_dir
+    for path in [f"{spec.folder}/{contract.TERMINATION_LOG}", *([_CONTAINER_LOG] if in_container else [])]:
         try:
             write_over(path, message.encode())
         except OSError as error:

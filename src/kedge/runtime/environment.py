@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import NamedTuple
 
 from kedge import contract
-from kedge.contract import TaskSpec
+from kedge.contract import SHELVED, TaskSpec
+from kedge.runtime.files import read_file
 from kedge.runtime.peers import Peer, Peers
 
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 _OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python may set LC_CTYPE to for itself, in the C locale (PEP 538)
 _POINTER = 8  # bytes that the kernel counts for each string besides its text
 
 
@@ -30,6 +32,15 @@ class Environment(NamedTuple):
     variables: dict[str, str]
     generated: tuple[Variable, ...]
     dropped: tuple[tuple[str, int], ...]
+
+
+def restore(variables: MutableMapping[str, str]) -> None:
+    """Make the variables of this process those that it was meant to have: what was kept from its loader comes back (see
+    contract.LOADER_VARIABLES), and what Python has set for itself goes."""
+    for name in [name for name in variables if name.startswith(SHELVED)]:
+        variables[name.removeprefix(SHELVED)] = variables.pop(name)
+    if variables.get("LC_CTYPE") in _COERCED and not _was_given("LC_CTYPE"):
+        del variables["LC_CTYPE"]
 
 
 def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None) -> Environment:
@@ -87,6 +98,15 @@ def shell_file(variables: tuple[Variable, ...]) -> bytes:
 def quote(value: str) -> str:
     """One shell word."""
     return "'" + value.replace("'", "'\\''") + "'"
+
+
+def _was_given(name: str) -> bool:
+    """Whether this process was started with a variable, as far as the kernel tells."""
+    try:
+        given = read_file("/proc/self/environ")
+    except OSError:
+        return True
+    return any(entry.startswith(f"{name}=".encode()) for entry in given.split(b"\0"))
 
 
 def _alias(role: str, peers: Peers) -> list[str]:

@@ -61,7 +61,7 @@ class Reserve:
     """Disk space kept for the report, where the file system can do that. OSError when it is full already."""
 
     def __init__(self, folder: str) -> None:
-        self._path = f"{folder}/{contract.RUNTIME_D}/reserve"
+        self._path = f"{folder}/reserve"
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(fd, 0, _RESERVE)

@@ -43,10 +43,10 @@ def of_os_error(error: OSError) -> Failed:
 
 
 class Job(NamedTuple):
-    """What an action knows of its job: how many tasks it has, the task's folder, the secrets among the parameters."""
+    """What an action knows of its job: how many tasks it has, TaskSpec.pai, the secrets among the parameters."""
 
     tasks: int
-    folder: str
+    pai: str
     secrets: tuple[str, ...]
 
     def clean(self, text: str) -> str:

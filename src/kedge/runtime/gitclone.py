@@ -82,7 +82,7 @@ def run(parameters: Mapping[str, Any], job: Job) -> None:
     _refuse_secrets(job, address.uri, *parameters.get("options", ()))
     if not shutil.which("git"):
         raise Failed("git is not installed in the task's image", "command_not_found", code=127)
-    target = expand(parameters.get("clone_dir") or f"{job.folder}/pai/code")
+    target = expand(parameters.get("clone_dir") or f"{job.pai}/code")
     if not staging.is_free(target):
         message = f"fatal: destination path '{target}' already exists and is not an empty directory."
         raise Failed(message, "output_path_error", code=128)

@@ -2,13 +2,16 @@
 
     python -I -S hookend.py FD
 
-/proc shows it as the shell gave it; Python may have changed its own copy (LC_CTYPE).
+/proc shows it as the shell gave it; Python may have changed its own copy (LC_CTYPE). A bundle's bin/python3 has put
+some variables aside, see LOADER_VARIABLES in kedge.contract.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+
+_SHELVED = b"KEDGE_IMAGE_"
 
 
 def main(fd: int) -> None:
@@ -18,7 +21,8 @@ def main(fd: int) -> None:
             variables = file.read()
     except OSError:
         variables = b"".join(name + b"=" + value + b"\0" for name, value in os.environb.items())
-    data = memoryview(b"E" + variables + b"\0")
+    given = b"".join(entry.removeprefix(_SHELVED) + b"\0" for entry in variables.split(b"\0")[:-1])
+    data = memoryview(b"E" + given + b"\0")
     while data:
         data = data[os.write(fd, data) :]
 

@@ -16,6 +16,7 @@ from http.client import HTTPResponse
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from kedge.runtime import authorities
 from kedge.runtime.failed import Failed, Job, of_os_error
 from kedge.runtime.files import write_all
 
@@ -33,6 +34,13 @@ class Limits(NamedTuple):
     silence_sec: float = 60.0
 
 
+class _HTTPSHandler(urllib.request.HTTPSHandler):
+    """Reads whom to trust when it is asked for the first time."""
+
+    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(http.client.HTTPSConnection, request, context=authorities.context())
+
+
 class Transfer:
     """One file on its way to `path`. `checked`: its sum will be checked, so that what is there may be completed even
     if the server does not say whether the file is still the same."""
@@ -43,7 +51,7 @@ class Transfer:
         self._most = _size(path)
         self._opener = urllib.request.OpenerDirector()
         for handler in (
-            urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler,
+            urllib.request.ProxyHandler, urllib.request.HTTPHandler, _HTTPSHandler,
             urllib.request.HTTPRedirectHandler, urllib.request.HTTPErrorProcessor,
             urllib.request.HTTPDefaultErrorHandler, urllib.request.UnknownHandler,
         ):  # fmt: skip

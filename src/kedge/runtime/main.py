@@ -13,8 +13,8 @@ from kedge.runtime.files import read_file
 from kedge.runtime.session import Options
 
 USAGE = (
-    "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD] [--hold FD,...] [--keep FD,...] [--open-files N]"
-    " [--site DIR]"
+    "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD|FIFO] [--gate FIFO] [--hold FD,...] [--keep FD,...]"
+    " [--open-files N] [--site DIR]"
 )
 
 
@@ -37,7 +37,8 @@ def parse(argv: Sequence[str]) -> Options:
     options = Options(argv[0])
     for name, value in zip(argv[1::2], argv[2::2], strict=True):
         options = _with(options, name, value)
-    for fd in (*options.hold, *options.keep, *([] if options.status is None else [options.status])):
+    status = [] if options.status is None else [options.status]
+    for fd in (*options.hold, *options.keep, *status):
         _close_to_children(fd)
     return options
 
@@ -57,6 +58,10 @@ def read_spec(path: str) -> TaskSpec:
 def _with(options: Options, name: str, value: str) -> Options:
     if name == "--site":
         return options._replace(site=value)
+    if name == "--gate":
+        return options._replace(gate=_open_fifo(value, os.O_RDONLY))
+    if name == "--status" and value.startswith("/"):
+        return options._replace(status=_open_fifo(value, os.O_WRONLY))
     try:
         numbers = tuple(int(number) for number in value.split(",") if number)
     except ValueError as error:
@@ -71,6 +76,14 @@ def _with(options: Options, name: str, value: str) -> Options:
         case "--open-files" if len(numbers) == 1:
             return options._replace(open_files=numbers[0])
     raise ValueError(f"{name} {value} is not understood\n{USAGE}")
+
+
+def _open_fifo(path: str, mode: int) -> int | None:
+    """Without waiting for the other end; None where that, or the FIFO itself, is not there."""
+    try:
+        return os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def _close_to_children(fd: int) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 from kedge.contract import Action, SecretRef, render_text, text_from_json
 
 
-def rendered(action: Action, secrets: Mapping[str, str], folder: str, tasks: int) -> dict[str, Any]:
-    """What the action's process reads: `kind`, `parameters`, `folder` (the task's), `tasks` (how many the job has),
+def rendered(action: Action, secrets: Mapping[str, str], pai: str, tasks: int) -> dict[str, Any]:
+    """What the action's process reads: `kind`, `parameters`, `pai` (TaskSpec.pai), `tasks` (how many the job has),
     and `secrets`, the values among the parameters that it must never show."""
     keys = {reference.key for reference in references(action)}
     return {
         "kind": action.kind,
         "parameters": _render(action.parameters, secrets),
-        "folder": folder,
+        "pai": pai,
         "tasks": tasks,
         "secrets": [secrets[key] for key in sorted(keys)],
     }

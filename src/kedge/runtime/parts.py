@@ -64,7 +64,7 @@ def _run_action(session: Session, prepared: Prepared, action: Action, limit: Tim
 
 def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
     """The action's task as a file in memory: it may hold secrets, which neither argv nor environment may show."""
-    data = parameters.rendered(action, prepared.secrets, session.spec.folder, prepared.tasks)
+    data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks)
     fd = sidechannel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
     write_all(fd, json.dumps(data).encode())
     os.lseek(fd, 0, os.SEEK_SET)

@@ -56,12 +56,20 @@ def prepare(
     variables = _environment(spec, found, log_pipe, log)
     shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
     if shell is None:
-        path = variables.get("PATH", "")
-        raise CannotStart(f"neither bash nor sh is on the task's PATH ({path}); the image or PATH must bring one", 127)
+        raise CannotStart(_no_shell(variables.get("PATH", "")), 127)
     if not shell.pipefail:
         log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command does")
     tasks = sum(map(len, found.values()))
     return Prepared(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
+
+
+def _no_shell(path: str) -> str:
+    if os.path.exists("/bin/sh"):
+        return f"neither bash nor sh is on the task's PATH ({path}), though there is /bin/sh: add /bin to PATH"
+    return (
+        f"the image has no /bin/sh, nor a bash or sh on its PATH ({path}): commands need a shell; take an image that "
+        "has one (busybox is enough)"
+    )
 
 
 def _read_values(path: str) -> dict[str, str]:
@@ -83,7 +91,7 @@ def _peers(spec: TaskSpec) -> Peers:
 
 def _environment(spec: TaskSpec, found: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
     built = environment.build(os.environ, spec, found, log_pipe)
-    file = f"{spec.folder}/{contract.RUNTIME_D}/runtime_env.sh"
+    file = f"{spec.runtime_d}/runtime_env.sh"
     write_file(file, environment.shell_file(built.generated))
     if built.dropped:
         name, size = built.dropped[0]

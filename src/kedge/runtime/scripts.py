@@ -38,11 +38,11 @@ def command_options(shell: Shell) -> str:
 
 
 class ScriptFolder:
-    """Writes scripts to pai/runtime.d, mode 0700. One that holds a secret lies below the secrets' folder, behind a
+    """Writes scripts to runtime.d, mode 0700. One that holds a secret lies below the secrets' folder, behind a
     symlink, in a folder of the attempt's own: tasks may share the secrets."""
 
     def __init__(self, spec: TaskSpec, secrets: Mapping[str, str]) -> None:
-        self._folder = f"{spec.folder}/{contract.RUNTIME_D}"
+        self._folder = spec.runtime_d
         self._hidden = f"{spec.secrets_dir}/{spec.uid}" if spec.secrets_dir else None
         self._secrets = secrets
 

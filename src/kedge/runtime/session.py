@@ -24,11 +24,13 @@ _CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task
 
 class Options(NamedTuple):
     """The command line. Descriptors: `status` gets event lines, `hold` reserves the task's ports until the command
-    starts, `keep` stays open until the end; none of them is inherited. `open_files` is the command's soft limit. `site`
-    is a folder of installed packages, for the analysis of a failure."""
+    starts, `keep` stays open until the end, `gate` is read until its end of file before anything of the user runs; none
+    of them is inherited. `open_files` is the command's soft limit. `site` is a folder of installed packages, for the
+    analysis of a failure."""
 
     spec_file: str
     status: int | None = None
+    gate: int | None = None
     hold: tuple[int, ...] = ()
     keep: tuple[int, ...] = ()
     open_files: int | None = None
@@ -101,5 +103,5 @@ def begin(spec: TaskSpec, options: Options) -> Session:
     supervisor = Supervisor(loop, spec.stop, say_stop)
     logs = UserLogs(spec.folder, spec.logs, faults, say_removed)
     return Session(
-        spec, options, loop, supervisor, events, Reserve(spec.folder), log, logs, faults, consoles, [], oom_kills, []
+        spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills, []
     )

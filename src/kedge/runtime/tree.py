@@ -8,21 +8,25 @@ from kedge import contract
 from kedge.contract import TaskSpec
 from kedge.runtime.files import link, remove
 
-_PAI = contract.PAI_DIR
-
 
 def make(spec: TaskSpec) -> None:
     """Make the folder that stands for /usr/local/pai, and the default working directory, and remove what an earlier
     start said of its end. OSError as it comes."""
-    os.makedirs(f"{spec.folder}/{contract.RUNTIME_D}", exist_ok=True)
-    os.makedirs(f"{spec.folder}/{_PAI}/logs", exist_ok=True)
+    os.makedirs(spec.runtime_d, exist_ok=True)
     for name in (contract.REPORT_FILE, contract.TERMINATION_LOG, contract.ERROR_FILE):
         remove(f"{spec.folder}/{name}")
-    link("../..", f"{spec.folder}/{_PAI}/logs/{spec.uid}")  # relative: a copied run folder still points into itself
-    if spec.secrets_dir:
-        link(spec.secrets_dir, f"{spec.folder}/{_PAI}/secrets")
+    if spec.pai_dir is None:
+        _stand_in(spec)
     if spec.workdir == f"{spec.folder}/{contract.WORK_DIR}":
         os.makedirs(spec.workdir, exist_ok=True)
+
+
+def _stand_in(spec: TaskSpec) -> None:
+    """What a container has as mounts."""
+    os.makedirs(f"{spec.pai}/logs", exist_ok=True)
+    link("../..", f"{spec.pai}/logs/{spec.uid}")  # relative: a copied run folder still points into itself
+    if spec.secrets_dir:
+        link(spec.secrets_dir, f"{spec.pai}/secrets")
 
 
 def make_log_pipe(spec: TaskSpec) -> tuple[str, int]:
@@ -41,4 +45,4 @@ def remove_log_pipe(spec: TaskSpec) -> None:
 
 
 def _log_pipe(spec: TaskSpec) -> str:
-    return f"{spec.folder}/{contract.RUNTIME_D}/runtime_log_pipe"
+    return f"{spec.runtime_d}/runtime_log_pipe"

@@ -9,24 +9,14 @@ import os
 import signal
 import sys
 import time
-from typing import NamedTuple
 
 import kedge
-from kedge.contract import (
-    CANNOT_START,
-    DISK_FULL,
-    JOB_ID_VARIABLE,
-    REPORT_FILE,
-    RUNNING,
-    RUNTIME_BROKE,
-    RUNTIME_ERROR,
-    Report,
-    container_code,
-    timestamp,
-)
+from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, RUNNING, RUNTIME_BROKE, Report
 from kedge.engines.base import Ended, Started, Task
-from kedge.engines.local import processes
+from kedge.engines.controller import reports
+from kedge.engines.controller.reports import Launch
 from kedge.engines.local.places import Places
+from kedge.engines.machine import processes
 from kedge.errors import DiskFull
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
@@ -34,16 +24,6 @@ from kedge.runs.folder import Run
 LAUNCHER = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(kedge.__file__), "runtime"))
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SUPERVISOR_LOG = "supervisor.log"  # what the interpreter says if the runtime cannot even start
-
-
-class _Child(NamedTuple):
-    """A supervisor. `started` is in nanoseconds since 1970."""
-
-    task: Task
-    folder: str
-    job_attempt: int
-    task_attempt: int
-    started: int
 
 
 class LocalBackend:
@@ -55,7 +35,7 @@ class LocalBackend:
     def __init__(self, run: Run, places: Places, open_files: int) -> None:
         self._run, self._places, self._open_files = run, places, open_files
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
-        self._children: dict[int, _Child] = {}  # by pid
+        self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
         self._failed: list[Ended] = []  # attempts that could not be started
         # One pipe for all supervisors: each writes whole event lines, short enough to be atomic.
@@ -67,7 +47,7 @@ class LocalBackend:
 
     def start(self, task: Task, attempt: int, task_attempt: int) -> None:
         folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
-        child = _Child(task, folder, attempt, task_attempt, time.time_ns())
+        child = Launch(task, folder, attempt, task_attempt, time.time_ns())
         holds = self._places.holds(task)
         try:
             with disk_errors(folder):
@@ -154,14 +134,12 @@ class LocalBackend:
                 ended.append(Ended(child.task, self._report(child, os.waitstatus_to_exitcode(status))))
         return ended
 
-    def _report(self, child: _Child, code: int) -> Report:
-        try:
-            with open(os.path.join(child.folder, REPORT_FILE), encoding="utf-8") as file:
-                return Report(**json.load(file))
-        except (OSError, ValueError):
-            # No report: the supervisor was killed, or could not run at all. Whatever it left behind ends now.
-            processes.kill_orphans(set(self._children))
-            return _without_report(child, code)
+    def _report(self, child: Launch, code: int) -> Report:
+        if report := reports.read(child):
+            return report
+        # The supervisor was killed, or could not run at all. Whatever it left behind ends now.
+        processes.kill_orphans(set(self._children))
+        return _without_report(child, code)
 
     def close(self) -> None:
         self._places.release()
@@ -181,38 +159,13 @@ def _task(name: str) -> Task:
     return Task(role, int(index))
 
 
-def _without_report(child: _Child, code: int) -> Report:
+def _without_report(child: Launch, code: int) -> Report:
     if code < 0:
-        what = f"the task's supervisor was killed by {signal.Signals(-code).name}"
-        return _ended(child, container_code(128 - code), RUNTIME_ERROR, what)
-    if _is_full(child.folder):
-        return _ended(child, RUNTIME_BROKE, DISK_FULL, f"{child.folder}: the file system is full")
+        return reports.of_kill(child, -code, f"the task's supervisor was killed by {signal.Signals(-code).name}")
     what = f"the task's supervisor ended with {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
-    return _ended(child, RUNTIME_BROKE, RUNTIME_ERROR, what)
+    return reports.of_end(child, what)
 
 
-def _is_full(folder: str) -> bool:
-    """Whether a file system has no block left for us, or no inode (file systems without a fixed number say 0 of 0)."""
-    found = os.statvfs(folder)
-    return found.f_bavail == 0 or (found.f_files > 0 and found.f_favail == 0)
-
-
-def _not_started(child: _Child, error: Exception) -> Report:
+def _not_started(child: Launch, error: Exception) -> Report:
     reason = DISK_FULL if isinstance(error, DiskFull) else CANNOT_START
-    return _ended(child, RUNTIME_BROKE, reason, f"the task's supervisor could not be started: {error}")
-
-
-def _ended(child: _Child, exit_code: int, reason: str, message: str) -> Report:
-    now = time.time_ns()
-    return Report(
-        task=str(child.task),
-        job_attempt=child.job_attempt,
-        task_attempt=child.task_attempt,
-        exit_code=exit_code,
-        user_exit_code=None,
-        reason=reason,
-        message=message,
-        started=timestamp(child.started),
-        ended=timestamp(now),
-        duration_sec=(now - child.started) / 1e9,
-    )
+    return reports.ended(child, RUNTIME_BROKE, reason, f"the task's supervisor could not be started: {error}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import signal
 
-from kedge.contract import EVENTS_FILE, STARTING, STOPPED_BY_USER, StopPolicy
-from kedge.engines.local import processes, secret_files
-from kedge.runs import events, lock, reserve, status
-from kedge.runs.events import EventLog
+from kedge.contract import EVENTS_FILE, STARTING, StopPolicy
+from kedge.engines.machine import controllers, processes
+from kedge.runs import events
 from kedge.runs.folder import Run
 
 # What a supervisor needs beyond the job's grace period, to kill what is left and to say so.
@@ -17,18 +16,12 @@ PATIENCE_SEC = 15.0
 
 def clean_up(run: Run, kill: bool) -> None:
     """End every process of the run, by its stop ladder or (`kill`) at once, remove its secrets, and write its end."""
-    with lock.hold(run.lock):
+    with controllers.taken_over(run):
         supervisors = [] if kill else _supervisors(run)
         for supervisor in supervisors:
             processes.send(supervisor, signal.SIGTERM)
         processes.wait(supervisors, _grace_sec(run) + PATIENCE_SEC)
         processes.kill(lambda: processes.of_job(run.id))
-        if secrets_dir := run.info().secrets_dir:
-            secret_files.remove(secrets_dir)
-        reserve.free(run.path)
-        with EventLog(run.events) as log:
-            text = "stopped after its controller was lost"
-            log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
 
 
 def _grace_sec(run: Run) -> float:

@@ -6,15 +6,13 @@ import json
 import os
 import socket
 import uuid
-from typing import Any
 
 from kedge.contract import SPEC_FILE, WORK_DIR
 from kedge.engines.base import Task
-from kedge.engines.local import gpus, ports
-from kedge.engines.local.port_locks import PortLocks
+from kedge.engines.machine import gpus
+from kedge.engines.machine.shares import HeldPorts, share_out, write_peers
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
-from kedge.runs.files import write_json
 from kedge.runs.folder import Run
 
 HOST = "127.0.0.1"
@@ -26,47 +24,29 @@ class Places:
 
     def __init__(self, plan: Plan, run: Run, secrets_dir: str | None, devices: list[gpus.Gpu]) -> None:
         self._plan, self._run, self._secrets_dir = plan, run, secrets_dir
-        self._devices = _share_out(plan, devices)
+        self._devices = share_out(plan, devices)
         self._some_gpus = bool(devices)
         self._rules = tuple(str(path) for n in range(len(plan.rules)) if (path := run.rule_file(n)).exists())
         self._exit_spec = str(run.exit_spec) if run.exit_spec.exists() else None
-        self._port_locks = PortLocks()
-        self._ports: dict[Task, dict[str, list[int]]] = {}
-        self._holds: dict[Task, list[socket.socket]] = {}
+        self._ports = HeldPorts(plan)
 
     def reserve(self, attempt: int) -> None:
         """Ports for every task of this job attempt, and the file in which peers find each other. CannotRun: too few."""
-        self.release()
-        self._port_locks = PortLocks()
-        sockets = iter(ports.reserve(self._plan.port_count, self._port_locks))
-        for role in self._plan.roles:
-            for index in range(role.instances):
-                held = {label: [next(sockets) for _ in range(n)] for label, n in role.resources.ports.items()}
-                task = Task(role.name, index)
-                self._ports[task] = {label: [s.getsockname()[1] for s in group] for label, group in held.items()}
-                self._holds[task] = [s for group in held.values() for s in group]
-        roles: dict[str, list[Any]] = {role.name: [] for role in self._plan.roles}
-        for task, numbers in self._ports.items():
-            roles[task.role].append({"host": HOST, "ports": numbers})
+        self._ports.reserve()
         self._run.attempt(attempt).mkdir()
-        write_json(self._run.peers(attempt), {"roles": roles})
+        write_peers(self._run, attempt, dict.fromkeys(self._ports.ports, HOST), self._ports.ports)
 
     def holds(self, task: Task) -> list[socket.socket]:
         """The sockets that hold the task's ports; the caller closes them. None are left on a retry."""
-        return self._holds.pop(task, [])
+        return self._ports.holds(task)
 
     def locks(self, task: Task) -> list[int]:
         """Descriptors that mark the task's GPUs and ports as taken, for as long as anybody has them open."""
-        taken = [device.lock_fd for device in self._devices[task]]
-        return taken if self._port_locks.fd is None else [*taken, self._port_locks.fd]
+        return [device.lock_fd for device in self._devices[task]] + self._ports.locks
 
     def release(self) -> None:
         """Let go of every port that no task has taken over."""
-        self._port_locks.close()
-        for sockets in self._holds.values():
-            for hold in sockets:
-                hold.close()
-        self._holds.clear()
+        self._ports.release()
 
     def write_spec(self, task: Task, folder: str, attempt: int, task_attempt: int) -> str:
         """Make the folder of a task attempt with its TaskSpec, and return the path of that."""
@@ -80,7 +60,7 @@ class Places:
             folder=folder,
             workdir=str(self._run.code / role.code) if role.code else os.path.join(folder, WORK_DIR),
             host=HOST,
-            ports=self._ports[task],
+            ports=self._ports.ports[task],
             peers_file=str(self._run.peers(attempt)),
             secrets_dir=self._secrets_dir,
             rules=self._rules,
@@ -92,13 +72,3 @@ class Places:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(task_spec(self._plan, *task, placement).to_json(), file)
         return path
-
-
-def _share_out(plan: Plan, devices: list[gpus.Gpu]) -> dict[Task, list[gpus.Gpu]]:
-    """The job's GPUs, in order, to its tasks, in order. With too few, the last tasks get fewer."""
-    left = iter(devices)
-    shares = {}
-    for role in plan.roles:
-        for index in range(role.instances):
-            shares[Task(role.name, index)] = [gpu for _, gpu in zip(range(role.resources.gpu), left, strict=False)]
-    return shares

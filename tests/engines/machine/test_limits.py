@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.local.limits import (
+from kedge.engines.machine.limits import (
     FILES,
     PORTS,
     PROCESSES,
@@ -58,7 +58,7 @@ def limited(script: str, **options: int) -> str:
 
 def test_raise_open_files() -> None:
     script = (
-        "import resource; from kedge.engines.local.limits import raise_open_files\n"
+        "import resource; from kedge.engines.machine.limits import raise_open_files\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
         "print(raise_open_files(), raise_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE))\n"
     )
@@ -67,7 +67,7 @@ def test_raise_open_files() -> None:
 
 def test_a_low_limit_of_open_files_is_seen() -> None:
     script = (
-        "import resource; from kedge.engines.local.limits import check\n"
+        "import resource; from kedge.engines.machine.limits import check\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
         "try: check(100, 300)\n"
         "except Exception as error: print(error)\n"
@@ -79,7 +79,7 @@ def test_a_low_limit_of_open_files_is_seen() -> None:
 def test_the_users_limit_of_processes_is_seen() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     script = (
-        "import resource; from kedge.engines.local.limits import check\n"
+        "import resource; from kedge.engines.machine.limits import check\n"
         f"resource.setrlimit(resource.RLIMIT_NPROC, (50, {hard}))\n"
         "try: check(100, 300)\n"
         "except Exception as error: print(error)\n"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.local.gpus import Device, Found, Gpu, environment, probe, take, visible
+from kedge.engines.machine.gpus import Device, Found, Gpu, environment, probe, take, visible
 from kedge.errors import CannotRun
 
 GPUS = [Device(0, "GPU-aa11"), Device(1, "GPU-aa22"), Device(2, "GPU-bb33")]
 
 ASK = (
-    "import json; from kedge.engines.local import gpus\n"
+    "import json; from kedge.engines.machine import gpus\n"
     "def said(ask):\n"
     "    try: return ask()\n"
     "    except Exception as error: return f'{type(error).__name__}: {error}'\n"
@@ -40,7 +40,7 @@ def test_the_driver_is_asked(driver: Path) -> None:
 
 def test_acquired_gpus_are_those_that_are_visible(driver: Path, tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from kedge.engines.local.gpus import acquire, acquired\n"
+        "import sys; from pathlib import Path; from kedge.engines.machine.gpus import acquire, acquired\n"
         "locks = Path(sys.argv[1])\n"
         "for _ in range(2):\n"
         "    with acquired(2, locks) as gpus: print([gpu.device.uuid for gpu in gpus])\n"
@@ -83,7 +83,7 @@ def test_a_driver_that_crashes_does_not_take_us_along(driver: Path) -> None:
 
 
 def test_a_driver_that_hangs_is_given_up(driver: Path) -> None:
-    script = "from kedge.engines.local import gpus; print(gpus.probe(0.5).problem)"
+    script = "from kedge.engines.machine import gpus; print(gpus.probe(0.5).problem)"
     environment = os.environ | {"LD_LIBRARY_PATH": str(driver), "FAKE_MODE": "hang"}
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -180,7 +180,7 @@ def test_a_task_that_outlives_its_controller_keeps_its_gpus(tmp_path: Path) -> N
 
 def test_jobs_that_start_together(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from kedge.engines.local.gpus import Device, take\n"
+        "import sys; from pathlib import Path; from kedge.engines.machine.gpus import Device, take\n"
         "gpus = take(2, [Device(n, f'GPU-{n}') for n in range(8)], Path(sys.argv[1]))\n"
         "print(*[gpu.device.number for gpu in gpus], flush=True); sys.stdin.read()\n"
     )

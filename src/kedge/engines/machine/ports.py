@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kedge.engines.local.port_locks import PortLocks
+from kedge.engines.machine.port_locks import PortLocks
 from kedge.errors import CannotRun
 
 FIRST = 15000

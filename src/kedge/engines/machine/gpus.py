@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge.engines.local.gpu_locks import LOCKS, LockFolder
+from kedge.engines.machine.gpu_locks import LOCKS, LockFolder
 from kedge.errors import CannotRun
 
 DEADLINE_SEC = 5.0

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.local.gpu_locks import LockFolder, make_shared
+from kedge.engines.machine.gpu_locks import LockFolder, make_shared
 from kedge.errors import CannotRun
 
 TAKE = (
-    "import os, sys; from pathlib import Path; from kedge.engines.local.gpu_locks import LockFolder\n"
+    "import os, sys; from pathlib import Path; from kedge.engines.machine.gpu_locks import LockFolder\n"
     "if len(sys.argv) > 2: os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
     "os.umask(0o077)\n"
     "with LockFolder(Path(sys.argv[1])) as folder: print(folder.lock('GPU-1') is not None, flush=True)\n"

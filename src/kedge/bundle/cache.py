@@ -1,0 +1,89 @@
+"""Bundles that were built once: $XDG_CACHE_HOME/kedge/bundles/KEY, where the key names all that they were built from.
+
+A folder under its key is whole: it is built aside and moved there in one step, by one process at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kedge.bundle import layers, machine
+from kedge.errors import CannotRun
+
+PACKAGE = Path(__file__).parents[1]
+_CARRIED = frozenset({".py", ".json", ".toml"})
+
+
+def folder() -> Path:
+    """Where the cache is."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base, "kedge", "bundles")
+
+
+def ensure(chosen: Sequence[str]) -> Path:
+    """The folder of the bundle with these layers, built if it is not there. CannotRun says why it cannot be."""
+    name = key(chosen)
+    path = folder() / name
+    if path.exists():
+        return path
+    with _errors(path), _locked(path.parent, name):
+        if not path.exists():
+            _build(path, chosen)
+    return path
+
+
+def key(chosen: Sequence[str]) -> str:
+    """A name for what the bundle would be built from: kedge's files, the interpreter, the packages of the layers."""
+    digest = hashlib.sha256(repr((tuple(chosen), sys.version, machine.machine())).encode())
+    for file in sorted(_files(chosen)):
+        digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
+    installed = [importlib.util.find_spec(name) for layer in chosen for name in layers.PACKAGES[layer]]
+    for path in (str(machine.base_executable()), *(spec.origin for spec in installed if spec and spec.origin)):
+        found = os.stat(path)
+        digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:32]
+
+
+def _files(chosen: Sequence[str]) -> Iterator[Path]:
+    """kedge's files that may be carried, and those that say how."""
+    parts = ("",) if layers.INIT in chosen else ("runtime", "diagnose", "bundle")
+    for file in (*PACKAGE.glob("*.py"), *(file for part in parts for file in (PACKAGE / part).rglob("*"))):
+        if file.suffix in _CARRIED:
+            yield file
+
+
+def _build(path: Path, chosen: Sequence[str]) -> None:
+    """Build aside, and move it to its place. What builders that were killed have left goes, too."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        importlib.import_module("kedge.bundle.assemble").assemble(partial, chosen)
+        os.rename(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(place: Path, name: str) -> Iterator[None]:
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / f"{name}.lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CannotRun(f"the bundle cannot be written to {path.parent}: {error}") from error

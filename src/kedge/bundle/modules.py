@@ -1,0 +1,98 @@
+"""Which modules of the standard library and of packages a layer needs: found by importing everything that kedge has in
+it, once more with what those modules import inside of their functions."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import resolve_name
+from pathlib import Path
+
+from kedge.bundle import layers
+from kedge.bundle.own import PACKAGE, Own, module_name
+from kedge.errors import CannotRun
+
+_PROGRAM = Path(__file__).with_name("imported.py")
+# What modules of the standard library use when they are run as programs, ask on a terminal, or are documented.
+_UNUSED = frozenset({
+    "argparse", "doctest", "ftplib", "getopt", "getpass", "optparse", "pdb", "py_compile", "pydoc", "readline",
+    "rlcompleter", "statistics", "test", "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
+})  # fmt: skip
+# What packages use only for command lines of their own, or for another kind of asynchronous code than they find here.
+_REFUSED = (
+    "IPython", "anyio", "click", "curio", "h2", "numpy", "pygments", "readline", "requests", "rich", "socksio", "trio",
+)  # fmt: skip
+
+Origins = Mapping[str, Path]
+
+
+def modules(executable: Path, own: Mapping[str, Own], chosen: Sequence[str]) -> dict[str, Origins]:
+    """For each chosen layer, the files of the modules that it adds; kedge's own are left out. CannotRun names what
+    could not be imported."""
+    wanted = {layer: _wanted(layer, own.get(layer)) for layer in chosen}
+    first = _import(executable, wanted)
+    for layer, found in first.items():
+        must, may = wanted[layer]
+        inside = (_inside_functions(name, path) for name, path in found.items())
+        wanted[layer] = must, may | {name for names in inside for name in names}
+    return _import(executable, wanted)
+
+
+def _wanted(layer: str, own: Own | None) -> tuple[set[str], set[str]]:
+    """What must be importable, and names of which some are."""
+    must = {*layers.PACKAGES[layer], *layers.STANDARD[layer]}
+    if own is None:
+        return must, set()
+    must |= {module_name(file) for file in own.files if file.suffix == ".py" and file.stem != "__main__"}
+    return must, {name for name in own.lazily if name.split(".")[0] in sys.stdlib_module_names}
+
+
+def _import(executable: Path, wanted: Mapping[str, tuple[set[str], set[str]]]) -> dict[str, Origins]:
+    asked = {
+        "path": search_path(),
+        "refused": _REFUSED,
+        "layers": [{"must": sorted(must), "may": sorted(may)} for must, may in wanted.values()],
+    }
+    done = subprocess.run(
+        [str(executable), "-I", "-S", "-W", "ignore", str(_PROGRAM)],
+        input=json.dumps(asked).encode(), capture_output=True, cwd="/", check=False,
+    )  # fmt: skip
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise CannotRun(f"a bundle cannot be built: a part of it cannot be imported: {why}")
+    found = json.loads(done.stdout)
+    return {layer: _paths(origins) for layer, origins in zip(wanted, found, strict=True)}
+
+
+def _paths(origins: Mapping[str, str]) -> Origins:
+    return {name: Path(path) for name, path in origins.items() if name.split(".")[0] != "kedge"}
+
+
+def search_path() -> list[str]:
+    """kedge's folder and those of installed packages, in the order in which this process looks for them."""
+    folders = (os.path.abspath(entry) for entry in sys.path if "site-packages" in entry or "dist-packages" in entry)
+    return list(dict.fromkeys((str(PACKAGE.parent), *folders)))
+
+
+def _inside_functions(name: str, path: Path) -> Iterator[str]:
+    """What a module imports only when one of its functions is called."""
+    if path.suffix != ".py":
+        return
+    package = name if path.stem == "__init__" else name.rpartition(".")[0]
+    tree = ast.parse(path.read_bytes())
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    for node in (inner for function in functions for inner in ast.walk(function)):
+        yield from (name for name in _imported(node, package) if name.split(".")[0] not in _UNUSED)
+
+
+def _imported(node: ast.AST, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (node.module or "")
+        absolute = resolve_name(module, package) if node.level else module
+        yield from (absolute, *(f"{absolute}.{alias.name}" for alias in node.names if node.level))

@@ -1,0 +1,92 @@
+"""A bundle as an image: a folder in the image layout of OCI (image-spec 1.1), which podman, skopeo and others read.
+
+Each layer of the bundle is one of the image. A container of it copies the bundle into the folder that is its argument,
+see install.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kedge.bundle import manifest, stubs, tar
+
+_TYPE = "application/vnd.oci.image"
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go calls them
+_PLACE = f"/{tar.TOP}"
+_TARGET = "/usr/local/pai"
+
+
+class _Blob(NamedTuple):
+    """`kind` as the end of its media type."""
+
+    kind: str
+    data: bytes
+
+    def descriptor(self) -> dict[str, Any]:
+        digest = hashlib.sha256(self.data).hexdigest()
+        return {"mediaType": f"{_TYPE}.{self.kind}", "digest": f"sha256:{digest}", "size": len(self.data)}
+
+
+def write(bundle: Path, folder: Path, tag: str) -> str:
+    """Write the layout into an empty folder; the image's digest. OSError as it comes."""
+    head, _ = manifest.read(bundle)
+    plain = [_archive(bundle, layer) for layer in head["layers"]]
+    layers = [_Blob("layer.v1.tar+gzip", _compressed(data)) for data in plain]
+    config = _Blob("config.v1+json", _json(_config(head, plain)))
+    image = _Blob("manifest.v1+json", _json(_manifest(config, layers)))
+    for blob in (*layers, config, image):
+        _put(folder, blob)
+    described = image.descriptor() | {"annotations": {"org.opencontainers.image.ref.name": tag}}
+    index = {"schemaVersion": 2, "mediaType": f"{_TYPE}.index.v1+json", "manifests": [described]}
+    (folder / "index.json").write_bytes(_json(index))
+    (folder / "oci-layout").write_bytes(_json({"imageLayoutVersion": "1.0.0"}))
+    return str(described["digest"])
+
+
+def _archive(bundle: Path, layer: str) -> bytes:
+    names = [entry.path for entry in manifest.entries(bundle) if entry.layer == layer]
+    file = io.BytesIO()
+    tar.add(bundle, file, [manifest.NAME, *names] if layer == "core" else names)
+    return file.getvalue()
+
+
+def _compressed(data: bytes) -> bytes:
+    file = io.BytesIO()
+    with tar.compressed(file) as inner:
+        inner.write(data)
+    return file.getvalue()
+
+
+def _config(head: Mapping[str, Any], plain: list[bytes]) -> dict[str, Any]:
+    start = stubs.command(_PLACE, head["interpreter"], head["loader"])
+    return {
+        "architecture": _ARCHITECTURES.get(head["machine"], head["machine"]),
+        "os": "linux",
+        "config": {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [_TARGET]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}" for data in plain]},
+        "history": [{"created_by": f"kedge bundle: {layer}"} for layer in head["layers"]],
+    }
+
+
+def _manifest(config: _Blob, layers: list[_Blob]) -> dict[str, Any]:
+    return {
+        "schemaVersion": 2,
+        "mediaType": f"{_TYPE}.manifest.v1+json",
+        "config": config.descriptor(),
+        "layers": [layer.descriptor() for layer in layers],
+    }
+
+
+def _put(folder: Path, blob: _Blob) -> None:
+    path = folder / "blobs" / blob.descriptor()["digest"].replace(":", "/")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(blob.data)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1) + "\n").encode()

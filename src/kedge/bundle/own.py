@@ -1,0 +1,105 @@
+"""Which of kedge's own files go into which layer: what the runtime reaches from its start, what else it has, and what
+the job's side needs.
+
+Files are reached by what stands in them: imports, wherever they are, and texts that name a module of kedge or a file
+beside them, by which parts are loaded late or run as programs of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge.bundle.layers import CORE, INIT, NET
+
+PACKAGE = Path(__file__).parents[1]
+_START = "kedge.runtime.__main__"
+_JOB_SIDE = ("spec", "plugins", "resolve", "plan", "policy", "runs", "dropin", "diagnose")
+
+
+class Own(NamedTuple):
+    """The files of a layer, and those of them that stay as they are: data, and programs that are run by their path.
+    `lazily` are the names of modules of others that the files import when they need them."""
+
+    files: frozenset[Path]
+    plain: frozenset[Path]
+    lazily: frozenset[str]
+
+
+def own_files() -> dict[str, Own]:
+    """The layers' files."""
+    core = _reach([_path(_START)])
+    net = _reach(PACKAGE.glob("runtime/*.py")) - core
+    init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
+    return {CORE: _own(core), NET: _own(net), INIT: _own(init)}
+
+
+def module_name(path: Path) -> str:
+    """The name under which a file of kedge is imported."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _own(files: set[Path]) -> Own:
+    plain = {file for file in files if file.suffix != ".py"}
+    plain |= {file for user in files for file in _beside(user) if file.suffix == ".py"}
+    return Own(frozenset(files), frozenset(plain & files), frozenset().union(*map(_foreign, files)))
+
+
+def _reach(start: Iterable[Path | None]) -> set[Path]:
+    found: set[Path] = set()
+    waiting = [path for path in start if path]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += [other for name in _names(path) if (other := _path(name))]
+            waiting += [*_beside(path), *_parents(path)]
+    return found
+
+
+def _foreign(path: Path) -> Iterator[str]:
+    return (name for name in _names(path) if not name.startswith("kedge"))
+
+
+def _parents(path: Path) -> Iterator[Path]:
+    for folder in path.relative_to(PACKAGE).parents:
+        if (package := PACKAGE / folder / "__init__.py").exists():
+            yield package
+
+
+def _path(name: str) -> Path | None:
+    """The file of a module of kedge."""
+    if name.split(".")[0] != "kedge":
+        return None
+    stem = PACKAGE.parent.joinpath(*name.split("."))
+    return next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
+
+
+@cache
+def _names(path: Path) -> frozenset[str]:
+    """Every module that a file names."""
+    names: set[str] = set()
+    for node in _nodes(path):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("kedge."):
+            names.add(node.value)
+    return frozenset(names)
+
+
+@cache
+def _beside(path: Path) -> frozenset[Path]:
+    """Files in the same folder that a file names."""
+    texts = {node.value for node in _nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names = {text for text in texts if "." in text and "/" not in text and "\n" not in text and len(text) < 64}
+    return frozenset(file for name in names if (file := path.parent / name).is_file())
+
+
+def _nodes(path: Path) -> Iterable[ast.AST]:
+    return ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.suffix == ".py" else ()

@@ -1,0 +1,56 @@
+"""A bundle as one file: a tar archive that is the same wherever and whenever it is made."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from kedge.bundle import manifest
+
+TOP = "kedge"  # the folder in the archive
+
+
+def write(bundle: Path, path: Path) -> None:
+    """Archive a whole bundle, compressed if the name ends with .gz or .tgz. OSError as it comes."""
+    names = [manifest.NAME, *(entry.path for entry in manifest.entries(bundle))]
+    partial = path.with_name(f"{path.name}.partial")
+    with open(partial, "wb") as file:
+        if path.suffix in (".gz", ".tgz"):
+            with compressed(file) as inner:
+                add(bundle, inner, names)
+        else:
+            add(bundle, file, names)
+    partial.rename(path)
+
+
+def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str]) -> None:
+    """Write an archive of these files of a bundle, and the folders that they are in."""
+    chosen = sorted(names)
+    folders = {parent for name in chosen for parent in PurePosixPath(TOP, name).parents}
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for folder in sorted(folders - {PurePosixPath(".")}):
+            archive.addfile(_member(str(folder), tarfile.DIRTYPE, 0o755))
+        for member, data in _files(bundle, chosen):
+            archive.addfile(member, io.BytesIO(data))
+
+
+def compressed(file: IO[bytes]) -> gzip.GzipFile:
+    """Writes to `file`, without the time and a name."""
+    return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+
+
+def _files(bundle: Path, names: Iterable[str]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    for name in names:
+        data = (bundle / name).read_bytes()
+        mode = 0o755 if (bundle / name).stat().st_mode & 0o100 else 0o644
+        yield _member(f"{TOP}/{name}", tarfile.REGTYPE, mode, len(data)), data
+
+
+def _member(name: str, kind: bytes, mode: int, size: int = 0) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode, member.size = kind, mode, size
+    return member

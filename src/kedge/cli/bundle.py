@@ -1,0 +1,77 @@
+"""kedge bundle: the runtime with a Python of its own."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import click
+
+from kedge import __version__
+from kedge.bundle import build, export, layers
+from kedge.bundle.build import Bundle
+from kedge.cli.tables import console, table
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("-o", "--output", metavar="DIR", type=_PATH, help="Copy the bundle to this folder.")
+@click.option("--tar", metavar="FILE", type=_PATH, help="Write it as a tar archive; compressed if it is a .gz or .tgz.")
+@click.option("--oci", metavar="DIR", type=_PATH, help="Write it as an image, in the image layout of OCI.")
+@click.option(
+    "--layers", "names", metavar="NAME,…", help=f"Which layers: {', '.join(layers.LAYERS)}. All, if not said."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what it is as JSON.")
+def command(output: Path | None, tar: Path | None, oci: Path | None, names: str | None, as_json: bool) -> None:
+    """Build the folder that carries kedge's runtime with a Python of its own into any container.
+
+    It needs no Python, no C library and no package of the image. It is built once and kept in the cache.
+    """
+    chosen = layers.available() if names is None else layers.choose(names.split(","))
+    bundle = build.ensure(chosen)
+    if output:
+        export.folder(bundle.path, output)
+    if tar:
+        export.archive(bundle.path, tar)
+    if oci:
+        export.image(bundle.path, oci, f"kedge-runtime:{__version__}")
+    if as_json:
+        click.echo(json.dumps(_described(bundle, output or bundle.path)))
+    else:
+        _show(bundle)
+        for place in (output or bundle.path, tar, oci):
+            if place:
+                click.echo(place)
+
+
+def _show(bundle: Bundle) -> None:
+    rows = table("layer", "files", "MB", "what", right=("files", "MB"))
+    for layer, (files, size) in _sizes(bundle).items():
+        rows.add_row(layer, str(files), f"{size / 1e6:.1f}", layers.WORDS[layer])
+    for layer in layers.LAYERS:
+        if lacks := layers.missing(layer):
+            rows.add_row(layer, "", "", f"not there: needs {' and '.join(lacks)}")
+    console().print(rows)
+    click.echo(f"\nPython {bundle.head['python']}, {bundle.machine}, sha256:{bundle.digest}")
+
+
+def _sizes(bundle: Bundle) -> dict[str, tuple[int, int]]:
+    """Files and bytes of each layer."""
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    for file in bundle.head["files"]:
+        sizes[file["layer"]].append(file["size"])
+    return {layer: (len(sizes[layer]), sum(sizes[layer])) for layer in bundle.head["layers"]}
+
+
+def _described(bundle: Bundle, path: Path) -> dict[str, object]:
+    sizes = {layer: {"files": files, "bytes": size} for layer, (files, size) in _sizes(bundle).items()}
+    return {
+        "path": str(path),
+        "digest": f"sha256:{bundle.digest}",
+        "python": bundle.head["python"],
+        "machine": bundle.machine,
+        "layers": sizes,
+        "start": build.command(bundle, str(path)),
+    }

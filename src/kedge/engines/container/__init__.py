@@ -1,0 +1,1 @@
+"""Runs every task in a container of this machine's Docker or Podman."""

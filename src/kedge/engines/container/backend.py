@@ -1,0 +1,270 @@
+"""Starts and follows the containers of a job: one per task attempt."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import selectors
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from kedge.contract import RUNNING, STARTING
+from kedge.engines.base import Ended, Started, Task
+from kedge.engines.container import endings, render, spec
+from kedge.engines.container.client import Client, EngineGone
+from kedge.engines.container.images import Cancelled, ImageProblem, Images
+from kedge.engines.container.places import Places
+from kedge.engines.container.watch import Watch
+from kedge.engines.controller.reports import Launch
+from kedge.engines.controller.states import Emit
+from kedge.errors import CannotRun
+from kedge.plan.model import Plan
+from kedge.runs.files import disk_errors
+from kedge.runs.folder import Run
+
+T = TypeVar("T")
+
+NOTE = "note"  # text: what the container engine does or does not, in the job's log
+WORKERS = 4  # measured: more do not start containers any faster
+_PATIENCE_SEC = 60.0  # with an engine that does not answer
+_PAUSE_SEC = 0.5
+
+
+@dataclass(slots=True)
+class _Container:
+    """A container from the moment it is asked for. `signals` wait until its supervisor can take them."""
+
+    launch: Launch
+    name: str
+    starting: Future[None] | None = None
+    up: bool = False
+    buried: bool = False
+    signals: list[signal.Signals] = field(default_factory=list)
+
+
+class ContainerBackend:
+    """Runs task attempts in containers. Calls of the engine, which take long, are made by threads of a pool; what they
+    find out comes back through a queue, so that all decisions are the controller's."""
+
+    def __init__(
+        self, plan: Plan, run: Run, client: Client, images: Images, places: Places, emit: Emit, keep: bool,
+        restore: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._plan, self._run, self._client, self._images, self._places = plan, run, client, images, places
+        self._emit, self._keep = emit, keep
+        self._containers: dict[Task, _Container] = {}
+        self._by_name: dict[str, _Container] = {}
+        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
+        self._over = threading.Event()
+        self._found: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        self._updates: list[Started | Ended] = []
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._gate: int | None = None
+        self._status: int | None = None
+        self._to_start = 0  # how many containers the gate still waits for
+        self._partial = b""
+        self._watch = Watch(
+            client, f"{spec.JOB}={run.id}", self._say_ended, lambda why: self.say(f"{why}; trying again"),
+            lambda: self.say("the container engine answers again"), lambda: self._post(self._lost), restore,
+        )  # fmt: skip
+        self._watch.start()
+
+    def say(self, text: str) -> None:
+        """Put a line into the job's log, from any thread."""
+        self._post(lambda: self._emit(NOTE, text=text))
+
+    def place(self, attempt: int) -> None:
+        self._images.resume()
+        self._places.reserve(attempt)
+        self._close_pipes()
+        shared = self._places.shared(attempt)
+        # Opened for both ends: no end of file while no task has opened it yet.
+        self._status = os.open(shared / render.STATUS, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._status, selectors.EVENT_READ)
+        if self._plan.gang:
+            self._gate = os.open(shared / render.GATE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._to_start = self._plan.task_count
+
+    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
+        folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
+        launch = Launch(task, folder, attempt, task_attempt, time.time_ns())
+        made = _Container(launch, render.container_name(self._run.id, task, attempt, task_attempt))
+        self._containers[task] = self._by_name[made.name] = made
+        made.starting = self._pool.submit(self._start, made)
+
+    def stop(self, task: Task) -> None:
+        self._images.cancel()
+        made = self._containers[task]
+        if made.starting and made.starting.cancel():
+            self._end(made, Ended(task, endings.stopped_before_start(made.launch)))
+        else:
+            self._signal(made, signal.SIGTERM)
+
+    def kill(self, task: Task) -> None:
+        # The second request, and not by the same signal: one that waits to be taken swallows all others of its kind.
+        self._signal(self._containers[task], signal.SIGINT)
+
+    def destroy(self, task: Task) -> None:
+        self._pool.submit(self._send, self._containers[task].name, signal.SIGKILL)
+
+    def fileno(self) -> int:
+        return self._selector.fileno()
+
+    def poll(self) -> list[Started | Ended]:
+        for key, _ in self._selector.select(0):
+            if key.fd == self._wake:
+                with suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+            else:
+                self._read_status()
+        with suppress(queue.Empty):
+            while True:
+                self._found.get_nowait()()
+        updates, self._updates = self._updates, []
+        return updates
+
+    def close(self) -> None:
+        self._over.set()
+        self._images.cancel()
+        self._pool.shutdown(cancel_futures=False)
+        self._watch.close()
+        with suppress(queue.Empty):
+            while True:
+                self._found.get_nowait()()
+        self._places.release()
+        self._close_pipes()
+        self._selector.close()
+        os.close(self._wake)
+        os.close(self._waker)
+
+    # In threads of the pool.
+
+    def _start(self, made: _Container) -> None:
+        """Image, folder, container. Whatever goes wrong is the end of this attempt."""
+        task, attempt, retry = made.launch.task, made.launch.job_attempt, made.launch.task_attempt
+        try:
+            image = self._patiently(lambda: self._images.get(self._plan.role(task.role)))
+            with disk_errors(made.launch.folder):
+                wanted = self._places.container(task, attempt, retry, image)
+            self._patiently(lambda: self._client.create(wanted))
+            self._places.start_holds(task)
+            self._patiently(lambda: self._client.start(made.name))
+        except Cancelled:
+            self._fail(made, endings.stopped_before_start(made.launch))
+        except (CannotRun, ImageProblem, OSError) as error:
+            self._fail(made, endings.of_problem(made.launch, error))
+        self._post(self._started_one)
+
+    def _fail(self, made: _Container, report: Any) -> None:
+        with suppress(CannotRun):
+            self._client.remove(made.name)
+        self._post(lambda: self._end(made, Ended(made.launch.task, report)))
+
+    def _bury(self, made: _Container) -> None:
+        """Find out how a container ended, and remove it."""
+        try:
+            state = self._patiently(lambda: self._client.state(made.name))
+            report = endings.of_container(made.launch, state)
+        except CannotRun:
+            report = endings.of_lost_engine(made.launch)
+        self._post(lambda: self._end(made, Ended(made.launch.task, report)))
+        if not self._keep:
+            with suppress(CannotRun):  # what is left is removed at the end of the job
+                self._patiently(lambda: self._client.remove(made.name))
+
+    def _send(self, name: str, number: signal.Signals) -> None:
+        with suppress(CannotRun):  # one that cannot be reached is destroyed, or given up, later
+            self._patiently(lambda: self._client.signal(name, number))
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """Call until the engine answers, for a while."""
+        end = time.monotonic() + _PATIENCE_SEC
+        while True:
+            try:
+                return call()
+            except EngineGone:
+                if time.monotonic() > end or self._over.wait(_PAUSE_SEC):
+                    raise
+
+    # From any thread.
+
+    def _post(self, found: Callable[[], Any]) -> None:
+        self._found.put(found)
+        with suppress(BlockingIOError, OSError):  # full is awake enough; closed is over
+            os.write(self._waker, b"\0")
+
+    def _say_ended(self, name: str) -> None:
+        self._post(lambda: self._ended(name))
+
+    # In the controller's thread.
+
+    def _started_one(self) -> None:
+        self._to_start -= 1
+        if self._to_start == 0:
+            self._open_gate()
+
+    def _ended(self, name: str) -> None:
+        made = self._by_name.get(name)
+        if made and not made.buried:
+            made.buried = True
+            self._pool.submit(self._bury, made)
+
+    def _lost(self) -> None:
+        for made in list(self._by_name.values()):
+            self._end(made, Ended(made.launch.task, endings.of_lost_engine(made.launch)))
+
+    def _end(self, made: _Container, update: Ended) -> None:
+        if self._by_name.pop(made.name, None):
+            self._updates.append(update)
+
+    def _signal(self, made: _Container, number: signal.Signals) -> None:
+        """Now, or as soon as the supervisor takes it: the first process of a container loses what comes before."""
+        if made.up:
+            self._pool.submit(self._send, made.name, number)
+        else:
+            made.signals.append(number)
+
+    def _read_status(self) -> None:
+        assert self._status is not None
+        with suppress(BlockingIOError):
+            while data := os.read(self._status, 1 << 16):
+                self._partial += data
+        *lines, self._partial = self._partial.split(b"\n")
+        for line in lines:
+            with suppress(ValueError, KeyError):  # any process of a task could write there
+                self._heard(json.loads(line))
+
+    def _heard(self, event: dict[str, Any]) -> None:
+        role, _, index = event["task"].partition(":")
+        task = Task(role, int(index))
+        made = self._containers[task]
+        if event["task_attempt"] != made.launch.task_attempt:
+            return
+        if event["event"] == RUNNING:
+            self._updates.append(Started(task))
+        elif event["event"] == STARTING:
+            made.up = True
+            for number in made.signals:
+                self._signal(made, number)
+            made.signals.clear()
+
+    def _open_gate(self) -> None:
+        if self._gate is not None:
+            os.close(self._gate)
+            self._gate = None
+
+    def _close_pipes(self) -> None:
+        self._open_gate()
+        if self._status is not None:
+            self._selector.unregister(self._status)
+            os.close(self._status)
+            self._status = None

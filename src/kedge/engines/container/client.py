@@ -1,0 +1,304 @@
+"""Talks to Docker or Podman through Docker's API. The only module that knows the `docker` package; its errors become
+ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import docker
+import docker.errors
+import requests
+import urllib3
+from docker.types import CancellableStream, DeviceRequest, IPAMConfig, IPAMPool, LogConfig, Ulimit
+
+from kedge.engines.container.spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
+from kedge.errors import CannotRun
+
+TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes seconds
+QUIET_SEC = 30  # without an event, then it is asked whether one was missed
+_POOL = 16
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class EngineGone(CannotRun):
+    """The container engine does not answer."""
+
+
+class Refused(CannotRun):
+    """The container engine answers that it cannot. `status` is the one of HTTP."""
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Facts(NamedTuple):
+    """The machine as its container engine sees it. `memory` in bytes; `limits_*`: whether it can limit them."""
+
+    name: str
+    architecture: str
+    cpus: int
+    memory: int
+    limits_cpu: bool
+    limits_memory: bool
+    rootless: bool
+    cdi: bool
+
+
+class Image(NamedTuple):
+    """What an image says of itself."""
+
+    id: str
+    architecture: str
+    user: str
+    workdir: str
+    environment: Mapping[str, str]
+
+
+class Seen(NamedTuple):
+    """A container that is there. One that was made and not started neither runs nor has ended."""
+
+    name: str
+    running: bool
+    ended: bool
+
+
+class State(NamedTuple):
+    """How a container ended. `said` is its own log."""
+
+    exit_code: int
+    out_of_memory: bool
+    error: str
+    said: str
+
+
+class Pulling(NamedTuple):
+    """How far a pull is, in bytes; of engines that do not say, both are 0."""
+
+    done: int
+    total: int
+
+
+class Deaths:
+    """The name of every container that ends, as it ends, until none has for QUIET_SEC. `close`, by any thread, ends
+    it."""
+
+    def __init__(self, address: str, response: Any) -> None:
+        self._address = address
+        self._stream = CancellableStream(response.iter_lines(), response)
+
+    def __iter__(self) -> Iterator[str]:
+        with _errors(self._address), suppress(_Quiet):
+            while True:
+                with _silence():
+                    line = next(self._stream, None)
+                if line is None:
+                    return
+                yield json.loads(line)["Actor"]["Attributes"]["name"]
+
+    def close(self) -> None:
+        with suppress(OSError, AttributeError):  # the package looks for the socket below what it was given
+            self._stream.close()
+
+
+class Client:
+    """A connection to the engine at `address`. Every method raises EngineGone or Refused."""
+
+    def __init__(self, address: str, timeout_sec: int = TIMEOUT_SEC) -> None:
+        self.address = address
+        with _errors(address):
+            self._api: Any = docker.APIClient(
+                base_url=address, version="auto", timeout=timeout_sec, max_pool_size=_POOL
+            )
+
+    def close(self) -> None:
+        self._api.close()
+
+    def facts(self) -> Facts:
+        with _errors(self.address):
+            info, version = self._api.info(), self._api.version()
+        parts = [part["Name"] for part in version.get("Components") or []]
+        podman = any("Podman" in name for name in parts)
+        security = " ".join(info.get("SecurityOptions") or [])
+        return Facts(
+            name=f"{'Podman' if podman else 'Docker'} {version['Version']}",
+            architecture=_ARCHITECTURES.get(info["Architecture"], info["Architecture"]),
+            cpus=info["NCPU"],
+            memory=info["MemTotal"],
+            limits_cpu=bool(info.get("CpuCfsQuota")),
+            limits_memory=bool(info.get("MemoryLimit")),
+            rootless="rootless" in security or bool(info.get("Rootless")),
+            cdi=podman or bool(info.get("CDISpecDirs")),
+        )
+
+    def image(self, name: str) -> Image | None:
+        """What is known of an image that is here; None if it is not."""
+        try:
+            with _errors(self.address):
+                found = self._api.inspect_image(name)
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+        config = found.get("Config") or {}
+        environment = dict(entry.partition("=")[::2] for entry in config.get("Env") or [])
+        workdir, user = config.get("WorkingDir") or "/", config.get("User") or ""
+        return Image(found["Id"], found["Architecture"], user, workdir, environment)
+
+    def pull(self, name: str, auth: Mapping[str, str] | None, progress: Callable[[Pulling], None]) -> None:
+        """Fetch an image. What `progress` raises ends it."""
+        layers: dict[str, tuple[int, int]] = {}
+        with _errors(self.address):
+            for line in self._api.pull(name, auth_config=auth, stream=True, decode=True):
+                if error := line.get("error"):
+                    raise Refused(str(error).strip(), 0)
+                detail = line.get("progressDetail") or {}
+                if detail.get("total"):
+                    layers[line.get("id", "")] = detail["current"], detail["total"]
+                progress(Pulling(*map(sum, zip(*layers.values(), strict=True))) if layers else Pulling(0, 0))
+
+    def create(self, spec: ContainerSpec) -> None:
+        api = self._api
+        limits: dict[str, Any] = {"shm_size": spec.shm}
+        if spec.memory is not None:
+            limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
+        if spec.cpus is not None:
+            limits["nano_cpus"] = int(spec.cpus * 1e9)
+        if spec.locked_memory:
+            limits |= {"ulimits": [Ulimit(name="memlock", soft=-1, hard=-1)], "cap_add": ["IPC_LOCK"]}
+        if spec.gpus:
+            limits["device_requests"] = [DeviceRequest(device_ids=list(spec.gpus), capabilities=[["gpu"]])]
+        with _errors(self.address):
+            host = api.create_host_config(
+                binds=[f"{b.source}:{b.target}:{'ro' if b.read_only else 'rw'}" for b in spec.binds],
+                tmpfs=dict.fromkeys(spec.tmpfs, TMPFS_OPTIONS),
+                devices=[f"{device}:{device}:rwm" if device[0] == "/" else device for device in spec.devices],
+                extra_hosts=dict(spec.hosts or {}),
+                network_mode=spec.network,
+                log_config=LogConfig(type="json-file", config={"max-size": LOG_LIMIT}),
+                security_opt=["label=disable"],  # the mounts are not relabelled: they are the user's own
+                **limits,
+            )
+            endpoint = api.create_endpoint_config(ipv4_address=spec.address, aliases=[spec.hostname])
+            networks = api.create_networking_config({spec.network: endpoint}) if spec.address else None
+            api.create_container(
+                spec.image,
+                entrypoint=list(spec.entrypoint),
+                name=spec.name,
+                hostname=None if spec.network == "host" else spec.hostname,
+                environment=dict(spec.environment),
+                labels=dict(spec.labels),
+                host_config=host,
+                networking_config=networks,
+            )
+
+    def start(self, name: str) -> None:
+        with _errors(self.address):
+            self._api.start(name)
+
+    def signal(self, name: str, number: int) -> None:
+        """Signal the first process of a container. Nothing happens to one that does not run, or is not there."""
+        try:
+            with _errors(self.address):
+                self._api.kill(name, number)
+        except Refused as error:
+            if error.status not in (404, 409, 500):  # Podman says 500 or 409 of one that has ended
+                raise
+
+    def remove(self, name: str) -> None:
+        """Remove a container, whatever it does. Nothing happens if it is not there."""
+        try:
+            with _errors(self.address):
+                self._api.remove_container(name, force=True, v=True)
+        except Refused as error:
+            if error.status != 404:
+                raise
+
+    def state(self, name: str) -> State | None:
+        """How a container ended; None if there is none of that name."""
+        try:
+            with _errors(self.address):
+                found = self._api.inspect_container(name)["State"]
+                said = self._api.logs(name, tail=50).decode(errors="replace")
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+        return State(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", said.strip())
+
+    def containers(self, label: str) -> list[Seen]:
+        """Every container with this label, ended ones, too."""
+        with _errors(self.address):
+            found = self._api.containers(all=True, filters={"label": label})
+        return [
+            Seen(c["Names"][0].lstrip("/"), c["State"] == "running", c["State"] in ("exited", "dead", "stopped"))
+            for c in found
+        ]
+
+    def deaths(self, label: str, since: float) -> Deaths | None:
+        """The containers with this label that end after a time, in seconds since 1970. None: nothing yet."""
+        api = self._api
+        filters = json.dumps({"label": [label], "event": ["die", "died"]})  # Podman filters by its own word
+        url = f"{api.base_url}/v{api.api_version}/events"
+        with _errors(self.address), suppress(_Quiet), _silence():
+            # Not the package's own `events`, which waits for ever.
+            response = api.get(url, params={"since": int(since), "filters": filters}, stream=True, timeout=QUIET_SEC)
+            api._raise_for_status(response)
+            return Deaths(self.address, response)
+        return None
+
+    def create_network(self, name: str, subnet: str, gateway: str, labels: Mapping[str, str]) -> None:
+        pool = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet, gateway=gateway)])
+        with _errors(self.address):
+            self._api.create_network(name, driver="bridge", ipam=pool, labels=dict(labels))
+
+    def networks(self, label: str) -> list[str]:
+        """The names of the networks with this label."""
+        with _errors(self.address):
+            return [network["Name"] for network in self._api.networks(filters={"label": label})]
+
+    def remove_network(self, name: str) -> None:
+        """Nothing happens if it is not there."""
+        try:
+            with _errors(self.address):
+                self._api.remove_network(name)
+        except Refused as error:
+            if error.status != 404:
+                raise
+
+
+class _Quiet(Exception):
+    """Nothing was said for QUIET_SEC."""
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    try:
+        yield
+    except requests.exceptions.ReadTimeout as error:
+        raise _Quiet from error
+    except requests.exceptions.ConnectionError as error:
+        if error.args and isinstance(error.args[0], urllib3.exceptions.ReadTimeoutError):
+            raise _Quiet from error
+        raise
+
+
+@contextmanager
+def _errors(address: str) -> Iterator[None]:
+    try:
+        yield
+    except docker.errors.APIError as error:
+        status = error.response.status_code if error.response is not None else 0
+        raise Refused(str(error.explanation or error), status) from error
+    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+        raise EngineGone(f"the container engine at {address} does not answer: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """The words of the innermost error: docker and requests wrap theirs several times."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,103 @@
+"""A connection to the container engine; where there is only the program podman, with a service of kedge's own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kedge.engines.container import find
+from kedge.errors import CannotRun
+
+if TYPE_CHECKING:
+    from kedge.engines.container.client import Client
+
+PODMAN = "podman"  # as an address: a service of one's own
+_START_SEC = 30.0
+_IDLE_SEC = 10  # after which a service that lost its kedge ends by itself
+
+
+def address(environment: Mapping[str, str] = os.environ) -> str:
+    """Where the engine is: `unix://…`, or PODMAN. CannotRun says what was looked for and what to install."""
+    if found := find.named(environment) or find.usable(environment):
+        return found
+    if shutil.which("podman", path=environment.get("PATH")):
+        return PODMAN
+    raise find.nothing(environment)
+
+
+class Connection:
+    """A context: the client of the engine at `address`. `restore` makes a service of its own answer again."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._service: _Service | None = None
+
+    def __enter__(self) -> Connection:
+        # Loading the package takes long, and only who runs containers needs it.
+        connect = importlib.import_module("kedge.engines.container.client").Client
+        if self.address == PODMAN:
+            self._service = _Service()
+        try:
+            self.client: Client = connect(self._service.address if self._service else self.address)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if client := getattr(self, "client", None):
+            client.close()
+        if self._service:
+            self._service.close()
+
+    def restore(self) -> None:
+        """Start the own service again, if it has ended."""
+        if self._service:
+            self._service.restore()
+
+
+class _Service:
+    """`podman system service` on a socket that only this user can reach."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="kedge-podman-")
+        self._socket = f"{self._folder}/socket"
+        self.address = f"unix://{self._socket}"
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = ["podman", "system", "service", "--time", str(_IDLE_SEC), self.address]
+        Path(self._socket).unlink(missing_ok=True)
+        with open(f"{self._folder}/log", "ab") as log:
+            # A session of its own: the terminal's Ctrl-C is not for it.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        end = time.monotonic() + _START_SEC
+        while not os.path.exists(self._socket):
+            if process.poll() is not None or time.monotonic() > end:
+                process.kill()
+                said = Path(f"{self._folder}/log").read_text(errors="replace").strip()
+                shutil.rmtree(self._folder)
+                raise CannotRun(f"podman cannot be started ({' '.join(command)}): {said or 'it does not answer'}")
+            time.sleep(0.01)
+        return process
+
+    def restore(self) -> None:
+        if self._process.poll() is not None:
+            self._process = self._start()
+
+    def close(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)

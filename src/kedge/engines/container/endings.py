@@ -1,0 +1,67 @@
+"""The report of a container that ended, or could not be started: the supervisor's own, or what else is known."""
+
+from __future__ import annotations
+
+from kedge.contract import CANNOT_START, COMMAND_KILLED, DISK_FULL, RUNTIME_BROKE, RUNTIME_ERROR, Report
+from kedge.diagnose.classify import classify
+from kedge.diagnose.model import Evidence
+from kedge.engines.container.client import State
+from kedge.engines.container.images import ImageProblem
+from kedge.engines.controller import reports
+from kedge.engines.controller.reports import Launch
+from kedge.errors import DiskFull
+
+# OpenPAI's codes for what happens to a container from outside.
+REMOVED = -101
+OUT_OF_MEMORY = -1200
+NOT_STARTED = -1201
+IMAGE = 254
+_KILLED, _TERMINATED = 137, 143
+_LONGEST_QUOTE = 1000
+
+
+def of_container(launch: Launch, state: State | None) -> Report:
+    """How an attempt ended whose container has; None if the container is not there any more."""
+    report = reports.read(launch)
+    if report is not None:
+        return report
+    if state is None:
+        return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
+    if state.out_of_memory:
+        what = "the task needed more memory than its memoryMB: the kernel killed all of its container"
+        return _diagnosed(launch, OUT_OF_MEMORY, COMMAND_KILLED, what, Evidence((), _KILLED, {"oom_kills": 1}))
+    if state.exit_code > 128:
+        return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
+    said = "; ".join(filter(None, (state.error, state.said[-_LONGEST_QUOTE:])))
+    what = f"the task's container ended with {state.exit_code} and no report: {said or 'it said nothing'}"
+    return reports.of_end(launch, what)
+
+
+def of_problem(launch: Launch, error: Exception) -> Report:
+    """How an attempt ended that could not be started. What is wrong with an image is the job's error."""
+    if isinstance(error, ImageProblem):
+        evidence = Evidence((("container engine", str(error).encode()),), IMAGE)
+        return _diagnosed(launch, IMAGE, CANNOT_START, str(error), evidence)
+    if isinstance(error, DiskFull):
+        return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
+    return reports.ended(launch, NOT_STARTED, CANNOT_START, f"the task's container could not be started: {error}")
+
+
+def stopped_before_start(launch: Launch) -> Report:
+    """How an attempt ended that was told to stop while its container, or its image, was still being made ready."""
+    report = reports.ended(launch, _TERMINATED, COMMAND_KILLED, "stopped by TERM before the command started")
+    return report._replace(stopped_by="TERM")
+
+
+def of_lost_engine(launch: Launch) -> Report:
+    """How an attempt ended whose container nobody can ask about any more."""
+    what = "the container engine does not answer any more; the container may still run, and kedge rm ends it"
+    return reports.read(launch) or reports.ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
+
+
+def _killed(number: int) -> str:
+    return f"the task's container was killed from outside (signal {number})"
+
+
+def _diagnosed(launch: Launch, code: int, reason: str, what: str, evidence: Evidence) -> Report:
+    return reports.ended(launch, code, reason, what)._replace(diagnosis=classify(evidence).to_json())

@@ -1,0 +1,134 @@
+"""The container engine: every task in a container of the image that the job names, on this machine."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from kedge.bundle import build
+from kedge.engines.base import Outcome, Task
+from kedge.engines.container import connection, leftovers, network, notices, spec
+from kedge.engines.container.backend import ContainerBackend
+from kedge.engines.container.client import Client, Facts
+from kedge.engines.container.connection import Connection
+from kedge.engines.container.images import Images
+from kedge.engines.container.places import Given, Places, make_folder
+from kedge.engines.controller.job import run_job
+from kedge.engines.controller.log import JobLog
+from kedge.engines.controller.running import controlled
+from kedge.engines.controller.stops import Stops
+from kedge.engines.machine import controllers, gpus, secret_files
+from kedge.engines.machine.shares import gpus_wanted
+from kedge.errors import CannotRun
+from kedge.plan.model import Plan
+from kedge.resolve.model import Secrets
+from kedge.runs.folder import Run
+
+_CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
+_INFINIBAND = Path("/dev/infiniband")
+
+
+class ContainerEngine:
+    """`network`: `job` for one of the job's own, or `host`. `keep` leaves ended containers for a look at them.
+    `storages` are folders of this machine by the storages' names."""
+
+    name = "container"
+
+    def __init__(
+        self,
+        allow_fewer_gpus: bool = False,
+        network: str = "job",
+        keep: bool = False,
+        storages: Mapping[str, str] | None = None,
+    ) -> None:
+        self._allow_fewer_gpus, self._network, self._keep = allow_fewer_gpus, network, keep
+        self._storages = storages or {}
+
+    @functools.cached_property
+    def _facts(self) -> Facts:
+        """What the engine says of this machine. CannotRun: there is none."""
+        with Connection(connection.address()) as connected:
+            return connected.client.facts()
+
+    def notices(self, plan: Plan) -> tuple[str, ...]:
+        try:
+            facts = self._facts
+        except CannotRun:  # `check` says so
+            return ()
+        devices = gpus.count() if plan.gpu_count else 0
+        return tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
+
+    def remarks(self, plan: Plan) -> tuple[str, ...]:
+        return ("its containers are kept: kedge rm removes them, too",) if self._keep else ()
+
+    def check(self, plan: Plan) -> None:
+        assert self._facts
+        build.ensure()
+        gpus_wanted(plan, self._allow_fewer_gpus)
+
+    def secrets_dir(self, run: Run) -> str:
+        return secret_files.location(run)
+
+    def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
+        def body(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+            address = connection.address()
+            leftovers.note_engine(run, address)
+            connected = stack.enter_context(Connection(address))
+            if not self._keep:
+                stack.callback(leftovers.remove, connected.client, run.id)
+            given = self._given(plan, run, secrets, connected.client, stack)
+            places = self._places(plan, run, given, connected.client)
+            images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
+            backend = ContainerBackend(plan, run, connected.client, images, places, log, self._keep, connected.restore)
+            stack.callback(backend.close)
+            return run_job(plan, run, backend, stops, log, random.random)
+
+        return controlled(run, body)
+
+    def _given(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
+        """What all tasks of the run share."""
+        facts = client.facts()
+        return Given(
+            facts=facts,
+            bundle=build.ensure(),
+            secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
+            devices=stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus))),
+            cdi=facts.cdi and any(folder.is_dir() for folder in _CDI),
+            infiniband=infiniband(),
+            cache=data_cache(),
+            storages={m.path: self._storages[m.name] for m in plan.mounts if m.name in self._storages},
+        )
+
+    def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> Places:
+        if self._network == "host":
+            return Places(plan, run, given, None, None)
+        name = f"kedge-{run.id}"
+        labels = {spec.JOB: run.id, spec.USER: plan.user}
+        subnet = network.create(client, name, plan.task_count, labels)
+        return Places(plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks())))
+
+    def stop(self, run: Run, kill: bool) -> None:
+        if not controllers.ask_to_stop(run, kill):
+            leftovers.clean_up(run, kill)
+
+
+def infiniband() -> tuple[str, ...]:
+    """The devices of fast networks on this machine."""
+    return tuple(sorted(map(str, _INFINIBAND.iterdir()))) if _INFINIBAND.is_dir() else ()
+
+
+def data_cache() -> str | None:
+    """The folder of downloads that the containers of this user share, whatever user they run as; only the folder above
+    it keeps strangers out."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.path.join(base, "kedge", "containers")
+    try:
+        make_folder(folder, 0o700)
+        make_folder(data := os.path.join(folder, "data"), 0o777)
+    except OSError:  # without one, everybody fetches for himself
+        return None
+    return data if os.path.isabs(data) else None

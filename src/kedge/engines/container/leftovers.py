@@ -1,0 +1,74 @@
+"""What is left of a run in the container engine: containers and networks, found by their label."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from kedge.engines.container import connection, spec
+from kedge.engines.container.client import Client
+from kedge.engines.container.connection import Connection
+from kedge.engines.machine import controllers
+from kedge.runs.files import write_json
+from kedge.runs.folder import Run
+
+_WORKERS = 4
+# After its grace period, in which a supervisor ends by itself, and writes its report.
+_PATIENCE_SEC = 15.0
+_PAUSE_SEC = 0.1
+
+
+def note_engine(run: Run, address: str) -> None:
+    """Remember which engine a run uses."""
+    write_json(run.path / "engine.json", {"address": address})
+
+
+def engine_of(run: Run) -> str:
+    """The address of a run's engine; the one that there is now when that is not known. CannotRun: there is none."""
+    try:
+        found: str = json.loads((run.path / "engine.json").read_bytes())["address"]
+    except (OSError, ValueError, KeyError):
+        return connection.address()
+    return found
+
+
+def remove(client: Client, run_id: str) -> None:
+    """Remove every container and network of a run. CannotRun."""
+    label = f"{spec.JOB}={run_id}"
+    names = [seen.name for seen in client.containers(label)]
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        list(pool.map(client.remove, names))
+    for name in client.networks(label):
+        client.remove_network(name)
+
+
+def clean_up(run: Run, kill: bool) -> None:
+    """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it."""
+    with controllers.taken_over(run), Connection(engine_of(run)) as connected:
+        if not kill:
+            _stop(connected.client, run)
+        remove(connected.client, run.id)
+
+
+def _stop(client: Client, run: Run) -> None:
+    """Ask all supervisors to stop their tasks, and wait for their end."""
+    running = _running(client, run)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        list(pool.map(lambda name: client.signal(name, signal.SIGTERM), running))
+    end = time.monotonic() + _grace_sec(run) + _PATIENCE_SEC
+    while _running(client, run) and time.monotonic() < end:
+        time.sleep(_PAUSE_SEC)
+
+
+def _running(client: Client, run: Run) -> list[str]:
+    return [seen.name for seen in client.containers(f"{spec.JOB}={run.id}") if seen.running]
+
+
+def _grace_sec(run: Run) -> float:
+    """The job's own grace period, as its plan says."""
+    try:
+        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
+    except (OSError, ValueError, KeyError):
+        return 30.0

@@ -1,0 +1,62 @@
+"""The network of one job: a range of addresses that nobody else uses, and the address of every task in it."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from kedge.engines.base import Task
+from kedge.engines.container.client import Client, Refused
+from kedge.errors import CannotRun
+
+_POOL = ipaddress.IPv4Network("10.128.0.0/9")
+_SMALLEST = 24  # bits of its prefix
+_RESERVED = 3  # the network itself, its gateway, its broadcast address
+_TRIES = 20
+_ROUTES = Path("/proc/net/route")
+
+
+def create(client: Client, name: str, tasks: int, labels: dict[str, str]) -> IPv4Network:
+    """Make a network with room for so many tasks; its range. CannotRun when the engine takes none."""
+    problem = "no free range of addresses"
+    taken = list(routes())
+    for subnet in candidates(tasks):
+        if any(subnet.overlaps(route) for route in taken):
+            continue
+        try:
+            client.create_network(name, str(subnet), str(subnet[1]), labels)
+        except Refused as error:  # most likely, another job has just taken it
+            problem = str(error)
+            continue
+        return subnet
+    raise CannotRun(f"the job's network cannot be made: {problem}; --network host does without one")
+
+
+def candidates(tasks: int) -> Iterator[IPv4Network]:
+    """Some ranges that are large enough, at random."""
+    bits = min(_SMALLEST, 32 - (tasks + _RESERVED - 1).bit_length())
+    count = 1 << (bits - _POOL.prefixlen)
+    for _ in range(_TRIES):
+        start = int(_POOL.network_address) + (random.randrange(count) << (32 - bits))  # noqa: S311  nothing secret
+        yield IPv4Network((start, bits))
+
+
+def routes() -> Iterator[IPv4Network]:
+    """What this machine reaches by routes of their own, as of a VPN; the default route is none."""
+    try:
+        lines = _ROUTES.read_text().splitlines()[1:]
+    except FileNotFoundError:
+        return
+    for line in lines:
+        fields = line.split()
+        address, mask = (int.from_bytes(bytes.fromhex(fields[n]), "little") for n in (1, 7))
+        if mask:
+            yield IPv4Network((address, mask.bit_count()), strict=False)
+
+
+def addresses(subnet: IPv4Network, tasks: Iterable[Task]) -> dict[Task, str]:
+    """An address for every task, the same for all its attempts."""
+    return {task: str(subnet[number]) for number, task in enumerate(tasks, 2)}

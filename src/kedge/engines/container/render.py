@@ -1,0 +1,133 @@
+"""From a plan and a place to the container that will be started. Pure: it looks at nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kedge.bundle import build
+from kedge.bundle.build import Bundle
+from kedge.contract import LOADER_VARIABLES, SHELVED, SPEC_FILE
+from kedge.engines.base import Task
+from kedge.engines.container import spec
+from kedge.engines.container.client import Facts, Image
+from kedge.engines.container.spec import Bind, ContainerSpec
+from kedge.plan.model import Plan, RolePlan
+
+PAI = "/usr/local/pai"
+BUNDLE = f"{PAI}/kedge"
+SHARED = f"{PAI}/shared"  # what the tasks of a job attempt have in common
+SECRETS = f"{PAI}/secrets"
+SCRIPTS = f"{PAI}/scripts"
+DATA_CACHE = f"{PAI}/data-cache"
+GATE, STATUS = "gate", "status"
+
+DEFAULT_SHM_MB = 512  # OpenPAI's
+_MIB = 1 << 20
+_LONGEST_HOSTNAME = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one attempt of a task runs: paths are of this machine, the rest is as in ContainerSpec.
+
+    `uid` is the attempt's own; `secrets` are files by their name in the container; `storages` are folders by theirs.
+    """
+
+    run_id: str
+    job_attempt: int
+    task_attempt: int
+    uid: str
+    folder: str
+    shared: str
+    bundle: Bundle
+    network: str
+    address: str | None = None
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    code: str | None = None
+    cache: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    storages: Mapping[str, str] = field(default_factory=dict)
+    gpus: tuple[str, ...] = ()
+    infiniband: tuple[str, ...] = ()
+
+
+def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> ContainerSpec:
+    """The container of one attempt of a task."""
+    role = plan.role(task.role)
+    return ContainerSpec(
+        name=container_name(place.run_id, task, place.job_attempt, place.task_attempt),
+        image=role.image,
+        hostname=hostname(task),
+        entrypoint=_entrypoint(place),
+        environment=_environment(image, place),
+        labels=labels(place.run_id, plan.user, task, place.job_attempt, place.task_attempt),
+        binds=_binds(role, place),
+        tmpfs=(SECRETS,) if place.secrets else (),
+        memory=min(role.resources.memory_mb * _MIB, facts.memory) if facts.limits_memory else None,
+        cpus=min(role.resources.cpu, facts.cpus) if facts.limits_cpu else None,
+        shm=min((role.shm_mb or DEFAULT_SHM_MB) * _MIB, facts.memory),
+        network=place.network,
+        address=place.address,
+        hosts=place.hosts,
+        devices=place.infiniband if role.infiniband else (),
+        gpus=place.gpus,
+        locked_memory=role.infiniband and bool(place.infiniband),
+    )
+
+
+def container_name(run_id: str, task: Task, job_attempt: int, task_attempt: int) -> str:
+    """`kedge-RUN-worker-0`, with `-a1` in it for a later attempt of the job, and `.1` behind it for one of the task."""
+    attempt = f"-a{job_attempt}" if job_attempt else ""
+    retry = f".{task_attempt}" if task_attempt else ""
+    return f"kedge-{run_id}{attempt}-{task.role}-{task.task_index}{retry}"
+
+
+def hostname(task: Task) -> str:
+    """The name by which a task's peers know it: `worker-0`."""
+    return f"{task.role}-{task.task_index}"[-_LONGEST_HOSTNAME:]
+
+
+def labels(run_id: str, user: str, task: Task, job_attempt: int, task_attempt: int) -> dict[str, str]:
+    """What marks a container as a task's."""
+    return {
+        spec.JOB: run_id,
+        spec.USER: user,
+        spec.ROLE: task.role,
+        spec.TASK: str(task),
+        spec.ATTEMPT: f"{job_attempt}.{task_attempt}",
+    }
+
+
+def log_folder(uid: str) -> str:
+    """TaskSpec.folder in the container."""
+    return f"{PAI}/logs/{uid}"
+
+
+def _entrypoint(place: Place) -> tuple[str, ...]:
+    options = ("--status", f"{SHARED}/{STATUS}", "--gate", f"{SHARED}/{GATE}")
+    return (*build.command(place.bundle, BUNDLE), f"{log_folder(place.uid)}/{SPEC_FILE}", *options)
+
+
+def _environment(image: Image, place: Place) -> dict[str, str]:
+    """The image's own loader settings must not reach the bundle's loader; the runtime gives them back to the user."""
+    set_by_image = [name for name in LOADER_VARIABLES if name in image.environment]
+    shelved = {SHELVED + name: image.environment[name] for name in set_by_image}
+    devices = {"NVIDIA_VISIBLE_DEVICES": ",".join(place.gpus)} if place.gpus else {}
+    return {**dict.fromkeys(set_by_image, ""), **shelved, **devices}
+
+
+def _binds(role: RolePlan, place: Place) -> tuple[Bind, ...]:
+    """From the outside in, as they are mounted."""
+    binds = [
+        Bind(f"{place.folder}/pai", PAI),
+        Bind(place.folder, log_folder(place.uid)),
+        Bind(str(place.bundle.path), BUNDLE, read_only=True),
+        Bind(place.shared, SHARED, read_only=True),
+    ]
+    if place.code:
+        binds.append(Bind(place.code, f"{SCRIPTS}/{role.code}"))
+    if place.cache:
+        binds.append(Bind(place.cache, DATA_CACHE))
+    binds += [Bind(source, f"{SECRETS}/{name}", read_only=True) for name, source in place.secrets.items()]
+    return (*binds, *(Bind(source, target) for target, source in place.storages.items()))

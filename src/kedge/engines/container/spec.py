@@ -1,0 +1,58 @@
+"""What one container is: a value that can be printed, compared, and turned into a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+
+class Bind(NamedTuple):
+    """A file or folder of this machine and where the container sees it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """All that the container engine is told. User and working directory are the image's. Sizes in bytes.
+
+    `cpus` and `memory` are None where the machine cannot limit them. `network` is the name of a network, or `host`;
+    `address` is the container's in it. `hosts` are names that it knows besides, with their addresses. `tmpfs` are
+    folders in memory. `gpus` are devices for the NVIDIA runtime, `devices` paths or names of CDI.
+    """
+
+    name: str
+    image: str
+    hostname: str
+    entrypoint: tuple[str, ...]
+    environment: Mapping[str, str]
+    labels: Mapping[str, str]
+    binds: tuple[Bind, ...]
+    tmpfs: tuple[str, ...]
+    memory: int | None
+    cpus: float | None
+    shm: int
+    network: str
+    address: str | None = None
+    hosts: Mapping[str, str] | None = None
+    devices: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    locked_memory: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+
+# Labels of everything that belongs to a job.
+JOB = "kedge.job"
+USER = "kedge.user"
+ROLE = "kedge.role"
+TASK = "kedge.task"
+ATTEMPT = "kedge.attempt"
+
+TMPFS_OPTIONS = "size=16m,mode=1777"
+LOG_LIMIT = "1m"  # the container's own log only holds what the runtime says if it cannot start

@@ -1,0 +1,65 @@
+"""Reports of task attempts: the supervisor's own, and what is said in its place where it could not write one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import NamedTuple
+
+from kedge.contract import DISK_FULL, REPORT_FILE, RUNTIME_BROKE, RUNTIME_ERROR, Report, container_code, timestamp
+from kedge.engines.base import Task
+
+
+class Launch(NamedTuple):
+    """One attempt of a task that was, or was to be, started. `started` is in nanoseconds since 1970."""
+
+    task: Task
+    folder: str
+    job_attempt: int
+    task_attempt: int
+    started: int
+
+
+def read(launch: Launch) -> Report | None:
+    """The supervisor's own report; None if it has left none."""
+    try:
+        with open(os.path.join(launch.folder, REPORT_FILE), encoding="utf-8") as file:
+            return Report(**json.load(file))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def of_kill(launch: Launch, number: int, what: str) -> Report:
+    """The report of a supervisor that signal `number` has ended."""
+    return ended(launch, container_code(128 + number), RUNTIME_ERROR, what)
+
+
+def of_end(launch: Launch, what: str) -> Report:
+    """The report of a supervisor that ended by itself without one: the disk was full, or else it is broken."""
+    if is_full(launch.folder):
+        return ended(launch, RUNTIME_BROKE, DISK_FULL, f"{launch.folder}: the file system is full")
+    return ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
+
+
+def ended(launch: Launch, exit_code: int, reason: str, message: str) -> Report:
+    """The report of an attempt that ends now."""
+    now = time.time_ns()
+    return Report(
+        task=str(launch.task),
+        job_attempt=launch.job_attempt,
+        task_attempt=launch.task_attempt,
+        exit_code=exit_code,
+        user_exit_code=None,
+        reason=reason,
+        message=message,
+        started=timestamp(launch.started),
+        ended=timestamp(now),
+        duration_sec=(now - launch.started) / 1e9,
+    )
+
+
+def is_full(folder: str) -> bool:
+    """Whether a file system has no block left for us, or no inode (file systems without a fixed number say 0 of 0)."""
+    found = os.statvfs(folder)
+    return found.f_bavail == 0 or (found.f_files > 0 and found.f_favail == 0)

@@ -1,0 +1,30 @@
+"""What surrounds a job that a controller of ours runs: requests to stop it, its event log, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from kedge.engines.base import Outcome
+from kedge.engines.controller.log import JobLog
+from kedge.engines.controller.stops import Stops
+from kedge.errors import CannotRun
+from kedge.runs import status
+from kedge.runs.folder import Run
+
+Body = Callable[[Stops, JobLog, ExitStack], Outcome]
+
+
+def controlled(run: Run, body: Body) -> Outcome:
+    """Run `body`, close what it leaves on the stack, and write down how the job ended."""
+    with Stops() as stops, JobLog(run, stops) as log:
+        try:
+            with ExitStack() as stack:
+                outcome = body(stops, log, stack)
+        except CannotRun as error:
+            log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=str(error))
+            raise
+        if log.disk_full:
+            outcome = outcome._replace(state=status.FAILED, text=log.disk_full, disk_full=True)
+        log(status.JOB_COMPLETED, state=outcome.state, code=outcome.code, text=outcome.text)
+    return outcome

@@ -1,0 +1,1 @@
+"""What every engine that uses this very machine shares: its GPUs, ports, limits, and memory for secrets."""
