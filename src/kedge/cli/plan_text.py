@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import click
-
 from kedge.cli.graph import tree
+from kedge.cli.streams import styled
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
 from kedge.plan.model import Plan, RolePlan, action_text
@@ -79,7 +78,7 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
 
 
 def bold(text: str) -> str:
-    return click.style(text, bold=True)
+    return styled(text, bold=True)
 
 
 def _steps(steps: Iterable[Step]) -> Iterable[str]:
@@ -105,4 +104,4 @@ def _lines(name: str, lines: list[str]) -> list[str]:
 
 
 def _row(name: str, value: str) -> str:
-    return f"  {click.style(f'{name:<13}', dim=True)} {value}"
+    return f"  {styled(f'{name:<13}', dim=True)} {value}"
