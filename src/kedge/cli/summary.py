@@ -54,7 +54,7 @@ def _verdict(run: Run, now: JobStatus) -> Text:
             .append(f": its controller is gone; what is left of its tasks may still run. kedge stop {run.id} ends it")
         )
     text = Text(f"{run.id} ").append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
-    text.append(f" in {took}{attempts}")
+    text.append(f" {'in' if now.state in status.FINAL else 'for'} {took}{attempts}")
     return text.append(f": {now.text}" if now.text and now.state != status.SUCCEEDED else "")
 
 
