@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ def command(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]
     Without --exit-code the logs alone decide whether anything failed.
     """
     known, spec = rules.load([Path(f) for f in files if not is_exit_spec(f)]), _spec(files)
+    if not logs and sys.stdin.isatty():
+        click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}
     found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}
     judged = verdict([TaskResult(path, FAILED if one.failed else SUCCEEDED, 0.0, one) for path, one in found.items()])
