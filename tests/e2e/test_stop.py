@@ -44,10 +44,15 @@ def test_ctrl_c_stops_every_task_in_an_orderly_way(kedge: Kedge) -> None:
 
 
 def test_ctrl_c_while_kedge_is_loaded_shows_no_traceback(kedge: Kedge) -> None:
-    interrupting = "import os, sys, types; find = lambda name, *_: name == 'click' and os.kill(os.getpid(), 2) or None"
-    start = "sys.meta_path.insert(0, types.SimpleNamespace(find_spec=find)); from kedge.__main__ import main; main()"
+    program = """
+import os, signal, sys, types
+signal.signal(signal.SIGINT, signal.default_int_handler)
+find = lambda name, *_: os.kill(os.getpid(), signal.SIGINT) if name == "click" else None
+sys.meta_path.insert(0, types.SimpleNamespace(find_spec=find))
+from kedge.__main__ import main
+main()"""
     done = subprocess.run(
-        [sys.executable, "-c", f"{interrupting}; {start}"],
+        [sys.executable, "-c", program],
         cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
