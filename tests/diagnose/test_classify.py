@@ -72,6 +72,13 @@ def test_cause_frame_and_evidence() -> None:
     assert found.evidence[0].text.startswith("torch.OutOfMemoryError: CUDA")
 
 
+def test_the_frame_of_what_was_told_before_its_traceback() -> None:
+    kernel = "/aten/cuda/Loss.cu:250: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.\n"
+    found = answer(kernel + OOM.replace("CUDA out of memory.", "CUDA error: device-side assert triggered."))
+    assert (found.cause, found.frame) == ("gpu_device_assert", "train.py:12 in step")
+    assert found.evidence[0].line == 1
+
+
 def test_numbers_in_the_message_tell_whose_memory_it_is() -> None:
     assert answer(OOM.replace("78.00", "2.00")).cause == "gpu_oom_contention"
 
