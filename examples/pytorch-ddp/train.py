@@ -28,7 +28,7 @@ def main() -> None:
     train(model, training, args.epochs, args.lr)
     if dist.get_rank() == 0:
         print(f"accuracy {accuracy(model, held_out):.3f}")
-    dist.barrier()  # who leaves early may pull the interpreter from under gloo's threads, which still hold some work
+    dist.barrier()  # leaving early pulls the interpreter from under gloo's threads, which hold its last work
     dist.destroy_process_group()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec, timestamp
 from kedge.diagnose import exitspec, rules
-from kedge.engines.base import Engine, Outcome
+from kedge.engines.base import Engine, Outcome, Request, Task
 from kedge.errors import DiskFull, InputError
 from kedge.plan.build import build
 from kedge.plan.model import Plan
@@ -107,6 +107,11 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
         peers_file="RUN/attempt-0/peers.json",
     )
     return task_spec(plan, role, index, placement)
+
+
+def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> tuple[Request, ...]:
+    """What the engine would be asked for. CannotRun."""
+    return where.requests(plan, Task(*task) if task else None)
 
 
 def engine(name: str, **options: Any) -> Engine:
@@ -242,6 +247,7 @@ def remove(run: Run) -> None:
         stop(run)
     elif state not in status.FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
+    engine(run.info().engine).forget(run)
     folder.delete(run)
 
 

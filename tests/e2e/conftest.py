@@ -1,110 +1,20 @@
-"""kedge as a user starts it: the real command, in a state folder of the test's own."""
+"""kedge as a user starts it, on this machine or in containers, and what tests of it need."""
 
 from __future__ import annotations
 
-import json
-import os
+import fcntl
+import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from kedge.testing.wait import wait_until
+from kedge.testing.command import TIMEOUT, Kedge
+
+__all__ = ["EXAMPLES", "TIMEOUT", "Kedge", "kedge", "processes_of"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TIMEOUT = 120.0
-
-
-class Kedge:
-    """Runs the command line. `jobs` is the folder of the run folders."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.jobs = folder / "state" / "kedge" / "jobs"
-        # The tests' own python comes first: examples start `python`.
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
-        self.environment = {**os.environ, **places, "PATH": path}
-        self._started: list[subprocess.Popen[str]] = []
-
-    def __call__(self, *args: object, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end and check its exit code."""
-        done = subprocess.run(
-            self._argv(args), cwd=self.folder, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=TIMEOUT, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, f"exit code {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done
-
-    def start(self, *args: object) -> subprocess.Popen[str]:
-        """Start a command in a session of its own."""
-        process = subprocess.Popen(
-            self._argv(args), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
-        self._started.append(process)
-        return process
-
-    def job(
-        self, commands: str | list[str], *, name: str = "job", roles: dict[str, Any] | None = None, **keys: Any
-    ) -> Path:
-        """Write a job file with one role `worker`, or with `roles`: what each has beyond the usual."""
-        role = {
-            "dockerImage": "image",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
-            "commands": [commands] if isinstance(commands, str) else commands,
-        }
-        prerequisites = [{"name": "image", "type": "dockerimage", "uri": "busybox"}, *keys.pop("prerequisites", [])]
-        document = {
-            "protocolVersion": 2,
-            "name": name,
-            "type": "job",
-            "prerequisites": prerequisites,
-            "taskRoles": {key: {**role, **own} for key, own in (roles or {"worker": {}}).items()},
-            **keys,
-        }
-        path = self.folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
-        return path
-
-    def runs(self) -> list[Path]:
-        return sorted(self.jobs.iterdir()) if self.jobs.is_dir() else []
-
-    def only_run(self) -> Path:
-        runs = self.runs()
-        assert len(runs) == 1, runs
-        return runs[0]
-
-    def events(self) -> list[dict[str, Any]]:
-        """The controller's events of the only run so far; none before there is one."""
-        files = [run / "events.jsonl" for run in self.runs()]
-        return [json.loads(line) for f in files if f.exists() for line in f.read_text().splitlines()]
-
-    def wait_for_output(self, text: str, task: str = "worker-0", attempt: int = 0) -> None:
-        """Wait until a task of the only run has said something."""
-        wait_until(lambda: text in self.said(task, attempt), TIMEOUT, f"{text!r} from {task}")
-
-    def said(self, task: str = "worker-0", attempt: int = 0) -> str:
-        """Everything in a task's combined log."""
-        files = [run / f"attempt-{attempt}" / task / "user-all" / "current" for run in self.runs()]
-        return "".join(file.read_text(errors="replace") for file in files if file.exists())
-
-    def close(self) -> None:
-        for process in self._started:
-            process.kill()
-            process.communicate()
-        for run in self.runs():
-            subprocess.run(
-                [*self._argv(("stop", "--kill", run.name))], env=self.environment, capture_output=True, check=False
-            )
-
-    def _argv(self, args: tuple[object, ...]) -> list[str]:
-        return [sys.executable, "-m", "kedge", *map(str, args)]
 
 
 @pytest.fixture
@@ -112,6 +22,72 @@ def kedge(tmp_path: Path) -> Iterator[Kedge]:
     command = Kedge(tmp_path)
     yield command
     command.close()
+
+
+class InContainers(Kedge):
+    """Jobs in containers of one image."""
+
+    def __init__(self, folder: Path, image: str, cache: Path) -> None:
+        super().__init__(folder, "container", image=image)
+        self.environment["XDG_CACHE_HOME"] = str(cache)  # the runtime's bundle is made once for all tests
+
+    def leftovers(self) -> list[str]:
+        found = super().leftovers()
+        for run in self.runs():
+            label = ("--filter", f"label=kedge.job={run.name}", "--format", "{{.Name}}")
+            found += tool("ps", "--all", *label[:-1], "{{.Names}}") + tool("network", "ls", *label)
+        return found
+
+
+def tool(*args: str) -> list[str]:
+    """The lines that podman or docker answers."""
+    argv = [shutil.which("podman") or "docker", *args]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this test run have in common."""
+    return tmp_path_factory.getbasetemp().parent
+
+
+@pytest.fixture(scope="session")
+def image(shared: Path) -> Callable[[str], str]:
+    """Makes an image of examples/images, once on this machine, and returns its name."""
+    if not shutil.which("podman") and not shutil.which("docker"):
+        pytest.skip("containers need podman (Debian: apt-get install podman) or docker")
+    if not shutil.which("apt-get"):
+        pytest.skip("the images for tests are made of Debian packages, and there is no apt-get")
+
+    def make(name: str) -> str:
+        with (shared / "images.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            subprocess.run([EXAMPLES / "images" / "build", name], check=True)
+        return f"localhost/kedge/{name}:1"
+
+    return make
+
+
+@pytest.fixture
+def in_containers(tmp_path: Path, image: Callable[[str], str], shared: Path) -> Iterator[Callable[[str], Kedge]]:
+    """Makes a kedge whose jobs run in containers of an image of examples/images."""
+    commands = []
+
+    def make(name: str) -> Kedge:
+        commands.append(InContainers(tmp_path, image(name), shared / "cache"))
+        return commands[-1]
+
+    yield make
+    for command in commands:
+        command.close()
+
+
+@pytest.fixture(params=["local", "container"])
+def on_engine(request: pytest.FixtureRequest) -> Kedge:
+    """The same on every engine. Containers have busybox and nothing else."""
+    if request.param == "local":
+        return request.getfixturevalue("kedge")  # type: ignore[no-any-return]
+    return request.getfixturevalue("in_containers")("busybox")  # type: ignore[no-any-return]
 
 
 def processes_of(marker: str) -> list[int]:

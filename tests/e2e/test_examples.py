@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,11 +25,22 @@ def test_hello_greets_from_every_task_and_names_the_peers(kedge: Kedge) -> None:
 
 
 def test_digits_trains_a_model_over_parameter_server_and_workers(kedge: Kedge) -> None:
-    done = kedge("run", EXAMPLES / "digits.yaml", "-p", "epochs=40")
+    check_digits(kedge("run", EXAMPLES / "digits.yaml", "-p", "epochs=40"))
+
+
+@pytest.mark.parametrize("name", ["python", "busybox-python"])
+def test_digits_trains_in_containers(in_containers: Callable[[str], Kedge], name: str) -> None:
+    kedge = in_containers(name)
+    given = ("-p", "epochs=40", "-p", f"image={kedge.image}")
+    check_digits(kedge("run", EXAMPLES / "digits.yaml", *given))
+    assert kedge.leftovers() == []
+
+
+def check_digits(done: subprocess.CompletedProcess[str]) -> None:
     accuracies = [float(text) for text in re.findall(r"worker:\d \| accuracy (\d\.\d+)", done.stdout)]
     assert len(accuracies) == 3
     assert min(accuracies) > 0.9
-    assert "Succeeded" in done.stdout.splitlines()[-3]
+    assert re.search(r"^digits-\S+ Succeeded", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed (make test installs it)")

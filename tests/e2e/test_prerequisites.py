@@ -17,7 +17,8 @@ extras:
   com.microsoft.pai.runtimeplugin:
     - {plugin: ssh, parameters: {jobssh: true}}
 """
-IMAGE = "  - {type: dockerimage, uri: 'openpai/standard:python_3.6-pytorch_1.2.0-gpu', name: docker_image_0}\n"
+IMAGES = ("openpai/standard:python_3.6-pytorch_1.2.0-gpu", "siaimes/pytorch1.10.0:v1.0.0")
+IMAGE = f"  - {{type: dockerimage, uri: '{IMAGES[0]}', name: docker_image_0}}\n"
 
 
 def role(listed: str, command: str = "sleep 0s", more: str = "") -> str:
@@ -49,6 +50,8 @@ def hooks(name: str, **events: str) -> str:
 def write(kedge: Kedge, text: str, name: str = "job.yaml") -> Path:
     file = kedge.folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
+    for image in IMAGES:
+        text = text.replace(image, kedge.image)
     file.write_text(text)
     return file
 
@@ -86,22 +89,22 @@ def stubs(kedge: Kedge) -> dict[str, str]:
     }
 
 
-def test_a_cmd_prerequisite_runs_around_the_command(kedge: Kedge) -> None:
+def test_a_cmd_prerequisite_runs_around_the_command(on_engine: Kedge) -> None:
     items = hooks("justecho", taskStarts="echo 111, echo 222", taskSucceeds="echo 333, echo 444")
-    done = kedge("run", write(kedge, head("pre1", items) + role("justecho") + SSH))
+    done = on_engine("run", write(on_engine, head("pre1", items) + role("justecho") + SSH))
     in_order(
-        runtime_log(kedge), "[INFO] Starting to exec precommands", "111", "222", "[INFO] Precommands finished",
+        runtime_log(on_engine), "[INFO] Starting to exec precommands", "111", "222", "[INFO] Precommands finished",
         "[INFO] USER COMMAND START", "[INFO] USER COMMAND END", "333", "444",
     )  # fmt: skip
     assert done.stderr.count("ssh") == 1
 
 
-def test_several_prerequisites_start_in_order_and_end_in_reverse(kedge: Kedge) -> None:
+def test_several_prerequisites_start_in_order_and_end_in_reverse(on_engine: Kedge) -> None:
     items = hooks("justecho_first", taskStarts="echo 111", taskSucceeds="echo 222")
     items += hooks("justecho_later", taskStarts="echo aaa", taskSucceeds="echo bbb")
-    kedge("run", write(kedge, head("pre2", items) + role("justecho_first, justecho_later") + SSH))
+    on_engine("run", write(on_engine, head("pre2", items) + role("justecho_first, justecho_later") + SSH))
     in_order(
-        runtime_log(kedge), "111", "aaa", "[INFO] USER COMMAND START", "[INFO] USER COMMAND END", "bbb", "222"
+        runtime_log(on_engine), "111", "aaa", "[INFO] USER COMMAND START", "[INFO] USER COMMAND END", "bbb", "222"
     )  # fmt: skip
 
 
@@ -144,11 +147,11 @@ def test_data_is_there_when_the_command_runs(kedge: Kedge, stubs: dict[str, str]
 
 
 @pytest.mark.parametrize("written", ["'111'", "111"])
-def test_parameters_and_secrets_reach_hooks(kedge: Kedge, written: str) -> None:
+def test_parameters_and_secrets_reach_hooks(on_engine: Kedge, written: str) -> None:
     items = hooks("justecho", taskStarts="echo <% $parameters.x %>, echo <% $secrets.y %>")
     text = head("pre_secret_parameters", items) + role("justecho") + SSH
-    done = kedge("run", write(kedge, text + f"parameters: {{x: {written}}}\nsecrets: {{'y': '222'}}\n"))
-    in_order(runtime_log(kedge), "111", "222", "[INFO] USER COMMAND START")
+    done = on_engine("run", write(on_engine, text + f"parameters: {{x: {written}}}\nsecrets: {{'y': '222'}}\n"))
+    in_order(runtime_log(on_engine), "111", "222", "[INFO] USER COMMAND START")
     assert "not masked in logs" in done.stderr
 
 
@@ -356,10 +359,12 @@ def test_data_of_the_marketplace_is_there_when_the_command_runs(
 
 
 @pytest.mark.parametrize(("command", "code", "shown"), [("exit 3", 1, True), ("true", 0, False)])
-def test_a_hook_for_failures_runs_only_then(kedge: Kedge, market: Path, command: str, code: int, shown: bool) -> None:
+def test_a_hook_for_failures_runs_only_then(
+    on_engine: Kedge, market: Path, command: str, code: int, shown: bool
+) -> None:
     text = head("debug", "") + role("debug_hook", command) + references("debug_hook", min="0")
-    kedge("run", write(kedge, text), "--marketplace", market, code=code)
-    assert ("will sleep for 0 minutes for debugging..." in runtime_log(kedge)) is shown
+    on_engine("run", write(on_engine, text), "--marketplace", market, code=code)
+    assert ("will sleep for 0 minutes for debugging..." in runtime_log(on_engine)) is shown
 
 
 def test_an_item_by_its_id_needs_no_entry_in_the_job(kedge: Kedge, market: Path, stubs: dict[str, str]) -> None:
@@ -398,12 +403,12 @@ extras:
 """
 
 
-def test_roles_whose_names_differ_by_an_underscore(kedge: Kedge) -> None:
+def test_roles_whose_names_differ_by_an_underscore(on_engine: Kedge) -> None:
     # Else the role that ends first ends the job, and the other one may not have said anything yet.
     both = TWO_ROLES.replace("{minFailedInstances: 1}", "{minFailedInstances: 1, minSucceededInstances: -1}")
-    done = kedge("run", write(kedge, both))
+    done = on_engine("run", write(on_engine, both))
     for task in ("taskrole-0", "taskrole_1-0"):
-        said = kedge.said(task)
+        said = on_engine.said(task)
         assert "PAI_HOST_IP_taskrole_1_0=" in said
         assert "PAI_HOST_IP_taskrole1_0=" in said
     assert done.stderr.count("share at /mnt/share") == 1

@@ -31,7 +31,7 @@ def assemble(folder: Path, chosen: Sequence[str]) -> None:
 
 
 def _entry(piece: Part, data: bytes) -> Entry:
-    return Entry(piece.path, hashlib.sha256(data).hexdigest(), len(data), piece.layer, *piece.origin)
+    return Entry(piece.path, hashlib.sha256(data).hexdigest(), len(data), piece.layer, *piece.origin[:2])
 
 
 def _head(chosen: Sequence[str]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _head(chosen: Sequence[str]) -> dict[str, Any]:
 def _compile(folder: Path, pieces: Sequence[Part]) -> None:
     wanted = [(str(piece.content), str(folder / piece.path), piece.path.removesuffix("c")) for piece in pieces]
     done = subprocess.run(
-        [str(machine.base_executable()), "-S", str(_COMPILER)],
+        [str(machine.base_executable()), "-S", "-X", "no_debug_ranges", str(_COMPILER)],
         input=json.dumps(wanted).encode(), env=_plain_environment(), capture_output=True, check=False,
     )  # fmt: skip
     if done.returncode:

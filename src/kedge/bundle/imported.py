@@ -36,13 +36,19 @@ def main() -> None:
 
 
 def _origin(name: str) -> str | None:
-    """The file that a module was loaded from, also where the interpreter keeps a copy of it in itself."""
+    """The file that a module was loaded from, also where the interpreter keeps a copy of it in itself, and where the
+    module has put another in its place (collections.abc)."""
     spec = getattr(sys.modules[name], "__spec__", None)
     if spec is None or name == "__main__":
         return None
-    if spec.origin != "frozen":
-        return spec.origin if spec.origin and os.path.isabs(spec.origin) else None
-    stem = os.path.join(os.path.dirname(os.__file__), *spec.name.split("."))
+    if spec.origin == "frozen" or spec.name != name:
+        return _standard(name) or _standard(spec.name)
+    return spec.origin if spec.origin and os.path.isabs(spec.origin) else None
+
+
+def _standard(name: str) -> str | None:
+    """The file of a module of the standard library."""
+    stem = os.path.join(os.path.dirname(os.__file__), *name.split("."))
     return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if os.path.exists(path)), None)
 
 

@@ -17,10 +17,12 @@ from kedge.bundle.own import PACKAGE, Own, module_name
 from kedge.errors import CannotRun
 
 _PROGRAM = Path(__file__).with_name("imported.py")
-# What modules of the standard library use when they are run as programs, ask on a terminal, or are documented.
+# What modules of the standard library use when they are run as programs, ask on a terminal, or do something that
+# nothing here asks of them, like a seed of random numbers from a text.
 _UNUSED = frozenset({
-    "argparse", "doctest", "ftplib", "getopt", "getpass", "optparse", "pdb", "py_compile", "pydoc", "readline",
-    "rlcompleter", "statistics", "test", "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
+    "_socket", "argparse", "doctest", "ftplib", "getopt", "getpass", "hashlib", "importlib.metadata",
+    "importlib.readers", "optparse", "pdb", "py_compile", "pydoc", "readline", "rlcompleter", "statistics", "test",
+    "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
 })  # fmt: skip
 # What packages use only for command lines of their own, or for another kind of asynchronous code than they find here.
 _REFUSED = (
@@ -74,8 +76,10 @@ def _paths(origins: Mapping[str, str]) -> Origins:
 
 def search_path() -> list[str]:
     """kedge's folder and those of installed packages, in the order in which this process looks for them."""
-    folders = (os.path.abspath(entry) for entry in sys.path if "site-packages" in entry or "dist-packages" in entry)
-    return list(dict.fromkeys((str(PACKAGE.parent), *folders)))
+    stdlib = os.path.dirname(os.__file__)
+    folders = (os.path.abspath(entry) for entry in sys.path if entry and os.path.isdir(entry))
+    others = (folder for folder in folders if folder not in (stdlib, f"{stdlib}/lib-dynload"))
+    return list(dict.fromkeys((str(PACKAGE.parent), *others)))
 
 
 def _inside_functions(name: str, path: Path) -> Iterator[str]:
@@ -86,7 +90,7 @@ def _inside_functions(name: str, path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_bytes())
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     for node in (inner for function in functions for inner in ast.walk(function)):
-        yield from (name for name in _imported(node, package) if name.split(".")[0] not in _UNUSED)
+        yield from (name for name in _imported(node, package) if not {name, name.split(".")[0]} & _UNUSED)
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[str]:

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import kedge
-from kedge.bundle import layers, machine, origins, own, stubs
+from kedge.bundle import layers, libraries, machine, origins, own, stubs
 from kedge.bundle.machine import Interpreter
 from kedge.bundle.modules import Origins, modules, search_path
 from kedge.bundle.origins import Origin
@@ -42,26 +41,27 @@ def parts(chosen: Sequence[str]) -> list[Part]:
         if layer == layers.CORE:
             pieces += _start(interpreter)
         pieces += _libraries(layer, interpreter, pieces)
+        pieces += list(_texts(layer, pieces))
         found = {piece.path: piece for piece in pieces} | found
     return [found[path] for path in sorted(found)]
 
 
 def _start(interpreter: Interpreter) -> Iterator[Part]:
     """The interpreter, its loader, and the shell scripts that start them."""
-    mine = Origin(f"kedge {kedge.__version__}", "MIT")
+    mine = origins.of_kedge()
     python = origins.of_python(interpreter.version)
     loader = interpreter.loader
     yield Part(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
-    yield Part(f"lib/{loader.name}", loader, layers.CORE, origins.of_libraries([loader])[loader], program=True)
+    yield Part(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
     yield Part("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, mine, program=True)
     yield Part("install.py", _INSTALL, layers.CORE, mine)
     yield Part("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, mine, program=True)
 
 
 def _own(layer: str, owned: own.Own | None) -> Iterator[Part]:
-    origin = Origin(f"kedge {kedge.__version__}", "MIT")
     if owned is None:
         return
+    origin = origins.of_kedge()
     for file in owned.files:
         path = f"{SITE}/{file.relative_to(own.PACKAGE.parent)}"
         yield _module(path, file, layer, origin) if file not in owned.plain else Part(path, file, layer, origin)
@@ -107,10 +107,16 @@ def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[Part]) -> 
         if libc is None:
             raise CannotRun(f"{interpreter.executable} does not use the C library in a way that is understood here")
         needed |= machine.opened_late(libc)
-    known = origins.of_libraries(needed.values())
+    known = libraries.origins(needed.values())
     python = origins.of_python(interpreter.version)
     known |= {path: python for name, path in needed.items() if name.startswith("libpython")}
     return [Part(f"lib/{name}", path, layer, known[path]) for name, path in sorted(needed.items())]
+
+
+def _texts(layer: str, pieces: Iterable[Part]) -> Iterator[Part]:
+    """The licences' own words."""
+    for origin in {piece.origin for piece in pieces}:
+        yield from (Part(f"licences/{origin.name}/{text.name}", text, layer, origin) for text in origin.texts)
 
 
 def _is_loaded(piece: Part) -> bool:

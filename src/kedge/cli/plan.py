@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
+from typing import Any
 
 import click
 
 from kedge import jobs
 from kedge.cli import options
 from kedge.cli.graph import svg
-from kedge.cli.plan_text import graph_text, plan_text, task_text
-from kedge.engines.base import Engine
+from kedge.cli.plan_text import graph_text, plan_text, request_text, task_text
+from kedge.engines.base import Engine, Request
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -36,18 +36,30 @@ def command(
 ) -> None:
     """Show what will run: roles, resources, policies, commands. Starts nothing."""
     plan = jobs.prepare(file, inputs).plan
+    wanted = _checked(plan, task) if task else None
+    asked = () if graph else _requests(where, plan, wanted)
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
-    elif task is not None:
-        role, index = _checked(plan, task)
-        spec = jobs.example_spec(plan, role, index)
-        click.echo(json.dumps(spec.to_json(), indent=2) if as_json else task_text(plan, spec))
-    elif as_json:
-        json.dump(plan.to_json(), sys.stdout, indent=2)
-        click.echo()
+    elif wanted is not None:
+        spec = jobs.example_spec(plan, *wanted)
+        click.echo(_json(spec.to_json(), asked) if as_json else task_text(plan, spec))
     else:
-        click.echo(plan_text(plan))
+        click.echo(_json(plan.to_json(), asked) if as_json else plan_text(plan))
+    for request in () if as_json else asked:
+        click.echo(request_text(request))
     _say_whether_it_fits(plan, where)
+
+
+def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[Request, ...]:
+    """None where the job cannot run: that is said at the end."""
+    try:
+        return jobs.requests(where, plan, task)
+    except CannotRun:
+        return ()
+
+
+def _json(value: dict[str, Any], asked: tuple[Request, ...]) -> str:
+    return json.dumps(value | ({"requests": [request._asdict() for request in asked]} if asked else {}), indent=2)
 
 
 def _checked(plan: Plan, task: str) -> tuple[str, int]:

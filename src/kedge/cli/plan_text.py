@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import yaml
+
 from kedge.cli.graph import tree
 from kedge.cli.streams import styled
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
+from kedge.engines.base import Request
 from kedge.plan.model import Plan, RolePlan, action_text
 
 
@@ -27,7 +30,11 @@ def plan_text(plan: Plan) -> str:
 def _role_text(plan: Plan, role: RolePlan) -> str:
     wanted = role.resources
     ports = ", ".join(f"{label} {count}" for label, count in wanted.ports.items())
-    where = f"a copy of {plan.code[role.code]}" if role.code else "an empty folder per task"
+    where = (
+        f"a copy of {plan.code[role.code]}"
+        if role.code
+        else "an empty folder per task; in a container, where its image says"
+    )
     rows = [
         "",
         bold(f"{role.name} ×{role.instances}"),
@@ -75,6 +82,13 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
             _row("", "PAI_CURRENT_CONTAINER_*, PAI_CONTAINER_* of the task itself, PAI_WORK_DIR, PAI_LOG_DIR"),
         )
     )
+
+
+def request_text(request: Request) -> str:
+    """What an engine would be asked for a task: its specification, and the line that does the same."""
+    lines = yaml.safe_dump(request.value, sort_keys=False, default_flow_style=None, width=120).rstrip().split("\n")
+    command = ["", request.command] if request.command else []
+    return "\n".join(["", bold(f"container of {request.task}"), *(f"  {line}" for line in lines), *command])
 
 
 def bold(text: str) -> str:

@@ -36,6 +36,8 @@ def event_words(event: Event) -> str | None:
             return "killing what is left"
         case status.STOP_REQUESTED:
             return f"stopping all tasks: asked for by {event['by']}; once more kills them"
+        case status.NOTE:
+            return str(event["text"])
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kedge.contract import Report
 from kedge.diagnose.job import JobVerdict
@@ -37,6 +37,15 @@ class Outcome(NamedTuple):
     disk_full: bool = False
 
 
+class Request(NamedTuple):
+    """What an engine would be asked for a task: `value` in its own terms, `command` a line for a shell that does the
+    same; empty where there is none."""
+
+    task: str
+    value: dict[str, Any]
+    command: str = ""
+
+
 class Engine(Protocol):
     """One place to run jobs. `notices` and `check` look at the machine and start nothing."""
 
@@ -54,6 +63,10 @@ class Engine(Protocol):
         """CannotRun, naming the number that is short, when the plan cannot run here."""
         ...
 
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
+        """What the engine would be asked for: for one task, or the first of every role. CannotRun. Starts nothing."""
+        ...
+
     def secrets_dir(self, run: Run) -> str:
         """Where this engine keeps the values of a run's secrets while the job lives."""
         ...
@@ -67,6 +80,11 @@ class Engine(Protocol):
 
     def stop(self, run: Run, kill: bool) -> None:
         """Ask the run's controller to stop it (`kill`: without grace). Of a lost run, end what is left and clean up."""
+        ...
+
+    def forget(self, run: Run) -> None:
+        """Remove what a run that has ended still has outside of its folder, and let the user delete all that is in it.
+        CannotRun."""
         ...
 
 

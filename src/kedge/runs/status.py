@@ -25,6 +25,7 @@ ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code
 JOB_RETRYING = "job-retrying"  # delay_sec, why
 STOP_REQUESTED = "stop-requested"  # by, why
 JOB_COMPLETED = "job-completed"  # state, code, text
+NOTE = "note"  # text: what the engine does that takes long, or went wrong and may come right
 
 WAITING = "waiting"
 RUNNING = "running"

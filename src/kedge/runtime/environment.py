@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from kedge.runtime.peers import Peer, Peers
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 _OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
-_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python may set LC_CTYPE to for itself, in the C locale (PEP 538)
+# What Python may set a variable to for itself, in the C locale (PEP 538).
+_COERCIBLE, _COERCED = "LC_CTYPE", ("C.UTF-8", "C.utf8", "UTF-8")
 _POINTER = 8  # bytes that the kernel counts for each string besides its text
 
 
@@ -39,8 +41,9 @@ def restore(variables: MutableMapping[str, str]) -> None:
     contract.LOADER_VARIABLES), and what Python has set for itself goes."""
     for name in [name for name in variables if name.startswith(SHELVED)]:
         variables[name.removeprefix(SHELVED)] = variables.pop(name)
-    if variables.get("LC_CTYPE") in _COERCED and not _was_given("LC_CTYPE"):
-        del variables["LC_CTYPE"]
+    if variables.get(_COERCIBLE) in _COERCED and (given := _given()) is not None:
+        del variables[_COERCIBLE]
+        variables.update((_COERCIBLE, value) for name, _, value in given if name == _COERCIBLE)
 
 
 def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None) -> Environment:
@@ -100,13 +103,13 @@ def quote(value: str) -> str:
     return "'" + value.replace("'", "'\\''") + "'"
 
 
-def _was_given(name: str) -> bool:
-    """Whether this process was started with a variable, as far as the kernel tells."""
+def _given() -> list[tuple[str, str, str]] | None:
+    """The variables that this process was started with; None where the kernel does not tell."""
     try:
-        given = read_file("/proc/self/environ")
+        entries = read_file("/proc/self/environ").split(b"\0")
     except OSError:
-        return True
-    return any(entry.startswith(f"{name}=".encode()) for entry in given.split(b"\0"))
+        return None
+    return [os.fsdecode(entry).partition("=") for entry in entries]
 
 
 def _alias(role: str, peers: Peers) -> list[str]:

@@ -22,16 +22,17 @@ from kedge.engines.container.client import Client, EngineGone
 from kedge.engines.container.images import Cancelled, ImageProblem, Images
 from kedge.engines.container.places import Places
 from kedge.engines.container.watch import Watch
+from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
+from kedge.runs import status
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
 
 T = TypeVar("T")
 
-NOTE = "note"  # text: what the container engine does or does not, in the job's log
 WORKERS = 4  # measured: more do not start containers any faster
 _PATIENCE_SEC = 60.0  # with an engine that does not answer
 _PAUSE_SEC = 0.5
@@ -80,7 +81,7 @@ class ContainerBackend:
 
     def say(self, text: str) -> None:
         """Put a line into the job's log, from any thread."""
-        self._post(lambda: self._emit(NOTE, text=text))
+        self._post(lambda: self._emit(status.NOTE, text=text))
 
     def place(self, attempt: int) -> None:
         self._images.resume()
@@ -172,8 +173,9 @@ class ContainerBackend:
     def _bury(self, made: _Container) -> None:
         """Find out how a container ended, and remove it."""
         try:
-            state = self._patiently(lambda: self._client.state(made.name))
-            report = endings.of_container(made.launch, state)
+            report = reports.read(made.launch) or endings.of_container(
+                made.launch, self._patiently(lambda: self._client.state(made.name))
+            )
         except CannotRun:
             report = endings.of_lost_engine(made.launch)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))

@@ -170,24 +170,30 @@ class Client:
         if spec.locked_memory:
             limits |= {"ulimits": [Ulimit(name="memlock", soft=-1, hard=-1)], "cap_add": ["IPC_LOCK"]}
         if spec.gpus:
-            limits["device_requests"] = [DeviceRequest(device_ids=list(spec.gpus), capabilities=[["gpu"]])]
+            kind = {"driver": "cdi"} if "=" in spec.gpus[0] else {"capabilities": [["gpu"]]}
+            limits["device_requests"] = [DeviceRequest(device_ids=list(spec.gpus), **kind)]
         with _errors(self.address):
             host = api.create_host_config(
                 binds=[f"{b.source}:{b.target}:{'ro' if b.read_only else 'rw'}" for b in spec.binds],
                 tmpfs=dict.fromkeys(spec.tmpfs, TMPFS_OPTIONS),
-                devices=[f"{device}:{device}:rwm" if device[0] == "/" else device for device in spec.devices],
+                devices=[f"{device}:{device}:rwm" for device in spec.devices],
                 extra_hosts=dict(spec.hosts or {}),
                 network_mode=spec.network,
                 log_config=LogConfig(type="json-file", config={"max-size": LOG_LIMIT}),
                 security_opt=["label=disable"],  # the mounts are not relabelled: they are the user's own
                 **limits,
             )
-            endpoint = api.create_endpoint_config(ipv4_address=spec.address, aliases=[spec.hostname])
-            networks = api.create_networking_config({spec.network: endpoint}) if spec.address else None
+            networks = None
+            if spec.address:
+                endpoint = api.create_endpoint_config(
+                    ipv4_address=spec.address, mac_address=_hardware_address(spec.address), aliases=[spec.hostname]
+                )
+                networks = api.create_networking_config({spec.network: endpoint})
             api.create_container(
                 spec.image,
                 entrypoint=list(spec.entrypoint),
                 name=spec.name,
+                user=spec.user,
                 hostname=None if spec.network == "host" else spec.hostname,
                 environment=dict(spec.environment),
                 labels=dict(spec.labels),
@@ -218,15 +224,13 @@ class Client:
                 raise
 
     def state(self, name: str) -> State | None:
-        """How a container ended; None if there is none of that name."""
+        """How a container ended; None if it has been removed."""
         try:
             with _errors(self.address):
                 found = self._api.inspect_container(name)["State"]
                 said = self._api.logs(name, tail=50).decode(errors="replace")
-        except Refused as error:
-            if error.status == 404:
-                return None
-            raise
+        except Refused:  # it is not there, or is just being removed
+            return None
         return State(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", said.strip())
 
     def containers(self, label: str) -> list[Seen]:
@@ -302,3 +306,8 @@ def _reason(error: BaseException) -> str:
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return getattr(error, "strerror", None) or str(error)
+
+
+def _hardware_address(address: str) -> str:
+    """One that stays when a task is started again: its peers remember for minutes whose address was where."""
+    return ":".join(["02", "42", *(f"{int(part):02x}" for part in address.split("."))])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +20,7 @@ from kedge.errors import CannotRun
 if TYPE_CHECKING:
     from kedge.engines.container.client import Client
 
+_PREFIX = "kedge-podman-"
 PODMAN = "podman"  # as an address: a service of one's own
 _START_SEC = 30.0
 _IDLE_SEC = 10  # after which a service that lost its kedge ends by itself
@@ -67,7 +70,8 @@ class _Service:
     """`podman system service` on a socket that only this user can reach."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="kedge-podman-")
+        _sweep()
+        self._folder = tempfile.mkdtemp(prefix=_PREFIX)
         self._socket = f"{self._folder}/socket"
         self.address = f"unix://{self._socket}"
         self._process = self._start()
@@ -81,7 +85,7 @@ class _Service:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         end = time.monotonic() + _START_SEC
-        while not os.path.exists(self._socket):
+        while not _answers(self._socket):  # the socket is there a moment before anybody listens
             if process.poll() is not None or time.monotonic() > end:
                 process.kill()
                 said = Path(f"{self._folder}/log").read_text(errors="replace").strip()
@@ -101,3 +105,18 @@ class _Service:
         except subprocess.TimeoutExpired:
             self._process.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
+def _sweep() -> None:
+    """Remove what services leave behind whose kedge was killed: they end by themselves, their folders do not."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.stat()
+            is_old = found.st_uid == os.getuid() and time.time() - found.st_mtime > _START_SEC
+            if is_old and not _answers(f"{folder}/socket"):
+                shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
 from kedge.contract import CANNOT_START, COMMAND_KILLED, DISK_FULL, RUNTIME_BROKE, RUNTIME_ERROR, Report
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Evidence
@@ -18,13 +21,11 @@ NOT_STARTED = -1201
 IMAGE = 254
 _KILLED, _TERMINATED = 137, 143
 _LONGEST_QUOTE = 1000
+ENGINE_LOG = "engine.log"
 
 
 def of_container(launch: Launch, state: State | None) -> Report:
-    """How an attempt ended whose container has; None if the container is not there any more."""
-    report = reports.read(launch)
-    if report is not None:
-        return report
+    """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
     if state is None:
         return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
     if state.out_of_memory:
@@ -40,8 +41,7 @@ def of_container(launch: Launch, state: State | None) -> Report:
 def of_problem(launch: Launch, error: Exception) -> Report:
     """How an attempt ended that could not be started. What is wrong with an image is the job's error."""
     if isinstance(error, ImageProblem):
-        evidence = Evidence((("container engine", str(error).encode()),), IMAGE)
-        return _diagnosed(launch, IMAGE, CANNOT_START, str(error), evidence)
+        return _diagnosed(launch, IMAGE, CANNOT_START, str(error), Evidence(_log(launch, str(error)), IMAGE))
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
     return reports.ended(launch, NOT_STARTED, CANNOT_START, f"the task's container could not be started: {error}")
@@ -57,6 +57,15 @@ def of_lost_engine(launch: Launch) -> Report:
     """How an attempt ended whose container nobody can ask about any more."""
     what = "the container engine does not answer any more; the container may still run, and kedge rm ends it"
     return reports.read(launch) or reports.ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
+
+
+def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
+    """What the container engine said, as a log of the task; also as a file, since a diagnosis names it."""
+    with suppress(OSError):
+        os.makedirs(launch.folder, exist_ok=True)
+        with open(os.path.join(launch.folder, ENGINE_LOG), "a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    return ((ENGINE_LOG, text.encode()),)
 
 
 def _killed(number: int) -> str:

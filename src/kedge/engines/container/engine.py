@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kedge.bundle import build
-from kedge.engines.base import Outcome, Task
-from kedge.engines.container import connection, leftovers, network, notices, spec
+from kedge.engines.base import Outcome, Request, Task
+from kedge.engines.container import connection, leftovers, network, notices, rehearsal, spec
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
 from kedge.engines.container.connection import Connection
@@ -70,6 +70,14 @@ class ContainerEngine:
         build.ensure()
         gpus_wanted(plan, self._allow_fewer_gpus)
 
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
+        with Connection(connection.address()) as connected:
+            client, facts = connected.client, connected.client.facts()
+            if task is None:
+                return tuple(rehearsal.of_role(plan, r.name, client, facts, self._storages) for r in plan.roles)
+            folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
+            return (rehearsal.of_task(plan, task, client, facts, folder),)
+
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
 
@@ -115,17 +123,25 @@ class ContainerEngine:
         if not controllers.ask_to_stop(run, kill):
             leftovers.clean_up(run, kill)
 
+    def forget(self, run: Run) -> None:
+        leftovers.forget(run)
+
 
 def infiniband() -> tuple[str, ...]:
     """The devices of fast networks on this machine."""
     return tuple(sorted(map(str, _INFINIBAND.iterdir()))) if _INFINIBAND.is_dir() else ()
 
 
+def cache_folder() -> str:
+    """Where this user's containers have their files between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "kedge", "containers")
+
+
 def data_cache() -> str | None:
     """The folder of downloads that the containers of this user share, whatever user they run as; only the folder above
     it keeps strangers out."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.path.join(base, "kedge", "containers")
+    folder = cache_folder()
     try:
         make_folder(folder, 0o700)
         make_folder(data := os.path.join(folder, "data"), 0o777)

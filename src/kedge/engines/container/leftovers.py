@@ -7,13 +7,14 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from kedge.engines.container import connection, spec
+from kedge.engines.container import connection, owners, spec
 from kedge.engines.container.client import Client
 from kedge.engines.container.connection import Connection
 from kedge.engines.machine import controllers
 from kedge.runs.files import write_json
 from kedge.runs.folder import Run
 
+_ENGINE = "engine.json"
 _WORKERS = 4
 # After its grace period, in which a supervisor ends by itself, and writes its report.
 _PATIENCE_SEC = 15.0
@@ -22,13 +23,13 @@ _PAUSE_SEC = 0.1
 
 def note_engine(run: Run, address: str) -> None:
     """Remember which engine a run uses."""
-    write_json(run.path / "engine.json", {"address": address})
+    write_json(run.path / _ENGINE, {"address": address})
 
 
 def engine_of(run: Run) -> str:
     """The address of a run's engine; the one that there is now when that is not known. CannotRun: there is none."""
     try:
-        found: str = json.loads((run.path / "engine.json").read_bytes())["address"]
+        found: str = json.loads((run.path / _ENGINE).read_bytes())["address"]
     except (OSError, ValueError, KeyError):
         return connection.address()
     return found
@@ -42,6 +43,16 @@ def remove(client: Client, run_id: str) -> None:
         list(pool.map(client.remove, names))
     for name in client.networks(label):
         client.remove_network(name)
+
+
+def forget(run: Run) -> None:
+    """Remove the containers that were kept of a run, and let this user delete what their users have written."""
+    if not (run.path / _ENGINE).exists():
+        return
+    with Connection(engine_of(run)) as connected:
+        remove(connected.client, run.id)
+        if not owners.all_ours(run.path):
+            owners.give_back(connected.client, run)
 
 
 def clean_up(run: Run, kill: bool) -> None:

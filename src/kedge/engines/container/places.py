@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.bundle.build import Bundle
-from kedge.contract import PAI_DIR, RUNTIME_D, SECRET_DOCUMENT, SECRET_VALUES, SPEC_FILE
+from kedge.contract import PAI_DIR, RUNTIME_D, SECRET_DOCUMENT, SECRET_VALUES, SPEC_FILE, LogPolicy
 from kedge.engines.base import Task
 from kedge.engines.container import render
 from kedge.engines.container.client import Facts, Image
@@ -41,6 +41,7 @@ class Given(NamedTuple):
     infiniband: tuple[str, ...]
     cache: str | None
     storages: Mapping[str, str]
+    logs: LogPolicy = LogPolicy()
 
 
 class Places:
@@ -107,6 +108,7 @@ class Places:
             peers_file=f"{render.SHARED}/peers.json",
             secrets_dir=render.SECRETS if place.secrets else None,
             extra=self._visible(task),
+            logs=self._given.logs,
             rules=tuple(f"{render.SHARED}/{path.name}" for path in self._rules()),
             exit_spec=f"{render.SHARED}/{self._run.exit_spec.name}" if (shared / "exit-spec.json").exists() else None,
         )
@@ -116,7 +118,7 @@ class Places:
     def _place(self, task: Task, attempt: int, task_attempt: int) -> Place:
         given = self._given
         role = self._plan.role(task.role)
-        peers = {render.hostname(peer): address for peer, address in (self._addresses or {}).items()}
+        peers = {render.hostname(peer): address for peer, address in (self._addresses or {}).items() if address}
         return Place(
             run_id=self._run.id,
             job_attempt=attempt,
@@ -126,7 +128,7 @@ class Places:
             shared=str(self.shared(attempt)),
             bundle=given.bundle,
             network=self._network or "host",
-            address=self._addresses[task] if self._addresses else None,
+            address=(self._addresses or {}).get(task) or None,
             hosts=peers,
             code=str(self._run.code / role.code) if role.code else None,
             cache=given.cache,

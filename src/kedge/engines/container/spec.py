@@ -17,11 +17,12 @@ class Bind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """All that the container engine is told. User and working directory are the image's. Sizes in bytes.
+    """All that the container engine is told. Working directory and, if it is None, `user` are the image's.
 
-    `cpus` and `memory` are None where the machine cannot limit them. `network` is the name of a network, or `host`;
-    `address` is the container's in it. `hosts` are names that it knows besides, with their addresses. `tmpfs` are
-    folders in memory. `gpus` are devices for the NVIDIA runtime, `devices` paths or names of CDI.
+    Sizes are in bytes. `cpus` and `memory` are None where the machine cannot limit them. `network` is the name of a
+    network, or `host`; `address` is the container's in it. `hosts` are names that it knows besides, with their
+    addresses. `tmpfs` are folders in memory. `gpus` are devices for the NVIDIA runtime by UUID or, with an equals sign
+    in them, by their names for CDI; `devices` are paths.
     """
 
     name: str
@@ -41,10 +42,11 @@ class ContainerSpec:
     devices: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     locked_memory: bool = False
+    user: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
-        return asdict(self)
+        return asdict(self) | {"binds": [bind._asdict() for bind in self.binds]}
 
 
 # Labels of everything that belongs to a job.

@@ -6,7 +6,7 @@ import random
 import sys
 from contextlib import ExitStack
 
-from kedge.engines.base import Outcome
+from kedge.engines.base import Outcome, Request, Task
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.running import controlled
@@ -51,6 +51,9 @@ class LocalEngine:
         limits.check(tasks=plan.task_count, ports=plan.port_count)
         gpus_wanted(plan, self._allow_fewer_gpus)
 
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
+        return ()
+
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
 
@@ -70,3 +73,6 @@ class LocalEngine:
     def stop(self, run: Run, kill: bool) -> None:
         if not controllers.ask_to_stop(run, kill):
             lost.clean_up(run, kill)
+
+    def forget(self, run: Run) -> None:
+        return

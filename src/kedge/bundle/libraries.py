@@ -1,0 +1,64 @@
+"""Where shared libraries come from, and their licences."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from kedge.bundle.origins import UNKNOWN, Origin
+
+# By the beginning of a library's name: what distributions take them from is the same everywhere.
+_LICENCES = {
+    "ld-": "LGPL-2.1-or-later", "libc.": "LGPL-2.1-or-later", "libm.": "LGPL-2.1-or-later",
+    "libdl.": "LGPL-2.1-or-later", "libpthread.": "LGPL-2.1-or-later", "librt.": "LGPL-2.1-or-later",
+    "libutil.": "LGPL-2.1-or-later", "libresolv.": "LGPL-2.1-or-later", "libnss_": "LGPL-2.1-or-later",
+    "libmvec.": "LGPL-2.1-or-later", "libgcc_s.": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "libstdc++.": "GPL-3.0-or-later WITH GCC-exception-3.1", "libssl.": "Apache-2.0", "libcrypto.": "Apache-2.0",
+    "libz.": "Zlib", "libffi.": "MIT", "libbz2.": "bzip2-1.0.6", "liblzma.": "0BSD", "libexpat.": "MIT",
+    "libuuid.": "BSD-3-Clause", "libmpdec.": "BSD-2-Clause", "libyaml": "MIT",
+}  # fmt: skip
+
+
+def origins(paths: Iterable[Path]) -> dict[Path, Origin]:
+    """For every shared library: the package that it belongs to, where the machine can tell, else its path."""
+    wanted = list(paths)
+    packages = _debian_packages(wanted)
+    return {path: _origin(path, packages.get(path)) for path in wanted}
+
+
+def _origin(path: Path, package: tuple[str, str] | None) -> Origin:
+    licence = next((name for start, name in _LICENCES.items() if path.name.startswith(start)), UNKNOWN)
+    if package is None:
+        return Origin(str(path), licence, path.name)
+    name, version = package
+    text = Path("/usr/share/doc", name, "copyright")
+    return Origin(f"Debian {name} {version}", licence, name, (text,) if text.is_file() else ())
+
+
+def _debian_packages(paths: Iterable[Path]) -> dict[Path, tuple[str, str]]:
+    """Name and version of packages by the path of one of their files; nothing on machines without dpkg."""
+    asked = {name: path for path in paths for name in _spellings(path)}
+    owners = {}
+    for line in _ask("dpkg-query", "-S", *asked).splitlines():
+        package, _, name = line.partition(": ")
+        if path := asked.get(name):
+            owners[path] = package.split(",")[0].partition(":")[0]
+    if not owners:
+        return {}
+    said = _ask("dpkg-query", "-W", "-f", "${Package} ${Version}\n", *sorted(set(owners.values())))
+    versions = dict(line.split(" ", 1) for line in said.splitlines())
+    return {path: (package, versions.get(package, "")) for path, package in owners.items()}
+
+
+def _spellings(path: Path) -> set[str]:
+    """A library's path as its package may have it: /lib is a link to /usr/lib now."""
+    names = {str(path), str(path.resolve())}
+    return names | {name.removeprefix("/usr") for name in names} | {f"/usr{name}" for name in names}
+
+
+def _ask(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return ""

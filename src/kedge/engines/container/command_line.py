@@ -1,0 +1,51 @@
+"""A container as a line for a shell, for Docker's and Podman's programs alike. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from kedge.engines.container.spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
+
+
+def command_line(spec: ContainerSpec, program: str = "docker") -> str:
+    """`docker run …`, with everything in it that the engine would be told, one option a line."""
+    first, *rest = spec.entrypoint
+    head = [program, "run", "--rm", *_option("--name", spec.name)]
+    lines = [shlex.join(head), *(shlex.join(option) for option in _options(spec))]
+    lines.append(shlex.join(["--entrypoint", first, spec.image, *rest]))
+    return " \\\n  ".join(lines)
+
+
+def _option(name: str, value: object) -> list[str]:
+    return [name, str(value)]
+
+
+def _options(spec: ContainerSpec) -> Iterator[list[str]]:
+    yield _option("--network", spec.network)
+    if spec.network != "host":
+        yield _option("--hostname", spec.hostname)
+    if spec.address:
+        yield _option("--ip", spec.address)
+    yield from (_option("--add-host", f"{name}:{address}") for name, address in (spec.hosts or {}).items())
+    yield from (_option("--label", f"{name}={value}") for name, value in spec.labels.items())
+    yield from (_option("--env", f"{name}={value}") for name, value in spec.environment.items())
+    yield from (_option("--tmpfs", f"{path}:{TMPFS_OPTIONS}") for path in spec.tmpfs)
+    for bind in spec.binds:
+        yield _option("--volume", f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}")
+    if spec.memory is not None:
+        yield [*_option("--memory", spec.memory), *_option("--memory-swap", spec.memory)]
+    if spec.cpus is not None:
+        yield _option("--cpus", spec.cpus)
+    yield _option("--shm-size", spec.shm)
+    yield from (_option("--device", path) for path in spec.devices)
+    if spec.gpus:
+        is_cdi = "=" in spec.gpus[0]
+        yield from (
+            [_option("--device", name) for name in spec.gpus]
+            if is_cdi
+            else [_option("--gpus", f'"device={",".join(spec.gpus)}"')]
+        )
+    if spec.locked_memory:
+        yield [*_option("--ulimit", "memlock=-1:-1"), *_option("--cap-add", "IPC_LOCK")]
+    yield [*_option("--security-opt", "label=disable"), *_option("--log-opt", f"max-size={LOG_LIMIT}")]

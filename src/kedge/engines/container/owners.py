@@ -1,0 +1,74 @@
+"""Files that a container's user has left and that this user may not delete: the engine gives them to him."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from kedge.bundle import build
+from kedge.engines.container.client import Client
+from kedge.engines.container.render import BUNDLE
+from kedge.engines.container.spec import JOB, Bind, ContainerSpec
+from kedge.errors import CannotRun
+from kedge.runs.folder import Run
+
+_RUN = "/usr/local/pai/run"
+_CHOWN = """
+import os, sys
+for folder, folders, files in os.walk(sys.argv[1]):
+    for name in (".", *folders, *files):
+        os.lchown(os.path.join(folder, name), int(sys.argv[2]), -1)
+"""
+_DEADLINE_SEC = 120.0
+_MEMORY = 64 << 20
+
+
+def all_ours(folder: Path) -> bool:
+    """Whether this user owns every folder in it, and can so delete all that is in it."""
+    if os.geteuid() == 0:
+        return True
+    return all(os.stat(path).st_uid == os.geteuid() for path, _, _ in os.walk(folder))
+
+
+def give_back(client: Client, run: Run) -> None:
+    """Make this user the owner, by root in a container of the job's own image. CannotRun says how else."""
+    bundle = build.ensure()
+    rootless = client.facts().rootless
+    owner = 0 if rootless else os.geteuid()
+    image = json.loads(run.plan_file.read_bytes())["roles"][0]["image"]
+    *python, _runtime = build.command(bundle, BUNDLE)
+    spec = ContainerSpec(
+        name=f"kedge-{run.id}-owner",
+        image=image,
+        hostname="owner",
+        entrypoint=(*python, "-c", _CHOWN, _RUN, str(owner)),
+        environment={},
+        labels={JOB: run.id},
+        binds=(Bind(str(bundle.path), BUNDLE, read_only=True), Bind(str(run.path), _RUN)),
+        tmpfs=(),
+        memory=None,
+        cpus=None,
+        shm=_MEMORY,
+        network="none",
+        user="0",
+    )
+    try:
+        client.create(spec)
+        client.start(spec.name)
+        _await(client, run.id)
+        client.remove(spec.name)
+    except CannotRun as error:
+        raise CannotRun(
+            f"{run.path} holds files of another user, left by its containers, which you may not delete: {error}. "
+            f"As root: rm -r {run.path}"
+        ) from error
+
+
+def _await(client: Client, run_id: str) -> None:
+    end = time.monotonic() + _DEADLINE_SEC
+    while any(seen.running for seen in client.containers(f"{JOB}={run_id}")):
+        if time.monotonic() > end:
+            raise CannotRun(f"changing their owner takes longer than {_DEADLINE_SEC:.0f} s")
+        time.sleep(0.05)

@@ -1,0 +1,142 @@
+"""kedge as a user starts it: the real command, in a state folder of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
+from kedge.testing.wait import wait_until
+
+TIMEOUT = 120.0
+
+
+class Kedge:
+    """Runs the command line; all that it keeps lies below `folder`, the run folders in `jobs`.
+
+    Jobs run on `engine` with its `options`, and those that `job` writes name `image`. A test calls `close` at its end.
+    """
+
+    def __init__(
+        self, folder: Path, engine: str = "local", options: tuple[str, ...] = (), image: str = "busybox"
+    ) -> None:
+        self.folder = folder
+        self.jobs = folder / "state" / "kedge" / "jobs"
+        self.engine = engine
+        self._options = options
+        self.image = image
+        # The tests' own python comes first: examples start `python`.
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
+        self.environment = {**os.environ, **places, "PATH": path}
+        self._started: list[subprocess.Popen[str]] = []
+
+    def __call__(self, *args: object, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end and check its exit code."""
+        done = subprocess.run(
+            self.argv(args), cwd=self.folder, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, f"exit code {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def start(self, *args: object) -> subprocess.Popen[str]:
+        """Start a command in a session of its own."""
+        process = subprocess.Popen(
+            self.argv(args), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def finish(self, process: subprocess.Popen[str], code: int) -> str:
+        """Wait for the end of what `start` has started and check its exit code; returns what it has said."""
+        out, err = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == code, f"exit code {process.returncode}, not {code}\n{out}\n{err}"
+        assert "Traceback" not in err, err
+        return out + err
+
+    def job(
+        self, commands: str | list[str], *, name: str = "job", roles: dict[str, Any] | None = None, **keys: Any
+    ) -> Path:
+        """Write a job file with one role `worker`, or with `roles`: what each has beyond the usual."""
+        role = {
+            "dockerImage": "image",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
+            "commands": [commands] if isinstance(commands, str) else commands,
+        }
+        image = {"name": "image", "type": "dockerimage", "uri": self.image}
+        document = {
+            "protocolVersion": 2,
+            "name": name,
+            "type": "job",
+            "prerequisites": [image, *keys.pop("prerequisites", [])],
+            "taskRoles": {key: {**role, **own} for key, own in (roles or {"worker": {}}).items()},
+            **keys,
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+    def runs(self) -> list[Path]:
+        return sorted(self.jobs.iterdir()) if self.jobs.is_dir() else []
+
+    def only_run(self) -> Path:
+        runs = self.runs()
+        assert len(runs) == 1, runs
+        return runs[0]
+
+    def task(self, task: str = "worker-0", attempt: int = 0) -> Path:
+        """The folder of a task of the only run."""
+        return self.only_run() / f"attempt-{attempt}" / task
+
+    def events(self) -> list[dict[str, Any]]:
+        """The controller's events of the only run so far; none before there is one."""
+        files = [run / EVENTS_FILE for run in self.runs()]
+        return [json.loads(line) for f in files if f.exists() for line in f.read_text().splitlines()]
+
+    def wait_for_output(self, text: str, task: str = "worker-0", attempt: int = 0) -> None:
+        """Wait until a task of the only run has said something."""
+        wait_until(lambda: text in self.said(task, attempt), TIMEOUT, f"{text!r} from {task}")
+
+    def said(self, task: str = "worker-0", attempt: int = 0) -> str:
+        """Everything in a task's combined log."""
+        files = [run / f"attempt-{attempt}" / task / USER_ALL / CURRENT for run in self.runs()]
+        return "".join(file.read_text(errors="replace") for file in files if file.exists())
+
+    def leftovers(self) -> list[str]:
+        """What still runs of all jobs here: the processes of this machine that have the id of one in their environment.
+
+        An engine that runs tasks elsewhere, or leaves more than processes, looks there instead.
+        """
+        wanted = {f"KEDGE_JOB_ID={run.name}".encode() for run in self.runs()}
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if wanted & set(Path("/proc", pid, "environ").read_bytes().split(b"\0")):
+                    found.append(f"{pid} {Path('/proc', pid, 'cmdline').read_bytes()!r}")
+            except OSError:  # it has ended meanwhile, or is another user's
+                continue
+        return found
+
+    def close(self) -> None:
+        """End what the test has started and left."""
+        for process in self._started:
+            process.kill()
+            process.communicate()
+        for run in self.runs():
+            subprocess.run(
+                self.argv(("stop", "--kill", run.name)), env=self.environment, capture_output=True, check=False
+            )
+
+    def argv(self, args: tuple[object, ...]) -> list[str]:
+        """The whole command line for these arguments."""
+        engine = ("--engine", self.engine, *self._options) if args[:1] == ("run",) else ()
+        return [sys.executable, "-m", "kedge", *map(str, (*args[:1], *engine, *args[1:]))]

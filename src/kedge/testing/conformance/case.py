@@ -1,0 +1,93 @@
+"""One job that runs to its end, and what must be seen of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kedge.contract import CURRENT, REPORT_FILE, RUNTIME_LOG, USER_STDERR, USER_STDOUT
+from kedge.testing.command import Kedge
+
+FAILED = 1  # exit code of `kedge run` for a job that failed
+NO_RETRY = {"kedge": {"retry": {"maxTransient": 0}}}
+QUICK_RETRY = {"kedge": {"retry": {"backoffSec": 0.01}}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What `Kedge.job` takes, then what must be seen; what is None or empty is not looked at.
+
+    A task is named by its folder: `worker-0`, or `attempt-1/worker-0` in another attempt than the first.
+    """
+
+    commands: str | list[str] = ""
+    roles: dict[str, Any] | None = None
+    keys: dict[str, Any] = field(default_factory=dict)  # of the job file
+    files: Mapping[str, str] = field(default_factory=dict)  # beside the job file: content by name
+    options: tuple[str, ...] = ()
+
+    code: int = 0  # exit code of `kedge run`
+    said: str | Mapping[str, str] = field(default_factory=dict)  # exactly, on both streams; a text: of worker-0
+    stdout: bytes | None = None  # of worker-0, exactly
+    stderr: bytes | None = None
+    runtime: tuple[str, ...] = ()  # messages of worker-0's runtime.log, all of them
+    report: Mapping[str, Any] = field(default_factory=dict)  # of worker-0, these keys
+    states: Mapping[str, str] = field(default_factory=dict)  # how tasks ended, by `role:index`
+    prints: tuple[str, ...] = ()  # patterns in what `kedge run` prints
+    attempts: int | None = None
+    more: Callable[[Kedge], None] | None = None  # looks at the rest
+
+    def __call__(self, kedge: Kedge) -> None:
+        """Run the job and look; nothing of it may be left."""
+        for name, content in self.files.items():
+            (kedge.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (kedge.folder / name).write_text(content)
+        done = kedge("run", kedge.job(self.commands, roles=self.roles, **self.keys), *self.options, code=self.code)
+        self._check_tasks(kedge)
+        self._check_job(kedge, done.stdout + done.stderr)
+        assert kedge.leftovers() == []
+
+    def _check_tasks(self, kedge: Kedge) -> None:
+        for task, text in ({"worker-0": self.said} if isinstance(self.said, str) else self.said).items():
+            attempt, _, name = task.rpartition("/")
+            same(f"the log of {task}", kedge.said(name, int(attempt.removeprefix("attempt-") or 0)), text)
+        folder = kedge.task()
+        for stream, expected in ((USER_STDOUT, self.stdout), (USER_STDERR, self.stderr)):
+            if expected is not None:
+                same(stream, (folder / stream / CURRENT).read_bytes(), expected)
+        if self.runtime:
+            same(RUNTIME_LOG, runtime_log(kedge), list(self.runtime))
+        if self.report:
+            report = json.loads((folder / REPORT_FILE).read_text())
+            same(REPORT_FILE, {key: report[key] for key in self.report}, dict(self.report))
+
+    def _check_job(self, kedge: Kedge, printed: str) -> None:
+        for pattern in self.prints:
+            assert re.search(pattern, printed, re.MULTILINE), f"{pattern!r} is not in\n{printed}"
+        report = job_report(kedge)
+        if self.states:
+            same("states", {task["task"]: task["state"] for task in report["tasks"]}, dict(self.states))
+        if self.attempts is not None:
+            same("attempts", report["attempts"], self.attempts)
+        if self.more:
+            self.more(kedge)
+
+
+def same(what: str, seen: object, expected: object) -> None:
+    """AssertionError with both, unless they are equal."""
+    assert seen == expected, f"{what}:\n  seen     {seen!r}\n  expected {expected!r}"
+
+
+def runtime_log(kedge: Kedge, task: str = "worker-0") -> list[str]:
+    """The messages of a task's runtime.log, without time and program."""
+    text = (kedge.task(task) / RUNTIME_LOG).read_text()
+    return [line.partition("[openpai-runtime] ")[2] for line in text.splitlines()]
+
+
+def job_report(kedge: Kedge) -> dict[str, Any]:
+    """The report.json of the only run."""
+    report: dict[str, Any] = json.loads((kedge.only_run() / REPORT_FILE).read_text())
+    return report

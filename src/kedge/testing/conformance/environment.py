@@ -1,0 +1,106 @@
+"""What a task finds around it: variables, peers, code, secrets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kedge.testing.command import Kedge
+from kedge.testing.conformance.case import Case, same
+
+_SECRET = "hunter2hunter2"
+_CODE = {"name": "code", "type": "script", "uri": "./code"}
+# Every task answers the one before it at its own port, and asks the one after it.
+_RING = """\
+at() { echo "$PAI_TASK_ROLE_worker_HOST_LIST" | tr , '\\n' | sed -n "$(($1 + 1))p"; }
+next=$(at $(((PAI_TASK_INDEX + 1) % 3)))
+echo "I am $PAI_TASK_INDEX" | busybox nc -l -p $PAI_CURRENT_CONTAINER_PORT > /dev/null &
+until said=$(busybox nc "${next%:*}" "${next#*:}" < /dev/null 2> /dev/null) && [ "$said" ]; do sleep 0.1; done
+echo "$said"
+wait
+"""
+
+
+def _one_view(kedge: Kedge) -> None:
+    views = {kedge.said("worker-0"), kedge.said("worker-1"), kedge.said("ps-0")}
+    same("addresses and ports, as all tasks see them", len(views), 1)
+    lines = views.pop().split()
+    assert len(lines) == 3, lines
+    assert len(set(lines)) == 3, f"two tasks share an address and port: {lines}"
+
+
+def _own_ports(kedge: Kedge) -> None:
+    ssh, http, web = (line.split(",") for line in kedge.said().splitlines())
+    same("numbers of ports", [len(ports) for ports in (ssh, http, web)], [1, 1, 2])
+    assert len({*ssh, *http, *web}) == 4, f"a port is given out twice: {ssh} {http} {web}"
+
+
+def _nothing_kept(kedge: Kedge) -> None:
+    run = kedge.only_run()
+    kept = [file for file in run.rglob("*") if file.is_file() and _SECRET.encode() in file.read_bytes()]
+    same("files with the secret", kept, [])
+    where = json.loads((run / "run.json").read_text())["secrets_dir"]
+    assert not Path(where).exists(), f"the secrets are still in {where}"
+
+
+BEHAVIOURS = {
+    "a task knows itself and its job": Case(
+        [
+            "echo $PAI_CURRENT_TASK_ROLE_NAME $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX $PAI_TASK_INDEX",
+            "echo $PAI_TASK_ROLE_LIST $PAI_JOB_TASK_COUNT $PAI_TASK_ROLE_TASK_COUNT_worker $PAI_RESOURCE_worker",
+            "echo $FC_FRAMEWORK_ATTEMPT_ID $FC_TASK_ATTEMPT_ID",
+            '[ "$PAI_HOST_IP_worker_0" = "$PAI_CURRENT_CONTAINER_IP" ]',
+            '[ "$PAI_FRAMEWORK_NAME" = "$PAI_USER_NAME~job" ]',
+            '[ -d "$PAI_LOG_DIR" ] && [ -d "$PAI_WORK_DIR" ] && [ -r "$KEDGE_PEERS_FILE" ]',
+        ],
+        roles={"worker": {}, "ps": {"commands": ["true"], "completion": {"minSucceededInstances": -1}}},
+        said="worker 0 0\nworker,ps 2 1 0,1,64,0\n0 0\n",
+    ),
+    "all tasks see the same addresses": Case(
+        "echo $PAI_TASK_ROLE_worker_HOST_LIST,$PAI_TASK_ROLE_ps_HOST_LIST | tr , '\\n'",
+        roles={
+            "worker": {"instances": 2, "completion": {"minSucceededInstances": -1}},
+            "ps": {"completion": {"minSucceededInstances": -1}},
+        },
+        more=_one_view,
+    ),
+    "peers reach each other at their ports": Case(
+        _RING,
+        roles={"worker": {"instances": 3}},
+        said={"worker-0": "I am 1\n", "worker-1": "I am 2\n", "worker-2": "I am 0\n"},
+    ),
+    "a task has the ports that it asks for": Case(
+        [
+            "echo $PAI_CONTAINER_SSH_PORT",
+            "echo $PAI_CURRENT_CONTAINER_PORT",
+            "echo $PAI_CONTAINER_HOST_web_PORT_LIST",
+        ],
+        roles={"worker": {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0, "ports": {"web": 2}}}},
+        more=_own_ports,
+    ),
+    "a parameter of the command line replaces the file's": Case(
+        "echo <% $parameters.lr %>", keys={"parameters": {"lr": 0.1}}, options=("-p", "lr=1.0"), said="1.0\n"
+    ),
+    "a secret reaches the task and nothing that is kept": Case(
+        "echo <% $secrets.token %> | tr 2 _; echo <% $secrets.token %>",
+        keys={"secrets": {"token": "x"}},
+        options=("--secret", f"token={_SECRET}"),
+        said="hunter_hunter_\n******\n",
+        more=_nothing_kept,
+    ),
+    "code beside the job file is the working directory": Case(
+        "sh main.sh; ls",
+        roles={"worker": {"script": "code", "instances": 2}},
+        keys={"prerequisites": [_CODE]},
+        files={
+            "code/main.sh": "cat data/one",
+            "code/data/one": "data\n",
+            "code/x.bin": "",
+            "code/.kedgeignore": "*.bin",
+        },
+        said={"worker-0": "data\ndata\nmain.sh\n", "worker-1": "data\ndata\nmain.sh\n"},
+    ),
+    "a folder of the command line is the working directory": Case(
+        "cat file", files={"here/file": "content\n"}, options=("--workdir", "here"), said="content\n"
+    ),
+}

@@ -1,0 +1,77 @@
+"""What runs before and after a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kedge.contract import TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS
+from kedge.testing.conformance.case import FAILED, Case
+
+_COUNT = "echo try >> $PAI_LOG_DIR/tries; test $(wc -l < $PAI_LOG_DIR/tries) -eq 3"
+_STARTS = ("[INFO] Starting to exec precommands", "[INFO] Precommands finished")
+_COMMAND = ("[INFO] USER COMMAND START", "[INFO] USER COMMAND END")
+
+
+def _hook(name: str, commands: dict[str, str], **keys: Any) -> dict[str, Any]:
+    callbacks = [{"event": event, "commands": [command]} for event, command in commands.items()]
+    return {"name": name, "type": "script", "plugin": "cmd", "callbacks": callbacks, **keys}
+
+
+def _case(*hooks: dict[str, Any], commands: str = "echo command", **seen: Any) -> Case:
+    return Case(
+        commands,
+        roles={"worker": {"prerequisites": [hook["name"] for hook in hooks]}},
+        keys={"prerequisites": list(hooks), "parameters": {"x": 1.0}},
+        **seen,
+    )
+
+
+def _talking(name: str) -> dict[str, Any]:
+    events = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, "containerExit")
+    return _hook(name, {event: f"echo {name} {event} <% $parameters.x %>" for event in events})
+
+
+BEHAVIOURS = {
+    "hooks start in order and end in reverse": _case(
+        _talking("a"),
+        _talking("b"),
+        said="command\n",
+        runtime=(
+            _STARTS[0], "a taskStarts 1.0", "b taskStarts 1.0", _STARTS[1], *_COMMAND,
+            "b taskSucceeds 1.0", "b containerExit 1.0", "a taskSucceeds 1.0", "a containerExit 1.0",
+        ),
+    ),
+    "hooks after a failure": _case(
+        _talking("a"),
+        commands="exit 3",
+        code=FAILED,
+        report={"reason": "command-failed", "user_exit_code": 3},
+        runtime=(
+            _STARTS[0], "a taskStarts 1.0", _STARTS[1], _COMMAND[0], "[INFO] User command failed with exit code 3",
+            "a taskFails 1.0", "a containerExit 1.0",
+        ),
+    ),
+    "a start hook that fails keeps the command from running": _case(
+        _hook("a", {TASK_STARTS: "exit 5", TASK_FAILS: "echo failed", "containerExit": "echo exit"}),
+        code=FAILED,
+        said="",
+        report={"reason": "hook-failed", "user_exit_code": 5},
+    ),
+    "a hook whose failure is ignored": _case(
+        _hook("a", {TASK_STARTS: "exit 5"}, failurePolicy="ignore"),
+        said="command\n",
+        report={"reason": "succeeded", "user_exit_code": 0},
+    ),
+    "a hook that fails after a success fails the task": _case(
+        _hook("a", {TASK_SUCCEEDS: "exit 5"}), code=FAILED, report={"reason": "hook-failed", "user_exit_code": 5}
+    ),
+    "a hook is tried again": _case(
+        _hook("a", {TASK_STARTS: _COUNT}, retry={"max": 2, "delaySec": 0.01}), said="command\n"
+    ),
+    "a hook that takes too long is ended": _case(
+        _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5), code=FAILED, said="", report={"reason": "hook-failed"}
+    ),
+    "what a hook exports reaches the command": _case(
+        _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', said="a b\n"
+    ),
+}  # fmt: skip

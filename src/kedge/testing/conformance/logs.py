@@ -1,0 +1,45 @@
+"""What a task prints is kept, all of it and as it was."""
+
+from __future__ import annotations
+
+from kedge.testing.command import Kedge
+from kedge.testing.conformance.case import Case, same
+
+_LINES = 2000
+
+
+def _whole_lines(kedge: Kedge) -> None:
+    lines = kedge.said().splitlines()
+    same("lines of both streams", sorted(set(lines)), ["error " * 20, "output " * 20])
+    same("their number", len(lines), 2 * _LINES)
+
+
+def _all_tasks(kedge: Kedge) -> None:
+    for index in range(10):
+        same(f"worker-{index}", kedge.said(f"worker-{index}"), f"task {index}\n")
+
+
+BEHAVIOURS = {
+    "both streams are kept apart and together": Case(
+        "echo out; echo err >&2", stdout=b"out\n", stderr=b"err\n", prints=("^worker:0 . out$", "^worker:0 . err$")
+    ),
+    "output without a newline": Case("printf 'no newline'", stdout=b"no newline", stderr=b"", said="no newline\n"),
+    "output that is no text": Case(r"printf '\000\001\200\377\r\n'", stdout=b"\0\1\x80\xff\r\n", prints=("^worker:0",)),
+    "a task that prints nothing": Case("true", stdout=b"", stderr=b"", said=""),
+    "much output arrives whole and in order": Case(
+        "seq 100000", stdout="".join(f"{number}\n" for number in range(1, 100_001)).encode()
+    ),
+    "lines of two writers are never torn": Case(
+        [
+            f'many() {{ i=0; while [ $i -lt {_LINES} ]; do echo "$1"; i=$((i + 1)); done; }}',
+            f"many '{'output ' * 20}' & many '{'error ' * 20}' >&2; wait",
+        ],
+        more=_whole_lines,
+    ),
+    "output of a background process is waited for": Case(
+        "{ sleep 0.5; echo late; } & echo early", said="early\nlate\n"
+    ),
+    "tasks that print and end at once lose nothing": Case(
+        "echo task $PAI_TASK_INDEX", roles={"worker": {"instances": 10}}, more=_all_tasks
+    ),
+}

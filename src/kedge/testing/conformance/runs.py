@@ -1,0 +1,82 @@
+"""The commands around a run, and what is left of it on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from kedge.contract import CURRENT, EVENTS_FILE, FINISHED, REPORT_FILE, RUNNING, RUNTIME_LOG, SPEC_FILE, STREAMS
+from kedge.testing.command import Kedge
+from kedge.testing.conformance.case import FAILED, same
+
+
+def in_the_background(kedge: Kedge) -> None:
+    job = kedge.job("echo one; sleep 0.5; echo two", roles={"worker": {"instances": 2}})
+    name = kedge("run", "-d", job).stdout.strip()
+    followed = kedge("logs", "-f", name).stdout
+    expected = ["worker:0 | one", "worker:0 | two", "worker:1 | one", "worker:1 | two"]
+    same("followed lines", sorted(followed.splitlines()), expected)
+    same("wait", kedge("wait", name).stdout, "succeeded\n")
+    same("logs of a task", kedge("logs", "job", "worker-1").stdout, "one\ntwo\n")
+    same("its stderr", kedge("logs", name, "worker:1", "--stream", "stderr").stdout, "")
+    assert kedge.leftovers() == []
+
+
+def as_json(kedge: Kedge) -> None:
+    done = kedge("run", "--json", kedge.job("echo out; echo err >&2; exit 3"), code=FAILED)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    same("first and last event", (events[0]["event"], events[-1]["event"]), ("job-submitted", "job-completed"))
+    same("lines", {event["line"] for event in events if event["event"] == "log"}, {"out", "err"})
+    same("codes", [event["user_exit_code"] for event in events if event["event"] == "task-completed"], [3])
+
+
+def run_folder(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("echo hello"))
+    run = kedge.only_run()
+    for name in (
+        "job.yaml",
+        "plan.json",
+        "run.json",
+        "events.jsonl",
+        "report.json",
+        "report.md",
+        "attempt-0/peers.json",
+    ):
+        assert (run / name).is_file(), f"{name} is missing"
+    for name in (SPEC_FILE, REPORT_FILE, RUNTIME_LOG, *(f"{stream}/{CURRENT}" for stream in STREAMS)):
+        assert (kedge.task() / name).is_file(), f"{name} is missing"
+    same("the engine", json.loads((run / "run.json").read_text())["engine"], kedge.engine)
+    lines = (kedge.task() / EVENTS_FILE).read_text().splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert RUNNING in events, events
+    same("the last event of a task", events[-1], FINISHED)
+
+
+def show_and_remove(kedge: Kedge) -> None:
+    name = kedge("run", "-d", kedge.job("sleep 1000")).stdout.strip()
+    assert f"kedge stop {name}" in kedge("rm", name, code=2).stderr
+    same("wait", kedge("wait", name, "--timeout", "0.2", code=1).stdout, "running\n")
+    kedge("stop", name)
+    shown = json.loads(kedge("show", name, "--json").stdout)
+    same("state", (shown["state"], shown["tasks"][0]["state"]), ("stopped", "stopped"))
+    assert " stopped " in kedge("ps").stdout
+    same("rm", kedge("rm", name).stdout, f"{name} removed\n")
+    same("runs", kedge.runs(), [])
+
+
+def two_at_once(kedge: Kedge) -> None:
+    jobs = [kedge.job("echo $KEDGE_JOB_ID; sleep 0.5", name=name) for name in ("first", "second")]
+    for process in [kedge.start("run", job) for job in jobs]:
+        kedge.finish(process, 0)
+    ids = [(run / "attempt-0" / "worker-0" / STREAMS[0] / CURRENT).read_text().strip() for run in kedge.runs()]
+    same("ids", ids, [run.name for run in kedge.runs()])
+    assert kedge.leftovers() == []
+
+
+BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
+    "a job in the background is followed and waited for": in_the_background,
+    "events and lines as JSON": as_json,
+    "the run folder tells the whole story": run_folder,
+    "a run is shown, stopped and removed": show_and_remove,
+    "two jobs at once do not meet": two_at_once,
+}

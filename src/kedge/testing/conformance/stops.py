@@ -1,0 +1,144 @@
+"""A stop from outside ends everything, in an orderly way first."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from kedge.contract import REPORT_FILE
+from kedge.testing.command import TIMEOUT, Kedge
+from kedge.testing.conformance.case import FAILED, same
+from kedge.testing.wait import wait_until
+
+INTERRUPTED = 130  # exit code of `kedge run` after Ctrl-C
+_ORDERLY = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+_STUBBORN = "trap '' TERM INT; echo ready; while :; do sleep 0.1; done"
+
+
+def ctrl_c(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(_ORDERLY, roles={"worker": {"instances": 2}}))
+    for task in ("worker-0", "worker-1"):
+        kedge.wait_for_output("ready", task)
+    process.send_signal(signal.SIGINT)
+    said = kedge.finish(process, INTERRUPTED)
+    assert "stopped by Ctrl-C" in said, said
+    same("saved", ["saved" in kedge.said(task) for task in ("worker-0", "worker-1")], [True, True])
+    assert kedge.leftovers() == []
+
+
+def ctrl_c_twice(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(_STUBBORN, roles={"worker": {"instances": 2}}))
+    for task in ("worker-0", "worker-1"):
+        kedge.wait_for_output("ready", task)
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: "stop-requested" in [event["event"] for event in kedge.events()], TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    said = kedge.finish(process, INTERRUPTED)
+    same("killed tasks", len(re.findall(r"^worker:\d +stopped +1 +137", said, re.MULTILINE)), 2)
+    assert kedge.leftovers() == []
+
+
+def grace_period(kedge: Kedge) -> None:
+    stop = {"kedge": {"stop": {"signal": "INT", "graceSec": 0.5}}}
+    process = kedge.start("run", kedge.job(_STUBBORN, extras=stop))
+    kedge.wait_for_output("ready")
+    process.send_signal(signal.SIGTERM)
+    assert "stopped by a stop request" in kedge.finish(process, FAILED)
+    report = json.loads((kedge.task() / REPORT_FILE).read_text())
+    same("report", (report["killed"], report["user_exit_code"]), (True, 137))
+    assert kedge.leftovers() == []
+
+
+def closed_terminal(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job("echo ready; sleep 1000"))
+    kedge.wait_for_output("ready")
+    process.send_signal(signal.SIGHUP)
+    assert "terminal" in kedge.finish(process, FAILED)
+    assert kedge.leftovers() == []
+
+
+def hidden_processes(kedge: Kedge) -> None:
+    hidden = ["setsid sh -c 'trap \"\" TERM HUP; sleep 1000' &", "(setsid nohup sleep 1001 > /dev/null 2>&1 &)"]
+    stop = {"kedge": {"stop": {"graceSec": 1}}}
+    job = kedge.job([*hidden, "echo ready; sleep 1000"], extras=stop)
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    assert kedge.leftovers(), "the test cannot see the processes of a job that runs"
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, INTERRUPTED)
+    assert kedge.leftovers() == []
+
+
+def stop_in_the_background(kedge: Kedge) -> None:
+    name = kedge("run", "--detach", kedge.job("echo ready; sleep 1000")).stdout.strip()
+    kedge.wait_for_output("ready")
+    same("stop", kedge("stop", name).stdout, f"{name} stopped\n")
+    assert "has ended already" in kedge("stop", name).stdout
+    same("wait", kedge("wait", name, code=1).stdout, "stopped: stopped by a stop request\n")
+    assert kedge.leftovers() == []
+
+
+def stop_without_grace(kedge: Kedge, *, asked_before: bool) -> None:
+    grace = {"kedge": {"stop": {"graceSec": 1000}}}
+    name = kedge("run", "-d", kedge.job(_STUBBORN, extras=grace)).stdout.strip()
+    kedge.wait_for_output("ready")
+    if asked_before:
+        kedge("stop", "--no-wait", name)
+    same("stop", kedge("stop", "--kill", name).stdout, f"{name} stopped\n")
+    shown = json.loads(kedge("show", name, "--json").stdout)
+    same("codes", [task["exit_code"] for task in shown["tasks"]], [137])  # so a supervisor has lived to say so
+    assert kedge.leftovers() == []
+
+
+def stop_during_a_hook(kedge: Kedge) -> None:
+    callbacks = [
+        {"event": "taskStarts", "commands": ["echo hook > $PAI_LOG_DIR/hook", "sleep 1000"]},
+        {"event": "containerExit", "commands": ["echo exit hook"]},
+    ]
+    hook = {"name": "hook", "type": "script", "plugin": "cmd", "callbacks": callbacks}
+    job = kedge.job("echo command", roles={"worker": {"prerequisites": ["hook"]}}, prerequisites=[hook])
+    process = kedge.start("run", job)
+    wait_until(lambda: kedge.runs() and (kedge.task() / "hook").exists(), TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, INTERRUPTED)
+    same("the command", kedge.said(), "")
+    assert "exit hook" in (kedge.task() / "runtime.log").read_text()
+    assert kedge.leftovers() == []
+
+
+def lost_controller(kedge: Kedge) -> None:
+    secret = {"token": "a secret value"}
+    job = kedge.job("echo <% $secrets.token %> ready; setsid sleep 1000 & sleep 1000", secrets=secret)
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    process.kill()
+    process.wait()
+    run = kedge.only_run()
+    assert re.search(rf"^{run.name} +lost ", kedge("ps").stdout, re.MULTILINE)
+    assert f"kedge stop {run.name}" in kedge("show", "job").stdout
+    assert kedge.leftovers(), "the tasks of a lost job are expected to run on"
+    assert "stopped" in kedge("stop", "job").stdout
+    assert kedge.leftovers() == []
+    secrets_dir = json.loads((run / "run.json").read_text())["secrets_dir"]
+    assert not Path(secrets_dir).exists(), f"the secrets are still in {secrets_dir}"
+    assert re.search(rf"^{run.name} +stopped ", kedge("ps").stdout, re.MULTILINE)
+    kedge("rm", "job")
+    same("runs", kedge.runs(), [])
+
+
+BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
+    "Ctrl-C lets every task end by itself": ctrl_c,
+    "a second Ctrl-C kills what does not listen": ctrl_c_twice,
+    "the grace period ends with a kill": grace_period,
+    "a closed terminal stops the job": closed_terminal,
+    "processes in other sessions are ended too": hidden_processes,
+    "a job in the background is stopped": stop_in_the_background,
+    "a stop without grace kills at once": partial(stop_without_grace, asked_before=False),
+    "a stop without grace ends the grace of another": partial(stop_without_grace, asked_before=True),
+    "a stop during a start hook": stop_during_a_hook,
+    "a job whose controller was killed": lost_controller,
+}

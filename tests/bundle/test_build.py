@@ -1,0 +1,171 @@
+"""What a bundle consists of, that it is the same each time, and that it is built once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kedge
+from kedge.bundle import build, layers, manifest, stubs
+from kedge.bundle.build import Bundle
+from kedge.errors import CannotRun, InputError
+from kedge.testing.wait import wait_until
+
+BUILD = "from kedge.bundle import build; print(build.ensure({layers!r}).path)"
+MB = 1_000_000
+
+
+def builder(cache: Path, *names: str, **environment: str) -> subprocess.Popen[str]:
+    program = BUILD.format(layers=names or ("core",))
+    variables = os.environ | {"XDG_CACHE_HOME": str(cache)} | environment
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=variables)
+
+
+def path_from(process: subprocess.Popen[str]) -> Path:
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return Path(said.strip())
+
+
+def test_the_manifest_lists_every_file(bundle: Bundle) -> None:
+    there = {str(path.relative_to(bundle.path)) for path in bundle.path.rglob("*") if not path.is_dir()}
+    entries = manifest.entries(bundle.path)
+    assert {entry.path for entry in entries} == there - {manifest.NAME}
+    for entry in entries:
+        data = (bundle.path / entry.path).read_bytes()
+        assert (entry.sha256, entry.size) == (hashlib.sha256(data).hexdigest(), len(data))
+        assert entry.layer in ("core", "net")
+        assert entry.origin
+        assert entry.licence
+
+
+def test_licences_are_known(bundle: Bundle) -> None:
+    unknown = [entry for entry in manifest.entries(bundle.path) if entry.licence.startswith("see ")]
+    assert not unknown
+
+
+def test_any_user_may_use_it(bundle: Bundle) -> None:
+    for path in (bundle.path, *bundle.path.rglob("*")):
+        mode = path.stat().st_mode & 0o777
+        assert mode in ((0o755,) if path.is_dir() else (0o644, 0o755)), path
+
+
+def test_the_supervisor_is_small(bundle: Bundle) -> None:
+    sizes = {name: sum(e.size for e in manifest.entries(bundle.path) if e.layer == name) for name in ("core", "net")}
+    assert sizes["core"] < 25 * MB
+    assert sizes["net"] < 15 * MB
+
+
+def test_what_only_the_net_needs_is_not_in_the_core(bundle: Bundle) -> None:
+    core = {Path(entry.path).name.partition(".")[0] for entry in manifest.entries(bundle.path) if entry.layer == "core"}
+    assert not core & {
+        "_ssl",
+        "ssl",
+        "libcrypto",
+        "libssl",
+        "http",
+        "email",
+        "cacert",
+        "download",
+        "httpget",
+        "argparse",
+    }
+
+
+def test_all_libraries_come_from_the_bundle(bundle: Bundle) -> None:
+    loader = bundle.path / "lib" / bundle.head["loader"]
+    interpreter = bundle.path / "bin" / bundle.head["interpreter"]
+    programs = [interpreter, *(path for path in bundle.path.rglob("*") if ".so" in path.name)]
+    assert len(programs) > 30
+    for program in programs:
+        if program == loader:
+            continue
+        done = subprocess.run(
+            [loader, "--inhibit-cache", "--library-path", bundle.path / "lib", "--list", program],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        paths = [word for word in done.stdout.split() if word.startswith("/")]
+        assert "not found" not in done.stdout
+        assert [
+            path for path in paths if not path.startswith(str(bundle.path)) and Path(path).name != loader.name
+        ] == []
+
+
+def test_the_same_input_gives_the_same_bundle(bundle: Bundle, tmp_path: Path) -> None:
+    """Built by another process, in another place, with other settings."""
+    other = builder(tmp_path, "core", "net", PYTHONHASHSEED="77", LANG="C", PYTHONOPTIMIZE="2", TZ="Asia/Tokyo")
+    path = path_from(other)
+    assert path != bundle.path
+    assert build.opened(path).digest == bundle.digest
+
+
+def test_it_is_built_once(tmp_path: Path) -> None:
+    paths = {path_from(process) for process in [builder(tmp_path) for _ in range(4)]}
+    assert len(paths) == 1
+    folder = next(iter(paths)).parent
+    assert sorted(path.suffix for path in folder.iterdir()) == ["", ".lock"]
+
+
+def test_a_builder_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    process = builder(tmp_path)
+    folder = tmp_path / "kedge" / "bundles"
+    wait_until(lambda: list(folder.glob(".*/bin")) if folder.exists() else None)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert [path for path in folder.iterdir() if not path.name.startswith(".") and path.is_dir()] == []
+    path = path_from(builder(tmp_path))
+    assert build.opened(path).head["layers"] == ["core"]
+    assert not list(folder.glob(".*"))
+
+
+def test_it_names_the_interpreter_and_this_version(bundle: Bundle) -> None:
+    assert bundle.head["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert bundle.head["kedge"] == kedge.__version__
+    assert bundle.machine == os.uname().machine
+
+
+def test_its_python_works_as_a_program(bundle: Bundle, tmp_path: Path) -> None:
+    """Also through a link, with an argument that has a blank, and as the parent of another."""
+    program = (
+        "import subprocess, sys; print(sys.argv[1]);"
+        "print(subprocess.run([sys.executable, '-c', 'print(1 + 1)'], capture_output=True, text=True).stdout)"
+    )
+    done = subprocess.run(
+        [bundle.path / "bin" / "python3", "-c", program, "a b"], capture_output=True, text=True, check=True,
+        env={"LD_PRELOAD": "", "PYTHONHOME": "", "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stdout == "a b\n2\n\n"
+
+
+def test_byte_code_is_used_as_it_is(bundle: Bundle) -> None:
+    """Nothing is compiled anew, and nothing of the machine that built it is told in tracebacks."""
+    start = stubs.command(str(bundle.path), bundle.head["interpreter"], bundle.head["loader"])
+    program = "import json; print(json.__file__, json.loads.__code__.co_filename)"
+    done = subprocess.run([*start, "-c", program], capture_output=True, text=True, check=True)
+    file, told = done.stdout.split()
+    assert file.endswith("/json/__init__.pyc")
+    assert told == file.removeprefix(f"{bundle.path}/").removesuffix("c")
+
+
+def test_a_layer_that_cannot_be_built_says_what_it_needs() -> None:
+    if not layers.missing("ssh"):
+        pytest.skip("asyncssh is installed")
+    assert "ssh" not in layers.available()
+    with pytest.raises(CannotRun, match="the layer ssh needs asyncssh: pip install asyncssh"):
+        layers.choose(["ssh"])
+
+
+def test_an_unknown_layer() -> None:
+    with pytest.raises(InputError, match=r"there is no layer 'web'.*core, net, init, ssh"):
+        layers.choose(["web"])
+
+
+def test_layers_have_an_order_and_the_core_is_always_there() -> None:
+    assert layers.choose(["init", "net"]) == ("core", "net", "init")
+    assert layers.choose([]) == ("core",)

@@ -1,0 +1,49 @@
+"""What the runtime makes of the environment that it was started with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kedge
+from kedge.contract import SHELVED
+from kedge.runtime import environment, hookend
+
+_PROGRAM = """
+import os, sys, json
+sys.path.append(sys.argv[1])
+from kedge.runtime import environment
+environment.restore(os.environ)
+print(json.dumps(dict(os.environ)))
+"""
+
+
+def restored(given: dict[str, str]) -> dict[str, str]:
+    """The environment of a process that was started with these variables, after it is restored."""
+    argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(Path(kedge.__file__).parents[1])]
+    found: dict[str, str] = json.loads(subprocess.run(argv, env=given, capture_output=True, check=True).stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"LANG": "C"}, {"LC_CTYPE": "C.UTF-8"}, {"LC_ALL": ""}, {"LC_CTYPE": "C"}, {"LD_PRELOAD": ""}],
+    ids=str,
+)
+def test_what_python_does_to_it_does_not_stay(given: dict[str, str]) -> None:
+    """In the C locale it sets LC_CTYPE; what was there before stays."""
+    assert restored(given) == given
+
+
+def test_what_was_put_aside_comes_back() -> None:
+    variables = {"LD_PRELOAD": "", f"{SHELVED}LD_PRELOAD": "lib.so", f"{SHELVED}LD_AUDIT": "", "A": "b"}
+    environment.restore(variables)
+    assert variables == {"LD_PRELOAD": "lib.so", "LD_AUDIT": "", "A": "b"}
+
+
+def test_a_hooks_environment_is_told_by_the_same_names() -> None:
+    assert hookend._SHELVED.decode() == SHELVED

@@ -1,0 +1,52 @@
+"""Where the container engine is looked for, and what is said when there is none."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.container import connection, find
+from kedge.errors import CannotRun
+
+
+def listening(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(str(path))
+    made.listen()
+    return made
+
+
+@pytest.mark.parametrize("variable", ["DOCKER_HOST", "CONTAINER_HOST"])
+def test_the_variables_count_first(tmp_path: Path, variable: str) -> None:
+    with listening(tmp_path / "s"):
+        assert connection.address({variable: f"unix://{tmp_path}/s"}) == f"unix://{tmp_path}/s"
+
+
+@pytest.mark.parametrize("address", ["tcp://10.0.0.1:2375", "ssh://me@far"])
+def test_an_engine_on_another_machine_is_refused(address: str) -> None:
+    with pytest.raises(CannotRun, match="must run on this machine"):
+        connection.address({"DOCKER_HOST": address})
+
+
+def test_a_named_socket_that_is_not_there_is_an_error_not_a_detour() -> None:
+    with pytest.raises(CannotRun, match="there is no such socket"):
+        connection.address({"DOCKER_HOST": "unix:///nowhere/s"})
+
+
+def test_sockets_of_the_user_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "podman").mkdir()
+    with listening(tmp_path / "podman" / "podman.sock"):
+        found = list(find.sockets({"XDG_RUNTIME_DIR": str(tmp_path)}))
+        assert f"{tmp_path}/podman/podman.sock" in found
+        monkeypatch.setattr(
+            find, "sockets", lambda environment: iter([f"{tmp_path}/x", f"{tmp_path}/podman/podman.sock"])
+        )
+        assert connection.address({"PATH": ""}) == f"unix://{tmp_path}/podman/podman.sock"
+
+
+def test_without_any_the_message_says_what_was_looked_for_and_what_to_install() -> None:
+    said = str(find.nothing({"XDG_RUNTIME_DIR": "/nowhere"}))
+    for part in ("DOCKER_HOST", "/nowhere/podman/podman.sock", "apt-get install podman", "docs.docker.com"):
+        assert part in said

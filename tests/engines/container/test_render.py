@@ -1,0 +1,162 @@
+"""From a plan to a container, and to the line that starts it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kedge.bundle.build import Bundle
+from kedge.engines.base import Task
+from kedge.engines.container import notices, render
+from kedge.engines.container.client import Facts, Image
+from kedge.engines.container.command_line import command_line
+from kedge.engines.container.places import numbered
+from kedge.engines.container.render import Place
+from kedge.jobs import prepare
+from kedge.plan.model import Plan
+from kedge.resolve.model import Inputs
+
+FACTS = Facts("Docker 1", "amd64", 4, 8 << 30, True, True, False, True)
+IMAGE = Image("sha256:1", "amd64", "", "/", {"PATH": "/bin"})
+BUNDLE = Bundle(Path("/bundle"), "0", "x86_64", {"interpreter": "python3.11", "loader": "ld.so"})
+PLACE = Place("job-abc", 0, 0, "UID", "/run/w-0", "/run/shared", BUNDLE, "kedge-job-abc", "10.1.2.3")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return planned(tmp_path, {})
+
+
+def planned(folder: Path, role: dict[str, Any], **job: Any) -> Plan:
+    document = {
+        "protocolVersion": 2,
+        "name": "job",
+        "type": "job",
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "debian:12"}],
+        "taskRoles": {
+            "w": {
+                "instances": 2,
+                "dockerImage": "image",
+                "resourcePerInstance": {"cpu": 2, "memoryMB": 100, "gpu": 0, "ports": {"web": 2}},
+                "commands": ["true #"],
+                **role,
+            }
+        },
+        **job,
+    }
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return prepare(str(path), Inputs(user="me")).plan
+
+
+def test_limits_are_what_the_job_asks_for(plan: Plan) -> None:
+    spec = render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS)
+    assert (spec.memory, spec.cpus, spec.shm) == (100 << 20, 2, 512 << 20)
+    assert list(notices.of(plan, FACTS, (), 0, False)) == []
+
+
+def test_limits_are_what_the_machine_has_and_the_submitter_is_told(plan: Plan) -> None:
+    small = FACTS._replace(cpus=1, memory=64 << 20)
+    spec = render.render(plan, Task("w", 0), PLACE, IMAGE, small)
+    assert (spec.memory, spec.cpus, spec.shm) == (64 << 20, 1, 64 << 20)
+    said = "\n".join(notices.of(plan, small, (), 0, False))
+    assert "2 CPUs and this machine has 1" in said
+    assert "100 MiB of memory" in said
+    assert "512 MiB of shared memory" in said
+
+
+def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> None:
+    weak = FACTS._replace(limits_cpu=False, limits_memory=False)
+    spec = render.render(plan, Task("w", 0), PLACE, IMAGE, weak)
+    assert (spec.memory, spec.cpus) == (None, None)
+    assert "cpu is not enforced" in "\n".join(notices.of(plan, weak, (), 0, False))
+    line = command_line(spec)
+    assert "--cpus" not in line
+    assert "--memory" not in line
+
+
+def test_the_loader_variables_of_an_image_are_put_aside(plan: Plan) -> None:
+    image = IMAGE._replace(environment={"LD_PRELOAD": "/lib/mine.so", "LD_LIBRARY_PATH": "/lib"})
+    spec = render.render(plan, Task("w", 0), PLACE, image, FACTS)
+    assert spec.environment == {"LD_PRELOAD": "", "KEDGE_IMAGE_LD_PRELOAD": "/lib/mine.so"}
+
+
+def test_mounts_stand_from_the_outside_in(plan: Plan) -> None:
+    place = replace(
+        PLACE, code="/run/code/c", cache="/cache", secrets={"values.json": "/s/values.json"}, storages={"/mnt/d": "/d"}
+    )
+    spec = render.render(plan, Task("w", 0), place, IMAGE, FACTS)
+    targets = [bind.target for bind in spec.binds]
+    for number, target in enumerate(targets):
+        assert not any(later == target or target.startswith(f"{later}/") for later in targets[number + 1 :])
+    assert {"/usr/local/pai", "/usr/local/pai/logs/UID", "/mnt/d"} <= set(targets)
+    assert spec.tmpfs == ("/usr/local/pai/secrets",)
+    assert {bind.target for bind in spec.binds if bind.read_only} == {
+        "/usr/local/pai/kedge", "/usr/local/pai/shared", "/usr/local/pai/secrets/values.json",
+    }  # fmt: skip
+
+
+def test_names_are_the_runs_and_differ_by_attempt() -> None:
+    names = [render.container_name("job-abc", Task("w", 3), job, task) for job in (0, 1) for task in (0, 1)]
+    assert names[0] == "kedge-job-abc-w-3"
+    assert len(set(names)) == 4
+
+
+def test_labels_name_job_user_role_task_and_attempt(plan: Plan) -> None:
+    spec = render.render(plan, Task("w", 1), replace(PLACE, job_attempt=2, task_attempt=1), IMAGE, FACTS)
+    assert spec.labels == {
+        "kedge.job": "job-abc", "kedge.user": "me", "kedge.role": "w", "kedge.task": "w:1", "kedge.attempt": "2.1",
+    }  # fmt: skip
+
+
+def test_infiniband_is_for_roles_that_ask_for_it(tmp_path: Path) -> None:
+    place = replace(PLACE, infiniband=("/dev/infiniband/uverbs0",))
+    without = render.render(planned(tmp_path, {}), Task("w", 0), place, IMAGE, FACTS)
+    assert (without.devices, without.locked_memory) == ((), False)
+    asking = planned(tmp_path, {"extraContainerOptions": {"infiniband": True}})
+    spec = render.render(asking, Task("w", 0), place, IMAGE, FACTS)
+    assert (spec.devices, spec.locked_memory) == (("/dev/infiniband/uverbs0",), True)
+    assert "--device /dev/infiniband/uverbs0" in command_line(spec)
+    assert "memlock=-1:-1" in command_line(spec)
+    assert any("InfiniBand" in said for said in notices.of(asking, FACTS, (), 0, False))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [
+        (("GPU-1", "GPU-2"), ["--gpus", '"device=GPU-1,GPU-2"']),
+        (("nvidia.com/gpu=GPU-1",), ["--device", "nvidia.com/gpu=GPU-1"]),
+    ],
+)
+def test_gpus_are_passed_by_name(plan: Plan, gpus: tuple[str, ...], said: list[str]) -> None:
+    spec = render.render(plan, Task("w", 0), replace(PLACE, gpus=gpus), IMAGE, FACTS)
+    words = shlex.split(command_line(spec))
+    assert said in [words[n : n + 2] for n in range(len(words))]
+
+
+def test_the_line_says_all_that_the_engine_would_be_told(plan: Plan) -> None:
+    spec = render.render(plan, Task("w", 0), replace(PLACE, hosts={"w-1": "10.1.2.4"}), IMAGE, FACTS)
+    words = shlex.split(command_line(spec, "podman"))
+    assert words[:3] == ["podman", "run", "--rm"]
+    place = words.index("debian:12")
+    assert words[place - 2 : place] == ["--entrypoint", spec.entrypoint[0]]
+    assert tuple(words[place + 1 :]) == spec.entrypoint[1:]
+    for pair in (["--ip", "10.1.2.3"], ["--add-host", "w-1:10.1.2.4"], ["--network", "kedge-job-abc"]):
+        assert pair in [words[n : n + 2] for n in range(place)]
+
+
+def test_ports_are_numbered_and_no_two_alike(plan: Plan) -> None:
+    numbers = [number for task in numbered(plan).values() for group in task.values() for number in group]
+    assert len(numbers) == len(set(numbers)) == plan.port_count
+    assert min(numbers) == 15000
+
+
+def test_storages_without_a_folder_are_told(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {}, extras={"storages": [{"name": "data", "mountPath": "/data"}]})
+    assert any("data at /data" in said for said in notices.of(plan, FACTS, (), 0, False))
+    assert not list(notices.of(plan, FACTS, ("data",), 0, False))
