@@ -138,7 +138,7 @@ class _Resolution:
     def _refuse(self, problems: Iterable[Problem]) -> None:
         """Raise what is wrong, each thing once, in the order of the file."""
         unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
-        messages = [*self._code.messages, *self._found.unused()]
+        messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused())]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
         if unique or messages:
