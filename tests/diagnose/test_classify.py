@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -204,6 +205,17 @@ def test_the_first_of_several_ranks() -> None:
     lines = [f"[rank2]: {line}" for line in OOM.splitlines()] + [f"[rank0]: {line}" for line in KEY.splitlines()]
     found = answer("\n".join(lines))
     assert (found.cause, found.rank) == ("gpu_oom", "rank2")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranks_that_write_into_each_other(seed: int) -> None:
+    lost = KEY.replace("KeyError: 'a'", "RuntimeError: NCCL communicator was aborted on rank 1.")
+    chance, ranks, mixed = random.Random(seed), [KEY.splitlines(), lost.splitlines()], []
+    while any(ranks):
+        mixed.append(chance.choice([rank for rank in ranks if rank]).pop(0))
+    found = answer("\n".join([*mixed, CHILD]))
+    assert found.cause == "python_bug"
+    assert "KeyError" in found.evidence[0].text
 
 
 def test_it_is_json_with_the_documented_keys() -> None:

@@ -26,6 +26,8 @@ CALL = b"Error in call to target '"
 # `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`,
 # `ValueError('…')`.
 _EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?.*|\(.*\))?$"
+# The first line of one that is no part of another's message.
+_OTHERS = rb"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: |$)"
 # The rest of a frame's line that a terminal has wrapped.
 _WRAPPED = rb"^\"[/<]|\", line(?: \d+)?(?:, in \S+)?\s*$|^\d+, in \S+\s*$|^(?:in )?<module>\s*$"
 _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
@@ -131,13 +133,24 @@ def find(log: Log) -> list[Trace]:
     headers = sorted([*headers, *calls], key=lambda line: line.start)
     blocks = [block for block in (_cut(log, headers), *(_block(log, header) for header in headers)) if block]
     chains: list[list[Block]] = []
-    for block in blocks:
+    for block in _apart(blocks):
         link = _link(log, chains[-1][-1], block) if chains else None
         if link is None:
             chains.append([block])
         else:
             chains[-1].append(block._replace(link=link))
     return [Trace(tuple(chain), _ignored(log, chain[0]), _threaded(log, chain[0])) for chain in chains]
+
+
+def _apart(blocks: list[Block]) -> Iterator[Block]:
+    """Each exception by itself where processes write into each other: all headers come first, then all messages."""
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        own = block.message
+        mixed = before and not before.message and before.header.rank == block.header.rank
+        others = [n for n, line in enumerate(own) if n and regex(_OTHERS).match(line.body)] if mixed else []
+        yield block._replace(message=own[: others[0]] if others else own)
+        for start, end in zip(others, [*others[1:], None], strict=False):
+            yield block._replace(header=own[start], message=own[start:end])
 
 
 def _headers(text: bytes, header: bytes) -> list[int]:
