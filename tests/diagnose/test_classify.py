@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -30,6 +31,23 @@ KEY = """Traceback (most recent call last):
     d["a"]
 KeyError: 'a'
 """
+HYDRA = "Error executing job with overrides: []\nError in call to target 'data.Images':\n"
+HYDRA_TRACEBACK = """Traceback (most recent call last):
+  File "/work/train.py", line 20, in main
+    data = hydra.utils.instantiate(cfg.data)
+hydra.errors.InstantiationException: Error in call to target 'data.Images':
+"""
+DIRECTLY = "\nThe above exception was the direct cause of the following exception:\n\n"
+PANIC = "thread 'main' panicked at src/main.rs:42:10:\n"
+READ = """Traceback (most recent call last):
+  File "/work/train.py", line 9, in <module>
+    with open(path, 'r') as file:
+"""
+WANDB_ENDS = """Traceback (most recent call last):
+  File "/opt/lib/python3.10/site-packages/wandb/sdk/wandb_run.py", line 2500, in _atexit_cleanup
+    self._on_finish()
+wandb.sdk.lib.mailbox.MailboxError: transport failed
+"""
 CHILD = """E0101 torch/elastic/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: /usr/bin/python
 Traceback (most recent call last):
   File "/usr/local/bin/torchrun", line 8, in <module>
@@ -53,6 +71,13 @@ def test_cause_frame_and_evidence() -> None:
     assert found.frame == "train.py:12 in step"
     assert (found.evidence[0].file, found.evidence[0].line) == ("user-all", 7)
     assert found.evidence[0].text.startswith("torch.OutOfMemoryError: CUDA")
+
+
+def test_the_frame_of_what_was_told_before_its_traceback() -> None:
+    kernel = "/aten/cuda/Loss.cu:250: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.\n"
+    found = answer(kernel + OOM.replace("CUDA out of memory.", "CUDA error: device-side assert triggered."))
+    assert (found.cause, found.frame) == ("gpu_device_assert", "train.py:12 in step")
+    assert found.evidence[0].line == 1
 
 
 def test_numbers_in_the_message_tell_whose_memory_it_is() -> None:
@@ -79,6 +104,19 @@ def test_numbers_in_the_message_tell_whose_memory_it_is() -> None:
         (CHILD, "peer_failure"),
         (PROGRESS + KEY, "python_bug"),
         ("nothing that anybody knows\n", "unknown"),
+        (HYDRA + "FileNotFoundError(2, 'No such file or directory')\nfull_key: data\n", "data_file_missing"),
+        (HYDRA + "ModuleNotFoundError(\"No module named 'x'\")\n", "missing_module"),
+        (HYDRA_TRACEBACK + "FileNotFoundError(2, 'No such file or directory')\n", "data_file_missing"),
+        (CAUGHT + DIRECTLY + HYDRA_TRACEBACK + "FileNotFoundError(2, 'No such file')\n", "data_file_missing"),
+        (
+            PANIC + 'called `Result::unwrap()` on an `Err` value: Error("missing field `x`", line: 7, column: 1)\n',
+            "bad_config",
+        ),
+        (PANIC + "called `Option::unwrap()` on a `None` value\n", "native_crash"),
+        (READ + "IsADirectoryError: [Errno 21] Is a directory: '/data'\n", "data_file_missing"),
+        (READ.replace("'r'", "'w'") + "IsADirectoryError: [Errno 21] Is a directory: '/out'\n", "output_path_error"),
+        (KEY + WANDB_ENDS, "python_bug"),
+        (WANDB_ENDS, "tracker_failure"),
     ],
 )
 def test_what_ended_the_process(log: str, cause: str) -> None:
@@ -167,6 +205,17 @@ def test_the_first_of_several_ranks() -> None:
     lines = [f"[rank2]: {line}" for line in OOM.splitlines()] + [f"[rank0]: {line}" for line in KEY.splitlines()]
     found = answer("\n".join(lines))
     assert (found.cause, found.rank) == ("gpu_oom", "rank2")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranks_that_write_into_each_other(seed: int) -> None:
+    lost = KEY.replace("KeyError: 'a'", "RuntimeError: NCCL communicator was aborted on rank 1.")
+    chance, ranks, mixed = random.Random(seed), [KEY.splitlines(), lost.splitlines()], []
+    while any(ranks):
+        mixed.append(chance.choice([rank for rank in ranks if rank]).pop(0))
+    found = answer("\n".join([*mixed, CHILD]))
+    assert found.cause == "python_bug"
+    assert "KeyError" in found.evidence[0].text
 
 
 def test_it_is_json_with_the_documented_keys() -> None:

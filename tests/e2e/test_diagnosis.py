@@ -117,6 +117,13 @@ def test_diagnose_reads_plain_and_compressed_logs_and_stdin(kedge: Kedge) -> Non
     assert "directory" in kedge("diagnose", ".", code=2).stderr.lower()
 
 
+def test_diagnose_counts_the_lines_of_the_whole_file(kedge: Kedge) -> None:
+    log = kedge.folder / "long.log"
+    log.write_text("".join(f"step {number}\n" for number in range(1_500_000)) + "MemoryError\n")
+    said = json.loads(kedge("diagnose", "--json", log).stdout)
+    assert said["evidence"][0] == {"file": str(log), "line": 1_500_001, "text": "MemoryError"}
+
+
 def test_diagnose_abstains_and_knows_success(kedge: Kedge) -> None:
     (kedge.folder / "log").write_text("epoch 1 done\n")
     assert "Nothing failed" in kedge("diagnose", "log").stdout

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
+from kedge.engines.local import lost
+from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge
@@ -34,6 +38,32 @@ def test_a_killed_supervisor_is_reported_and_its_tree_ended(kedge: Kedge) -> Non
     os.kill(json.loads(events[0])["pid"], signal.SIGKILL)
     assert "supervisor was killed by SIGKILL" in kedge.finish(process, 1)
     assert kedge.leftovers() == []
+
+
+def test_ctrl_c_while_kedge_is_loaded_shows_no_traceback(kedge: Kedge) -> None:
+    program = """
+import os, signal, sys, types
+signal.signal(signal.SIGINT, signal.default_int_handler)
+find = lambda name, *_: os.kill(os.getpid(), signal.SIGINT) if name == "click" else None
+sys.meta_path.insert(0, types.SimpleNamespace(find_spec=find))
+from kedge.__main__ import main
+main()"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_tasks_of_a_lost_job_have_its_grace_period(kedge: Kedge, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = kedge.job("trap 'sleep 1; echo saved; exit' TERM; echo ready; while :; do sleep 0.1; done")
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    process.kill()
+    process.wait()
+    monkeypatch.setattr(lost, "PATIENCE_SEC", 0.0)
+    lost.clean_up(Run(kedge.only_run()), kill=False)
+    assert "saved" in kedge.said()
 
 
 def test_a_stranger_who_kills_a_task_causes_a_transient_retry(kedge: Kedge) -> None:

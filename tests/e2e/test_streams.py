@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -50,3 +55,45 @@ def test_a_job_goes_on_when_its_lines_cannot_be_shown(kedge: Kedge) -> None:
     assert "the job goes on" in shell(kedge, "kedge run job.yaml > /dev/full").stderr
     assert kedge.said() == "out\n"
     assert " succeeded " in kedge("ps").stdout
+
+
+def on_a_terminal(kedge: Kedge, *args: object, **environment: str) -> str:
+    """What a command shows on a terminal of 40 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kedge", *map(str, args)],
+        cwd=kedge.folder, env={**kedge.environment, "TERM": "xterm", **environment},
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while more := os.read(ours, 65536):
+            shown += more
+    except OSError:  # so the end of a terminal is told
+        pass
+    os.close(ours)
+    assert process.wait(TIMEOUT) in (0, 1)
+    return shown.decode()
+
+
+def test_a_narrow_terminal_wraps_and_cuts_nothing(kedge: Kedge) -> None:
+    kedge("run", kedge.job("true", name="a-name-that-is-as-long-as-names-may-be"))
+    assert kedge.only_run().name in on_a_terminal(kedge, "ps")
+
+
+@pytest.mark.parametrize(
+    ("environment", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_colours_are_for_those_who_want_them(kedge: Kedge, environment: dict[str, str], colours: bool) -> None:
+    shown = on_a_terminal(kedge, "run", kedge.job("echo said; no-such-program"), **environment)
+    assert "said" in shown
+    assert "Root cause" in shown
+    assert ("\033[3" in shown) is colours
+    assert ("\033[1;3" in shown) is colours
+
+
+def test_only_the_label_of_an_answer_has_its_colour(kedge: Kedge) -> None:
+    shown = on_a_terminal(kedge, "run", kedge.job("python3 -c 'import no_such_module'"))
+    assert "\033[0mInstall the module" in shown

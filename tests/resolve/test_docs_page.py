@@ -29,7 +29,7 @@ def test_the_jobs_on_the_page(folder: Folder) -> None:
     folder.write("market/data/numbers.yaml", numbers)
     text = folder.job(["data"], parameters={"count": 5}) + references
     job = folder.resolve_text(text, marketplace=str(folder.path / "market"))
-    assert names(job) == ["numbers(count=<% $parameters.count %>, order=up)", "data"]
+    assert names(job) == ["numbers(count=5, order=up)", "data"]
     assert scripts(job) == {"numbers": "seq 5 > numbers.txt\n"}
 
 

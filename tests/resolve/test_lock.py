@@ -90,6 +90,11 @@ def test_content_that_changed_is_refused_until_it_is_accepted(locked: Locked) ->
     assert locked.problem(update_lock=("b",))
 
 
+def test_a_name_of_nothing_that_may_change_is_an_error(locked: Locked) -> None:
+    with pytest.raises(InputError, match="--update-lock b: the job takes nothing of that name from elsewhere"):
+        locked.resolve(update_lock=("a", "b"))
+
+
 def test_a_version_that_changed_is_told(folder: Folder) -> None:
     made = Locked(folder)
     index: dict[str, Any] = {"items": [{"id": 1, "name": "a", "path": "a.yaml", "version": 1}]}
@@ -123,6 +128,17 @@ def test_offline_everything_comes_from_the_cache(locked: Locked) -> None:
     assert scripts(job) == {"a": "echo 1\n"}
     assert job.lock.new == job.lock.old
     assert "does not exist" in locked.problem().message
+
+
+def test_a_server_that_fails_is_no_reason_not_to_run(folder: Folder, server: Server) -> None:
+    url = server.serve("/x.yaml", echo("x"))
+    save(str(folder.path / "job.lock"), folder.resolve([url]).lock.new)
+    server.serve("/x.yaml", "", status=503)
+    hint = "--offline takes what was locked from the cache"
+    assert hint in folder.problem([url]).message
+    assert scripts(folder.resolve([url], {"offline": True})) == {"x": "echo x\n"}
+    (folder.path / "job.lock").unlink()
+    assert hint not in folder.problem([url]).message
 
 
 def test_offline_needs_the_lock_file_and_the_cache(locked: Locked) -> None:

@@ -119,7 +119,7 @@ def test_too_large_names_the_largest_and_what_to_do(code: Path, target: Path) ->
         copy(code, target, limit=2 << 20)
     assert str(caught.value) == (
         f"{code}: 4.0 MiB are too much to copy for a job (at most 2.0 MiB). The largest are: data (3.0 MiB), "
-        f"model.bin (1.0 MiB), train.py (0.0 MiB). Name what the job does not need in {code}/.kedgeignore, "
+        f"model.bin (1.0 MiB). Name what the job does not need in {code}/.kedgeignore, "
         "one pattern a line, as in .gitignore"
     )
     assert not target.parent.exists()

@@ -151,7 +151,7 @@ def test_what_is_known_but_not_acted_on_is_named(changed: Any) -> None:
             },
         }
     )
-    assert job.inert == ("extraContainerOptions.foo", "hivedScheduler", "mine", "kedge.hold")
+    assert job.inert == ("extraContainerOptions.foo", "hivedScheduler", "mine (unknown)", "kedge.hold")
     assert not job.gang_allocation
 
 

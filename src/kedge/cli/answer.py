@@ -18,10 +18,10 @@ BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "mage
 def print_answer(console: Console, report: dict[str, Any]) -> None:
     """Root cause, what to do, and what followed from it, of a report (see docs/reports.md)."""
     if root := report["root"]:
-        _rows(console, "Root cause", _root(root))
-        _rows(console, "Do", [Text(step) for step in root["remedy"]])
+        rows(console, "Root cause", _root(root))
+        rows(console, "Do", [Text(step) for step in root["remedy"]])
     if others := report["others"]:
-        _rows(console, "Because", [_others(others)])
+        rows(console, "Because", [_others(others)])
 
 
 def _root(root: dict[str, Any]) -> Iterable[Text]:
@@ -43,10 +43,11 @@ def _others(others: list[dict[str, Any]]) -> Text:
     return Text(f"{tasks} failed or stopped after it: {what}")
 
 
-def _rows(console: Console, label: str, lines: Iterable[Text]) -> None:
+def rows(console: Console, label: str, lines: Iterable[Text | str]) -> None:
+    """Lines beside their label."""
     for number, line in enumerate(lines):
-        head = Text(f"{label if number == 0 else '':<{_LABEL_WIDTH}}", style="bold cyan")
-        console.print(head.append_text(line))
+        head = f"{label if number == 0 else '':<{_LABEL_WIDTH}}"
+        console.print(Text.assemble((head, "bold cyan"), line))
 
 
 def _cut(text: str) -> str:

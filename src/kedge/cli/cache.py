@@ -17,7 +17,10 @@ _DAY = 86_400.0
 @click.option("--prune", is_flag=True, help="Delete what has not been used for some time.")
 @click.option("--days", type=click.FloatRange(min=0), default=0.0, help="For how many days; 0, the default, is all.")
 def command(prune: bool, days: float) -> None:
-    """Show what is kept of prerequisites from elsewhere, by the SHA-256 that lock files name; or prune it."""
+    """Show what is kept of prerequisites; or prune it.
+
+    These are the documents from elsewhere, by the SHA-256 that lock files name.
+    """
     cache = jobs.cache()
     entries = cache.prune(days * _DAY) if prune else cache.entries()
     rows = table("sha256", "bytes", "last used", right=("bytes",))

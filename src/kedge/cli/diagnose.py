@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kedge.cli.answer import print_answer
-from kedge.cli.log_files import read_tail
+from kedge.cli.log_files import Tail, read_tail
 from kedge.cli.tables import console
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.classify import classify
 from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
 from kedge.diagnose.model import Diagnosis, Evidence
+from kedge.diagnose.ruleset import RuleSet
 from kedge.jobs import is_exit_spec
 
 
@@ -30,23 +32,29 @@ def command(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]
     Without --exit-code the logs alone decide whether anything failed.
     """
     known, spec = rules.load([Path(f) for f in files if not is_exit_spec(f)]), _spec(files)
-    contents = {path: read_tail(path) for path in logs or ("-",)}
-    found = {
-        path: classify(Evidence(logs=((path, log),), exit_code=exit_code), known) for path, log in contents.items()
-    }
+    if not logs and sys.stdin.isatty():
+        click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
+    tails = {path: read_tail(path) for path in logs or ("-",)}
+    found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}
     judged = verdict([TaskResult(path, FAILED if one.failed else SUCCEEDED, 0.0, one) for path, one in found.items()])
     task = judged.task or next(iter(found))
     code = found[task].exit_code
     facts = {
         "task": task,
         **found[task].to_json(),
-        "pai_code": spec.match(code, contents[task], b"").code if code else code,
+        "pai_code": spec.match(code, tails[task].content, b"").code if code else code,
         "others": judged.to_json()["others"],
     }
     if as_json:
         click.echo(json.dumps(facts))
     else:
         _print(facts, found[task])
+
+
+def _diagnose(path: str, tail: Tail, exit_code: int | None, known: RuleSet) -> Diagnosis:
+    found = classify(Evidence(logs=((path, tail.content),), exit_code=exit_code), known)
+    quotes = (quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence)
+    return found._replace(evidence=tuple(quotes))
 
 
 def _spec(files: tuple[str, ...]) -> exitspec.ExitSpec:

@@ -7,7 +7,7 @@ import sys
 import zlib
 from typing import Any
 
-import click
+from kedge.cli.streams import styled
 
 # Readable on dark and on light terminals; red is left for failures.
 _COLOURS = (
@@ -41,7 +41,7 @@ class LinePrinter:
     def _prefix(self, task: str) -> bytes:
         text = f"{task:<{self._width}} | "
         if self._colour:
-            text = click.style(text, fg=_COLOURS[zlib.crc32(task.encode()) % len(_COLOURS)])
+            text = styled(text, fg=_COLOURS[zlib.crc32(task.encode()) % len(_COLOURS)])
         return text.encode()
 
 

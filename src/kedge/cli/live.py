@@ -10,6 +10,7 @@ from typing import Protocol
 import click
 
 from kedge.cli.lines import LinePrinter, print_json
+from kedge.cli.streams import styled
 from kedge.cli.words import event_words
 from kedge.plan.model import Plan
 from kedge.runs.events import Event
@@ -37,7 +38,7 @@ class Console:
     def event(self, event: Event) -> None:
         if words := event_words(event):
             self._lines.flush()
-            click.echo(click.style("kedge: ", bold=True) + words, err=True)
+            click.echo(styled("kedge: ", bold=True) + words, err=True)
 
     def flush(self) -> None:
         self._lines.flush()

@@ -15,8 +15,11 @@ from kedge.resolve.model import Inputs
 @click.command()
 @options.job_file
 def command(file: str, inputs: Inputs) -> None:
-    """Write the job's lock file (job.lock for job.yaml), anew: the content of prerequisites from elsewhere, the commits
-    of repositories and the digests of images. Later runs refuse what has changed."""
+    """Pin what a job takes from elsewhere, in its lock file.
+
+    The lock file (job.lock for job.yaml) is written anew: the content of prerequisites from elsewhere, the commits of
+    repositories and the digests of images. Later runs refuse what has changed.
+    """
     path, lock = jobs.lock_names(file, inputs)
     counts = [
         _count(len(lock.items), "prerequisite from elsewhere", "prerequisites from elsewhere"),

@@ -7,7 +7,7 @@ import io
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import zstandard
 
@@ -18,7 +18,14 @@ _CHUNK = 1 << 18
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-def read_tail(path: str) -> bytes:
+class Tail(NamedTuple):
+    """The end of a log, and how many lines end before it."""
+
+    content: bytes
+    lines_before: int
+
+
+def read_tail(path: str) -> Tail:
     """The last KEPT bytes of a log; `-` is stdin. gzip and zstd are known by their content, not by their name.
 
     InputError when it cannot be read, or when what is compressed is damaged.
@@ -43,12 +50,14 @@ def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
         yield data
 
 
-def _tail(chunks: Iterator[bytes]) -> bytes:
+def _tail(chunks: Iterator[bytes]) -> Tail:
     kept: deque[bytes] = deque()
-    size = 0
+    size = lines_before = 0
     for chunk in chunks:
         kept.append(chunk)
         size += len(chunk)
         while size - len(kept[0]) >= KEPT:
-            size -= len(kept.popleft())
-    return b"".join(kept)[-KEPT:]
+            size -= len(kept[0])
+            lines_before += kept.popleft().count(b"\n")
+    content = b"".join(kept)
+    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import traceback
@@ -36,6 +37,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and args[0].endswith((".yaml", ".yml")):
             ctx.fail(f"no such command '{args[0]}'; did you mean 'kedge run {args[0]}'?")
+        if args and (near := difflib.get_close_matches(args[0], COMMANDS, n=1)) and args[0] not in COMMANDS:
+            ctx.fail(f"no such command '{args[0]}'; did you mean '{near[0]}'?")
         return super().resolve_command(ctx, args)
 
 
@@ -86,7 +89,7 @@ def _show(error: KedgeError) -> None:
     problems = error.problems if isinstance(error, InputError | Unreachable) else (str(error),)
     for problem in problems:
         first, *rest = str(problem).split("\n")
-        click.echo(click.style("error: ", fg="red", bold=True) + first, err=True)
+        click.echo(streams.styled("error: ", fg="red", bold=True) + first, err=True)
         for line in rest:
             click.echo(line, err=True)
     if len(problems) > 1:

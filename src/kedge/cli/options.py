@@ -164,11 +164,12 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """As `worker-3`: to bash a colon ends a word, and it would complete nothing after `worker:`."""
     try:
         tasks = status.read(jobs.find(ctx.params["job"])).tasks
     except InputError:
         return []
-    return [CompletionItem(name) for t in tasks if (name := f"{t.role}:{t.index}").startswith(incomplete)]
+    return [CompletionItem(name) for t in tasks if (name := f"{t.role}-{t.index}").startswith(incomplete)]
 
 
 job = click.argument("job", shell_complete=complete_job)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import click
 import yaml
 
 from kedge.cli.graph import tree
+from kedge.cli.streams import styled
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
 from kedge.engines.base import Request
@@ -92,7 +92,7 @@ def request_text(request: Request) -> str:
 
 
 def bold(text: str) -> str:
-    return click.style(text, bold=True)
+    return styled(text, bold=True)
 
 
 def _steps(steps: Iterable[Step]) -> Iterable[str]:
@@ -118,4 +118,4 @@ def _lines(name: str, lines: list[str]) -> list[str]:
 
 
 def _row(name: str, value: str) -> str:
-    return f"  {click.style(f'{name:<13}', dim=True)} {value}"
+    return f"  {styled(f'{name:<13}', dim=True)} {value}"

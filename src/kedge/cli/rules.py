@@ -20,7 +20,7 @@ from kedge.errors import EXIT_FAILED, EXIT_OK
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 @click.pass_context
 def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: bool) -> None:
-    """List the rules by which failures are explained; or test a file of your own."""
+    """List the rules that explain failures; or test a file."""
     if ctx.invoked_subcommand is not None:
         return
     known = rules.load(files)

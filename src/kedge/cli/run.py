@@ -12,6 +12,7 @@ from kedge import jobs
 from kedge.cli import options
 from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
+from kedge.cli.streams import styled
 from kedge.cli.summary import print_summary
 from kedge.engines.base import Engine, Outcome
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
@@ -75,7 +76,7 @@ def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:
 
 def _say(notices: tuple[str, ...]) -> None:
     for notice in notices:
-        click.echo(click.style("note: ", fg="yellow") + notice, err=True)
+        click.echo(styled("note: ", fg="yellow") + notice, err=True)
 
 
 def _exit_code(outcome: Outcome) -> int:

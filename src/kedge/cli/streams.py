@@ -1,9 +1,18 @@
-"""Standard streams that are missing, full, or not read any more."""
+"""Standard streams that are missing, full, not read any more, or without colours."""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
+
+import click
+
+
+def styled(text: str, **style: Any) -> str:
+    """The text in a style of click's, unless the user wants none (https://no-color.org) or the terminal knows none."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else click.style(text, **style)
 
 
 def open_missing() -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
-from kedge.cli.answer import print_answer
+from kedge.cli.answer import print_answer, rows
 from kedge.cli.tables import console, table
 from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds
 from kedge.runs import report, status
@@ -32,9 +32,8 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     out.print(_verdict(run, now))
     if found := report.read(run):
         print_answer(out, found)
-    out.print(Text(f"logs   {home(str(run.path))}"))
-    for note in notes:
-        out.print(Text(f"note   {note}"))
+    rows(out, "Logs", [home(str(run.path))])
+    rows(out, "Note", notes)
 
 
 def duration(started: str | None, ended: str | None) -> str:
@@ -55,7 +54,7 @@ def _verdict(run: Run, now: JobStatus) -> Text:
             .append(f": its controller is gone; what is left of its tasks may still run. kedge stop {run.id} ends it")
         )
     text = Text(f"{run.id} ").append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
-    text.append(f" in {took}{attempts}")
+    text.append(f" {'in' if now.state in status.FINAL else 'for'} {took}{attempts}")
     return text.append(f": {now.text}" if now.text and now.state != status.SUCCEEDED else "")
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console
 from rich.table import Table
 
-_WIDTH_OF_A_PIPE = 250  # wide enough that nothing is folded
+_WIDTH = 250  # wide enough that nothing is cut: an id must stay whole to be copied
 
 
 def console() -> Console:
-    """Writes to stdout; off a terminal, lines are as long as they need to be."""
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE)
+    """Writes to stdout; lines are as long as they need to be, and a narrow terminal wraps them."""
+    return Console(highlight=False, soft_wrap=True, width=_WIDTH)
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -27,11 +27,11 @@ def event_words(event: Event) -> str | None:
         case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] > 0:
             return f"{task} failed: {event['message']}"
         case status.TASK_RETRYING:
-            return f"{task} failed: {event['message']}; started again in {seconds(event['delay_sec'])} ({event['why']})"
+            return f"{task} failed: {event['message']}; started again {_soon(event)} ({event['why']})"
         case status.ATTEMPT_COMPLETED if event["verdict"] == status.FAILED and event["code"] != STOPPED_BY_USER:
             return f"attempt {event['attempt'] + 1} failed: {event['text']}"
         case status.JOB_RETRYING:
-            return f"attempt {event['attempt'] + 2} starts in {seconds(event['delay_sec'])} ({event['why']})"
+            return f"attempt {event['attempt'] + 2} starts {_soon(event)} ({event['why']})"
         case status.STOP_REQUESTED if event["kill"]:
             return "killing what is left"
         case status.STOP_REQUESTED:
@@ -39,6 +39,10 @@ def event_words(event: Event) -> str | None:
         case status.NOTE:
             return str(event["text"])
     return None
+
+
+def _soon(event: Event) -> str:
+    return f"in {seconds(event['delay_sec'])}" if event["delay_sec"] else "now"
 
 
 def seconds(value: float) -> str:

@@ -20,8 +20,8 @@ _TABLE = {
     Meaning("syntax_error", 60): "SyntaxError IndentationError TabError",
     Meaning("missing_module", 45): "ModuleNotFoundError",
     Meaning("import_conflict", 35): "ImportError",
-    Meaning("data_file_missing", 35): "FileNotFoundError NotADirectoryError",
-    Meaning("output_path_error", 35): "FileExistsError IsADirectoryError",
+    Meaning("data_file_missing", 35): "FileNotFoundError NotADirectoryError IsADirectoryError",
+    Meaning("output_path_error", 35): "FileExistsError",
     Meaning("permission_denied", 40): "PermissionError",
     Meaning("host_oom_alloc", 40): "MemoryError _ArrayMemoryError",
     Meaning("gpu_oom", 45): "OutOfMemoryError",
@@ -60,7 +60,7 @@ _LOADS = (
     b"load_weights(", b"restore(", b"safe_open(", b"load_file(", b"ckpt[", b"checkpoint[", b"state_dict[",
 )  # fmt: skip
 _CHECKPOINTS = (
-    b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".bin'", b".pdparams", b".pth.tar", b"weights",
+    b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".pdparams", b".pth.tar", b"weights",
     b".onnx",
 )  # fmt: skip
 _STARTS = (b"fork", b"Popen", b"start(")  # EAGAIN of who starts a process is a limit, not a lock

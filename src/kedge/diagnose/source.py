@@ -68,7 +68,7 @@ def _check(name: str, table: dict[str, Any], causes: set[str]) -> None:
     if name != name.lower() or not all(part.isalnum() for part in name.split("-")):
         raise ValueError("the name is not in kebab-case")
     if table.get("cause") not in causes:
-        raise ValueError(f"unknown cause {table.get('cause')!r}")
+        raise ValueError(f"unknown cause {table['cause']!r}" if "cause" in table else "the key `cause` is missing")
     if table.get("role") not in ROLES:
         raise ValueError(f"`role` is one of {', '.join(ROLES)}")
     if table.get("where", "error") not in PLACES:

@@ -21,8 +21,13 @@ FRAME_LINES = 600
 MESSAGE_LINES = 40
 LINK_LINES = 6
 
-# `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`.
-_EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?(?P<text>.*))?$"
+# Hydra's words for what an object raised that it made; the next line is that exception as repr() writes it.
+CALL = b"Error in call to target '"
+# `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`,
+# `ValueError('…')`.
+_EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?.*|\(.*\))?$"
+# The first line of one that is no part of another's message.
+_OTHERS = rb"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: |$)"
 # The rest of a frame's line that a terminal has wrapped.
 _WRAPPED = rb"^\"[/<]|\", line(?: \d+)?(?:, in \S+)?\s*$|^\d+, in \S+\s*$|^(?:in )?<module>\s*$"
 _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
@@ -123,10 +128,12 @@ def strip(body: bytes) -> bytes:
 
 def find(log: Log) -> list[Trace]:
     """The tracebacks of a log, in its order."""
-    headers = [log.line(offset) for offset in _headers(log.text) if log.text[offset - 4 : offset] != b"C++ "]
+    headers = [log.line(offset) for offset in _headers(log.text, HEADER) if log.text[offset - 4 : offset] != b"C++ "]
+    calls = [line for line in map(log.line, _headers(log.text, CALL)) if line.body.startswith(CALL)]
+    headers = sorted([*headers, *calls], key=lambda line: line.start)
     blocks = [block for block in (_cut(log, headers), *(_block(log, header) for header in headers)) if block]
     chains: list[list[Block]] = []
-    for block in blocks:
+    for block in _apart(blocks):
         link = _link(log, chains[-1][-1], block) if chains else None
         if link is None:
             chains.append([block])
@@ -135,18 +142,29 @@ def find(log: Log) -> list[Trace]:
     return [Trace(tuple(chain), _ignored(log, chain[0]), _threaded(log, chain[0])) for chain in chains]
 
 
-def _headers(text: bytes) -> list[int]:
+def _apart(blocks: list[Block]) -> Iterator[Block]:
+    """Each exception by itself where processes write into each other: all headers come first, then all messages."""
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        own = block.message
+        mixed = before and not before.message and before.header.rank == block.header.rank
+        others = [n for n, line in enumerate(own) if n and regex(_OTHERS).match(line.body)] if mixed else []
+        yield block._replace(message=own[: others[0]] if others else own)
+        for start, end in zip(others, [*others[1:], None], strict=False):
+            yield block._replace(header=own[start], message=own[start:end])
+
+
+def _headers(text: bytes, header: bytes) -> list[int]:
     first: list[int] = []
     last: list[int] = []
-    at = text.find(HEADER)
+    at = text.find(header)
     while at >= 0 and len(first) < MOST // 2:
         first.append(at)
-        at = text.find(HEADER, at + 1)
+        at = text.find(header, at + 1)
     if at >= 0:
-        at = text.rfind(HEADER)
+        at = text.rfind(header)
         while at > first[-1] and len(last) < MOST // 2:
             last.append(at)
-            at = text.rfind(HEADER, 0, at)
+            at = text.rfind(header, 0, at)
     return first + last[::-1]
 
 
@@ -172,6 +190,8 @@ def _block(log: Log, header: Line) -> Block:
             found.append(frame)
         elif body.strip():
             sources.append(line)
+    if own[count : count + 1] and CALL in own[count].body:
+        count += 1
     return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
 
 

@@ -82,7 +82,7 @@ class _Resolution:
             inert=tuple(self._said.inert),
             notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
             mounts=mounts,
-            requirements=_requirements(everything, needed),
+            requirements=self._requirements(everything, needed),
         )
 
     def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:
@@ -113,36 +113,36 @@ class _Resolution:
         for storage, source, path in self._said.storages:
             yield storages.Request(storage.name, storage.mount_path, source, path)
 
+    def _requirements(self, everything: list[Needed], needed: dict[str, tuple[Needed, ...]]) -> Requirements:
+        render = partial(self._found.render, items={}, roots=("parameters",))
+        numbers = {id(one): number for number, one in enumerate(everything)}
+
+        def known(some: Iterable[Needed]) -> tuple[int, ...]:
+            return tuple(dict.fromkeys(numbers[id(one)] for one in some if id(one) in numbers))
+
+        entries = tuple(
+            Entry(
+                name=one.item.name,
+                type=str(one.item.data.get("type", "")),
+                plugin=one.item.plugin,
+                reference=one.reference,
+                origin=one.origin,
+                version=one.version,
+                values={name: show_text(render(value.text, one.item.path)) for name, value in one.values.items()},
+                needs=known(one.needs),
+            )
+            for one in everything
+        )
+        return Requirements(entries, {role: known(listed) for role, listed in needed.items()})
+
     def _refuse(self, problems: Iterable[Problem]) -> None:
         """Raise what is wrong, each thing once, in the order of the file."""
         unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
-        messages = [*self._code.messages, *self._found.unused()]
+        messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused())]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
         if unique or messages:
             raise InputError(*unique, *messages)
-
-
-def _requirements(everything: list[Needed], needed: dict[str, tuple[Needed, ...]]) -> Requirements:
-    numbers = {id(one): number for number, one in enumerate(everything)}
-
-    def known(some: Iterable[Needed]) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(numbers[id(one)] for one in some if id(one) in numbers))
-
-    entries = tuple(
-        Entry(
-            name=one.item.name,
-            type=str(one.item.data.get("type", "")),
-            plugin=one.item.plugin,
-            reference=one.reference,
-            origin=one.origin,
-            version=one.version,
-            values={name: value.text for name, value in one.values.items()},
-            needs=known(one.needs),
-        )
-        for one in everything
-    )
-    return Requirements(entries, {role: known(listed) for role, listed in needed.items()})
 
 
 def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:

@@ -103,7 +103,7 @@ class Shelf:
         if self._offline:
             document = self._cached(name, locked)
         else:
-            document = self._fetched(address)
+            document = self._fetched(address, locked)
             self._cache.put(document.data)
             self._compare(name, locked, document)
         origin = document.origin if is_url(document.origin) or self._offline else self._beside_lock(document.origin)
@@ -118,12 +118,17 @@ class Shelf:
             raise NotHad("it is not in the cache; run once without --offline", UNKNOWN)
         return Document(locked.identity, locked.source, data, version=locked.version)
 
-    def _fetched(self, address: Address) -> Document:
+    def _fetched(self, address: Address, locked: Locked | None) -> Document:
         if self._is_on_network(address):
             self._lookups += 1
             if self._lookups > MOST_LOOKUPS:
                 raise NotHad(f"a job may have at most {MOST_LOOKUPS} documents from other machines")
-        return self._source(address.kind).fetch(address.place)
+        try:
+            return self._source(address.kind).fetch(address.place)
+        except NotHad as error:
+            if error.code != UNKNOWN or locked is None or self._cache.get(locked.sha256) is None:
+                raise
+            raise NotHad(f"{error.message}; --offline takes what was locked from the cache", UNKNOWN) from error
 
     def _is_on_network(self, address: Address) -> bool:
         return address.kind == HTTP or is_url(self._settings.marketplace or "")
@@ -137,8 +142,16 @@ class Shelf:
             raise NotHad(self._change(name, locked, document), INVALID)
 
     def _may_change(self, name: str) -> bool:
-        last = name.rpartition("/")[2]
-        return any(given in (ALL, name, last, os.path.splitext(last)[0]) for given in self._update)
+        return any(given in _names(name) for given in self._update)
+
+    def unused(self) -> list[str]:
+        """What may change without being among what was fetched, as messages."""
+        known = {ALL}.union(*map(_names, self._items))
+        return [
+            f"--update-lock {given}: the job takes nothing of that name from elsewhere"
+            for given in self._update
+            if given not in known
+        ]
 
     def _change(self, name: str, locked: Locked, document: Document) -> str:
         is_same = locked.version == document.version
@@ -185,6 +198,12 @@ def key(address: Address) -> str:
         return address.place
     folder = "prerequisites/" if address.place.startswith(f"{BY_ID}/") else ""
     return f"marketplace://{folder}{address.place}"
+
+
+def _names(key: str) -> tuple[str, ...]:
+    """How a user may name what a lock file names so."""
+    last = key.rpartition("/")[2]
+    return ALL, key, last, os.path.splitext(last)[0]
 
 
 def _differences(old: bytes, new: bytes) -> list[str]:

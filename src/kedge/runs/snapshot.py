@@ -110,7 +110,9 @@ def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> s
     for path, info in entries:
         if stat.S_ISREG(info.st_mode):
             sizes[path.partition("/")[0]] += info.st_size
-    largest = ", ".join(f"{name or source.name} ({_mib(size)})" for name, size in sizes.most_common(5))
+    largest = ", ".join(
+        f"{name or source.name} ({_mib(size)})" for name, size in sizes.most_common(5) if size * 100 > total
+    )
     return (
         f"{source}: {_mib(total)} are too much to copy for a job (at most {_mib(limit)}). The largest are: {largest}. "
         f"Name what the job does not need in {source / KEDGEIGNORE}, one pattern a line, as in .gitignore"

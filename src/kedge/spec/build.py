@@ -19,6 +19,8 @@ from kedge.spec.model import (
     TaskRole,
 )
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
+from kedge.spec.schema import schema
+from kedge.spec.suggest import did_you_mean
 
 _REFERENCES = "reference_prerequisites"
 _ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge", "storages", _REFERENCES})
@@ -165,8 +167,10 @@ def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 def _inert(value: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
     """What the job says and nothing acts on, in the order of the file's sections; plugins say so themselves."""
     for role in value["taskRoles"].values():
-        known = ("shmMB", "infiniband")
-        yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in known)
+        done = ("shmMB", "infiniband")
+        yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in done)
     yield from (f"defaults.{key}" for key in value.get("defaults", {}) if key not in ("deployment", "virtualCluster"))
-    yield from (key for key in extras if key not in _ACTED_ON)
+    if others := [key for key in extras if key not in _ACTED_ON]:
+        known = schema()["$defs"]["extras"]["properties"]
+        yield from (key if key in known else f"{key} (unknown{did_you_mean(key, known)})" for key in others)
     yield from (f"kedge.{key}" for key in _KEDGE_NOT_ACTED_ON if key in extras.get("kedge", {}))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
-from kedge.contract import EVENTS_FILE, STARTING
+from kedge.contract import EVENTS_FILE, STARTING, StopPolicy
 from kedge.engines.machine import controllers, processes
 from kedge.runs import events
 from kedge.runs.folder import Run
 
-# A supervisor has its own grace period, and nobody to tell it how long; after this time it has had it.
-PATIENCE_SEC = 60.0
+# What a supervisor needs beyond the job's grace period, to kill what is left and to say so.
+PATIENCE_SEC = 15.0
 
 
 def clean_up(run: Run, kill: bool) -> None:
@@ -19,8 +20,16 @@ def clean_up(run: Run, kill: bool) -> None:
         supervisors = [] if kill else _supervisors(run)
         for supervisor in supervisors:
             processes.send(supervisor, signal.SIGTERM)
-        processes.wait(supervisors, PATIENCE_SEC)
+        processes.wait(supervisors, _grace_sec(run) + PATIENCE_SEC)
         processes.kill(lambda: processes.of_job(run.id))
+
+
+def _grace_sec(run: Run) -> float:
+    """The job's own; the default where the plan cannot be read, as after a crash of the machine."""
+    try:
+        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return StopPolicy().grace_sec
 
 
 def _supervisors(run: Run) -> list[processes.Process]:
