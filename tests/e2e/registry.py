@@ -8,6 +8,7 @@ import json
 import subprocess
 import tarfile
 import threading
+import time
 from pathlib import Path
 
 USER, PASSWORD = "puller", "a-long-password"
@@ -32,6 +33,7 @@ class Registry(http.server.ThreadingHTTPServer):
                 self.blobs[member.name.removeprefix("blobs/sha256/")] = file.read()
         self.digest = json.loads(self.blobs["index.json"])["manifests"][0]["digest"].removeprefix("sha256:")
         self.manifests = 0
+        self.silent = threading.Event()  # while it is set, no blob is sent
         self.address = f"localhost:{self.server_port}"
         self.name = f"{self.address}/team/image:1"
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -49,6 +51,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         is_manifest = "/manifests/" in self.path
         self.server.manifests += is_manifest and self.command == "GET"
+        while self.server.silent.is_set() and not is_manifest and self.path != "/v2/":
+            time.sleep(0.05)
         digest = self.server.digest if is_manifest else self.path.rpartition(":")[2]
         body = b"{}" if self.path == "/v2/" else self.server.blobs[digest]
         self.send_response(200)

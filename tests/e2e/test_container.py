@@ -138,6 +138,17 @@ def test_an_image_is_pulled_once_with_the_jobs_password(kedge: Kedge, registry: 
     assert f"pulled the image {registry.name} in" in done.stderr
 
 
+def test_a_job_can_be_stopped_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
+    registry.silent.set()
+    process = kedge.start("run", private(kedge, PASSWORD))
+    wait_until(lambda: registry.manifests, TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, 130)
+    registry.silent.clear()
+    assert {task["state"] for task in report(kedge)["tasks"]} == {"stopped"}
+    assert not kedge.leftovers()
+
+
 def test_a_wrong_password_for_an_image_is_told_and_not_shown(kedge: Kedge, registry: Registry) -> None:
     done = kedge("run", private(kedge, "wrong-password"), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254

@@ -149,7 +149,7 @@ class Client:
         return Image(found["Id"], found["Architecture"], user, workdir, environment)
 
     def pull(self, name: str, auth: Mapping[str, str] | None, progress: Callable[[Pulling], None]) -> None:
-        """Fetch an image. What `progress` raises ends it."""
+        """Fetch an image."""
         layers: dict[str, tuple[int, int]] = {}
         with _errors(self.address):
             for line in self._api.pull(name, auth_config=auth, stream=True, decode=True):
