@@ -164,7 +164,7 @@ def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: C
 
 
 def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:
-    changes = ("USER=1234", "WORKDIR=/here", "ENV=LD_PRELOAD=/none.so", "ENV=PATH=/bin:/usr/bin")
+    changes = ("USER 1234", "WORKDIR /here", "ENV LD_PRELOAD=/none.so", "ENV PATH=/bin:/usr/bin")
     kedge.image = derived(*(word for change in changes for word in ("--change", change)))
     job = kedge.job(
         [
@@ -181,7 +181,7 @@ def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callabl
 
 
 def test_code_is_where_the_command_starts(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:
-    kedge.image = derived("--change", "USER=1234", "--change", "ENV=PATH=/bin:/usr/bin")
+    kedge.image = derived("--change", "USER 1234", "--change", "ENV PATH=/bin:/usr/bin")
     code = tmp_path / "code"
     (code / "sub").mkdir(parents=True)
     (code / "hello.sh").write_text("echo hello from $0; touch sub/made")
