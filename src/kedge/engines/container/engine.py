@@ -21,7 +21,7 @@ from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.running import controlled
 from kedge.engines.controller.stops import Stops
-from kedge.engines.machine import controllers, gpus, secret_files
+from kedge.engines.machine import controllers, gpus, limits, secret_files
 from kedge.engines.machine.shares import gpus_wanted
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
@@ -68,6 +68,8 @@ class ContainerEngine:
 
     def check(self, plan: Plan) -> None:
         assert self._facts
+        if self._network == "host":
+            limits.check(tasks=0, ports=plan.port_count)
         build.ensure()
         gpus_wanted(plan, self._allow_fewer_gpus)
 
@@ -122,6 +124,7 @@ class ContainerEngine:
 
     def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> Places:
         if self._network == "host":
+            limits.raise_open_files()  # reserved ports are open files
             return Places(plan, run, given, None, None)
         name = f"kedge-{run.id}"
         labels = {spec.JOB: run.id, spec.USER: plan.user}
