@@ -74,6 +74,12 @@ def bundle(cache: Path) -> Bundle:
     return build.ensure()
 
 
+@pytest.fixture(scope="session")
+def no_net(cache: Path) -> Bundle:
+    """The core alone."""
+    return build.ensure(("core",))
+
+
 def task_spec(command: str, *steps: Step, **changes: Any) -> TaskSpec:
     """A task whose folder is /task."""
     spec = TaskSpec(

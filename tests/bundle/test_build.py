@@ -124,6 +124,14 @@ def test_a_builder_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> 
     assert not list(folder.glob(".*"))
 
 
+def test_where_the_build_is_started_does_not_matter(bundle: Bundle, tmp_path: Path) -> None:
+    """`python -m` looks for modules in the working directory first, above the folder of installed packages, too."""
+    program = "import sys; sys.path.insert(0, '/'); " + BUILD.format(layers=("core", "net"))
+    variables = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=variables)
+    assert build.opened(Path(said.stdout.strip())).digest == bundle.digest
+
+
 def test_it_names_the_interpreter_and_this_version(bundle: Bundle) -> None:
     assert bundle.head["python"] == ".".join(map(str, sys.version_info[:3]))
     assert bundle.head["kedge"] == kedge.__version__
@@ -131,7 +139,7 @@ def test_it_names_the_interpreter_and_this_version(bundle: Bundle) -> None:
 
 
 def test_its_python_works_as_a_program(bundle: Bundle, tmp_path: Path) -> None:
-    """Also through a link, with an argument that has a blank, and as the parent of another."""
+    """With an argument that has a blank, and as the parent of another."""
     program = (
         "import subprocess, sys; print(sys.argv[1]);"
         "print(subprocess.run([sys.executable, '-c', 'print(1 + 1)'], capture_output=True, text=True).stdout)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -144,3 +145,11 @@ def test_it_starts_wherever_it_lies(bundle: Bundle, tmp_path: Path, no_shell: st
     done = podman("run", "--rm", "--network=none", "-v", f"{bundle.path}:{place}:ro", no_shell, *start, "-c", program)
     assert done.stdout == f"{place}/bin/python3 {place} 1\n"
     assert os.access(bundle.path / "bin" / "python3", os.X_OK)
+
+
+def test_an_action_that_a_small_bundle_does_not_have(no_net: Bundle, busybox: str, tmp_path: Path) -> None:
+    step = Step("data", (Callback(TASK_STARTS, (), Action("download", {"uri": f"file://{TASK}/x", "path": "x"})),))
+    (tmp_path / "spec.json").write_text(json.dumps(task_spec("true", step).to_json()))
+    mounts = ("-v", f"{no_net.path}:{ROOT}:ro", "-v", f"{tmp_path}:{TASK}")
+    podman("run", "--rm", "--network=none", *mounts, busybox, RUNTIME, f"{TASK}/spec.json", check=False)
+    assert "its bundle needs the layer net" in (tmp_path / "report.json").read_text()

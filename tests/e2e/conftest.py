@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from kedge.testing.command import TIMEOUT, Kedge
 __all__ = ["EXAMPLES", "TIMEOUT", "Kedge", "kedge", "processes_of"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+_TOOL = ["podman" if shutil.which("podman") else "docker"]
 
 
 @pytest.fixture
@@ -41,8 +43,7 @@ class InContainers(Kedge):
 
 def tool(*args: str) -> list[str]:
     """The lines that podman or docker answers."""
-    argv = [shutil.which("podman") or "docker", *args]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run([*_TOOL, *args], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +66,14 @@ def image(shared: Path) -> Callable[[str], str]:
             subprocess.run([EXAMPLES / "images" / "build", name], check=True)
         return f"localhost/kedge/{name}:1"
 
+    network = f"kedge-trial-{os.getpid()}"
+    try:
+        tool("network", "create", network)
+        tool("run", "--rm", "--network", network, make("busybox"), "true")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"this user cannot start containers in a network here: {error.stderr.strip()}")
+    finally:
+        subprocess.run([*_TOOL, "network", "rm", network], capture_output=True, check=False)
     return make
 
 

@@ -72,6 +72,13 @@ def test_a_job_that_succeeds_has_a_report_without_a_root(kedge: Kedge) -> None:
     assert (report["state"], report["root"], report["others"]) == ("succeeded", None, [])
 
 
+def test_a_cause_that_no_log_tells_of_comes_with_what_the_runtime_saw(kedge: Kedge) -> None:
+    done = kedge("run", "-q", kedge.job("exit 127"), code=1)
+    assert re.search(r"^Root cause +worker:0 +command_not_found \(permanent, guess\)$", done.stdout, re.MULTILINE)
+    assert "the command exited with code 127" in done.stdout
+    assert "the command exited with code 127" in (kedge.only_run() / "report.md").read_text()
+
+
 def test_rules_of_ones_own_change_the_answer(kedge: Kedge) -> None:
     (kedge.folder / "own.toml").write_text(RULE)
     (kedge.folder / "spec.yaml").write_text(SPEC)

@@ -46,7 +46,9 @@ def _head(chosen: Sequence[str]) -> dict[str, Any]:
 
 
 def _compile(folder: Path, pieces: Sequence[Part]) -> None:
-    wanted = [(str(piece.content), str(folder / piece.path), piece.path.removesuffix("c")) for piece in pieces]
+    wanted = [
+        (str(piece.content), str(folder / piece.path), piece.path.removesuffix("c"), piece.untyped) for piece in pieces
+    ]
     done = subprocess.run(
         [str(machine.base_executable()), "-S", "-X", "no_debug_ranges", str(_COMPILER)],
         input=json.dumps(wanted).encode(), env=_plain_environment(), capture_output=True, check=False,

@@ -20,6 +20,7 @@ from kedge.bundle import layers, machine
 from kedge.errors import CannotRun
 
 PACKAGE = Path(__file__).parents[1]
+_LIBRARIES = "/etc/ld.so.cache"  # written anew whenever a package brings a library
 _CARRIED = frozenset({".py", ".json", ".toml"})
 
 
@@ -42,14 +43,17 @@ def ensure(chosen: Sequence[str]) -> Path:
 
 
 def key(chosen: Sequence[str]) -> str:
-    """A name for what the bundle would be built from: kedge's files, the interpreter, the packages of the layers."""
+    """A name for what the bundle would be built from: kedge's files, the interpreter, the packages of the layers, the
+    machine's libraries."""
     digest = hashlib.sha256(repr((tuple(chosen), sys.version, machine.machine())).encode())
     for file in sorted(_files(chosen)):
         digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
     installed = [importlib.util.find_spec(name) for layer in chosen for name in layers.PACKAGES[layer]]
-    for path in (str(machine.base_executable()), *(spec.origin for spec in installed if spec and spec.origin)):
-        found = os.stat(path)
-        digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
+    origins = [spec.origin for spec in installed if spec and spec.origin]
+    for path in (str(machine.base_executable()), _LIBRARIES, *origins):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(path)
+            digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:32]
 
 
@@ -86,4 +90,4 @@ def _errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CannotRun(f"the bundle cannot be written to {path.parent}: {error}") from error
+        raise CannotRun(f"the bundle cannot be built in {path.parent}: {error}") from error

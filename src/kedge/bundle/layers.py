@@ -20,8 +20,8 @@ WORDS = {
     INIT: "reading and planning a job",
     SSH: "an SSH server",
 }
-# Packages of others that a layer carries besides what its modules import.
-PACKAGES = {CORE: ("re2",), NET: ("certifi",), INIT: (), SSH: ("asyncssh",)}
+# Packages of others that a layer carries, with what they need themselves.
+PACKAGES = {CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), SSH: ("asyncssh",)}
 # Of the standard library, what nothing imports by name. Host names go through `idna`, names in zip files through
 # `cp437`, and a bug is told with its traceback.
 STANDARD = {

@@ -48,24 +48,36 @@ def machine() -> str:
 @cache
 def interpreter() -> Interpreter:
     """CannotRun where this Python cannot be carried to other machines."""
-    executable = base_executable()
     if not sys.platform.startswith("linux") or sys.implementation.name != "cpython":
         raise CannotRun("a bundle can only be built by CPython on Linux; build it there and copy it")
-    data = executable.read_bytes()
-    asked = elf.interpreter(data)
-    if not elf.is_elf(data) or asked is None:
+    executable, version = base_executable(), sys.version_info
+    return Interpreter(
+        executable=executable,
+        name=f"python{version.major}.{version.minor}",
+        version=f"{version.major}.{version.minor}.{version.micro}",
+        library_folder=sys.platlibdir,
+        stdlib=Path(sysconfig.get_path("stdlib")),
+        loader=loader_of(executable),
+    )
+
+
+def loader_of(executable: Path) -> Path:
+    """The dynamic loader that starts a program here. CannotRun if it cannot start one elsewhere."""
+    asked = elf.interpreter(executable.read_bytes())
+    if asked is None:
         raise CannotRun(f"{executable} is not a dynamically linked 64-bit program: a bundle cannot be built from it")
     if "musl" in asked:
         raise CannotRun(
             f"{executable} is built for musl, and google-re2 has no packages for that: build the bundle with a Python "
             "for glibc, as in Debian or Fedora; it runs in musl images too"
         )
-    version = sys.version_info
-    name = f"python{version.major}.{version.minor}"
     loader = Path(asked).resolve()
-    _check(loader)
-    full = f"{version.major}.{version.minor}.{version.micro}"
-    return Interpreter(executable, name, full, sys.platlibdir, Path(sysconfig.get_path("stdlib")), loader)
+    if "--argv0" not in _run(loader, "--help"):
+        raise CannotRun(
+            f"{loader} is too old to start a bundle (it has no --argv0): build it where glibc is 2.33 or newer; it "
+            "runs on older machines too"
+        )
+    return loader
 
 
 def base_executable() -> Path:
@@ -86,15 +98,6 @@ def libraries(loader: Path, files: Iterable[Path]) -> dict[str, Path]:
 def opened_late(libc: Path) -> dict[str, Path]:
     """Those that the C library opens by itself."""
     return {name: path for name in _OPENED_LATE if (path := libc.parent / name).exists()}
-
-
-def _check(loader: Path) -> None:
-    said = _run(loader, "--help")
-    if "--argv0" not in said:
-        raise CannotRun(
-            f"{loader} is too old to start a bundle (it has no --argv0): build it where glibc is 2.33 or newer; it "
-            "runs on older machines too"
-        )
 
 
 def _needed(loader: Path, file: Path) -> Iterator[Path]:

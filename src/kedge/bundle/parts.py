@@ -20,7 +20,7 @@ _NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
 
 class Part(NamedTuple):
     """One file. `path` is its place in the bundle; `content` a file of this machine or the text itself; `compiled`:
-    the byte code of `content` takes its place."""
+    the byte code of `content` takes its place, without types if it is `untyped`."""
 
     path: str
     content: Path | bytes
@@ -28,6 +28,7 @@ class Part(NamedTuple):
     origin: Origin
     compiled: bool = False
     program: bool = False
+    untyped: bool = False
 
 
 def parts(chosen: Sequence[str]) -> list[Part]:
@@ -64,15 +65,19 @@ def _own(layer: str, owned: own.Own | None) -> Iterator[Part]:
     origin = origins.of_kedge()
     for file in owned.files:
         path = f"{SITE}/{file.relative_to(own.PACKAGE.parent)}"
-        yield _module(path, file, layer, origin) if file not in owned.plain else Part(path, file, layer, origin)
+        if file in owned.plain:
+            yield Part(path, file, layer, origin)
+        else:  # the runtime never asks for types; dataclasses, which do, are on the job's side
+            yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT)
 
 
 def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[Part]:
-    folders = [Path(entry) for entry in search_path()]
+    folders = [interpreter.stdlib, *map(Path, search_path())]
     python = origins.of_python(interpreter.version)
     for name, path in found.items():
-        folder = next((folder for folder in folders if path.is_relative_to(folder)), None)
-        if folder:
+        above = [folder for folder in folders if path.is_relative_to(folder)]  # packages may lie in the stdlib's folder
+        folder = max(above, key=lambda folder: len(folder.parts), default=interpreter.stdlib)
+        if folder != interpreter.stdlib:
             top, origin = name.split(".")[0], origins.of_module(name.split(".")[0])
             yield _module(f"{SITE}/{path.relative_to(folder)}", path, layer, origin)
             if name == top:

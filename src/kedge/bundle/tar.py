@@ -18,13 +18,16 @@ def write(bundle: Path, path: Path) -> None:
     """Archive a whole bundle, compressed if the name ends with .gz or .tgz. OSError as it comes."""
     names = [manifest.NAME, *(entry.path for entry in manifest.entries(bundle))]
     partial = path.with_name(f"{path.name}.partial")
-    with open(partial, "wb") as file:
-        if path.suffix in (".gz", ".tgz"):
-            with compressed(file) as inner:
-                add(bundle, inner, names)
-        else:
-            add(bundle, file, names)
-    partial.rename(path)
+    try:
+        with open(partial, "wb") as file:
+            if path.suffix in (".gz", ".tgz"):
+                with compressed(file) as inner:
+                    add(bundle, inner, names)
+            else:
+                add(bundle, file, names)
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str]) -> None:
@@ -40,7 +43,7 @@ def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str]) -> 
 
 def compressed(file: IO[bytes]) -> gzip.GzipFile:
     """Writes to `file`, without the time and a name."""
-    return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
 
 
 def _files(bundle: Path, names: Iterable[str]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:

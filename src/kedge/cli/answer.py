@@ -18,13 +18,13 @@ BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "mage
 def print_answer(console: Console, report: dict[str, Any]) -> None:
     """Root cause, what to do, and what followed from it, of a report (see docs/reports.md)."""
     if root := report["root"]:
-        rows(console, "Root cause", _root(root))
+        rows(console, "Root cause", _root(root, report.get("text") or ""))
         rows(console, "Do", [Text(step) for step in root["remedy"]])
     if others := report["others"]:
         rows(console, "Because", [_others(others)])
 
 
-def _root(root: dict[str, Any]) -> Iterable[Text]:
+def _root(root: dict[str, Any], said: str) -> Iterable[Text]:
     head = Text(root["task"], style="bold").append("   ").append(root["cause"], style="bold")
     head.append(f" ({root['behavior']}, {root['confidence']})", BEHAVIOUR_COLOURS[root["behavior"]])
     yield head
@@ -34,6 +34,8 @@ def _root(root: dict[str, Any]) -> Iterable[Text]:
         frame = f"{root['frame']}   " if root["frame"] else ""
         yield Text(f"{frame}{_cut(first['text'])}", style="bold")
         yield Text(f"{home(first['file'])}, line {first['line']}", style="dim")
+    elif (message := root.get("message")) and message not in said:
+        yield Text(message, style="bold")
 
 
 def _others(others: list[dict[str, Any]]) -> Text:

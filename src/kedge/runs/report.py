@@ -60,7 +60,10 @@ def markdown(report: Mapping[str, Any]) -> str:
         parts += [
             f"**Root cause**: {root['task']}, `{root['cause']}` ({root['behavior']}, {root['confidence']})",
             root["meaning"],
-            *(f"    {quote['text']}\n\n{quote['file']}, line {quote['line']}" for quote in root["evidence"][:1]),
+            *(
+                [f"    {quote['text']}\n\n{quote['file']}, line {quote['line']}" for quote in root["evidence"][:1]]
+                or [root["message"]]
+            ),
             "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
         ]
     if others := report["others"]:
@@ -71,12 +74,12 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 
 def _placed(run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any]) -> dict[str, Any]:
-    """The diagnosis with the full paths of the logs that it quotes."""
+    """The diagnosis with the full paths of the logs that it quotes, and what the runtime says of the end."""
     role, index = parse_task(task)
-    tries = next(t.attempts for t in status.tasks if (t.role, t.index) == (role, index))
-    folder = run.task(role, index, status.attempt, max(0, tries - 1))
+    ended = next(t for t in status.tasks if (t.role, t.index) == (role, index))
+    folder = run.task(role, index, status.attempt, max(0, ended.attempts - 1))
     quotes = [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis["evidence"]]
-    return {**diagnosis, "evidence": quotes}
+    return {**diagnosis, "evidence": quotes, "message": ended.message}
 
 
 def _path(folder: str, name: str) -> str:

@@ -42,7 +42,8 @@ _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches; `code` is the container's code,
-    `exit_code` the user's; `started` and `ended` are times as in events, of the latest attempt."""
+    `exit_code` the user's; `started` and `ended` are times as in events, of the latest attempt; `reason` and `message`
+    as in its Report."""
 
     role: str
     index: int
@@ -53,6 +54,7 @@ class TaskStatus:
     started: str | None = None
     ended: str | None = None
     reason: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class _Fold:
                 code=event.get("code", task.code),
                 exit_code=event.get("user_exit_code", task.exit_code),
                 reason=event.get("reason", task.reason),
+                message=event.get("message", task.message),
                 ended=event.get("time") if task.state == RUNNING else task.ended,
             )
         )
@@ -186,4 +189,5 @@ def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
         exit_code=report.get("user_exit_code"),
         ended=report.get("ended"),
         reason=report.get("reason"),
+        message=report.get("message"),
     )

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 
 from kedge.runtime.failed import Failed, Job
@@ -35,15 +36,26 @@ def entry(cache: str, digest: str, fetch: Callable[[str], None], job: Job) -> It
     path = os.path.join(cache, digest)
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
+        _open_up(cache, lock)
         while not _is_whole(path, digest, lock, job):
             partial = f"{path}.partial"
+            if os.path.exists(partial) and not os.access(partial, os.W_OK):  # of another user of a cache for all
+                os.unlink(partial)
             fetch(partial)
             with open(partial, "rb") as file:
+                _open_up(cache, file.fileno())
                 os.fsync(file.fileno())
             os.rename(partial, path)
         yield path
     finally:
         os.close(lock)
+
+
+def _open_up(cache: str, fd: int) -> None:
+    """In a cache into which everybody may write, as that of containers, others may need the file, too; what is in it is
+    checked before it is used."""
+    if os.stat(cache).st_mode & stat.S_IWOTH and os.fstat(fd).st_uid == os.geteuid():
+        os.fchmod(fd, 0o666)
 
 
 def _is_whole(path: str, digest: str, lock: int, job: Job) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from pathlib import Path
 
@@ -33,6 +34,18 @@ def test_an_engine_on_another_machine_is_refused(address: str) -> None:
 def test_a_named_socket_that_is_not_there_is_an_error_not_a_detour() -> None:
     with pytest.raises(CannotRun, match="there is no such socket"):
         connection.address({"DOCKER_HOST": "unix:///nowhere/s"})
+
+
+def test_a_context_of_docker_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"currentContext": "mine"}')
+    meta = tmp_path / "contexts" / "meta" / hashlib.sha256(b"mine").hexdigest()
+    meta.mkdir(parents=True)
+    (meta / "meta.json").write_text(f'{{"Endpoints": {{"docker": {{"Host": "unix://{tmp_path}/s"}}}}}}')
+    with listening(tmp_path / "s"):
+        assert connection.address({"DOCKER_CONFIG": str(tmp_path)}) == f"unix://{tmp_path}/s"
+    (meta / "meta.json").write_text('{"Endpoints": {"docker": {"Host": "ssh://far"}}}')
+    with pytest.raises(CannotRun, match="the docker context mine is ssh://far"):
+        connection.address({"DOCKER_CONFIG": str(tmp_path)})
 
 
 def test_sockets_of_the_user_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,9 @@ def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> 
 def test_the_loader_variables_of_an_image_are_put_aside(plan: Plan) -> None:
     image = IMAGE._replace(environment={"LD_PRELOAD": "/lib/mine.so", "LD_LIBRARY_PATH": "/lib"})
     spec = render.render(plan, Task("w", 0), PLACE, image, FACTS)
-    assert spec.environment == {"LD_PRELOAD": "", "KEDGE_IMAGE_LD_PRELOAD": "/lib/mine.so"}
+    assert spec.environment == {
+        "LD_PRELOAD": "", "KEDGE_IMAGE_LD_PRELOAD": "/lib/mine.so", "NVIDIA_VISIBLE_DEVICES": "none",
+    }  # fmt: skip
 
 
 def test_mounts_stand_from_the_outside_in(plan: Plan) -> None:

@@ -122,15 +122,16 @@ class Client:
             info, version = self._api.info(), self._api.version()
         parts = [part["Name"] for part in version.get("Components") or []]
         podman = any("Podman" in name for name in parts)
-        security = " ".join(info.get("SecurityOptions") or [])
+        rootless = "name=rootless" in (info.get("SecurityOptions") or []) or bool(info.get("Rootless"))
+        can_limit = not (rootless and info.get("CgroupVersion") == "1")  # it says that it can, and does not
         return Facts(
             name=f"{'Podman' if podman else 'Docker'} {version['Version']}",
             architecture=_ARCHITECTURES.get(info["Architecture"], info["Architecture"]),
             cpus=info["NCPU"],
             memory=info["MemTotal"],
-            limits_cpu=bool(info.get("CpuCfsQuota")),
-            limits_memory=bool(info.get("MemoryLimit")),
-            rootless="rootless" in security or bool(info.get("Rootless")),
+            limits_cpu=can_limit and bool(info.get("CpuCfsQuota")),
+            limits_memory=can_limit and bool(info.get("MemoryLimit")),
+            rootless=rootless,
             cdi=podman or bool(info.get("CDISpecDirs")),
         )
 
@@ -149,7 +150,7 @@ class Client:
         return Image(found["Id"], found["Architecture"], user, workdir, environment)
 
     def pull(self, name: str, auth: Mapping[str, str] | None, progress: Callable[[Pulling], None]) -> None:
-        """Fetch an image. What `progress` raises ends it."""
+        """Fetch an image."""
         layers: dict[str, tuple[int, int]] = {}
         with _errors(self.address):
             for line in self._api.pull(name, auth_config=auth, stream=True, decode=True):

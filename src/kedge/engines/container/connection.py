@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PREFIX = "kedge-podman-"
 PODMAN = "podman"  # as an address: a service of one's own
 _START_SEC = 30.0
+_STOP_SEC = 2.0  # it waits for whoever still pulls an image
 _IDLE_SEC = 10  # after which a service that lost its kedge ends by itself
 
 
@@ -101,7 +102,7 @@ class _Service:
     def close(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(5)
+            self._process.wait(_STOP_SEC)
         except subprocess.TimeoutExpired:
             self._process.kill()
         shutil.rmtree(self._folder, ignore_errors=True)

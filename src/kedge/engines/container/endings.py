@@ -44,7 +44,9 @@ def of_problem(launch: Launch, error: Exception) -> Report:
         return _diagnosed(launch, IMAGE, CANNOT_START, str(error), Evidence(_log(launch, str(error)), IMAGE))
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
-    return reports.ended(launch, NOT_STARTED, CANNOT_START, f"the task's container could not be started: {error}")
+    hint = "; --network host runs it without a network of its own" if _about_network(str(error)) else ""
+    what = f"the task's container could not be started: {error}{hint}"
+    return reports.ended(launch, NOT_STARTED, CANNOT_START, what)
 
 
 def stopped_before_start(launch: Launch) -> Report:
@@ -66,6 +68,11 @@ def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
         with open(os.path.join(launch.folder, ENGINE_LOG), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
     return ((ENGINE_LOG, text.encode()),)
+
+
+def _about_network(said: str) -> bool:
+    """Whether an engine, most likely an ordinary user's, complains of what networks need."""
+    return any(word in said for word in ("netns", "slirp4netns", "pasta", "netavark", "network"))
 
 
 def _killed(number: int) -> str:

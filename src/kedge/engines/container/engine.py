@@ -26,6 +26,7 @@ from kedge.engines.machine.shares import gpus_wanted
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
+from kedge.runs import status
 from kedge.runs.folder import Run
 
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -72,7 +73,7 @@ class ContainerEngine:
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
         with Connection(connection.address()) as connected:
-            client, facts = connected.client, connected.client.facts()
+            client, facts = connected.client, self._facts
             if task is None:
                 return tuple(rehearsal.of_role(plan, r.name, client, facts, self._storages) for r in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
@@ -86,9 +87,8 @@ class ContainerEngine:
             address = connection.address()
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
-            if not self._keep:
-                stack.callback(leftovers.remove, connected.client, run.id)
-            given = self._given(plan, run, secrets, connected.client, stack)
+            stack.callback(self._leave_nothing, connected.client, run, log)
+            given = self._given(plan, run, secrets, stack)
             places = self._places(plan, run, given, connected.client)
             images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
             backend = ContainerBackend(plan, run, connected.client, images, places, log, self._keep, connected.restore)
@@ -97,9 +97,18 @@ class ContainerEngine:
 
         return controlled(run, body)
 
-    def _given(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
+    def _leave_nothing(self, client: Client, run: Run, log: JobLog) -> None:
+        """At the end of the job. An engine that does not answer any more changes nothing about how it ended."""
+        if self._keep:
+            return
+        try:
+            leftovers.remove(client, run.id)
+        except CannotRun as error:
+            log(status.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
+
+    def _given(self, plan: Plan, run: Run, secrets: Secrets, stack: ExitStack) -> Given:
         """What all tasks of the run share."""
-        facts = client.facts()
+        facts = self._facts
         return Given(
             facts=facts,
             bundle=build.ensure(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,11 +18,25 @@ _INSTALL = (
 
 
 def named(environment: Mapping[str, str]) -> str | None:
-    """The address that the environment names. CannotRun if it leads to another machine, or nowhere."""
+    """The address that the environment, or docker's settings, name. CannotRun if it leads elsewhere, or nowhere."""
     for variable in VARIABLES:
         if address := environment.get(variable):
             return _local(address, variable)
-    return None
+    return _of_context(environment)
+
+
+def _of_context(environment: Mapping[str, str]) -> str | None:
+    """What the chosen context of the program docker says; see `docker context`."""
+    folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/"), ".docker"))
+    try:
+        name = environment.get("DOCKER_CONTEXT") or json.loads((folder / "config.json").read_bytes())["currentContext"]
+        if name == "default":
+            return None
+        meta = folder / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
+        address: str = json.loads(meta.read_bytes())["Endpoints"]["docker"]["Host"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return _local(address, f"the docker context {name}")
 
 
 def _local(address: str, source: str) -> str:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from kedge.contract import render_text
 from kedge.engines.container.client import Client, Image, Pulling, Refused
@@ -31,7 +32,7 @@ class Images:
     def __init__(self, client: Client, architecture: str, secrets: Mapping[str, str], say: Say) -> None:
         self._client, self._architecture, self._secrets, self._say = client, architecture, secrets, say
         self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._cancelled = threading.Event()
+        self._cancelled: Future[None] = Future()
 
     def get(self, role: RolePlan) -> Image:
         """The image of a role, pulled if it is not here. ImageProblem, Cancelled."""
@@ -46,17 +47,19 @@ class Images:
 
     def cancel(self) -> None:
         """Give up what is being pulled."""
-        self._cancelled.set()
+        if not self._cancelled.done():
+            self._cancelled.set_result(None)
 
     def resume(self) -> None:
         """Pull again what is needed."""
-        self._cancelled.clear()
+        if self._cancelled.done():
+            self._cancelled = Future()
 
     def _pulled(self, role: RolePlan) -> Image:
         self._say(f"pulling the image {role.image}")
         started = time.monotonic()
         try:
-            self._client.pull(role.image, self._auth(role), self._progress(role.image))
+            self._pull(role)
         except Refused as error:
             raise ImageProblem(f"the image {role.image} cannot be pulled: {error}") from error
         found = self._client.image(role.image)
@@ -65,13 +68,28 @@ class Images:
         self._say(f"pulled the image {role.image} in {time.monotonic() - started:.1f} s")
         return found
 
+    def _pull(self, role: RolePlan) -> None:
+        """In a thread of its own, which is left alone when the job is to stop: a registry may not answer for ever."""
+        cancelled, pulled = self._cancelled, Future[None]()
+
+        def pull() -> None:
+            try:
+                self._client.pull(role.image, self._auth(role), self._progress(role.image))
+                pulled.set_result(None)
+            except BaseException as error:
+                pulled.set_exception(error)
+
+        threading.Thread(target=pull, name="pull", daemon=True).start()
+        wait((pulled, cancelled), return_when=FIRST_COMPLETED)
+        if not pulled.done():
+            raise Cancelled
+        pulled.result()
+
     def _progress(self, name: str) -> Callable[[Pulling], None]:
         due = time.monotonic() + _EVERY_SEC
 
         def progress(now: Pulling) -> None:
             nonlocal due
-            if self._cancelled.is_set():
-                raise Cancelled
             if now.total and time.monotonic() > due:
                 due = time.monotonic() + _EVERY_SEC
                 self._say(f"pulling the image {name}: {now.done // _MIB} of {now.total // _MIB} MiB")

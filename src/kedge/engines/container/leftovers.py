@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from kedge.engines.container import connection, owners, spec
 from kedge.engines.container.client import Client
@@ -27,12 +29,13 @@ def note_engine(run: Run, address: str) -> None:
 
 
 def engine_of(run: Run) -> str:
-    """The address of a run's engine; the one that there is now when that is not known. CannotRun: there is none."""
-    try:
+    """The address of a run's engine; of the one that there is now, where that is not known or its socket is gone.
+    CannotRun: there is none."""
+    with suppress(OSError, ValueError, KeyError):
         found: str = json.loads((run.path / _ENGINE).read_bytes())["address"]
-    except (OSError, ValueError, KeyError):
-        return connection.address()
-    return found
+        if found == connection.PODMAN or os.path.exists(found.removeprefix("unix://")):
+            return found
+    return connection.address()
 
 
 def remove(client: Client, run_id: str) -> None:

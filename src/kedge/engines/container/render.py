@@ -113,8 +113,14 @@ def _environment(image: Image, place: Place) -> dict[str, str]:
     """The image's own loader settings must not reach the bundle's loader; the runtime gives them back to the user."""
     set_by_image = [name for name in LOADER_VARIABLES if name in image.environment]
     shelved = {SHELVED + name: image.environment[name] for name in set_by_image}
-    devices = {"NVIDIA_VISIBLE_DEVICES": ",".join(place.gpus)} if place.gpus else {}
-    return {**dict.fromkeys(set_by_image, ""), **shelved, **devices}
+    return {**dict.fromkeys(set_by_image, ""), **shelved, "NVIDIA_VISIBLE_DEVICES": _visible(place.gpus)}
+
+
+def _visible(gpus: tuple[str, ...]) -> str:
+    """For the NVIDIA runtime where it is the engine's default; images of CUDA ask it for all."""
+    if not gpus:
+        return "none"
+    return "void" if "=" in gpus[0] else ",".join(gpus)  # with CDI it has nothing to do
 
 
 def _binds(role: RolePlan, place: Place) -> tuple[Bind, ...]:

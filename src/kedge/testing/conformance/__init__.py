@@ -3,9 +3,9 @@
 Behaviours are by name; each takes the `kedge` of the engine and raises AssertionError. Their commands are POSIX sh
 that busybox runs, too; those that need a network start `busybox` by that name.
 
-    @pytest.mark.parametrize("name", BEHAVIOURS)
-    def test_behaviour(kedge: Kedge, name: str) -> None:
-        BEHAVIOURS[name](kedge)
+    @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
+    def test_behaviour(kedge: Kedge, behaviour: Callable[[Kedge], None]) -> None:
+        behaviour(kedge)
 """
 
 from __future__ import annotations

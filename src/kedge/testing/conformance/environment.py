@@ -10,15 +10,15 @@ from kedge.testing.conformance.case import Case, same
 
 _SECRET = "hunter2hunter2"
 _CODE = {"name": "code", "type": "script", "uri": "./code"}
-# Every task answers the one before it at its own port, and asks the one after it.
-_RING = """\
+# at INDEX: address and port of a worker. answer TEXT: to the first who asks. ask ADDRESS: `said` is what it answers.
+_TALK = """\
 at() { echo "$PAI_TASK_ROLE_worker_HOST_LIST" | tr , '\\n' | sed -n "$(($1 + 1))p"; }
-next=$(at $(((PAI_TASK_INDEX + 1) % 3)))
-echo "I am $PAI_TASK_INDEX" | busybox nc -l -p $PAI_CURRENT_CONTAINER_PORT > /dev/null &
-until said=$(busybox nc "${next%:*}" "${next#*:}" < /dev/null 2> /dev/null) && [ "$said" ]; do sleep 0.1; done
-echo "$said"
-wait
+answer() { echo "$1" | busybox nc -l -p $PAI_CURRENT_CONTAINER_PORT > /dev/null; }
+ask() { until said=$(busybox nc "${1%:*}" "${1#*:}" < /dev/null 2> /dev/null) && [ "$said" ]; do sleep 0.1; done; }
 """
+_RING = 'answer "I am $PAI_TASK_INDEX" & ask $(at $(((PAI_TASK_INDEX + 1) % 3))); echo "$said"; wait'
+_RING_SAID = {"worker-0": "I am 1\n", "worker-1": "I am 2\n", "worker-2": "I am 0\n"}
+_LATE = "if [ $PAI_TASK_INDEX = 0 ]; then ask $(at 1); echo $said; else [ $FC_TASK_ATTEMPT_ID = 1 ]; answer late; fi"
 
 
 def _one_view(kedge: Kedge) -> None:
@@ -64,10 +64,18 @@ BEHAVIOURS = {
         },
         more=_one_view,
     ),
-    "peers reach each other at their ports": Case(
-        _RING,
-        roles={"worker": {"instances": 3}},
-        said={"worker-0": "I am 1\n", "worker-1": "I am 2\n", "worker-2": "I am 0\n"},
+    "peers reach each other at their ports, in every attempt": Case(
+        [_TALK, _RING, "[ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]"],
+        roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},
+        keys={"jobRetryCount": 1},
+        said={**_RING_SAID, **{f"attempt-1/{task}": said for task, said in _RING_SAID.items()}},
+    ),
+    "peers reach a task that was retried alone": Case(
+        [_TALK, _LATE],
+        roles={"worker": {"instances": 2, "taskRetryCount": 1}},
+        keys={"extras": {"gangAllocation": False}},
+        said={"worker-0": "late\n"},
+        states={"worker:0": "succeeded", "worker:1": "succeeded"},
     ),
     "a task has the ports that it asks for": Case(
         [

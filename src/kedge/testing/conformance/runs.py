@@ -53,7 +53,8 @@ def run_folder(kedge: Kedge) -> None:
 
 
 def show_and_remove(kedge: Kedge) -> None:
-    name = kedge("run", "-d", kedge.job("sleep 1000")).stdout.strip()
+    name = kedge("run", "-d", kedge.job("echo ready; sleep 1000")).stdout.strip()
+    kedge.wait_for_output("ready")
     assert f"kedge stop {name}" in kedge("rm", name, code=2).stderr
     same("wait", kedge("wait", name, "--timeout", "0.2", code=1).stdout, "running\n")
     kedge("stop", name)

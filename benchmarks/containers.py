@@ -1,0 +1,99 @@
+"""The start of a job of many tasks in containers, beside `podman run` (or docker) of the same command, one after the
+other and some at once.
+
+    python benchmarks/containers.py [--tasks 20] [--rounds 3] [--image localhost/kedge/busybox:1]
+
+Prints the medians of the seconds until every task's command has run, and their ratio. Both start the same number of
+containers of the same image with the same limits on a bridge network; kedge's also carry the supervisor, its logs and
+its report. Without a registry, `examples/images/build busybox` makes the image.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+JOB = """\
+protocolVersion: 2
+name: start
+type: job
+prerequisites: [{{name: image, type: dockerimage, uri: "{image}"}}]
+taskRoles:
+  worker:
+    instances: {tasks}
+    dockerImage: image
+    resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: 0}}
+    commands: ["{command}"]
+"""
+COMMAND = "echo started"
+
+
+def kedge(image: str, tasks: int) -> tuple[float, float]:
+    """Seconds until the last task's command has started since the job's attempt did, and for the whole command line."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = Path(folder, "job.yaml")
+        job.write_text(JOB.format(image=image, tasks=tasks, command=COMMAND))
+        environment = {**os.environ, "XDG_STATE_HOME": folder}
+        begin = time.monotonic()
+        argv = [sys.executable, "-m", "kedge", "run", "-q", "--engine", "container", str(job)]
+        subprocess.run(argv, env=environment, check=True, capture_output=True)
+        whole = time.monotonic() - begin
+        (run,) = Path(folder, "kedge", "jobs").iterdir()
+        started = _times(run / "events.jsonl", "attempt-started")
+        running = [t for events in run.glob("attempt-0/worker-*/events.jsonl") for t in _times(events, "exited")]
+        assert len(running) == tasks
+        return max(running) - started[0], whole
+
+
+def _times(path: Path, event: str) -> list[float]:
+    lines = map(json.loads, path.read_text().splitlines())
+    return [datetime.fromisoformat(line["time"]).timestamp() for line in lines if line["event"] == event]
+
+
+def bare(tool: str, image: str, tasks: int, at_once: int) -> float:
+    """Seconds until as many containers have run the same command and are removed."""
+    limits = ("--rm", "--memory", "64m", "--cpus", "1", "--network", "bridge")
+
+    def run(_number: int) -> None:
+        subprocess.run([tool, "run", *limits, image, "sh", "-c", COMMAND], check=True, capture_output=True)
+
+    begin = time.monotonic()
+    with ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(run, range(tasks)))
+    return time.monotonic() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--image", default="localhost/kedge/busybox:1")
+    options = parser.parse_args()
+    tool = shutil.which("podman") or "docker"
+    kedge(options.image, 1)  # makes the runtime's bundle
+    rounds = []
+    for _ in range(options.rounds):  # in turns, since the machine may be busy with something else, too
+        alone = bare(tool, options.image, options.tasks, 1)
+        some = bare(tool, options.image, options.tasks, 4)
+        started, whole = kedge(options.image, options.tasks)
+        rounds.append((alone, some, started, whole))
+    alone, some, started, whole = map(statistics.median, zip(*rounds, strict=True))
+    print(f"{options.tasks} containers, medians of {options.rounds} rounds")
+    print(f"{tool} run, one after the other   {alone:6.1f} s")
+    print(f"{tool} run, four at once          {some:6.1f} s")
+    print(f"kedge, until all commands have run        {started:6.1f} s   {started / some:.2f} of four at once")
+    print(f"kedge run, the whole command line         {whole:6.1f} s   {whole / some:.2f} of four at once")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,333 @@
+"""What only containers have: images, limits, networks, and an engine that may fail. (What they have in common with the
+other engines is in kedge.testing.conformance.)"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.testing.wait import wait_until
+
+from .conftest import TIMEOUT, Kedge, tool
+from .registry import PASSWORD, USER, Registry
+
+NO_RETRY = {"kedge": {"retry": {"maxTransient": 0}}}
+SLEEP = "trap 'exit 0' TERM; echo ready; sleep 1000 & wait"
+
+
+@pytest.fixture
+def kedge(in_containers: Callable[[str], Kedge]) -> Kedge:
+    return in_containers("busybox")
+
+
+@pytest.fixture
+def derived(kedge: Kedge, tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Makes an image that differs from the usual one by `podman import` options."""
+    made = []
+
+    def make(*options: str) -> str:
+        name, box, tar = (
+            f"localhost/kedge/test-{os.urandom(4).hex()}:1",
+            f"kedge-{os.urandom(4).hex()}",
+            tmp_path / "tar",
+        )
+        tool("create", "--name", box, kedge.image, "true")
+        tool("export", "--output", str(tar), box)
+        tool("rm", box)
+        tool("import", *options, str(tar), name)
+        made.append(name)
+        return name
+
+    yield make
+    for name in made:
+        tool("rmi", "--force", name)
+
+
+def need_own_service() -> None:
+    """Skip where kedge takes an engine that is there."""
+    if any(Path(path).exists() for path in ("/var/run/docker.sock", "/run/podman/podman.sock")):
+        pytest.skip("there is an engine that is not kedge's own")
+
+
+def running(kedge: Kedge) -> list[str]:
+    """The names of the only run's containers that run."""
+    label = f"label=kedge.job={kedge.only_run().name}"
+    return tool("ps", "--filter", label, "--format", "{{.Names}}")
+
+
+def report(kedge: Kedge) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((kedge.only_run() / "report.json").read_text())
+    return found
+
+
+def message(kedge: Kedge) -> str:
+    """What the only task's end was put down to."""
+    return str(next(e["message"] for e in kedge.events() if e["event"] == "task-completed"))
+
+
+def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
+    roles = {
+        "server": {"commands": ["echo hello | nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST"]},
+        "client": {"commands": ["hostname", "until nc server-0 $PAI_PORT_LIST_server_0_http; do sleep 0.1; done"]},
+    }
+    kedge("run", kedge.job("", roles=roles))
+    assert kedge.said("client-0") == "client-0\nhello\n"
+
+
+def test_limits_are_enforced_and_clamped(kedge: Kedge) -> None:
+    show = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes || cat /sys/fs/cgroup/memory.max; df -k /dev/shm"
+    role = {
+        "resourcePerInstance": {"cpu": 9999, "memoryMB": 128, "gpu": 0},
+        "extraContainerOptions": {"shmMB": 32},
+    }
+    done = kedge("run", kedge.job([show], roles={"worker": role}))
+    assert "worker asks for 9999 CPUs" in done.stderr
+    assert str(128 << 20) in kedge.said()
+    assert "32768" in kedge.said()
+
+
+def test_memory_above_the_limit_is_the_tasks_own_fault(kedge: Kedge) -> None:
+    kedge("run", kedge.job("tail /dev/zero"), code=1)
+    assert report(kedge)["root"]["cause"] == "host_oom_kill"
+
+
+def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:
+    kedge.image = "localhost:1/none:1"
+    kedge("run", kedge.job("true", extras=NO_RETRY), code=1)
+    assert report(kedge)["tasks"][0]["pai_code"] == 254
+    assert report(kedge)["tasks"][0]["reason"] == "cannot-start"
+    assert "the image localhost:1/none:1 cannot be pulled" in message(kedge)
+
+
+@pytest.fixture
+def registry(kedge: Kedge, tmp_path: Path) -> Iterator[Registry]:
+    """A registry that kedge's own service of podman takes without TLS."""
+    need_own_service()
+    served = Registry(tmp_path, kedge.image)
+    settings = tmp_path / "registries.conf"
+    settings.write_text(f'[[registry]]\nlocation = "{served.address}"\ninsecure = true\n')
+    kedge.environment["CONTAINERS_REGISTRIES_CONF"] = str(settings)
+    kedge.image = served.name
+    yield served
+    served.shutdown()
+    served.server_close()
+    tool("rmi", "--force", served.name)
+
+
+def private(kedge: Kedge, password: str) -> Path:
+    """A job of three tasks with the image of the registry."""
+    auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": kedge.image.partition("/")[0]}
+    image = {"name": "private", "type": "dockerimage", "uri": kedge.image, "auth": auth}
+    role = {"instances": 3, "dockerImage": "private"}
+    return kedge.job(
+        "true", roles={"worker": role}, prerequisites=[image], secrets={"password": password}, extras=NO_RETRY
+    )
+
+
+def test_an_image_is_pulled_once_with_the_jobs_password(kedge: Kedge, registry: Registry) -> None:
+    done = kedge("run", private(kedge, PASSWORD))
+    assert registry.manifests == 1
+    assert done.stderr.count(f"pulling the image {registry.name}") == 1
+    assert f"pulled the image {registry.name} in" in done.stderr
+
+
+def test_a_job_can_be_stopped_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
+    registry.silent.set()
+    process = kedge.start("run", private(kedge, PASSWORD))
+    wait_until(lambda: registry.manifests, TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, 130)
+    registry.silent.clear()
+    assert {task["state"] for task in report(kedge)["tasks"]} == {"stopped"}
+    assert not kedge.leftovers()
+
+
+def test_a_wrong_password_for_an_image_is_told_and_not_shown(kedge: Kedge, registry: Registry) -> None:
+    done = kedge("run", private(kedge, "wrong-password"), code=1)
+    assert report(kedge)["tasks"][0]["pai_code"] == 254
+    assert "cannot be pulled" in message(kedge)
+    assert "wrong-password" not in done.stdout + done.stderr
+
+
+def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:
+    kedge.image = derived("--arch", "s390x")
+    kedge("run", kedge.job("true", extras=NO_RETRY), code=1)
+    assert report(kedge)["tasks"][0]["pai_code"] == 254
+    assert "is for s390x and this machine is" in message(kedge)
+
+
+def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:
+    changes = ("USER 1234", "WORKDIR /here", "ENV LD_PRELOAD=/none.so", "ENV PATH=/bin:/usr/bin")
+    kedge.image = derived(*(word for change in changes for word in ("--change", change)))
+    job = kedge.job(
+        [
+            "id -u; pwd; echo $LD_PRELOAD",
+            "mkdir -m 700 $PAI_LOG_DIR/own; echo <% $secrets.token %> > $PAI_LOG_DIR/own/token",
+            "wc -c < $PAI_LOG_DIR/own/token",
+        ],
+        secrets={"token": "12345678"},
+    )  # fmt: skip
+    kedge("run", job)
+    assert kedge.said() == "1234\n/here\n/none.so\n9\n"
+    kedge("rm", "job")
+    assert not kedge.runs()
+
+
+def test_code_is_where_the_command_starts(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:
+    kedge.image = derived("--change", "USER 1234", "--change", "ENV PATH=/bin:/usr/bin")
+    code = tmp_path / "code"
+    (code / "sub").mkdir(parents=True)
+    (code / "hello.sh").write_text("echo hello from $0; touch sub/made")
+    kedge("run", kedge.job(["pwd", "sh hello.sh; ls sub"]), "--workdir", code)
+    assert kedge.said() == "/usr/local/pai/scripts/workdir\nhello from hello.sh\nmade\n"
+    assert not list((code / "sub").iterdir())
+
+
+def test_storages_are_folders_that_the_submitter_names(kedge: Kedge, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "file").write_text("content\n")
+    job = kedge.job("cat /in/file", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
+    kedge("run", job, "--storage", f"set={data}")
+    assert kedge.said() == "content\n"
+
+
+def test_secrets_are_not_in_what_the_engine_knows(kedge: Kedge) -> None:
+    job = kedge.job(f"echo <% $secrets.token %>; {SLEEP}", secrets={"token": "never-shown-1"})
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    known = "\n".join(tool("inspect", *running(kedge)))
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, 130)
+    assert "kedge.job" in known
+    assert "never-shown-1" not in known + kedge.said()
+
+
+def test_the_machines_own_network_is_there_on_request(kedge: Kedge) -> None:
+    kedge("run", kedge.job("echo $PAI_CURRENT_CONTAINER_IP; readlink /proc/self/ns/net"), "--network", "host")
+    assert kedge.said() == f"127.0.0.1\n{os.readlink('/proc/self/ns/net')}\n"
+
+
+def test_kept_containers_can_be_looked_at_until_the_run_is_removed(kedge: Kedge) -> None:
+    kedge("run", kedge.job("exit 3"), "--keep", code=1)
+    name = f"kedge-{kedge.only_run().name}-worker-0"
+    assert tool("inspect", "--format", "{{.State.ExitCode}}", name) == ["255"]
+    left = kedge.leftovers()
+    kedge("rm", "job")
+    assert left
+    assert not tool("ps", "--all", "--filter", f"name={name}", "--format", "{{.Names}}")
+
+
+def test_a_container_that_a_stranger_kills_is_told_as_that(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(SLEEP, extras=NO_RETRY))
+    kedge.wait_for_output("ready")
+    tool("kill", *running(kedge))
+    kedge.finish(process, 1)
+    assert "killed from outside" in message(kedge)
+    assert kedge.said() == "ready\n"
+    assert not kedge.leftovers()
+
+
+def test_a_container_that_a_stranger_removes_is_told_as_that(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(f"trap '' TERM; {SLEEP.partition(';')[2]}", extras=NO_RETRY))
+    kedge.wait_for_output("ready")
+    tool("rm", "--force", "--time", "0", *running(kedge))
+    kedge.finish(process, 1)
+    assert report(kedge)["tasks"][0]["pai_code"] in (-101, 137)
+    assert not kedge.leftovers()
+
+
+def test_an_image_that_is_removed_meanwhile_does_not_matter(kedge: Kedge, derived: Callable[..., str]) -> None:
+    kedge.image = derived()
+    process = kedge.start("run", kedge.job("echo ready; until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done; echo done"))
+    kedge.wait_for_output("ready")
+    tool("untag", kedge.image)
+    (kedge.task() / "go").touch()
+    kedge.finish(process, 0)
+    assert kedge.said() == "ready\ndone\n"
+
+
+def test_two_jobs_at_once_do_not_meet(kedge: Kedge) -> None:
+    roles = {"worker": {"instances": 2, "commands": ["echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"]}}
+    jobs = [kedge.start("run", kedge.job("", name=name, roles=roles)) for name in ("one", "two")]
+    for process in jobs:
+        kedge.finish(process, 0)
+    assert len(set(kedge.said("worker-0").splitlines())) == 3  # two lists of addresses, one name
+    assert not kedge.leftovers()
+
+
+def test_after_a_killed_controller_rm_leaves_nothing(kedge: Kedge) -> None:
+    job = kedge.job(SLEEP, roles={"worker": {"instances": 2}}, secrets={"token": "12345678"})
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    process.kill()
+    kedge.finish(process, -signal.SIGKILL)
+    assert len(running(kedge)) == 2
+    secrets = Path(json.loads((kedge.only_run() / "run.json").read_text())["secrets_dir"])
+    assert secrets.exists()
+    name = kedge.only_run().name
+    kedge("stop", "job")
+    assert not kedge.leftovers()
+    assert not secrets.exists()
+    assert json.loads((kedge.task() / "report.json").read_text())["stopped_by"] == "TERM"
+    kedge("rm", name)
+
+
+def test_a_service_that_dies_is_started_again(kedge: Kedge) -> None:
+    need_own_service()
+    process = kedge.start("run", kedge.job(SLEEP))
+    kedge.wait_for_output("ready")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    service = next(int(pid) for pid in children if b"podman" in Path("/proc", pid, "cmdline").read_bytes())
+    os.kill(service, signal.SIGKILL)
+    wait_until(lambda: "the container engine answers again" in str(kedge.events()), TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, 130)
+    assert not kedge.leftovers()
+
+
+def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:
+    done = kedge("run", kedge.job("true"), code=4, PATH="/nowhere", DOCKER_HOST="", CONTAINER_HOST="")
+    assert "apt-get install podman" in done.stderr
+
+
+def test_an_engine_on_another_machine_is_refused(kedge: Kedge) -> None:
+    done = kedge("run", kedge.job("true"), code=4, DOCKER_HOST="tcp://10.0.0.1:2375")
+    assert "must run on this machine" in done.stderr
+
+
+def test_the_line_that_plan_prints_runs_the_task(kedge: Kedge) -> None:
+    job = kedge.job("echo I am $PAI_TASK_INDEX; exit 7", roles={"worker": {"instances": 3}})
+    done = kedge("plan", job, "--engine", "container", "--task", "worker:2")
+    line = done.stdout[done.stdout.index("podman run" if "podman run" in done.stdout else "docker run") :]
+    shell = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert shell.stdout == "I am 2\n"
+    assert shell.returncode == 255
+
+
+def test_plan_prints_the_container_of_every_role(kedge: Kedge) -> None:
+    job = kedge.job("true", roles={"a": {}, "b": {"instances": 2}})
+    document = json.loads(kedge("plan", job, "--engine", "container", "--json").stdout)
+    assert [request["task"] for request in document["requests"]] == ["a:0", "b:0"]
+    assert document["requests"][0]["value"]["memory"] == 64 << 20
+    assert "container of b:0" in kedge("plan", job, "--engine", "container").stdout
+
+
+def test_a_full_disk_below_the_logs_is_told_as_that(kedge: Kedge, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a small file system")
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", small], check=True)
+    try:
+        done = kedge("run", kedge.job("cat /dev/zero"), code=4, XDG_STATE_HOME=str(small))
+        assert "full" in done.stdout + done.stderr
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)

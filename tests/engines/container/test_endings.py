@@ -1,0 +1,54 @@
+"""Reports in the place of those that a supervisor could not write."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kedge.contract import CANNOT_START, COMMAND_KILLED, RUNTIME_ERROR
+from kedge.engines.base import Task
+from kedge.engines.container import endings
+from kedge.engines.container.client import Refused, State
+from kedge.engines.container.images import ImageProblem
+from kedge.engines.controller.reports import Launch
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    return Launch(Task("w", 0), str(tmp_path), 0, 0, time.time_ns())
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "reason", "said"),
+    [
+        (None, -101, RUNTIME_ERROR, "removed by somebody else"),
+        (State(137, True, "", ""), -1200, COMMAND_KILLED, "memoryMB"),
+        (State(137, False, "", ""), 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
+        (State(1, False, "", "kedge runtime: no such spec"), 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
+        (State(127, False, "exec failed", ""), 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
+    ],
+)
+def test_a_container_without_a_report(launch: Launch, state: State | None, code: int, reason: str, said: str) -> None:
+    report = endings.of_container(launch, state)
+    assert (report.exit_code, report.reason) == (code, reason)
+    assert said in report.message
+
+
+def test_want_of_memory_is_known_as_the_cause(launch: Launch) -> None:
+    diagnosis = endings.of_container(launch, State(137, True, "", "")).diagnosis
+    assert diagnosis is not None
+    assert diagnosis["cause"] == "host_oom_kill"
+
+
+def test_an_image_problem_is_the_jobs_and_its_words_are_a_log(launch: Launch) -> None:
+    report = endings.of_problem(launch, ImageProblem("the image x cannot be pulled: manifest unknown"))
+    assert (report.exit_code, report.reason) == (254, CANNOT_START)
+    assert (Path(launch.folder) / "engine.log").read_text().endswith("manifest unknown\n")
+
+
+def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) -> None:
+    report = endings.of_problem(launch, Refused("slirp4netns failed: /dev/net/tun", 500))
+    assert report.exit_code == -1201
+    assert "--network host" in report.message
