@@ -207,6 +207,11 @@ def test_the_first_of_several_ranks() -> None:
     assert (found.cause, found.rank) == ("gpu_oom", "rank2")
 
 
+def test_a_line_of_another_rank_before_the_message() -> None:
+    found = answer(KEY.replace("KeyError", "rank 0 starts\nKeyError") + CHILD)
+    assert (found.cause, found.frame) == ("python_bug", "train.py:9")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_ranks_that_write_into_each_other(seed: int) -> None:
     lost = KEY.replace("KeyError: 'a'", "RuntimeError: NCCL communicator was aborted on rank 1.")

@@ -119,7 +119,8 @@ def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -
         *(c.line for c in live if c.role == "symptom"),
     ]
     quotes = _quotes(one.log, quoted)
-    same = [best, *(c for c in live if c.cause == best.cause and c.line.rank == best.line.rank)]
+    told = [c for c in live if c.cause == best.cause and c.line.rank == best.line.rank and c.role == "root"]
+    same = [best, *told]
     frame = next((c.trace.frame(c.block) for c in same if c.trace and c.block), "")
     answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes)
     return answer._replace(

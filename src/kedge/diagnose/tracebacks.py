@@ -20,6 +20,7 @@ MOST = 200  # tracebacks: half from each end of the log
 FRAME_LINES = 600
 MESSAGE_LINES = 40
 LINK_LINES = 6
+INTRUDERS = 3
 
 # Hydra's words for what an object raised that it made; the next line is that exception as repr() writes it.
 CALL = b"Error in call to target '"
@@ -190,9 +191,20 @@ def _block(log: Log, header: Line) -> Block:
             found.append(frame)
         elif body.strip():
             sources.append(line)
+    count += _strange(own[count : count + INTRUDERS + 1]) if found else 0
     if own[count : count + 1] and CALL in own[count].body:
         count += 1
     return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
+
+
+def _strange(following: list[Line]) -> int:
+    """How many lines of other processes stand between the frames and the message."""
+    for count, line in enumerate(following):
+        if HEADER in line.body or (not count and regex(_EXCEPTION).match(strip(line.body))):
+            return 0
+        if regex(_OTHERS).match(line.body):
+            return count
+    return 0
 
 
 def _own(header: Line, following: list[Line]) -> list[Line]:
