@@ -21,7 +21,7 @@ from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 
-FACTS = Facts("Docker 1", "amd64", 4, 8 << 30, True, True, False, True)
+FACTS = Facts("Docker 1", "amd64", 4, 8 << 30, True, True, False, True, True)
 IMAGE = Image("sha256:1", "amd64", "", "/", {"PATH": "/bin"})
 BUNDLE = Bundle(Path("/bundle"), "0", "x86_64", {"interpreter": "python3.11", "loader": "ld.so"})
 PLACE = Place("job-abc", 0, 0, "UID", "/run/w-0", "/run/shared", BUNDLE, "kedge-job-abc", "10.1.2.3")

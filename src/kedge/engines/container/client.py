@@ -20,6 +20,7 @@ from kedge.errors import CannotRun
 TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes seconds
 QUIET_SEC = 30  # without an event, then it is asked whether one was missed
 _POOL = 16
+_PODMAN_WITH_GPUS = (5, 4)  # older ones overlook, in Docker's API, every way to ask for them
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -36,7 +37,8 @@ class Refused(CannotRun):
 
 
 class Facts(NamedTuple):
-    """The machine as its container engine sees it. `memory` in bytes; `limits_*`: whether it can limit them."""
+    """The machine as its container engine sees it. `memory` in bytes; `limits_*`: whether it can limit them; `gpus`:
+    whether it can pass them on, `cdi`: whether by their names for CDI."""
 
     name: str
     architecture: str
@@ -45,6 +47,7 @@ class Facts(NamedTuple):
     limits_cpu: bool
     limits_memory: bool
     rootless: bool
+    gpus: bool
     cdi: bool
 
 
@@ -132,6 +135,7 @@ class Client:
             limits_cpu=can_limit and bool(info.get("CpuCfsQuota")),
             limits_memory=can_limit and bool(info.get("MemoryLimit")),
             rootless=rootless,
+            gpus=not podman or _version(version["Version"]) >= _PODMAN_WITH_GPUS,
             cdi=podman or bool(info.get("CDISpecDirs")),
         )
 
@@ -300,6 +304,11 @@ def _errors(address: str) -> Iterator[None]:
         raise Refused(str(error.explanation or error), status) from error
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
         raise EngineGone(f"the container engine at {address} does not answer: {_reason(error)}") from error
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The first two numbers of a version."""
+    return tuple(int(number) for number in text.split(".")[:2] if number.isdecimal())
 
 
 def _reason(error: BaseException) -> str:

@@ -71,7 +71,10 @@ class ContainerEngine:
         if self._network == "host":
             limits.check(tasks=0, ports=plan.port_count)
         build.ensure()
-        gpus_wanted(plan, self._allow_fewer_gpus)
+        if gpus_wanted(plan, self._allow_fewer_gpus) and not self._facts.gpus:
+            raise CannotRun(
+                f"{self._facts.name} cannot pass GPUs on to the job's tasks: use Podman 5.4 or newer, or Docker"
+            )
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
         with Connection(connection.address()) as connected:
