@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -46,7 +46,7 @@ class _Container:
     name: str
     starting: Future[None] | None = None
     up: bool = False
-    buried: bool = False
+    burying: Future[None] | None = None
     signals: list[signal.Signals] = field(default_factory=list)
 
 
@@ -99,8 +99,9 @@ class ContainerBackend:
         folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
         launch = Launch(task, folder, attempt, task_attempt, time.time_ns())
         made = _Container(launch, render.container_name(self._run.id, task, attempt, task_attempt))
+        before = self._containers.get(task)
         self._containers[task] = self._by_name[made.name] = made
-        made.starting = self._pool.submit(self._start, made)
+        made.starting = self._pool.submit(self._start, made, before.burying if before else None)
 
     def stop(self, task: Task) -> None:
         self._images.cancel()
@@ -149,8 +150,11 @@ class ContainerBackend:
 
     # In threads of the pool.
 
-    def _start(self, made: _Container) -> None:
-        """Image, folder, container. Whatever goes wrong is the end of this attempt."""
+    def _start(self, made: _Container, before: Future[None] | None) -> None:
+        """Image, folder, container, once the one of the attempt `before` is gone, which has the same address. Whatever
+        goes wrong is the end of this attempt."""
+        if before:
+            wait([before])
         task, attempt, retry = made.launch.task, made.launch.job_attempt, made.launch.task_attempt
         try:
             image = self._patiently(lambda: self._images.get(self._plan.role(task.role)))
@@ -179,8 +183,10 @@ class ContainerBackend:
         except CannotRun:
             report = endings.of_lost_engine(made.launch)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))
-        if not self._keep:
-            with suppress(CannotRun):  # what is left is removed at the end of the job
+        with suppress(CannotRun):  # what is left is removed at the end of the job
+            if self._keep:
+                self._client.state(made.name)  # the answer comes when the engine has let go of its address
+            else:
                 self._patiently(lambda: self._client.remove(made.name))
 
     def _send(self, name: str, number: signal.Signals) -> None:
@@ -216,9 +222,8 @@ class ContainerBackend:
 
     def _ended(self, name: str) -> None:
         made = self._by_name.get(name)
-        if made and not made.buried:
-            made.buried = True
-            self._pool.submit(self._bury, made)
+        if made and not made.burying:
+            made.burying = self._pool.submit(self._bury, made)
 
     def _lost(self) -> None:
         for made in list(self._by_name.values()):
