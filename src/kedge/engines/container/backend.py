@@ -19,7 +19,7 @@ from kedge.contract import RUNNING, STARTING
 from kedge.engines.base import Ended, Started, Task
 from kedge.engines.container import endings, render, spec
 from kedge.engines.container.client import Client, EngineGone
-from kedge.engines.container.images import Cancelled, ImageProblem, Images
+from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.places import Places
 from kedge.engines.container.watch import Watch
 from kedge.engines.controller import reports
@@ -165,7 +165,7 @@ class ContainerBackend:
             self._patiently(lambda: self._client.start(made.name))
         except Cancelled:
             self._fail(made, endings.stopped_before_start(made.launch))
-        except (CannotRun, ImageProblem, OSError) as error:
+        except Exception as error:  # whatever it is, the task must not be waited for for ever
             self._fail(made, endings.of_problem(made.launch, error))
         self._post(self._started_one)
 
@@ -180,7 +180,7 @@ class ContainerBackend:
             report = reports.read(made.launch) or endings.of_container(
                 made.launch, self._patiently(lambda: self._client.state(made.name))
             )
-        except CannotRun:
+        except EngineGone:
             report = endings.of_lost_engine(made.launch)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))
         with suppress(CannotRun):  # what is left is removed at the end of the job

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from kedge.engines.container.client import Client, Deaths, EngineGone
+from kedge.engines.container.client import Client, Deaths
+from kedge.errors import CannotRun
 
 GIVE_UP_SEC = 60.0  # without any answer
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 0.1, 2.0
@@ -14,8 +16,8 @@ _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 0.1, 2.0
 
 class Watch(threading.Thread):
     """Calls `ended(name)` for every container with the label that has ended, more than once perhaps; `gone(reason)`
-    when the engine does not answer any more, `back()` when it does again, and `lost()` when it has not for GIVE_UP_SEC.
-    `restore` may help it."""
+    when the engine does not answer any more, `back()` when it does again, and `lost()` whenever it has not for
+    GIVE_UP_SEC. `restore` may help it."""
 
     def __init__(
         self,
@@ -43,17 +45,18 @@ class Watch(threading.Thread):
                     gone_since, pause = None, _FIRST_PAUSE_SEC
                     self._back()
                 self._listen()
-            except EngineGone as error:
+            except CannotRun as error:
                 now = time.monotonic()
                 if gone_since is None and not self._over.is_set():
                     gone_since = now
                     self._gone(str(error))
                 if gone_since is not None and now - gone_since > GIVE_UP_SEC:
                     self._lost()
-                    return
+                    gone_since = now
                 self._over.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SEC)
-                self._restore()
+                with suppress(CannotRun):
+                    self._restore()
 
     def close(self) -> None:
         """End the thread."""
