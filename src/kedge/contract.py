@@ -53,6 +53,7 @@ RUNTIME_ERROR = "runtime-error"
 # What a supervisor says while it runs: the `event` of the lines in a task's events.jsonl.
 STARTING = "starting"
 HOOK_STARTED = "hook-started"
+HOOK_RETRYING = "hook-retrying"
 HOOK_FINISHED = "hook-finished"
 RUNNING = "running"
 EXITED = "exited"

@@ -26,6 +26,8 @@ def event_words(event: Event) -> str | None:
     match event["event"]:
         case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] > 0:
             return f"{task} failed: {event['message']}"
+        case status.HOOK_RETRYING:
+            return f"{task}: {event['message']}; try {event['next_try']} of {event['tries']} {_soon(event)}"
         case status.TASK_RETRYING:
             return f"{task} failed: {event['message']}; started again {_soon(event)} ({event['why']})"
         case status.ATTEMPT_COMPLETED if event["verdict"] == status.FAILED and event["code"] != STOPPED_BY_USER:

@@ -94,11 +94,25 @@ class Started(NamedTuple):
     task: Task
 
 
+class HookRetrying(NamedTuple):
+    """A hook of `step` failed, as `message` tells, and try `next_try` of `tries` comes after `delay_sec` seconds."""
+
+    task: Task
+    step: str
+    message: str
+    next_try: int
+    tries: int
+    delay_sec: float
+
+
 class Ended(NamedTuple):
     """An attempt of a task has ended and nothing of it runs any more."""
 
     task: Task
     report: Report
+
+
+Update = Started | HookRetrying | Ended
 
 
 class Backend(Protocol):
@@ -128,7 +142,7 @@ class Backend(Protocol):
         """Becomes readable when `poll` has something new."""
         ...
 
-    def poll(self) -> list[Started | Ended]:
+    def poll(self) -> list[Update]:
         """What happened since the last call, in order. Never blocks."""
         ...
 

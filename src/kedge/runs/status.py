@@ -21,6 +21,7 @@ ATTEMPT_STARTED = "attempt-started"  # attempt
 TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
 TASK_COMPLETED = "task-completed"  # role, index, task_attempt, succeeded, code, user_exit_code, reason
 TASK_RETRYING = "task-retrying"  # role, index, delay_sec, why; code, user_exit_code, reason of the attempt that failed
+HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
 ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code
 JOB_RETRYING = "job-retrying"  # delay_sec, why
 STOP_REQUESTED = "stop-requested"  # by, why

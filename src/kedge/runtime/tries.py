@@ -36,8 +36,7 @@ def run(session: Session, prepared: Prepared, hook: Hook) -> Outcome | None:
         last = _try(session, prepared, hook)
         if last.code == 0 or session.supervisor.stopping or session.broken() or number == most:
             break
-        session.log.warning(f"a hook of {name} {last.what} (try {number} of {most})")
-        if not _wait(session, hook, f"hook of {name}: try {number + 1} of {most}"):
+        if not _wait(session, hook, last, number + 1):
             break
     session.events.emit(contract.HOOK_FINISHED, step=name, side=hook.side, code=last.code)
     if hook.side == "start" and (last.code == 0 or hook.forgiven):
@@ -79,10 +78,15 @@ def _what(ended: Ended) -> str:
     return outcome.ending(ended.status) + where
 
 
-def _wait(session: Session, hook: Hook, what: str) -> bool:
-    """Pause before the next try; False when the task is to end meanwhile."""
-    delay, supervisor = hook.step.retry.delay_sec, session.supervisor
-    session.log.info(f"{what} in {delay:g} seconds" if delay else what)
+def _wait(session: Session, hook: Hook, last: Try, number: int) -> bool:
+    """Say why there is a next try, `number`, and pause before it; False when the task is to end meanwhile."""
+    (most, delay), supervisor = hook.step.retry, session.supervisor
+    name, tries = hook.step.name, most + 1
+    message = session.log.masked(f"a hook of {name} {last.what}")
+    session.log.warning(f"{message} (try {number - 1} of {tries})")
+    facts = {"step": name, "message": message, "next_try": number, "tries": tries, "delay_sec": delay}
+    session.events.emit(contract.HOOK_RETRYING, **facts)
+    session.log.info(f"hook of {name}: try {number} of {tries}" + (f" in {delay:g} seconds" if delay else ""))
     session.loop.until(lambda: supervisor.stopping or session.broken(), time.monotonic() + delay)
     return not (supervisor.stopping or session.broken())
 

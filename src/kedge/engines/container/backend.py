@@ -15,14 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kedge.contract import RUNNING, STARTING
-from kedge.engines.base import Ended, Started, Task
+from kedge.contract import STARTING
+from kedge.engines.base import Ended, Task, Update
 from kedge.engines.container import endings, render, spec
 from kedge.engines.container.client import Client, EngineGone
 from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.places import Places
 from kedge.engines.container.watch import Watch
-from kedge.engines.controller import reports
+from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
@@ -65,7 +65,7 @@ class ContainerBackend:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
         self._over = threading.Event()
         self._found: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
-        self._updates: list[Started | Ended] = []
+        self._updates: list[Update] = []
         self._selector = selectors.DefaultSelector()
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -121,7 +121,7 @@ class ContainerBackend:
     def fileno(self) -> int:
         return self._selector.fileno()
 
-    def poll(self) -> list[Started | Ended]:
+    def poll(self) -> list[Update]:
         for key, _ in self._selector.select(0):
             if key.fd == self._wake:
                 with suppress(BlockingIOError):
@@ -247,17 +247,15 @@ class ContainerBackend:
                 self._partial += data
         *lines, self._partial = self._partial.split(b"\n")
         for line in lines:
-            with suppress(ValueError, KeyError):  # any process of a task could write there
+            with suppress(ValueError, KeyError, TypeError, AttributeError):  # any process of a task could write there
                 self._heard(json.loads(line))
 
     def _heard(self, event: dict[str, Any]) -> None:
-        role, _, index = event["task"].partition(":")
-        task = Task(role, int(index))
-        made = self._containers[task]
+        made = self._containers[heard.task_of(event)]
         if event["task_attempt"] != made.launch.task_attempt:
             return
-        if event["event"] == RUNNING:
-            self._updates.append(Started(task))
+        if update := heard.update(event):
+            self._updates.append(update)
         elif event["event"] == STARTING:
             made.up = True
             for number in made.signals:

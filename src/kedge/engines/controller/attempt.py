@@ -12,7 +12,7 @@ from typing import Any
 from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Report
 from kedge.diagnose.job import JobVerdict
 from kedge.diagnose.model import UNKNOWN
-from kedge.engines.base import Backend, Ended, Started, Task
+from kedge.engines.base import Backend, Ended, HookRetrying, Task, Update
 from kedge.engines.controller import judge
 from kedge.engines.controller.states import (
     FAILED,
@@ -104,12 +104,19 @@ class Attempt:
             due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
-    def _take(self, update: Started | Ended) -> None:
+    def _take(self, update: Update) -> None:
         task = self.tasks[update.task]
         if isinstance(update, Ended):
             self._ended(task, update.report)
+        elif isinstance(update, HookRetrying):
+            self._retrying(update)
         elif task.state == LAUNCHED:
             move(task, RUNNING, self._emit)
+
+    def _retrying(self, update: HookRetrying) -> None:
+        task, facts = update.task, update._asdict()
+        del facts["task"]
+        self._emit(status.HOOK_RETRYING, role=task.role, index=task.task_index, **facts)
 
     def _ended(self, task: TaskState, report: Report) -> None:
         task.report, task.deadline = report, None

@@ -11,9 +11,9 @@ import sys
 import time
 
 import kedge
-from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, RUNNING, RUNTIME_BROKE, Report
-from kedge.engines.base import Ended, Started, Task
-from kedge.engines.controller import reports
+from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, RUNTIME_BROKE, Report
+from kedge.engines.base import Ended, Task, Update
+from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.local.places import Places
 from kedge.engines.machine import processes
@@ -104,20 +104,20 @@ class LocalBackend:
     def fileno(self) -> int:
         return self._events
 
-    def poll(self) -> list[Started | Ended]:
+    def poll(self) -> list[Update]:
         failed, self._failed = self._failed, []
-        return [*failed, *self._started(), *self._reaped()]
+        return [*failed, *self._heard(), *self._reaped()]
 
-    def _started(self) -> list[Started]:
-        """The tasks whose event lines say that their command runs."""
+    def _heard(self) -> list[Update]:
+        """What the supervisors' event lines say."""
         try:
             while data := os.read(self._events, 1 << 16):
                 self._partial += data
         except BlockingIOError:
             pass
         *lines, self._partial = self._partial.split(b"\n")
-        events = [json.loads(line) for line in lines]
-        return [Started(_task(event["task"])) for event in events if event["event"] == RUNNING]
+        updates = [heard.update(json.loads(line)) for line in lines]
+        return [update for update in updates if update]
 
     def _reaped(self) -> list[Ended]:
         """Every supervisor that has ended. As a subreaper, the controller also gets what killed ones left behind."""
@@ -152,11 +152,6 @@ def _site() -> str | None:
     """The folder of installed packages where google-re2 is, which the supervisors need to tell why a task failed."""
     found = importlib.util.find_spec("re2")
     return os.path.dirname(os.path.dirname(found.origin)) if found and found.origin else None
-
-
-def _task(name: str) -> Task:
-    role, _, index = name.partition(":")
-    return Task(role, int(index))
 
 
 def _without_report(child: Launch, code: int) -> Report:
