@@ -71,18 +71,10 @@ def _stop(client: Client, run: Run) -> None:
     running = _running(client, run)
     with ThreadPoolExecutor(_WORKERS) as pool:
         list(pool.map(lambda name: client.signal(name, signal.SIGTERM), running))
-    end = time.monotonic() + _grace_sec(run) + _PATIENCE_SEC
+    end = time.monotonic() + controllers.grace_sec(run) + _PATIENCE_SEC
     while _running(client, run) and time.monotonic() < end:
         time.sleep(_PAUSE_SEC)
 
 
 def _running(client: Client, run: Run) -> list[str]:
     return [seen.name for seen in client.containers(f"{spec.JOB}={run.id}") if seen.running]
-
-
-def _grace_sec(run: Run) -> float:
-    """The job's own grace period, as its plan says."""
-    try:
-        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
-    except (OSError, ValueError, KeyError):
-        return 30.0

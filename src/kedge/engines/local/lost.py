@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import signal
 
-from kedge.contract import EVENTS_FILE, STARTING, StopPolicy
+from kedge.contract import EVENTS_FILE, STARTING
 from kedge.engines.machine import controllers, processes
 from kedge.runs import events
 from kedge.runs.folder import Run
@@ -20,16 +19,8 @@ def clean_up(run: Run, kill: bool) -> None:
         supervisors = [] if kill else _supervisors(run)
         for supervisor in supervisors:
             processes.send(supervisor, signal.SIGTERM)
-        processes.wait(supervisors, _grace_sec(run) + PATIENCE_SEC)
+        processes.wait(supervisors, controllers.grace_sec(run) + PATIENCE_SEC)
         processes.kill(lambda: processes.of_job(run.id))
-
-
-def _grace_sec(run: Run) -> float:
-    """The job's own; the default where the plan cannot be read, as after a crash of the machine."""
-    try:
-        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return StopPolicy().grace_sec
 
 
 def _supervisors(run: Run) -> list[processes.Process]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kedge.contract import STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_USER, StopPolicy
 from kedge.engines.controller.stops import KILL
 from kedge.engines.machine import processes, secret_files
 from kedge.runs import lock, reserve, status
@@ -21,6 +22,15 @@ def ask_to_stop(run: Run, kill: bool) -> bool:
     if controller and lock.is_held(run.lock):  # so it is the controller that has this pid
         return processes.send(controller, KILL if kill else signal.SIGTERM)
     return False
+
+
+def grace_sec(run: Run) -> float:
+    """How long the tasks of a run may take to stop; the default where its plan cannot be read, as after a crash of the
+    machine."""
+    try:
+        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return StopPolicy().grace_sec
 
 
 @contextmanager
