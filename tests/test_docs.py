@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kedge.cli.main import COMMANDS
+from kedge.engines.base import Engine
 from kedge.resolve.model import Inputs
 from kedge.resolve.resolve import resolve
 from kedge.spec.parse import parse
@@ -48,6 +49,12 @@ def test_the_job_of_the_readme_is_the_first_example() -> None:
     assert job == (ROOT / "examples" / "hello.yaml").read_text()
     assert len(job.splitlines()) <= 12
     assert resolve(parse(job), Inputs("me")).roles[0].role.instances == 2
+
+
+def test_what_an_engine_needs_is_told_in_full() -> None:
+    members = {name for name in (*vars(Engine), *Engine.__annotations__) if not name.startswith("_")}
+    (told,) = re.findall(r"^An engine is .*?\n\n", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert members == set(re.findall(r"`(\w+)`", told))
 
 
 def test_generated_pages_are_up_to_date() -> None:
