@@ -96,6 +96,7 @@ def test_limits_are_enforced_and_clamped(kedge: Kedge) -> None:
 def test_memory_above_the_limit_is_the_tasks_own_fault(kedge: Kedge) -> None:
     kedge("run", kedge.job("tail /dev/zero"), code=1)
     assert report(kedge)["root"]["cause"] == "host_oom_kill"
+    assert not (kedge.folder / "oom").exists()  # which podman leaves where it was started
 
 
 def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:

@@ -81,9 +81,10 @@ class _Service:
         command = ["podman", "system", "service", "--time", str(_IDLE_SEC), self.address]
         Path(self._socket).unlink(missing_ok=True)
         with open(f"{self._folder}/log", "ab") as log:
-            # A session of its own: the terminal's Ctrl-C is not for it.
+            # A session of its own: the terminal's Ctrl-C is not for it. A folder of its own: it leaves files (`oom`,
+            # after a container that needed too much memory) in the one that it was started in.
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder
             )
         end = time.monotonic() + _START_SEC
         while not _answers(self._socket):  # the socket is there a moment before anybody listens
