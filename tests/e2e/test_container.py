@@ -72,6 +72,15 @@ def message(kedge: Kedge) -> str:
     return str(next(e["message"] for e in kedge.events() if e["event"] == "task-completed"))
 
 
+def test_the_first_job_says_that_the_bundle_is_built(kedge: Kedge, tmp_path: Path) -> None:
+    kedge.environment["XDG_CACHE_HOME"] = str(tmp_path / "empty")
+    first, second = (kedge("run", "-d", kedge.job("true")) for _ in range(2))
+    assert "building the runtime's bundle, once" in first.stderr
+    assert "bundle" not in second.stderr
+    for run in kedge.runs():
+        kedge("wait", run.name)
+
+
 def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
     roles = {
         "server": {"commands": ["echo hello | nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST"]},

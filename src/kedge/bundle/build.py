@@ -33,6 +33,11 @@ def ensure(layers: Sequence[str] = (CORE, NET)) -> Bundle:
     return opened(cache.ensure(layers))
 
 
+def is_there(layers: Sequence[str] = (CORE, NET)) -> bool:
+    """Whether that has been built already."""
+    return cache.path_of(layers).exists()
+
+
 def opened(path: Path) -> Bundle:
     """The bundle in a folder. OSError and ValueError as they come if there is none."""
     head, digest = manifest.read(path)

@@ -30,16 +30,20 @@ def folder() -> Path:
     return Path(base, "kedge", "bundles")
 
 
+def path_of(chosen: Sequence[str]) -> Path:
+    """Where the bundle with these layers is, or will be."""
+    return folder() / key(chosen)
+
+
 def ensure(chosen: Sequence[str]) -> Path:
     """The folder of the bundle with these layers, built if it is not there. CannotRun says why it cannot be."""
-    name = key(chosen)
-    path = folder() / name
-    if path.exists():
-        return path
-    with _errors(path), _locked(path.parent, name):
-        if not path.exists():
-            _build(path, chosen)
-    return path
+    place = path_of(chosen)
+    if place.exists():
+        return place
+    with _errors(place), _locked(place):
+        if not place.exists():
+            _build(place, chosen)
+    return place
 
 
 def key(chosen: Sequence[str]) -> str:
@@ -78,9 +82,9 @@ def _build(path: Path, chosen: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _locked(place: Path, name: str) -> Iterator[None]:
-    place.mkdir(parents=True, exist_ok=True)
-    with open(place / f"{name}.lock", "ab") as lock:
+def _locked(place: Path) -> Iterator[None]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{place}.lock", "ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

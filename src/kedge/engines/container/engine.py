@@ -57,11 +57,12 @@ class ContainerEngine:
 
     def notices(self, plan: Plan) -> tuple[str, ...]:
         try:
-            facts = self._facts
+            facts, there = self._facts, build.is_there()
         except CannotRun:  # `check` says so
             return ()
         devices = gpus.count() if plan.gpu_count else 0
-        return tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
+        said = tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
+        return said if there else (*said, "building the runtime's bundle, once: this takes some seconds")
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:
         return ("its containers are kept: kedge rm removes them, too",) if self._keep else ()
