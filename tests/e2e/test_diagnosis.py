@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import zstandard
 
 from .conftest import EXAMPLES, Kedge
@@ -118,10 +120,23 @@ def test_diagnose_reads_plain_and_compressed_logs_and_stdin(kedge: Kedge) -> Non
     shown = kedge("diagnose", "a.log").stdout
     assert "train.py:88 in step" in shown
     assert "batch size" in shown
-    (kedge.folder / "b").write_bytes(gzip.compress(log)[:-20])
-    assert "damaged" in kedge("diagnose", "b", code=2).stderr
     assert "No such file" in kedge("diagnose", "nothing.log", code=2).stderr
     assert "directory" in kedge("diagnose", ".", code=2).stderr.lower()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_diagnose_takes_what_is_there_of_a_compressed_log(
+    kedge: Kedge, compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    """Of a copy that was interrupted, of several members, of a damaged one."""
+    log = compress(b"MemoryError\n")
+    for content, cut in ((log + log[:-1], True), (log + log[:6], True), (log + bytes(2000) + log, False)):
+        (tmp_path / "log").write_bytes(content)
+        done = kedge("diagnose", "--json", "log")
+        assert json.loads(done.stdout)["evidence"][0]["text"] == "MemoryError"
+        assert ("log ends in the middle of what is compressed in it" in done.stderr) == cut
+    (tmp_path / "log").write_bytes(log[:4] + b"\xff" * 1000)
+    assert "damaged" in kedge("diagnose", "log", code=2).stderr
 
 
 def test_diagnose_counts_the_lines_of_the_whole_file(kedge: Kedge) -> None:

@@ -35,6 +35,8 @@ def command(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]
     if not logs and sys.stdin.isatty():
         click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}
+    for path in (path for path, tail in tails.items() if tail.cut):
+        click.echo(f"note: {path} ends in the middle of what is compressed in it: this is of what is there", err=True)
     found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}
     judged = verdict([TaskResult(path, FAILED if one.failed else SUCCEEDED, 0.0, one) for path, one in found.items()])
     task = judged.task or next(iter(found))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import sys
+import zlib
 from collections import deque
-from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
 import zstandard
 
@@ -15,14 +15,26 @@ from kedge.errors import InputError
 
 KEPT = 10 << 20  # bytes; as much as a diagnosis looks at
 _CHUNK = 1 << 18
+_COMPRESSED = 1 << 10  # bytes at a time: a thousand may hold some 30 MB
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class Tail(NamedTuple):
-    """The end of a log, and how many lines end before it."""
+    """The end of a log, and how many lines end before it. `cut`: the compressed file ends before its end."""
 
     content: bytes
     lines_before: int
+    cut: bool = False
+
+
+class _Decompressor(Protocol):
+    """What zlib and zstandard have in common; one takes one member, or frame, of a file."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
 
 
 def read_tail(path: str) -> Tail:
@@ -35,29 +47,45 @@ def read_tail(path: str) -> Tail:
             return _tail(_chunks(file))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    except (EOFError, zstandard.ZstdError) as error:
+    except (zlib.error, zstandard.ZstdError) as error:
         raise InputError(f"{path}: what is compressed in it is damaged: {error}") from error
 
 
 def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
     start = file.peek(4)
-    stream: BinaryIO = file
     if start.startswith(_GZIP):
-        stream = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+        yield from _decompressed(file, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS))
     elif start.startswith(_ZSTD):
-        stream = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-    while data := stream.read(_CHUNK):
-        yield data
+        yield from _decompressed(file, zstandard.ZstdDecompressor().decompressobj)
+    else:
+        while data := file.read(_CHUNK):
+            yield data
+
+
+def _decompressed(file: io.BufferedReader, new: Callable[[], _Decompressor]) -> Iterator[bytes]:
+    """What is compressed in all members of a file. EOFError, after all that is there, if the last is not whole."""
+    member = new()
+    while data := file.read(_COMPRESSED):
+        while data := data.lstrip(b"\0") if member.eof else data:  # some writers fill their last block with zeros
+            member = new() if member.eof else member
+            yield member.decompress(data)
+            data = member.unused_data
+    if not member.eof:
+        raise EOFError
 
 
 def _tail(chunks: Iterator[bytes]) -> Tail:
     kept: deque[bytes] = deque()
     size = lines_before = 0
-    for chunk in chunks:
-        kept.append(chunk)
-        size += len(chunk)
-        while size - len(kept[0]) >= KEPT:
-            size -= len(kept[0])
-            lines_before += kept.popleft().count(b"\n")
+    cut = False
+    try:
+        for chunk in chunks:
+            kept.append(chunk)
+            size += len(chunk)
+            while size - len(kept[0]) >= KEPT:
+                size -= len(kept[0])
+                lines_before += kept.popleft().count(b"\n")
+    except EOFError:
+        cut = True
     content = b"".join(kept)
-    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"))
+    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut)
