@@ -118,6 +118,29 @@ def test_a_failed_hook_has_its_code_from_its_own_log(attempt, step):
     assert message(attempt)["matchedPlatformLogString"] == "SSH barrier reaches max retry count"
 
 
+@pytest.mark.parametrize("event", ["taskStarts", "taskSucceeds"])
+def test_the_last_words_of_a_hook_are_quoted_where_no_rule_knows_them(attempt, step, event):
+    steps = (
+        step("talks", taskStarts="echo before", taskSucceeds="echo before"),
+        step("fails", **{event: "echo the flux is out of phase; echo; exit 10", "taskFails": "echo after"}),
+        step("talks too", taskStarts="echo before", taskSucceeds="echo before"),
+    )
+    attempt.spec = attempt.spec._replace(steps=steps)
+    attempt.run("echo user")
+    assert cause(attempt) == "unknown"
+    (quote,) = attempt.report["diagnosis"]["evidence"]
+    assert quote["text"].endswith("[openpai-runtime] the flux is out of phase")
+    check_quotes(attempt)
+
+
+def test_a_hook_that_says_nothing_is_not_blamed_for_the_words_of_another(attempt, step):
+    attempt.spec = attempt.spec._replace(
+        steps=(step("talks", taskStarts="echo before"), step("fails", taskStarts="exit 10"))
+    )
+    attempt.run("true")
+    assert attempt.report["diagnosis"]["evidence"] == []
+
+
 def test_a_command_that_could_not_start(attempt):
     attempt.spec = attempt.spec._replace(workdir="/nowhere")
     assert attempt.run("true") == 255

@@ -12,7 +12,8 @@ from kedge.runtime.files import NO_SPACE
 class Outcome(NamedTuple):
     """`user_code` is what the command (or the failed hook) ended with, None if it never started; `exit_code` is the
     container's. `stopped_by`: the stop signal that we had got by then, if any. `step` names the step whose hook failed,
-    `cause` why, as diagnose/ names causes, where the runtime knows that by itself."""
+    `said` the last line that this printed, `cause` why, as diagnose/ names causes, where the runtime knows that by
+    itself."""
 
     reason: str
     message: str
@@ -21,6 +22,7 @@ class Outcome(NamedTuple):
     stopped_by: str | None = None
     cause: str | None = None
     step: str | None = None
+    said: str = ""
 
     @property
     def succeeded(self) -> bool:

@@ -16,18 +16,20 @@ from kedge.runtime.session import Session
 from kedge.runtime.sidechannel import SideChannel
 from kedge.runtime.timelimit import TimeLimit
 
+_LONGEST_QUOTE = 1000  # characters
 _LAUNCHER = os.path.dirname(os.path.abspath(__file__))
 
 
 class Ended(NamedTuple):
     """How a part ended: its wait status, the command that failed, the environment that the shell exported; of an
-    action its cause (as diagnose/ names them) and its last word."""
+    action its cause (as diagnose/ names them) and its last word; the last line that it printed."""
 
     status: int
     command: str | None = None
     environment: dict[str, str] | None = None
     cause: str | None = None
     message: str | None = None
+    said: str = ""
 
 
 def run(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
@@ -43,23 +45,23 @@ def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, li
         bash, exports = os.path.basename(prepared.shell.path) == "bash", hook.side == "start"
         text = hookscript.text(part.script, forgiven=hook.forgiven, bash=bash, environment=exports, fd=channel.fd)
         argv = (prepared.shell.path, prepared.scripts.write(part.file, text))
-        status = _run(session, prepared, argv, (channel.fd,), limit)
+        status, said = _run(session, prepared, argv, (channel.fd,), limit)
     finally:
         told = hookscript.parse(channel.close())
     command = hookscript.failed_line(text, prepared.secrets, told) if status else None
-    return Ended(status, command, told.environment)
+    return Ended(status, command, told.environment, said=said)
 
 
 def _run_action(session: Session, prepared: Prepared, action: Action, limit: TimeLimit) -> Ended:
     channel, wanted = SideChannel(session.loop), _in_memory(session, prepared, action)
     try:
         argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(wanted), str(channel.fd))
-        status = _run(session, prepared, argv, (wanted, channel.fd), limit)
+        status, said = _run(session, prepared, argv, (wanted, channel.fd), limit)
     finally:
         os.close(wanted)
         told = channel.close()
     answer = json.loads(told) if told.endswith(b"}") else {}
-    return Ended(status, action.kind if status else None, None, answer.get("cause"), answer.get("message"))
+    return Ended(status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said)
 
 
 def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
@@ -73,7 +75,8 @@ def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
 
 def _run(
     session: Session, prepared: Prepared, argv: tuple[str, ...], inherited: tuple[int, ...], limit: TimeLimit
-) -> int:
+) -> tuple[int, str]:
+    """The wait status, and the last line that was printed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     feed = session.read_lines(reader)
     pipe = session.line_pipes[-1]
@@ -86,4 +89,4 @@ def _run(
     pipe.drain()
     if pipe.open:
         feed.finish()  # background processes may go on, but the part's own last line is complete
-    return status
+    return status, feed.last.decode(errors="replace")[:_LONGEST_QUOTE]

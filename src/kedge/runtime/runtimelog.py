@@ -81,12 +81,14 @@ class RuntimeLog:
 
 
 class LineFeed:
-    """Takes the pieces of one stream (as kedge.runtime.pipes gives them) and logs its lines."""
+    """Takes the pieces of one stream (as kedge.runtime.pipes gives them) and logs its lines. `last` is the last of them
+    that is not blank."""
 
     def __init__(self, log: RuntimeLog) -> None:
         self._log = log
         self._mask = log.mask()
         self._unfinished = b""
+        self.last = b""
 
     def feed(self, data: bytearray, length: int) -> None:
         """Log every line that is complete with the first `length` bytes of `data`."""
@@ -98,13 +100,17 @@ class LineFeed:
         if self._mask:
             self._take(self._mask.finish())
         if self._unfinished:
-            self._log.lines(self._unfinished + b"\n")
+            self._say(self._unfinished + b"\n")
             self._unfinished = b""
 
     def _take(self, piece: bytes) -> None:
         whole, newline, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
         if newline:
-            self._log.lines(whole + newline)
+            self._say(whole + newline)
         if len(self._unfinished) >= _LONGEST_LINE:
-            self._log.lines(self._unfinished + b"\n")
+            self._say(self._unfinished + b"\n")
             self._unfinished = b""
+
+    def _say(self, lines: bytes) -> None:
+        self._log.lines(lines)
+        self.last = lines.rstrip().rpartition(b"\n")[2] or self.last

@@ -104,7 +104,7 @@ def _failed(session: Session, hook: Hook, last: Try, tries: int) -> Outcome | No
     if hook.forgiven:
         return None
     found = outcome.of_hook(hook.step.name, session.log.masked(message), last.code, part.cause if part else None)
-    return found._replace(stopped_by=session.supervisor.stopped_by)
+    return found._replace(stopped_by=session.supervisor.stopped_by, said=part.said if part else "")
 
 
 def _pass_on(session: Session, prepared: Prepared, hook: Hook, exported: dict[str, str] | None) -> None:
