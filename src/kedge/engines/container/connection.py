@@ -75,26 +75,35 @@ class _Service:
         self._folder = tempfile.mkdtemp(prefix=_PREFIX)
         self._socket = f"{self._folder}/socket"
         self.address = f"unix://{self._socket}"
-        self._process = self._start()
+        try:
+            self._process = self._start()
+        except BaseException:
+            shutil.rmtree(self._folder)
+            raise
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = ["podman", "system", "service", "--time", str(_IDLE_SEC), self.address]
-        Path(self._socket).unlink(missing_ok=True)
-        with open(f"{self._folder}/log", "ab") as log:
-            # A session of its own: the terminal's Ctrl-C is not for it. A folder of its own: it leaves files (`oom`,
-            # after a container that needed too much memory) in the one that it was started in.
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder
-            )
+        try:
+            process = self._spawn(command)
+        except OSError as error:  # the program may be gone by now
+            raise CannotRun(f"podman cannot be started ({' '.join(command)}): {error}") from error
         end = time.monotonic() + _START_SEC
         while not _answers(self._socket):  # the socket is there a moment before anybody listens
             if process.poll() is not None or time.monotonic() > end:
                 process.kill()
                 said = Path(f"{self._folder}/log").read_text(errors="replace").strip()
-                shutil.rmtree(self._folder)
                 raise CannotRun(f"podman cannot be started ({' '.join(command)}): {said or 'it does not answer'}")
             time.sleep(0.01)
         return process
+
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+        Path(self._socket).unlink(missing_ok=True)
+        with open(f"{self._folder}/log", "ab") as log:
+            # A session of its own: the terminal's Ctrl-C is not for it. A folder of its own: it leaves files (`oom`,
+            # after a container that needed too much memory) in the one that it was started in.
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder
+            )
 
     def restore(self) -> None:
         if self._process.poll() is not None:
@@ -110,8 +119,9 @@ class _Service:
 
 
 def _answers(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
+    with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):  # its path may be too long
         return probe.connect_ex(path) == 0
+    return False
 
 
 def _sweep() -> None:

@@ -45,7 +45,7 @@ class Watch(threading.Thread):
                     gone_since, pause = None, _FIRST_PAUSE_SEC
                     self._back()
                 self._listen()
-            except CannotRun as error:
+            except Exception as error:  # whatever it is, nobody else hears of containers that end
                 now = time.monotonic()
                 if gone_since is None and not self._over.is_set():
                     gone_since = now
@@ -55,7 +55,7 @@ class Watch(threading.Thread):
                     gone_since = now
                 self._over.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SEC)
-                with suppress(CannotRun):
+                with suppress(CannotRun):  # it is tried again
                     self._restore()
 
     def close(self) -> None:

@@ -1,0 +1,68 @@
+"""A service of kedge's own that cannot be started, or not again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.container.connection import PODMAN, Connection
+from kedge.errors import CannotRun
+from kedge.testing.wait import wait_until
+
+DEADLINE = 30.0
+
+
+def broken(folder: Path) -> str:
+    """A PATH on which podman does not work."""
+    folder.mkdir()
+    (folder / "podman").write_text("#!/bin/sh\necho 'podman is ill'; exit 1\n")
+    (folder / "podman").chmod(0o755)
+    return str(folder)
+
+
+def own_service() -> int:
+    """The process of this one's service."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return next(int(pid) for pid in children if b"podman" in Path("/proc", pid, "cmdline").read_bytes())
+
+
+def test_a_service_that_cannot_be_started_says_what_podman_says_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", broken(tmp_path / "bin"), prepend=":")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with pytest.raises(CannotRun, match="podman is ill"), Connection(PODMAN):
+        pass
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_a_service_whose_program_is_gone_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(CannotRun, match="podman cannot be started"), Connection(PODMAN):
+        pass
+
+
+@pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
+def test_a_service_that_cannot_be_started_again_can_be_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Connection(PODMAN) as connected:
+        os.kill(own_service(), signal.SIGKILL)
+        with monkeypatch.context() as patched:
+            patched.setenv("PATH", broken(tmp_path / "bin"), prepend=":")
+            for _ in range(2):
+                wait_until(lambda: refused(connected), DEADLINE)
+        connected.restore()
+        assert connected.client.facts().cpus
+
+
+def refused(connected: Connection) -> bool:
+    """Whether the service cannot be started again; it may take a moment until it is seen to have ended."""
+    try:
+        connected.restore()
+    except CannotRun as error:
+        return "podman is ill" in str(error)
+    return False

@@ -1,0 +1,73 @@
+"""Hearing of containers that end, from an engine that says strange things now and then."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.engines.container.client import Client
+from kedge.engines.container.watch import Watch
+from kedge.testing.wait import wait_until
+
+ENDED = [{"Names": ["/kedge-x-worker-0"], "State": "exited"}]
+
+
+class Engine(socketserver.ThreadingUnixStreamServer):
+    """Answers what is asked first with `answers`, one after the other; the last one stays."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path, answers: list[Any]) -> None:
+        self.answers = answers
+        super().__init__(str(path), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Engine
+
+    def do_GET(self) -> None:
+        if "/version" in self.path:
+            return self._answer({"ApiVersion": "1.41"})
+        if "/containers/json" in self.path:
+            return self._answer(self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0])
+        return self._answer({})
+
+    def _answer(self, value: Any) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "s", [[{}], ENDED]) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+def test_an_answer_that_is_not_understood_does_not_end_the_watch(engine: Engine, tmp_path: Path) -> None:
+    heard: list[str] = []
+    troubles: list[str] = []
+    watch = Watch(
+        Client(f"unix://{tmp_path}/s"), "kedge.job=x", heard.append, troubles.append, lambda: None, lambda: None,
+        lambda: None,
+    )  # fmt: skip
+    watch.start()
+    wait_until(lambda: heard)
+    watch.close()
+    assert heard[0] == "kedge-x-worker-0"
+    assert troubles
