@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from kedge.engines.container import connection
+from kedge.engines.container.connection import Connection
+from kedge.engines.container.spec import JOB, ContainerSpec
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, tool
@@ -114,6 +117,21 @@ def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:
     assert report(kedge)["tasks"][0]["pai_code"] == 254
     assert report(kedge)["tasks"][0]["reason"] == "cannot-start"
     assert "the image localhost:1/none:1 cannot be pulled" in message(kedge)
+
+
+def test_what_is_no_name_of_an_image_is_the_jobs_error(kedge: Kedge) -> None:
+    kedge.image = "docker://some/image"
+    kedge("run", kedge.job("true"), code=1)
+    assert report(kedge)["code"] == 254
+    assert "docker://some/image is not the name of an image" in message(kedge)
+
+
+def test_stored_passwords_that_cannot_be_read_are_told_as_that(kedge: Kedge, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"credsStore": "nowhere"}')
+    kedge.image = "localhost:1/kedge/none:1"
+    kedge("run", kedge.job("true", extras=NO_RETRY), code=1, DOCKER_CONFIG=str(tmp_path))
+    assert "docker-credential-nowhere" in message(kedge)
+    assert report(kedge)["code"] == 254
 
 
 @pytest.fixture
@@ -301,6 +319,18 @@ def test_a_service_that_dies_is_started_again(kedge: Kedge) -> None:
     process.send_signal(signal.SIGINT)
     kedge.finish(process, 130)
     assert not kedge.leftovers()
+
+
+def test_a_container_may_be_asked_for_again_when_the_answer_got_lost(kedge: Kedge) -> None:
+    name = f"kedge-again-{os.urandom(4).hex()}"
+    made = ContainerSpec(name, kedge.image, "again", ("true",), {}, {JOB: name}, (), (), None, None, 1 << 20, "none")
+    with Connection(connection.address()) as connected:
+        connected.client.create(made)
+        try:
+            connected.client.create(made)
+            assert [seen.name for seen in connected.client.containers(f"{JOB}={name}")] == [name]
+        finally:
+            connected.client.remove(name)
 
 
 def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:

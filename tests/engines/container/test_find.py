@@ -48,6 +48,12 @@ def test_a_context_of_docker_is_followed(tmp_path: Path) -> None:
         connection.address({"DOCKER_CONFIG": str(tmp_path)})
 
 
+@pytest.mark.parametrize("text", ["[]", '{"currentContext": 5}', "no JSON"])
+def test_settings_of_docker_that_make_no_sense_name_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    assert find.named({"DOCKER_CONFIG": str(tmp_path)}) is None
+
+
 def test_sockets_of_the_user_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "podman").mkdir()
     with listening(tmp_path / "podman" / "podman.sock"):

@@ -166,6 +166,7 @@ class Client:
                 progress(Pulling(*map(sum, zip(*layers.values(), strict=True))) if layers else Pulling(0, 0))
 
     def create(self, spec: ContainerSpec) -> None:
+        """Make a container. Nothing happens if there is one of that name."""
         api = self._api
         limits: dict[str, Any] = {"shm_size": spec.shm}
         if spec.memory is not None:
@@ -194,7 +195,7 @@ class Client:
                     ipv4_address=spec.address, mac_address=_hardware_address(spec.address), aliases=[spec.hostname]
                 )
                 networks = api.create_networking_config({spec.network: endpoint})
-            api.create_container(
+            self._create_once(
                 spec.image,
                 entrypoint=list(spec.entrypoint),
                 name=spec.name,
@@ -205,6 +206,14 @@ class Client:
                 host_config=host,
                 networking_config=networks,
             )
+
+    def _create_once(self, *args: Any, **options: Any) -> None:
+        """Names are of one attempt: one that is there was made by a call whose answer got lost."""
+        try:
+            self._api.create_container(*args, **options)
+        except docker.errors.APIError as error:
+            if "container name" not in str(error.explanation):
+                raise
 
     def start(self, name: str) -> None:
         with _errors(self.address):
@@ -302,8 +311,16 @@ def _errors(address: str) -> Iterator[None]:
     except docker.errors.APIError as error:
         status = error.response.status_code if error.response is not None else 0
         raise Refused(str(error.explanation or error), status) from error
-    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
-        raise EngineGone(f"the container engine at {address} does not answer: {_reason(error)}") from error
+    except docker.errors.DockerException as error:
+        if not isinstance(error.__cause__, (requests.exceptions.RequestException, OSError)):
+            raise Refused(str(error), 0) from error  # of the package itself, as about stored passwords
+        raise _gone(address, error) from error
+    except (requests.exceptions.RequestException, OSError) as error:
+        raise _gone(address, error) from error
+
+
+def _gone(address: str, error: BaseException) -> EngineGone:
+    return EngineGone(f"the container engine at {address} does not answer: {_reason(error)}")
 
 
 def _version(text: str) -> tuple[int, ...]:

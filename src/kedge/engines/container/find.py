@@ -34,7 +34,7 @@ def _of_context(environment: Mapping[str, str]) -> str | None:
             return None
         meta = folder / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
         address: str = json.loads(meta.read_bytes())["Endpoints"]["docker"]["Host"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return _local(address, f"the docker context {name}")
 

@@ -16,6 +16,7 @@ Say = Callable[[str], None]
 
 _EVERY_SEC = 5.0  # between two words about the progress
 _MIB = 1 << 20
+_NO_NAME = ("invalid reference format", "must be lowercase")  # as Docker and Podman say
 
 
 class ImageProblem(Exception):
@@ -37,7 +38,7 @@ class Images:
     def get(self, role: RolePlan) -> Image:
         """The image of a role, pulled if it is not here. ImageProblem, Cancelled."""
         with self._locks[role.image]:
-            found = self._client.image(role.image) or self._pulled(role)
+            found = self._here(role.image) or self._pulled(role)
         if found.architecture and found.architecture != self._architecture:
             raise ImageProblem(
                 f"the image {role.image} is for {found.architecture} and this machine is {self._architecture}: "
@@ -54,6 +55,14 @@ class Images:
         """Pull again what is needed."""
         if self._cancelled.done():
             self._cancelled = Future()
+
+    def _here(self, name: str) -> Image | None:
+        try:
+            return self._client.image(name)
+        except Refused as error:
+            if any(words in str(error) for words in _NO_NAME):
+                raise ImageProblem(f"{name} is not the name of an image: {error}") from error
+            raise
 
     def _pulled(self, role: RolePlan) -> Image:
         self._say(f"pulling the image {role.image}")
