@@ -107,7 +107,8 @@ class ContainerBackend:
         self._images.cancel()
         made = self._containers[task]
         if made.starting and made.starting.cancel():
-            self._end(made, Ended(task, endings.stopped_before_start(made.launch)))
+            # Posted, so that the controller wakes up: nothing else may happen any more.
+            self._post(lambda: self._end(made, Ended(task, endings.stopped_before_start(made.launch))))
         else:
             self._signal(made, signal.SIGTERM)
 
@@ -182,6 +183,8 @@ class ContainerBackend:
             )
         except EngineGone:
             report = endings.of_lost_engine(made.launch)
+        except Exception as error:  # as in _start
+            report = reports.of_end(made.launch, f"it cannot be told how the task's container ended: {error}")
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))
         with suppress(CannotRun):  # what is left is removed at the end of the job
             if self._keep:
