@@ -29,7 +29,9 @@ def all_ours(folder: Path) -> bool:
     """Whether this user owns every folder in it, and can so delete all that is in it."""
     if os.geteuid() == 0:
         return True
-    return all(os.stat(path).st_uid == os.geteuid() for path, _, _ in os.walk(folder))
+    # Looked at from above, since the walk leaves out what may not be read.
+    found = (os.path.join(path, name) for path, folders, _ in os.walk(folder) for name in (".", *folders))
+    return all(os.lstat(path).st_uid == os.geteuid() for path in found)
 
 
 def give_back(client: Client, run: Run) -> None:
