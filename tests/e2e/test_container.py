@@ -75,13 +75,20 @@ def message(kedge: Kedge) -> str:
     return str(next(e["message"] for e in kedge.events() if e["event"] == "task-completed"))
 
 
-def test_the_first_job_says_that_the_bundle_is_built(kedge: Kedge, tmp_path: Path) -> None:
+def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_path: Path) -> None:
     kedge.environment["XDG_CACHE_HOME"] = str(tmp_path / "empty")
-    first, second = (kedge("run", "-d", kedge.job("true")) for _ in range(2))
-    assert "building the runtime's bundle, once" in first.stderr
+    first = kedge.start("run", kedge.job(SLEEP))
+    kedge.wait_for_output("ready")
+    assert "deleted 0 bundles" in kedge("cache", "--prune").stdout
+    first.kill()
+    assert "building the runtime's bundle, once" in kedge.finish(first, -signal.SIGKILL)
+    assert "deleted no bundle" in kedge("cache", "--prune").stdout
+    kedge("stop", "job")
+    second = kedge("run", "-d", kedge.job("true", name="second"))
     assert "bundle" not in second.stderr
-    for run in kedge.runs():
-        kedge("wait", run.name)
+    kedge("wait", "second")
+    assert "1 bundle," in kedge("cache").stdout
+    wait_until(lambda: "deleted 1 bundle," in kedge("cache", "--prune").stdout, TIMEOUT)
 
 
 def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:

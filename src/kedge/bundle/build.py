@@ -2,14 +2,15 @@
 
     ensure() -> Bundle -> command(bundle, root)
 
-cache.py finds it, or has it built. parts.py says what belongs into it: kedge's files (own.py), what they import
-(modules.py), interpreter and libraries (machine.py), scripts that start it (stubs.py). assemble.py writes the folder;
-tar.py and oci.py make one file and an image of it.
+cache.py finds it, or has it built; prune.py removes it. parts.py says what belongs into it: kedge's files (own.py),
+what they import (modules.py), interpreter and libraries (machine.py), scripts that start it (stubs.py). assemble.py
+writes the folder; tar.py and oci.py make one file and an image of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,13 @@ def ensure(layers: Sequence[str] = (CORE, NET)) -> Bundle:
     """The bundle of this kedge with these layers, built if it is not in the cache. CannotRun says what this machine
     lacks for it."""
     return opened(cache.ensure(layers))
+
+
+@contextmanager
+def held(layers: Sequence[str] = (CORE, NET)) -> Iterator[Bundle]:
+    """The same, for as long as something uses it: it is not pruned meanwhile."""
+    with cache.held(layers) as path:
+        yield opened(path)
 
 
 def is_there(layers: Sequence[str] = (CORE, NET)) -> bool:

@@ -38,12 +38,24 @@ def path_of(chosen: Sequence[str]) -> Path:
 def ensure(chosen: Sequence[str]) -> Path:
     """The folder of the bundle with these layers, built if it is not there. CannotRun says why it cannot be."""
     place = path_of(chosen)
-    if place.exists():
-        return place
-    with _errors(place), _locked(place):
-        if not place.exists():
-            _build(place, chosen)
+    if not place.exists():
+        with _errors(place), locked(place):
+            if not place.exists():
+                _build(place, chosen)
+    with contextlib.suppress(OSError):
+        os.utime(place)  # when it was last used
     return place
+
+
+@contextlib.contextmanager
+def held(chosen: Sequence[str]) -> Iterator[Path]:
+    """The same, and nobody prunes it meanwhile: a lock tells that exactly, however long a job runs."""
+    while True:
+        place = ensure(chosen)
+        with locked(place, fcntl.LOCK_SH):
+            if place.exists():
+                yield place
+                return
 
 
 def key(chosen: Sequence[str]) -> str:
@@ -71,8 +83,7 @@ def _files(chosen: Sequence[str]) -> Iterator[Path]:
 
 def _build(path: Path, chosen: Sequence[str]) -> None:
     """Build aside, and move it to its place. What builders that were killed have left goes, too."""
-    for left in path.parent.glob(f".{path.name}.*"):
-        shutil.rmtree(left, ignore_errors=True)
+    sweep(path)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         importlib.import_module("kedge.bundle.assemble").assemble(partial, chosen)
@@ -81,11 +92,19 @@ def _build(path: Path, chosen: Sequence[str]) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def sweep(place: Path) -> None:
+    """Remove what was never finished, or has been moved aside to be removed; its lock is held."""
+    for left in place.parent.glob(f".{place.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 @contextlib.contextmanager
-def _locked(place: Path) -> Iterator[None]:
+def locked(place: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold the lock of a bundle. BlockingIOError with LOCK_NB when another has it."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{place}.lock", "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    flags = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # NFS wants just these
+    with open(os.open(f"{place}.lock", flags | os.O_CREAT | os.O_CLOEXEC, 0o644), "rb") as lock:
+        fcntl.flock(lock, kind)
         yield
 
 

@@ -1,14 +1,20 @@
-"""kedge cache: the documents that prerequisites came from."""
+"""kedge cache: the documents that prerequisites came from, and the bundles of the runtime."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from kedge import jobs
+from kedge.bundle import cache as bundles
+from kedge.bundle import prune as bundle_cache
+from kedge.bundle.prune import Kept
 from kedge.cli.tables import console, table
 from kedge.cli.words import seconds
+from kedge.runs import status
 
 _DAY = 86_400.0
 
@@ -17,17 +23,32 @@ _DAY = 86_400.0
 @click.option("--prune", is_flag=True, help="Delete what has not been used for some time.")
 @click.option("--days", type=click.FloatRange(min=0), default=0.0, help="For how many days; 0, the default, is all.")
 def command(prune: bool, days: float) -> None:
-    """Show what is kept of prerequisites; or prune it.
+    """Show what is kept of prerequisites and of the runtime; or prune it.
 
-    These are the documents from elsewhere, by the SHA-256 that lock files name.
+    These are the documents from elsewhere, by the SHA-256 that lock files name, and the bundles that containers get. A
+    bundle that a job uses is never deleted.
     """
     cache = jobs.cache()
-    entries = cache.prune(days * _DAY) if prune else cache.entries()
-    rows = table("sha256", "bytes", "last used", right=("bytes",))
+    found = cache.prune(days * _DAY) if prune else cache.entries()
+    _show("document", [Kept(*entry) for entry in found], cache.folder, prune)
+    if prune and (lost := _lost()):
+        click.echo(f"deleted no bundle: {lost} has lost its controller and may use one (kedge stop {lost} ends it)")
+    else:
+        kept = bundle_cache.prune(days * _DAY) if prune else bundle_cache.entries()
+        _show("bundle", kept, bundles.folder(), prune)
+
+
+def _lost() -> str | None:
+    """A run without a controller, which would hold the lock of its bundle."""
+    return next((run.id for run in jobs.all_runs() if status.read(run).state == status.LOST), None)
+
+
+def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:
+    rows = table("sha256" if what == "document" else what, "bytes", "last used", right=("bytes",))
     for entry in entries:
-        rows.add_row(entry.sha256, str(entry.size), f"{seconds(max(0.0, time.time() - entry.used))} ago")
+        rows.add_row(entry.name, str(entry.size), f"{seconds(max(0.0, time.time() - entry.used))} ago")
     if entries and not prune:
         console().print(rows)
     total = sum(entry.size for entry in entries)
-    what = "document" if len(entries) == 1 else "documents"
-    click.echo(f"{'deleted ' if prune else ''}{len(entries)} {what}, {total} bytes in {cache.folder}")
+    count = f"{len(entries)} {what}" + ("" if len(entries) == 1 else "s")
+    click.echo(f"{'deleted ' if prune else ''}{count}, {total} bytes in {folder}")

@@ -117,7 +117,7 @@ class ContainerEngine:
         facts = self._facts
         return Given(
             facts=facts,
-            bundle=build.ensure(),
+            bundle=stack.enter_context(build.held()),
             secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
             devices=stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus))),
             cdi=facts.cdi and any(folder.is_dir() for folder in _CDI),
