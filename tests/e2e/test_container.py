@@ -184,6 +184,22 @@ def test_a_job_can_be_stopped_while_a_registry_does_not_answer(kedge: Kedge, reg
     assert not kedge.leftovers()
 
 
+def test_ends_are_heard_of_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
+    registry.silent.set()
+    there = {"name": "there", "type": "dockerimage", "uri": "localhost/kedge/busybox:1"}
+    auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": registry.address}
+    images = [there, {"name": "private", "type": "dockerimage", "uri": registry.name, "auth": auth}]
+    roles = {"quick": {"dockerImage": "there"}, "waiting": {"instances": 6, "dockerImage": "private"}}
+    extras = {**NO_RETRY, "gangAllocation": False}
+    job = kedge.job("true", roles=roles, prerequisites=images, secrets={"password": PASSWORD}, extras=extras)
+    process = kedge.start("run", job)
+    wait_until(lambda: registry.manifests and "task-completed" in str(kedge.events()), TIMEOUT)
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, 130)
+    registry.silent.clear()
+    assert not kedge.leftovers()
+
+
 def test_a_wrong_password_for_an_image_is_told_and_not_shown(kedge: Kedge, registry: Registry) -> None:
     done = kedge("run", private(kedge, "wrong-password"), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254

@@ -51,8 +51,8 @@ class _Container:
 
 
 class ContainerBackend:
-    """Runs task attempts in containers. Calls of the engine, which take long, are made by threads of a pool; what they
-    find out comes back through a queue, so that all decisions are the controller's."""
+    """Runs task attempts in containers. Calls of the engine, which take long, are made by threads of two pools; what
+    they find out comes back through a queue, so that all decisions are the controller's."""
 
     def __init__(
         self, plan: Plan, run: Run, client: Client, images: Images, places: Places, emit: Emit, keep: bool,
@@ -62,7 +62,9 @@ class ContainerBackend:
         self._emit, self._keep = emit, keep
         self._containers: dict[Task, _Container] = {}
         self._by_name: dict[str, _Container] = {}
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
+        self._starts = ThreadPoolExecutor(WORKERS, thread_name_prefix="start")
+        # Of their own: starts may wait long for an image.
+        self._others = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
         self._over = threading.Event()
         self._found: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
         self._updates: list[Update] = []
@@ -101,7 +103,7 @@ class ContainerBackend:
         made = _Container(launch, render.container_name(self._run.id, task, attempt, task_attempt))
         before = self._containers.get(task)
         self._containers[task] = self._by_name[made.name] = made
-        made.starting = self._pool.submit(self._start, made, before.burying if before else None)
+        made.starting = self._starts.submit(self._start, made, before.burying if before else None)
 
     def stop(self, task: Task) -> None:
         self._images.cancel()
@@ -117,7 +119,7 @@ class ContainerBackend:
         self._signal(self._containers[task], signal.SIGINT)
 
     def destroy(self, task: Task) -> None:
-        self._pool.submit(self._send, self._containers[task].name, signal.SIGKILL)
+        self._others.submit(self._send, self._containers[task].name, signal.SIGKILL)
 
     def fileno(self) -> int:
         return self._selector.fileno()
@@ -138,7 +140,8 @@ class ContainerBackend:
     def close(self) -> None:
         self._over.set()
         self._images.cancel()
-        self._pool.shutdown(cancel_futures=False)
+        self._starts.shutdown()
+        self._others.shutdown()
         self._watch.close()
         with suppress(queue.Empty):
             while True:
@@ -149,7 +152,7 @@ class ContainerBackend:
         os.close(self._wake)
         os.close(self._waker)
 
-    # In threads of the pool.
+    # In threads of the pools.
 
     def _start(self, made: _Container, before: Future[None] | None) -> None:
         """Image, folder, container, once the one of the attempt `before` is gone, which has the same address. Whatever
@@ -226,7 +229,7 @@ class ContainerBackend:
     def _ended(self, name: str) -> None:
         made = self._by_name.get(name)
         if made and not made.burying:
-            made.burying = self._pool.submit(self._bury, made)
+            made.burying = self._others.submit(self._bury, made)
 
     def _lost(self) -> None:
         for made in list(self._by_name.values()):
@@ -239,7 +242,7 @@ class ContainerBackend:
     def _signal(self, made: _Container, number: signal.Signals) -> None:
         """Now, or as soon as the supervisor takes it: the first process of a container loses what comes before."""
         if made.up:
-            self._pool.submit(self._send, made.name, number)
+            self._others.submit(self._send, made.name, number)
         else:
             made.signals.append(number)
 
