@@ -250,6 +250,14 @@ def test_storages_are_folders_that_the_submitter_names(kedge: Kedge, tmp_path: P
     assert kedge.said() == "content\n"
 
 
+def test_a_storage_that_no_task_would_see_is_an_error(kedge: Kedge, tmp_path: Path) -> None:
+    (tmp_path / "a:b").mkdir()
+    job = kedge.job("true", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
+    done = kedge("run", job, "--storage", f"sett={tmp_path}", code=2)
+    assert "--storage sett: the job has no storage of that name; it has set" in done.stderr
+    assert "with a colon" in kedge("run", job, "--storage", f"set={tmp_path}/a:b", code=2).stderr
+
+
 def test_secrets_are_not_in_what_the_engine_knows(kedge: Kedge) -> None:
     job = kedge.job(f"echo <% $secrets.token %>; {SLEEP}", secrets={"token": "never-shown-1"})
     process = kedge.start("run", job)

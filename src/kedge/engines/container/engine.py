@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from kedge.engines.controller.running import controlled
 from kedge.engines.controller.stops import Stops
 from kedge.engines.machine import controllers, gpus, limits, secret_files
 from kedge.engines.machine.shares import gpus_wanted
-from kedge.errors import CannotRun
+from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs import status
@@ -69,6 +69,7 @@ class ContainerEngine:
 
     def check(self, plan: Plan) -> None:
         assert self._facts
+        self._check_storages({mount.name for mount in plan.mounts})
         if self._network == "host":
             limits.check(tasks=0, ports=plan.port_count)
         build.ensure()
@@ -76,6 +77,15 @@ class ContainerEngine:
             raise CannotRun(
                 f"{self._facts.name} cannot pass GPUs on to the job's tasks: use Podman 5.4 or newer, or Docker"
             )
+
+    def _check_storages(self, wanted: Set[str]) -> None:
+        """InputError for a folder that the engine would not understand, or that no task would see."""
+        for name, folder in self._storages.items():
+            if name not in wanted:
+                there = f"it has {', '.join(sorted(wanted))}" if wanted else "it has none"
+                raise InputError(f"--storage {name}: the job has no storage of that name; {there}")
+            if ":" in folder:
+                raise InputError(f"--storage {name}={folder}: container engines take no path with a colon in it")
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
         with Connection(connection.address()) as connected:
