@@ -44,13 +44,12 @@ def derived(kedge: Kedge, tmp_path: Path) -> Iterator[Callable[..., str]]:
         tool("create", "--name", box, kedge.image, "true")
         tool("export", "--output", str(tar), box)
         tool("rm", box)
-        tool("import", *options, str(tar), name)
-        made.append(name)
+        made.append(tool("import", *options, str(tar), name)[-1])
         return name
 
     yield make
-    for name in made:
-        tool("rmi", "--force", name)
+    for image in made:  # by its id: a test may have taken its name away
+        tool("rmi", "--force", image)
 
 
 def need_own_service() -> None:

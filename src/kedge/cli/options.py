@@ -79,13 +79,13 @@ _ENGINE_OPTIONS = (
     click.option("--keep", is_flag=True, help="Containers: keep those that have ended, to look at them."),
     click.option(
         "--storage",
-        "storages",
+        "storage",
         multiple=True,
         metavar="NAME=FOLDER",
         help="Containers: the folder of this machine that is the storage NAME.",
     ),
 )
-_ENGINE_TAKEN = ("engine", "allow_fewer_gpus", "network", "keep", "storages")
+_ENGINE_TAKEN = ("engine", "allow_fewer_gpus", "network", "keep", "storage")
 
 
 def engine(function: F) -> F:
@@ -95,8 +95,8 @@ def engine(function: F) -> F:
     def with_engine(**given: Any) -> Any:
         name, *values = (given.pop(option) for option in _ENGINE_TAKEN)
         options = dict(zip(_ENGINE_TAKEN[1:], values, strict=True))
-        folders = [_pair("--storage", text) for text in options["storages"]]
-        options["storages"] = {key: _folder(value) for key, value in folders}
+        folders = [_pair("--storage", text) for text in options["storage"]]
+        options["storage"] = {key: _folder(value) for key, value in folders}
         return function(where=jobs.engine(name, **options), **given)
 
     decorated: Any = with_engine

@@ -31,6 +31,11 @@ def test_an_engine_on_another_machine_is_refused(address: str) -> None:
         connection.address({"DOCKER_HOST": address})
 
 
+def test_a_bare_path_is_told_how_it_is_written() -> None:
+    with pytest.raises(CannotRun, match=r"unix:///run/docker\.sock"):
+        connection.address({"DOCKER_HOST": "/run/docker.sock"})
+
+
 def test_a_named_socket_that_is_not_there_is_an_error_not_a_detour() -> None:
     with pytest.raises(CannotRun, match="there is no such socket"):
         connection.address({"DOCKER_HOST": "unix:///nowhere/s"})

@@ -7,7 +7,8 @@ from ipaddress import IPv4Network
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.container.network import addresses, candidates, routes
+from kedge.engines.container.network import addresses, candidates, check, routes
+from kedge.errors import CannotRun
 
 POOL = IPv4Network("10.128.0.0/9")
 
@@ -34,3 +35,9 @@ def test_no_address_is_given_twice_nor_is_the_gateway() -> None:
 
 def test_the_default_route_takes_nothing() -> None:
     assert all(route.prefixlen > 0 for route in routes())
+
+
+def test_more_tasks_than_a_bridge_has_ports_are_refused() -> None:
+    check(1000)
+    with pytest.raises(CannotRun, match=r"has 1001 tasks.*--network host"):
+        check(1001)

@@ -35,7 +35,7 @@ _INFINIBAND = Path("/dev/infiniband")
 
 class ContainerEngine:
     """`network`: `job` for one of the job's own, or `host`. `keep` leaves ended containers for a look at them.
-    `storages` are folders of this machine by the storages' names."""
+    `storage` has folders of this machine by the storages' names."""
 
     name = "container"
 
@@ -44,10 +44,10 @@ class ContainerEngine:
         allow_fewer_gpus: bool = False,
         network: str = "job",
         keep: bool = False,
-        storages: Mapping[str, str] | None = None,
+        storage: Mapping[str, str] | None = None,
     ) -> None:
         self._allow_fewer_gpus, self._network, self._keep = allow_fewer_gpus, network, keep
-        self._storages = storages or {}
+        self._storages = storage or {}
 
     @functools.cached_property
     def _facts(self) -> Facts:
@@ -72,6 +72,8 @@ class ContainerEngine:
         self._check_storages({mount.name for mount in plan.mounts})
         if self._network == "host":
             limits.check(tasks=0, ports=plan.port_count)
+        else:
+            network.check(plan.task_count)
         build.ensure()
         if gpus_wanted(plan, self._allow_fewer_gpus) and not self._facts.gpus:
             raise CannotRun(

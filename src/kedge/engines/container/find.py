@@ -40,6 +40,8 @@ def _of_context(environment: Mapping[str, str]) -> str | None:
 
 
 def _local(address: str, source: str) -> str:
+    if address.startswith("/"):
+        raise CannotRun(f"{source} is {address}: a socket is written as unix://{address}")
     scheme, _, path = address.partition("://")
     if scheme != "unix":
         raise CannotRun(

@@ -16,7 +16,14 @@ _POOL = ipaddress.IPv4Network("10.128.0.0/9")
 _SMALLEST = 24  # bits of its prefix
 _RESERVED = 3  # the network itself, its gateway, its broadcast address
 _TRIES = 20
+_MOST = 1000  # a Linux bridge has 1,024 ports
 _ROUTES = Path("/proc/net/route")
+
+
+def check(tasks: int) -> None:
+    """CannotRun when no network has room for so many tasks."""
+    if tasks > _MOST:
+        raise CannotRun(f"the job has {tasks} tasks, and a network of containers holds {_MOST}; try --network host")
 
 
 def create(client: Client, name: str, tasks: int, labels: dict[str, str]) -> IPv4Network:
