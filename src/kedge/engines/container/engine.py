@@ -102,6 +102,8 @@ class ContainerEngine:
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
         def body(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+            if ":" in str(run.path):
+                raise CannotRun(f"container engines take no path with a colon in it: {run.path}; set XDG_STATE_HOME")
             address = connection.address()
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
