@@ -15,7 +15,7 @@ import pytest
 
 from kedge.engines.container import connection
 from kedge.engines.container.connection import Connection
-from kedge.engines.container.spec import JOB, ContainerSpec
+from kedge.engines.container.spec import JOB, Bind, ContainerSpec
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, tool
@@ -359,6 +359,21 @@ def test_a_container_may_be_asked_for_again_when_the_answer_got_lost(kedge: Kedg
         try:
             connected.client.create(made)
             assert [seen.name for seen in connected.client.containers(f"{JOB}={name}")] == [name]
+        finally:
+            connected.client.remove(name)
+
+
+def test_a_container_that_ran_is_not_started_again_when_the_answer_got_lost(kedge: Kedge, tmp_path: Path) -> None:
+    name = f"kedge-again-{os.urandom(4).hex()}"
+    ran, command = Bind(str(tmp_path), "/out"), ("/bin/sh", "-c", "echo ran >> /out/file")
+    made = ContainerSpec(name, kedge.image, "again", command, {}, {JOB: name}, (ran,), (), None, None, 1 << 20, "none")
+    with Connection(connection.address()) as connected:
+        connected.client.create(made)
+        try:
+            for _ in range(2):
+                connected.client.start_if_new(name)
+                wait_until(lambda: connected.client.containers(f"{JOB}={name}")[0].ended, TIMEOUT)
+            assert (tmp_path / "file").read_text() == "ran\n"
         finally:
             connected.client.remove(name)
 

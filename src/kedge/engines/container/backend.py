@@ -166,7 +166,7 @@ class ContainerBackend:
                 wanted = self._places.container(task, attempt, retry, image)
             self._patiently(lambda: self._client.create(wanted))
             self._places.start_holds(task)
-            self._patiently(lambda: self._client.start(made.name))
+            self._patiently(lambda: self._client.start(made.name), lambda: self._client.start_if_new(made.name))
         except Cancelled:
             self._fail(made, endings.stopped_before_start(made.launch))
         except Exception as error:  # whatever it is, the task must not be waited for for ever
@@ -199,8 +199,8 @@ class ContainerBackend:
         with suppress(CannotRun):  # one that cannot be reached is destroyed, or given up, later
             self._patiently(lambda: self._client.signal(name, number))
 
-    def _patiently(self, call: Callable[[], T]) -> T:
-        """Call until the engine answers, for a while."""
+    def _patiently(self, call: Callable[[], T], again: Callable[[], T] | None = None) -> T:
+        """Call until the engine answers, for a while; `again` from the second time on, if the first may have worked."""
         end = time.monotonic() + _PATIENCE_SEC
         while True:
             try:
@@ -208,6 +208,7 @@ class ContainerBackend:
             except EngineGone:
                 if time.monotonic() > end or self._over.wait(_PAUSE_SEC):
                     raise
+                call = again or call
 
     # From any thread.
 

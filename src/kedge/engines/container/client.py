@@ -21,6 +21,7 @@ TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes
 QUIET_SEC = 30  # without an event, then it is asked whether one was missed
 _POOL = 16
 _PODMAN_WITH_GPUS = (5, 4)  # older ones overlook, in Docker's API, every way to ask for them
+_NOT_STARTED = ("created", "configured", "initialized")  # the last two are Podman's
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -218,6 +219,13 @@ class Client:
     def start(self, name: str) -> None:
         with _errors(self.address):
             self._api.start(name)
+
+    def start_if_new(self, name: str) -> None:
+        """Start a container whose start may have worked before its answer got lost: a task must not run twice."""
+        with _errors(self.address):
+            state = self._api.inspect_container(name)["State"]["Status"]
+        if state in _NOT_STARTED:
+            self.start(name)
 
     def signal(self, name: str, number: int) -> None:
         """Signal the first process of a container. Nothing happens to one that does not run, or is not there."""
