@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from kedge.errors import DiskFull
-from kedge.runs.files import disk_errors, write_atomic, write_json
+from kedge.runs.files import disk_errors, open_regular, write_atomic, write_json
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -47,3 +48,16 @@ def test_a_full_disk_leaves_the_old_content(small_disk: Path) -> None:
 def test_other_errors_pass(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), disk_errors("x"):
         (tmp_path / "none").read_bytes()
+
+
+def test_only_a_regular_file_is_there_for_readers(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket"))
+        for name in ("link", "pipe", "socket", "none"):
+            with pytest.raises(FileNotFoundError):
+                open_regular(tmp_path / name)
+    with open(open_regular(tmp_path / "file"), "rb") as file:
+        assert file.read() == b"content"

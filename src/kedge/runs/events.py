@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge.contract import timestamp
-from kedge.runs.files import disk_errors, write_all
+from kedge.runs.files import disk_errors, open_regular, write_all
 
 _BLOCK = 1 << 16
 
@@ -84,7 +84,7 @@ class Tail:
 
     def _new_lines(self) -> list[bytes]:
         try:
-            with open(self._path, "rb") as file:
+            with open(open_regular(self._path), "rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from kedge.errors import DiskFull
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_FILE = frozenset({errno.ELOOP, errno.ENXIO})  # as open(2) says of a link and of a socket
 
 
 @contextmanager
@@ -25,6 +27,23 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
             raise
         what = "the quota is used up" if error.errno == errno.EDQUOT else "the file system is full"
         raise DiskFull(f"{os.fspath(path)}: cannot be written: {what}. Free some space and try again.") from error
+
+
+def open_regular(path: str | os.PathLike[str]) -> int:
+    """Open a file for reading, in a folder where a task may have put anything.
+
+    FileNotFoundError also for a link, and for what is no regular file: a pipe could keep its reader waiting for ever.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from kedge.contract import CURRENT
+from kedge.runs.files import open_regular
 
 CHUNK = 1 << 18
 
@@ -60,7 +61,7 @@ class StreamReader:
         if index >= len(files):
             return False
         try:
-            fd = os.open(files[index][0], os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(files[index][0])
         except FileNotFoundError:  # rotated in this moment; the next call sees the new names
             return False
         self.close()
@@ -93,13 +94,13 @@ class Lines:
 
 
 def tail(path: str, size: int) -> bytes:
-    """The last bytes of a file, at most `size`; empty if there is no file."""
+    """The last bytes of a file, at most `size`; empty if there is no regular file that can be read."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - size))
             return file.read(size)
-    except FileNotFoundError:
+    except OSError:
         return b""
 
 

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from kedge.contract import DISK_FULL, REPORT_FILE, RUNTIME_BROKE, RUNTIME_ERROR, Report, container_code, timestamp
 from kedge.engines.base import Task
+from kedge.runs.files import open_regular
+
+_LONGEST = 16 << 20  # bytes of a report; what is longer is not one of a supervisor
 
 
 class Launch(NamedTuple):
@@ -22,11 +25,11 @@ class Launch(NamedTuple):
 
 
 def read(launch: Launch) -> Report | None:
-    """The supervisor's own report; None if it has left none."""
+    """The supervisor's own report; None if it has left none, or the task something else in its place."""
     try:
-        with open(os.path.join(launch.folder, REPORT_FILE), encoding="utf-8") as file:
-            return Report(**json.load(file))
-    except (OSError, ValueError, TypeError):
+        with open(open_regular(os.path.join(launch.folder, REPORT_FILE)), "rb") as file:
+            return Report(**json.loads(file.read(_LONGEST)))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
