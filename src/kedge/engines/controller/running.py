@@ -8,21 +8,26 @@ from contextlib import ExitStack
 from kedge.engines.base import Outcome
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.stops import Stops
-from kedge.errors import CannotRun
+from kedge.errors import KedgeError
 from kedge.runs import status
+from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
 
 Body = Callable[[Stops, JobLog, ExitStack], Outcome]
 
 
 def controlled(run: Run, body: Body) -> Outcome:
-    """Run `body`, close what it leaves on the stack, and write down how the job ended."""
+    """Run `body`, close what it leaves on the stack, and write down how the job ended, whatever goes wrong.
+
+    A full disk that nobody has put into words is DiskFull.
+    """
     with Stops() as stops, JobLog(run, stops) as log:
         try:
-            with ExitStack() as stack:
+            with disk_errors(run.path), ExitStack() as stack:
                 outcome = body(stops, log, stack)
-        except CannotRun as error:
-            log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=str(error))
+        except Exception as error:  # also a bug: without an end the run would be taken for lost
+            text = str(error) if isinstance(error, KedgeError) else f"kedge failed: {error!r}"
+            log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=text)
             raise
         if log.disk_full:
             outcome = outcome._replace(state=status.FAILED, text=log.disk_full, disk_full=True)
