@@ -140,7 +140,10 @@ class ContainerBackend:
     def close(self) -> None:
         self._over.set()
         self._images.cancel()
-        self._starts.shutdown()
+        self._starts.shutdown(cancel_futures=True)
+        for name in self._by_name:  # some only after a fault, of which nobody will hear how they end
+            self._others.submit(self._send, name, signal.SIGKILL)
+        self._by_name.clear()
         self._others.shutdown()
         self._watch.close()
         with suppress(queue.Empty):

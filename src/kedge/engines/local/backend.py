@@ -142,6 +142,8 @@ class LocalBackend:
         return _without_report(child, code)
 
     def close(self) -> None:
+        for pid in self._children:  # some only after a fault
+            processes.kill_tree(pid)
         self._places.release()
         os.close(self._events)
         os.close(self._events_in)

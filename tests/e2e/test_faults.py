@@ -1,0 +1,86 @@
+"""After a fault of the controller itself, nothing of the job runs on."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kedge.bundle import build
+from kedge.engines.base import Task, Update
+from kedge.engines.container import connection, leftovers
+from kedge.engines.container.backend import ContainerBackend
+from kedge.engines.container.connection import Connection
+from kedge.engines.container.images import Images
+from kedge.engines.container.places import Given
+from kedge.engines.container.places import Places as ContainerPlaces
+from kedge.engines.container.spec import JOB
+from kedge.engines.local.backend import LocalBackend
+from kedge.engines.local.places import Places
+from kedge.engines.machine import processes
+from kedge.jobs import prepare
+from kedge.plan.model import Plan
+from kedge.resolve.model import Inputs
+from kedge.runs.folder import Run
+from kedge.testing.wait import wait_until
+
+from .conftest import TIMEOUT, Kedge
+
+TASKS = (Task("worker", 0), Task("worker", 1))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    made = Run(tmp_path / f"run-{os.urandom(4).hex()}")
+    made.path.mkdir(0o700)
+    yield made
+    processes.kill(lambda: processes.of_job(made.id))
+
+
+def planned(kedge: Kedge) -> Plan:
+    return prepare(str(kedge.job("sleep 1000", roles={"worker": {"instances": 2}})), Inputs(user="me")).plan
+
+
+def start(backend: LocalBackend | ContainerBackend) -> None:
+    """Start both tasks, and wait until they run."""
+    backend.place(0)
+    for task in TASKS:
+        backend.start(task, 0, 0)
+    heard: list[Update] = []
+    wait_until(lambda: heard.extend(backend.poll()) or len(heard) == len(TASKS), TIMEOUT)
+
+
+def test_local_tasks_end(kedge: Kedge, run: Run) -> None:
+    backend = LocalBackend(run, Places(planned(kedge), run, None, []), 1024)
+    start(backend)
+    assert processes.of_job(run.id)
+    backend.close()
+    assert not processes.of_job(run.id)
+
+
+def test_containers_end(in_containers: Callable[[str], Kedge], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    kedge = in_containers("busybox")
+    monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
+    plan = planned(kedge)
+    with Connection(connection.address()) as connected, ExitStack() as stack:
+        client, facts = connected.client, connected.client.facts()
+        stack.callback(leftovers.remove, client, run.id)
+        places = ContainerPlaces(plan, run, Given(facts, build.ensure(), None, [], False, (), None, {}), None, None)
+        backend = ContainerBackend(
+            plan, run, client, Images(client, facts.architecture, {}, print), places, lambda *_, **__: None, True,
+            lambda: None,
+        )  # fmt: skip
+        start(backend)
+        killed, left = (seen.name for seen in client.containers(f"{JOB}={run.id}"))
+        client.signal(killed, signal.SIGKILL)
+        assert select.select([backend], [], [], TIMEOUT)[0]  # its end is told, and not taken any more
+        backend.close()
+        wait_until(lambda: not any(seen.running for seen in client.containers(f"{JOB}={run.id}")), TIMEOUT)
+        state = client.state(left)
+        assert state
+        assert state.exit_code == 128 + signal.SIGKILL
