@@ -213,6 +213,14 @@ def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: C
     assert "is for s390x and this machine is" in message(kedge)
 
 
+def test_an_image_whose_user_does_not_exist_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:
+    kedge.image = derived("--change", "USER nowhere")
+    kedge("run", kedge.job("true"), code=1)
+    assert report(kedge)["tasks"][0]["pai_code"] == 254
+    assert report(kedge)["root"]["cause"] == "container_failure"
+    assert "unable to find user nowhere" in message(kedge)
+
+
 def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:
     changes = ("USER 1234", "WORKDIR /here", "ENV LD_PRELOAD=/none.so", "ENV PATH=/bin:/usr/bin")
     kedge.image = derived(*(word for change in changes for word in ("--change", change)))

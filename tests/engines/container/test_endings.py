@@ -48,6 +48,15 @@ def test_an_image_problem_is_the_jobs_and_its_words_are_a_log(launch: Launch) ->
     assert (Path(launch.folder) / "engine.log").read_text().endswith("manifest unknown\n")
 
 
+def test_a_user_that_an_image_lacks_is_the_jobs_error_and_quoted(launch: Launch) -> None:
+    said = "unable to find user trainer: no matching entries in passwd file"
+    report = endings.of_problem(launch, Refused(said, 500))
+    assert (report.exit_code, report.reason) == (254, CANNOT_START)
+    assert report.diagnosis is not None
+    assert report.diagnosis["cause"] == "container_failure"
+    assert said in report.diagnosis["evidence"][0]["text"]
+
+
 def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) -> None:
     report = endings.of_problem(launch, Refused("slirp4netns failed: /dev/net/tun", 500))
     assert report.exit_code == -1201

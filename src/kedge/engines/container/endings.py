@@ -8,7 +8,7 @@ from contextlib import suppress
 from kedge.contract import CANNOT_START, COMMAND_KILLED, DISK_FULL, RUNTIME_BROKE, RUNTIME_ERROR, Report
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Evidence
-from kedge.engines.container.client import State
+from kedge.engines.container.client import Refused, State
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
@@ -22,6 +22,8 @@ IMAGE = 254
 _KILLED, _TERMINATED = 137, 143
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
+# Docker's and Podman's word for what an image can still lack: what is executed is the bundle's own.
+_NO_USER = "no matching entries in"
 
 
 def of_container(launch: Launch, state: State | None) -> Report:
@@ -40,6 +42,8 @@ def of_container(launch: Launch, state: State | None) -> Report:
 
 def of_problem(launch: Launch, error: Exception) -> Report:
     """How an attempt ended that could not be started. What is wrong with an image is the job's error."""
+    if isinstance(error, Refused) and _NO_USER in str(error):
+        error = ImageProblem(f"no container of the image can be started: {error}")
     if isinstance(error, ImageProblem):
         return _diagnosed(launch, IMAGE, CANNOT_START, str(error), Evidence(_log(launch, str(error)), IMAGE))
     if isinstance(error, DiskFull):
