@@ -15,6 +15,7 @@ import pytest
 
 from kedge.engines.container import connection
 from kedge.engines.container.connection import Connection
+from kedge.engines.container.engine import busy_gpus
 from kedge.engines.container.spec import JOB, Bind, ContainerSpec
 from kedge.testing.wait import wait_until
 
@@ -384,6 +385,17 @@ def test_a_container_that_ran_is_not_started_again_when_the_answer_got_lost(kedg
             assert (tmp_path / "file").read_text() == "ran\n"
         finally:
             connected.client.remove(name)
+
+
+def test_gpus_of_containers_that_run_are_busy(kedge: Kedge) -> None:
+    label = f"kedge.gpus=GPU-{os.urandom(4).hex()},GPU-{os.urandom(4).hex()}"
+    (box,) = tool("run", "--detach", "--label", label, kedge.image, "sleep", "1000")
+    with Connection(connection.address()) as connected:
+        try:
+            assert busy_gpus(connected.client) >= set(label.partition("=")[2].split(","))
+        finally:
+            connected.client.remove(box)
+        assert not busy_gpus(connected.client) & set(label.partition("=")[2].split(","))
 
 
 def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:

@@ -17,6 +17,7 @@ from kedge.engines.container.client import Facts, Image
 from kedge.engines.container.command_line import command_line
 from kedge.engines.container.places import numbered
 from kedge.engines.container.render import Place
+from kedge.engines.container.spec import GPUS
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -162,3 +163,10 @@ def test_storages_without_a_folder_are_told(tmp_path: Path) -> None:
     plan = planned(tmp_path, {}, extras={"storages": [{"name": "data", "mountPath": "/data"}]})
     assert any("data at /data" in said for said in notices.of(plan, FACTS, (), 0, False))
     assert not list(notices.of(plan, FACTS, ("data",), 0, False))
+
+
+@pytest.mark.parametrize("names", [("GPU-1", "GPU-2"), ("nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2")])
+def test_containers_name_their_gpus_for_those_who_come_later(plan: Plan, names: tuple[str, ...]) -> None:
+    assert GPUS not in render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS).labels
+    rendered = render.render(plan, Task("w", 0), replace(PLACE, gpus=names), IMAGE, FACTS)
+    assert rendered.labels[GPUS] == "GPU-1,GPU-2"

@@ -52,6 +52,16 @@ def test_acquired_gpus_are_those_that_are_visible(driver: Path, tmp_path: Path) 
     assert done.stdout == "['GPU-0003', 'GPU-0001']\n" * 2 + "[]\n"
 
 
+def test_a_gpu_in_use_is_not_taken_although_nobody_has_its_lock(tmp_path: Path) -> None:
+    busy = {GPUS[0].uuid}
+    taken = take(2, GPUS, tmp_path, busy)
+    for gpu in taken:
+        os.close(gpu.lock_fd)
+    assert [gpu.device for gpu in taken] == GPUS[1:]
+    with pytest.raises(CannotRun, match="there are 3 and 1 of them are taken"):
+        take(3, GPUS, tmp_path, busy)
+
+
 def test_a_driver_without_gpus(driver: Path) -> None:
     assert ask(driver) == [[[], None], 0]
 

@@ -264,6 +264,11 @@ class Client:
             for c in found
         ]
 
+    def labels(self, label: str) -> list[str]:
+        """The values that this label has on the containers that run."""
+        with _errors(self.address):
+            return [found["Labels"][label] for found in self._api.containers(filters={"label": label})]
+
     def deaths(self, label: str, since: float) -> Deaths | None:
         """The containers with this label that end after a time, in seconds since 1970. None: nothing yet."""
         api = self._api

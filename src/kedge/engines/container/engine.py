@@ -108,7 +108,7 @@ class ContainerEngine:
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
             stack.callback(self._leave_nothing, connected.client, run, log)
-            given = self._given(plan, run, secrets, stack)
+            given = self._given(plan, run, secrets, connected.client, stack)
             places = self._places(plan, run, given, connected.client)
             images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
             backend = ContainerBackend(plan, run, connected.client, images, places, log, self._keep, connected.restore)
@@ -126,14 +126,15 @@ class ContainerEngine:
         except CannotRun as error:
             log(status.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
 
-    def _given(self, plan: Plan, run: Run, secrets: Secrets, stack: ExitStack) -> Given:
+    def _given(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
         """What all tasks of the run share."""
-        facts = self._facts
+        facts, wanted = self._facts, gpus_wanted(plan, self._allow_fewer_gpus)
+        busy = busy_gpus(client) if wanted else frozenset()
         return Given(
             facts=facts,
             bundle=stack.enter_context(build.held()),
             secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
-            devices=stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus))),
+            devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
             cdi=facts.cdi and any(folder.is_dir() for folder in _CDI),
             infiniband=infiniband(),
             cache=data_cache(),
@@ -155,6 +156,11 @@ class ContainerEngine:
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)
+
+
+def busy_gpus(client: Client) -> frozenset[str]:
+    """The UUIDs of the GPUs that containers have. They may run on without a controller, and so without its locks."""
+    return frozenset(uuid for value in client.labels(spec.GPUS) for uuid in value.split(","))
 
 
 def infiniband() -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> 
         hostname=hostname(task),
         entrypoint=_entrypoint(place),
         environment=_environment(image, place),
-        labels=labels(place.run_id, plan.user, task, place.job_attempt, place.task_attempt),
+        labels=labels(place.run_id, plan.user, task, place.job_attempt, place.task_attempt) | _gpus(place.gpus),
         binds=_binds(role, place),
         tmpfs=(SECRETS,) if place.secrets else (),
         memory=min(role.resources.memory_mb * _MIB, facts.memory) if facts.limits_memory else None,
@@ -97,6 +97,10 @@ def labels(run_id: str, user: str, task: Task, job_attempt: int, task_attempt: i
         spec.TASK: str(task),
         spec.ATTEMPT: f"{job_attempt}.{task_attempt}",
     }
+
+
+def _gpus(names: tuple[str, ...]) -> dict[str, str]:
+    return {spec.GPUS: ",".join(name.rpartition("=")[2] for name in names)} if names else {}
 
 
 def log_folder(uid: str) -> str:

@@ -55,6 +55,7 @@ USER = "kedge.user"
 ROLE = "kedge.role"
 TASK = "kedge.task"
 ATTEMPT = "kedge.attempt"
+GPUS = "kedge.gpus"  # UUIDs with commas between, for who comes when the job's controller and its locks are gone
 
 TMPFS_OPTIONS = "size=16m,mode=1777"
 LOG_LIMIT = "1m"  # the container's own log only holds what the runtime says if it cannot start

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +53,9 @@ def count() -> int:
 
 
 @contextmanager
-def acquired(count: int, locks: Path = LOCKS) -> Iterator[list[Gpu]]:
+def acquired(count: int, locks: Path = LOCKS, busy: Collection[str] = ()) -> Iterator[list[Gpu]]:
     """`acquire`, and at the end this process's hold on them is gone."""
-    gpus = acquire(count, locks)
+    gpus = acquire(count, locks, busy)
     try:
         yield gpus
     finally:
@@ -63,20 +63,21 @@ def acquired(count: int, locks: Path = LOCKS) -> Iterator[list[Gpu]]:
             os.close(gpu.lock_fd)
 
 
-def acquire(count: int, locks: Path = LOCKS) -> list[Gpu]:
+def acquire(count: int, locks: Path = LOCKS, busy: Collection[str] = ()) -> list[Gpu]:
     """Take so many GPUs that no other job has. CannotRun says how many are needed, there and taken.
 
+    `busy` are the UUIDs of those that are in use whoever has their locks, if anybody.
     The descriptors are not inherited unless they are passed on by name (pass_fds).
     """
-    return take(count, _ours(), locks) if count else []
+    return take(count, _ours(), locks, busy) if count else []
 
 
-def take(count: int, devices: Sequence[Device], locks: Path) -> list[Gpu]:
+def take(count: int, devices: Sequence[Device], locks: Path, busy: Collection[str] = ()) -> list[Gpu]:
     """`acquire` among these devices."""
     taken: list[Gpu] = []
     try:
         with LockFolder(locks) as folder:
-            for device in devices:
+            for device in (device for device in devices if device.uuid not in busy):
                 if len(taken) < count and (fd := folder.lock(device.uuid)) is not None:
                     taken.append(Gpu(device, fd))
         if len(taken) < count:
