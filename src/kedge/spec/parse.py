@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kedge.errors import InputError, Problem
 from kedge.spec import checks, schema, yaml
@@ -12,12 +12,15 @@ from kedge.spec.files import read_text
 from kedge.spec.model import Job
 
 
-def load(path: str | os.PathLike[str]) -> Job:
-    """The job in a file. InputError: the file cannot be read, or what it says is wrong; it holds all problems."""
-    return parse(read_text(path), os.fspath(path))
+def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> Job:
+    """The job in a file. InputError: the file cannot be read, or what it says is wrong; it holds all problems.
+
+    `given` are the names of parameters and secrets whose values do not come from the file.
+    """
+    return parse(read_text(path), os.fspath(path), given)
 
 
-def parse(text: str, file: str = "job.yaml") -> Job:
+def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job:
     """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
     document = yaml.read(text, file)
     problems = [
@@ -26,7 +29,8 @@ def parse(text: str, file: str = "job.yaml") -> Job:
         *checks.check(document.value, document.source),
     ]
     if problems:
-        raise InputError(*_in_order(problems))
+        # Nobody will render the references of this file, so what is wrong with them is told here.
+        raise InputError(*_in_order([*problems, *checks.references(document.value, document.source, given)]))
     return build(document.value, document.source)
 
 
