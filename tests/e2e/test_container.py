@@ -94,7 +94,9 @@ def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_pa
 def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
     roles = {
         "server": {"commands": ["echo hello | nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST"]},
-        "client": {"commands": ["hostname", "until nc server-0 $PAI_PORT_LIST_server_0_http 2>/dev/null; do sleep 0.1; done"]},
+        "client": {
+            "commands": ["hostname", "until nc server-0 $PAI_PORT_LIST_server_0_http 2>/dev/null; do sleep 0.1; done"]
+        },
     }
     kedge("run", kedge.job("", roles=roles))
     assert kedge.said("client-0") == "client-0\nhello\n"
