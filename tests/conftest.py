@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -34,6 +35,14 @@ int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size) {
 }
 const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library version mismatch" : "some error"; }
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_not_ignored() -> None:
+    """What `nohup make test` and a shell's background ignore, commands of tests would ignore, too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
