@@ -84,7 +84,7 @@ class Tail:
 
     def _new_lines(self) -> list[bytes]:
         try:
-            with open(open_regular(self._path), "rb") as file:
+            with open(open_regular(self._path.parent, self._path.name), "rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:

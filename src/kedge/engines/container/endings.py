@@ -69,7 +69,9 @@ def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
     """What the container engine said, as a log of the task; also as a file, since a diagnosis names it."""
     with suppress(OSError):
         os.makedirs(launch.folder, exist_ok=True)
-        with open(os.path.join(launch.folder, ENGINE_LOG), "a", encoding="utf-8") as file:
+        # The task may have put a link or a pipe there.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(os.path.join(launch.folder, ENGINE_LOG), flags, 0o644), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
     return ((ENGINE_LOG, text.encode()),)
 

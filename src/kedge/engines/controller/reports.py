@@ -27,7 +27,7 @@ class Launch(NamedTuple):
 def read(launch: Launch) -> Report | None:
     """The supervisor's own report; None if it has left none, or the task something else in its place."""
     try:
-        with open(open_regular(os.path.join(launch.folder, REPORT_FILE)), "rb") as file:
+        with open(open_regular(launch.folder, REPORT_FILE), "rb") as file:
             return Report(**json.loads(file.read(_LONGEST)))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
