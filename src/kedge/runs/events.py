@@ -97,7 +97,7 @@ class Tail:
 def _parse(line: bytes) -> Event | None:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # or a task has written it
         return None
     return event if isinstance(event, dict) else None
 

@@ -33,11 +33,11 @@ def of_container(launch: Launch, state: State | None) -> Report:
     if state.out_of_memory:
         what = "the task needed more memory than its memoryMB: the kernel killed all of its container"
         return _diagnosed(launch, OUT_OF_MEMORY, COMMAND_KILLED, what, Evidence((), _KILLED, {"oom_kills": 1}))
-    if state.exit_code > 128:
+    if state.exit_code > 128 and not reports.is_damaged(launch):
         return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
     said = "; ".join(filter(None, (state.error, state.said[-_LONGEST_QUOTE:])))
     what = f"the task's container ended with {state.exit_code} and no report: {said or 'it said nothing'}"
-    return reports.of_end(launch, what)
+    return reports.of_end(launch, state.exit_code, what)
 
 
 def of_problem(launch: Launch, error: Exception) -> Report:
