@@ -22,6 +22,11 @@ IMAGE = 254
 _KILLED, _TERMINATED = 137, 143
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
+_UNREACHABLE = "The container engine cannot reach the registry of the image."
+_BRING_IT = (
+    "Check the registry in the image's name, and the container engine's network and proxy; then run again.",
+    "Where there is no way to a registry, bring the image beforehand: docker load, or podman load.",
+)
 # Docker's and Podman's word for what an image can still lack: what is executed is the bundle's own.
 _NO_USER = "no matching entries in"
 
@@ -45,12 +50,19 @@ def of_problem(launch: Launch, error: Exception) -> Report:
     if isinstance(error, Refused) and _NO_USER in str(error):
         error = ImageProblem(f"no container of the image can be started: {error}")
     if isinstance(error, ImageProblem):
-        return _diagnosed(launch, IMAGE, CANNOT_START, str(error), Evidence(_log(launch, str(error)), IMAGE))
+        return _of_image(launch, str(error))
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
     hint = "; --network host runs it without a network of its own" if _about_network(str(error)) else ""
     what = f"the task's container could not be started: {error}{hint}"
     return reports.ended(launch, NOT_STARTED, CANNOT_START, what)
+
+
+def _of_image(launch: Launch, what: str) -> Report:
+    found = classify(Evidence(_log(launch, what), IMAGE))
+    if found.mender == "network":  # the advice of these causes is for what a command fetches
+        found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)
+    return reports.ended(launch, IMAGE, CANNOT_START, what)._replace(diagnosis=found.to_json())
 
 
 def stopped_before_start(launch: Launch) -> Report:
