@@ -406,6 +406,14 @@ def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:
     assert "apt-get install podman" in done.stderr
 
 
+def test_whoever_builds_the_bundle_says_so_first(kedge: Kedge, tmp_path: Path) -> None:
+    job = kedge.job("true")
+    for args in (("plan", job, "--engine", "container"), ("bundle", "--layers", "core")):
+        cache = str(tmp_path / args[0])
+        assert "building the runtime's bundle, once" in kedge(*args, XDG_CACHE_HOME=cache).stderr
+        assert "bundle" not in kedge(*args, XDG_CACHE_HOME=cache).stderr
+
+
 def test_an_engine_on_another_machine_is_refused(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("true"), code=4, DOCKER_HOST="tcp://10.0.0.1:2375")
     assert "must run on this machine" in done.stderr

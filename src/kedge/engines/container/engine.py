@@ -63,7 +63,7 @@ class ContainerEngine:
             return ()
         devices = gpus.count() if plan.gpu_count else 0
         said = tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
-        return said if there else (*said, "building the runtime's bundle, once: this takes some seconds")
+        return said if there else (*said, build.BUILDING)
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:
         return ("its containers are kept: kedge rm removes them, too",) if self._keep else ()
