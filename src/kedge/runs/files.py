@@ -13,21 +13,25 @@ from typing import Any
 
 from kedge.errors import DiskFull
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL = {
+    errno.ENOSPC: "the file system is full. Free some space and try again.",
+    errno.EDQUOT: "the quota is used up. Free some space and try again.",
+    errno.EFBIG: "it would be larger than files may be here. Raise that limit (ulimit -f) and try again.",
+}
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
 def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """A context in which a full file system or quota is a DiskFull that names `path`; other errors pass as they are."""
+    """A context in which a full file system, quota or file is a DiskFull that names `path`; other errors pass as they
+    are."""
     try:
         yield
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        what = "the quota is used up" if error.errno == errno.EDQUOT else "the file system is full"
-        raise DiskFull(f"{os.fspath(path)}: cannot be written: {what}. Free some space and try again.") from error
+        raise DiskFull(f"{os.fspath(path)}: cannot be written: {_FULL[error.errno]}") from error
 
 
 def open_folder(folder: str | os.PathLike[str], name: str = "") -> int:
