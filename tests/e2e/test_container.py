@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-from kedge.engines.container import connection
+from kedge.engines.base import Task
+from kedge.engines.container import connection, engine
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.engine import busy_gpus
 from kedge.engines.container.spec import JOB, Bind, ContainerSpec
+from kedge.jobs import prepare
+from kedge.resolve.model import Inputs
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, tool
@@ -405,6 +408,14 @@ def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:
     assert "apt-get install podman" in done.stderr
 
 
+def test_whoever_builds_the_bundle_says_so_first(kedge: Kedge, tmp_path: Path) -> None:
+    job = kedge.job("true")
+    for args in (("plan", job, "--engine", "container"), ("bundle", "--layers", "core")):
+        cache = str(tmp_path / args[0])
+        assert "building the runtime's bundle, once" in kedge(*args, XDG_CACHE_HOME=cache).stderr
+        assert "bundle" not in kedge(*args, XDG_CACHE_HOME=cache).stderr
+
+
 def test_an_engine_on_another_machine_is_refused(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("true"), code=4, DOCKER_HOST="tcp://10.0.0.1:2375")
     assert "must run on this machine" in done.stderr
@@ -417,6 +428,33 @@ def test_the_line_that_plan_prints_runs_the_task(kedge: Kedge) -> None:
     shell = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert shell.stdout == "I am 2\n"
     assert shell.returncode == 255
+
+
+def test_a_line_that_plan_prints_has_the_storages(kedge: Kedge, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "file").write_text("the set\n")
+    job = kedge.job("cat /in/file", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
+    done = kedge("plan", job, "--engine", "container", "--task", "worker:0", "--storage", f"set={data}")
+    line = done.stdout[done.stdout.index("podman run" if "podman run" in done.stdout else "docker run") :]
+    shell = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    assert shell.stdout == "the set\n"
+
+
+def test_what_plan_prints_has_the_machines_infiniband_devices(
+    kedge: Kedge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path / "infiniband" / "uverbs0"
+    device.parent.mkdir()
+    device.touch()
+    monkeypatch.setattr(engine, "_INFINIBAND", device.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
+    job = kedge.job("true", roles={"worker": {"extraContainerOptions": {"infiniband": True}}})
+    plan = prepare(str(job), Inputs(user="me")).plan
+    (role,) = engine.ContainerEngine().requests(plan)
+    (task,) = engine.ContainerEngine().requests(plan, Task("worker", 0))
+    assert role.value["devices"] == task.value["devices"] == (str(device),)
+    assert f"--device {device}" in task.command
 
 
 def test_plan_prints_the_container_of_every_role(kedge: Kedge) -> None:

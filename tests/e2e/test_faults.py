@@ -84,3 +84,8 @@ def test_containers_end(in_containers: Callable[[str], Kedge], run: Run, monkeyp
         state = client.state(left)
         assert state
         assert state.exit_code == 128 + signal.SIGKILL
+
+
+def test_a_folder_in_place_of_a_report_is_the_tasks_own_failure(on_engine: Kedge) -> None:
+    on_engine("run", on_engine.job("mkfifo $PAI_LOG_DIR/report.json.partial"))
+    on_engine("run", on_engine.job("mkdir $PAI_LOG_DIR/report.json"), code=1)

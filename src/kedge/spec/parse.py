@@ -12,22 +12,33 @@ from kedge.spec.files import read_text
 from kedge.spec.model import Job
 
 
-def load(path: str | os.PathLike[str]) -> Job:
-    """The job in a file. InputError: the file cannot be read, or what it says is wrong; it holds all problems."""
-    return parse(read_text(path), os.fspath(path))
+def load(path: str | os.PathLike[str]) -> tuple[Job, tuple[Problem, ...]]:
+    """The job in a file, and the names in it that mean nothing: who resolves the others finds more that is wrong.
+
+    InputError: the file cannot be read, or so much is wrong that there is no job; it holds all problems.
+    """
+    return _read(read_text(path), os.fspath(path))
 
 
 def parse(text: str, file: str = "job.yaml") -> Job:
     """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
+    job, problems = _read(text, file)
+    if problems:
+        raise InputError(*_in_order(problems))
+    return job
+
+
+def _read(text: str, file: str) -> tuple[Job, tuple[Problem, ...]]:
     document = yaml.read(text, file)
     problems = [
         *document.problems,
         *schema.check(document.value, document.source),
         *checks.check(document.value, document.source),
     ]
+    names = tuple(checks.check_names(document.value, document.source))
     if problems:
-        raise InputError(*_in_order(problems))
-    return build(document.value, document.source)
+        raise InputError(*_in_order([*problems, *names]))
+    return build(document.value, document.source), names
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
