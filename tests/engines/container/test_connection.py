@@ -13,7 +13,7 @@ from kedge.engines.container.connection import PODMAN, Connection
 from kedge.errors import CannotRun
 from kedge.testing.wait import wait_until
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 def broken(folder: Path) -> str:
