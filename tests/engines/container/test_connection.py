@@ -59,6 +59,31 @@ def test_a_service_that_cannot_be_started_again_can_be_later(tmp_path: Path, mon
         assert connected.client.facts().cpus
 
 
+@pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
+def test_what_a_killed_kedge_has_left_is_removed_and_what_one_that_lives_needs_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / "kedge-podman-left"
+    left.mkdir()
+    with Connection(PODMAN) as connected:
+        os.kill(own_service(), signal.SIGKILL)
+        for folder in tmp_path.iterdir():
+            os.utime(folder, (0, 0))
+        with Connection(PODMAN):
+            assert not left.exists()
+        wait_until(lambda: restored(connected))
+
+
+def restored(connected: Connection) -> bool:
+    """Whether the service answers again; it may take a moment until it is seen to have ended."""
+    connected.restore()
+    try:
+        return bool(connected.client.facts().cpus)
+    except CannotRun:
+        return False
+
+
 def refused(connected: Connection) -> bool:
     """Whether the service cannot be started again; it may take a moment until it is seen to have ended."""
     try:
