@@ -115,7 +115,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def accuracy(output: str) -> float:
-    return float(output.splitlines()[-1].removeprefix("accuracy "))
+    (found,) = re.findall(r"^accuracy (\S+)$", output, re.MULTILINE)
+    return float(found)
 
 
 @pytest.fixture

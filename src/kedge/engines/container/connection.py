@@ -25,7 +25,7 @@ _PREFIX = "kedge-podman-"
 PODMAN = "podman"  # as an address: a service of one's own
 _START_SEC = 60.0
 _STOP_SEC = 2.0  # it waits for whoever still pulls an image
-_IDLE_SEC = 10  # after which a service that lost its kedge ends by itself
+_IDLE_SEC = 60  # after which a service that lost its kedge ends by itself
 
 
 def address(environment: Mapping[str, str] = os.environ) -> str:
