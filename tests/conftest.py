@@ -8,8 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-# The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS.
+# The same examples in every run, however slow the machine is: what fails once, fails always.
+settings.register_profile("kedge", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kedge")
+
+# The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS. FAKE_NAME makes their
+# names differ from those of other tests, which may run at the same time.
 DRIVER = r"""
 #include <stdlib.h>
 #include <stdio.h>
@@ -30,7 +36,8 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) {
     return 0;
 }
 int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size) {
-    snprintf(uuid, size, "GPU-%04ld", (long)device - 1);
+    const char *name = getenv("FAKE_NAME");
+    snprintf(uuid, size, "GPU-%s%04ld", name ? name : "", (long)device - 1);
     return 0;
 }
 const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library version mismatch" : "some error"; }
