@@ -69,6 +69,14 @@ def test_the_lock_file_names_source_version_and_content(folder: Folder, server: 
     }
 
 
+def test_an_item_alone_in_its_document_says_its_version_itself(locked: Locked) -> None:
+    locked.item("echo 1", version="1.0")
+    locked.lock()
+    assert locked.resolve().lock.new.items[A].version == locked.resolve(offline=True).lock.new.items[A].version == "1.0"
+    locked.item("echo 2", version="1.1")
+    assert "(version" not in locked.problem().message.partition("\n")[0]
+
+
 def test_it_reads_back_and_is_the_same_wherever_it_is_written_from(locked: Locked, tmp_path: Path) -> None:
     lock = load(str(locked.file))
     assert lock is not None
