@@ -67,7 +67,8 @@ class Submitted:
 
 def prepare(path: str, inputs: Inputs) -> Prepared:
     """Load, resolve and plan a job file. InputError names every problem."""
-    resolved = resolve(load(path, {*inputs.parameters, *inputs.secrets}), inputs)
+    job, problems = load(path, {*inputs.parameters, *inputs.secrets})
+    resolved = resolve(job, inputs, problems)
     plan = build(resolved)
     if is_masked(resolved.job):
         plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
-from kedge.engines.container import connection
+from kedge.engines.base import Task
+from kedge.engines.container import connection, engine
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.engine import busy_gpus
 from kedge.engines.container.spec import JOB, Bind, ContainerSpec
+from kedge.jobs import prepare
+from kedge.resolve.model import Inputs
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, tool
@@ -93,7 +96,10 @@ def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_pa
 
 def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
     roles = {
-        "server": {"commands": ["echo hello | nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST"]},
+        "server": {
+            "commands": ["nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST -e echo hello"],
+            "completion": {"minSucceededInstances": -1},  # the client may still read
+        },
         "client": {
             "commands": ["hostname", "until nc server-0 $PAI_PORT_LIST_server_0_http 2>/dev/null; do sleep 0.1; done"]
         },
@@ -324,8 +330,13 @@ def test_an_image_that_is_removed_meanwhile_does_not_matter(kedge: Kedge, derive
 
 
 def test_two_jobs_at_once_do_not_meet(kedge: Kedge) -> None:
-    roles = {"worker": {"instances": 2, "commands": ["echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"]}}
+    said = "echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"
+    roles = {"worker": {"instances": 2, "commands": [said, "until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done"]}}
     jobs = [kedge.start("run", kedge.job("", name=name, roles=roles)) for name in ("one", "two")]
+    wait_until(lambda: kedge.said("worker-0").count("worker-0\n") == 2, TIMEOUT)
+    for run in kedge.runs():
+        for index in range(2):
+            (run / "attempt-0" / f"worker-{index}" / "go").touch()
     for process in jobs:
         kedge.finish(process, 0)
     assert len(set(kedge.said("worker-0").splitlines())) == 3  # two lists of addresses, one name
@@ -405,6 +416,14 @@ def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:
     assert "apt-get install podman" in done.stderr
 
 
+def test_whoever_builds_the_bundle_says_so_first(kedge: Kedge, tmp_path: Path) -> None:
+    job = kedge.job("true")
+    for args in (("plan", job, "--engine", "container"), ("bundle", "--layers", "core")):
+        cache = str(tmp_path / args[0])
+        assert "building the runtime's bundle, once" in kedge(*args, XDG_CACHE_HOME=cache).stderr
+        assert "bundle" not in kedge(*args, XDG_CACHE_HOME=cache).stderr
+
+
 def test_an_engine_on_another_machine_is_refused(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("true"), code=4, DOCKER_HOST="tcp://10.0.0.1:2375")
     assert "must run on this machine" in done.stderr
@@ -417,6 +436,33 @@ def test_the_line_that_plan_prints_runs_the_task(kedge: Kedge) -> None:
     shell = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert shell.stdout == "I am 2\n"
     assert shell.returncode == 255
+
+
+def test_a_line_that_plan_prints_has_the_storages(kedge: Kedge, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "file").write_text("the set\n")
+    job = kedge.job("cat /in/file", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
+    done = kedge("plan", job, "--engine", "container", "--task", "worker:0", "--storage", f"set={data}")
+    line = done.stdout[done.stdout.index("podman run" if "podman run" in done.stdout else "docker run") :]
+    shell = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    assert shell.stdout == "the set\n"
+
+
+def test_what_plan_prints_has_the_machines_infiniband_devices(
+    kedge: Kedge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path / "infiniband" / "uverbs0"
+    device.parent.mkdir()
+    device.touch()
+    monkeypatch.setattr(engine, "_INFINIBAND", device.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
+    job = kedge.job("true", roles={"worker": {"extraContainerOptions": {"infiniband": True}}})
+    plan = prepare(str(job), Inputs(user="me")).plan
+    (role,) = engine.ContainerEngine().requests(plan)
+    (task,) = engine.ContainerEngine().requests(plan, Task("worker", 0))
+    assert role.value["devices"] == task.value["devices"] == (str(device),)
+    assert f"--device {device}" in task.command
 
 
 def test_plan_prints_the_container_of_every_role(kedge: Kedge) -> None:

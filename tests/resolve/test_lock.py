@@ -252,7 +252,7 @@ def test_writers_readers_and_prunes_at_once_and_writers_that_are_killed(tmp_path
         for writer in writers:
             assert writer.stdout is not None
             writer.stdout.readline()
-        wait_until(enough, 60.0, "documents of all writers")
+        wait_until(enough, what="documents of all writers")
     finally:
         for writer in writers:
             writer.kill()

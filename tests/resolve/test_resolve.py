@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from kedge.contract import SecretRef, show_text
-from kedge.errors import InputError
+from kedge.errors import InputError, Problem
 from kedge.resolve.code import is_local
 from kedge.resolve.model import Inputs, ResolvedJob
 from kedge.resolve.resolve import resolve
-from kedge.spec.parse import parse
+from kedge.spec.parse import load, parse
 
 
 def resolved(role: dict[str, Any], inputs: Inputs | None = None, file: str = "job.yaml", **keys: Any) -> ResolvedJob:
@@ -102,6 +102,45 @@ def test_all_unknown_references_are_reported_at_once_with_their_places() -> None
     assert "no parameter is named 'x'" in str(first)
     assert "names no data prerequisite" in str(second)
     assert str(first).startswith("job.yaml:")
+
+
+def test_names_that_mean_nothing_hide_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        """
+protocolVersion: 2
+name: many
+type: job
+prerequisites:
+- {type: dockerimage, name: img, uri: busybox}
+- {type: script, name: s, plugin: cmds}
+- {type: script, name: unused, require: [nothing]}
+defaults: {deployment: prod}
+taskRoles:
+  v:
+    dockerImage: img
+    prerequisites: [nope, s]
+    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    commands: ["echo <% $parameters.x %>"]
+  w:
+    dockerImage: imgg
+    data: dada
+    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    commands: ["echo <% $data.uri %> <% $output.uri %>"]
+"""
+    )
+    job, problems = load(tmp_path / "job.yaml")
+    with pytest.raises(InputError) as error:
+        resolve(job, Inputs("me"), problems)
+    assert [problem.where for problem in error.value.problems if isinstance(problem, Problem)] == [
+        "prerequisites[1].plugin",
+        "prerequisites[2].require[0]",
+        "defaults.deployment",
+        "taskRoles.v.prerequisites[0]",
+        "taskRoles.v.commands[0]",
+        "taskRoles.w.dockerImage",
+        "taskRoles.w.data",
+        "taskRoles.w.commands[0]",
+    ]
 
 
 def test_unknown_references_can_be_kept() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kedge.errors import DiskFull
-from kedge.runs.files import disk_errors, open_regular, write_atomic, write_json
+from kedge.runs.files import disk_errors, open_folder, open_regular, write_atomic, write_json
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -58,6 +58,29 @@ def test_only_a_regular_file_is_there_for_readers(tmp_path: Path) -> None:
         bound.bind(str(tmp_path / "socket"))
         for name in ("link", "pipe", "socket", "none"):
             with pytest.raises(FileNotFoundError):
-                open_regular(tmp_path / name)
-    with open(open_regular(tmp_path / "file"), "rb") as file:
+                open_regular(tmp_path, name)
+    with open(open_regular(tmp_path, "file"), "rb") as file:
         assert file.read() == b"content"
+
+
+def test_no_link_on_the_way_to_a_file_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "a" / "inner").symlink_to("b")
+    for name in ("link/b/file", "a/inner/file", "a/inner"):
+        with pytest.raises(FileNotFoundError):
+            open_regular(tmp_path, name)
+    with pytest.raises(NotADirectoryError):
+        open_folder(tmp_path, "a/inner")
+    with open(open_regular(tmp_path / "link", "b/file"), "rb") as file:  # what leads to the folder is the caller's
+        assert file.read() == b"content"
+
+
+def test_a_link_in_place_of_the_temporary_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("precious")
+    (tmp_path / ".file.new").symlink_to("other")
+    write_atomic(tmp_path / "file", b"new")
+    assert (tmp_path / "other").read_text() == "precious"
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,14 @@ def test_no_space_for_the_reserve(small_disk: Path) -> None:
     with pytest.raises(DiskFull):
         reserve.make(small_disk)
     assert os.listdir(small_disk) == ["big"]
+
+
+def test_a_limit_of_file_sizes_is_told_with_the_file(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; from pathlib import Path; from kedge.runs import reserve\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "reserve.make(Path(sys.argv[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
+    assert f"DiskFull: {tmp_path}/.reserve: cannot be written: it would be larger" in done.stderr
+    assert "ulimit -f" in done.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kedge.contract import EVENTS_FILE, FINISHED
+from kedge.contract import EVENTS_FILE, FINISHED, Report
 from kedge.runs import status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, create
@@ -34,6 +34,7 @@ from kedge.runs.status import (
     fold,
 )
 
+THEN = "2026-02-01T02:54:48.123456789Z"
 SUBMITTED: dict[str, Any] = {"event": JOB_SUBMITTED, "roles": {"worker": 2, "ps": 1}}
 STARTED: dict[str, Any] = {"event": ATTEMPT_STARTED, "attempt": 0}
 
@@ -159,9 +160,12 @@ def test_a_task_of_a_lost_job_that_finished_is_known(run: Run, code: int, expect
     folder = run.task("worker", 0, 0, 1)
     folder.mkdir(parents=True)
     with EventLog(folder / EVENTS_FILE) as log:
-        log.append(FINISHED, exit_code=code, user_exit_code=code and 3, reason="r", ended="then")
+        log.append(FINISHED, **Report("worker:0", 0, 1, code, code and 3, "r", "m", THEN, THEN, 0.1)._asdict())
+        log.append(FINISHED, exit_code="7", ended=3)
+    with (folder / EVENTS_FILE).open("a") as file:
+        file.write("[" * 100_000 + "\n")
     row = status.read(run).tasks[0]
-    assert (row.state, row.code, row.exit_code, row.ended, row.reason) == (expected, code, code and 3, "then", "r")
+    assert (row.state, row.code, row.exit_code, row.ended, row.reason) == (expected, code, code and 3, THEN, "r")
 
 
 def test_a_torn_log_and_an_empty_folder(run: Run, lock: ControllerLock, tmp_path: Path) -> None:

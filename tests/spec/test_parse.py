@@ -53,7 +53,8 @@ def problems(text: str) -> list[Problem]:
 
 def test_a_file_becomes_a_job_with_defaults(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
-    job = load(tmp_path / "job.yaml")
+    job, problems = load(tmp_path / "job.yaml")
+    assert problems == ()
     assert (job.name, job.version, job.virtual_cluster, job.gang_allocation) == ("resnet", "1.0", "default", True)
     assert job.prerequisites[0].auth == Auth("me", "<% $secrets.registry %>", None)
     assert job.prerequisites[1].uri == ("/data/mnist",)

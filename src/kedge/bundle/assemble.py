@@ -54,7 +54,8 @@ def _compile(folder: Path, pieces: Sequence[Part]) -> None:
         input=json.dumps(wanted).encode(), env=_plain_environment(), capture_output=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise CannotRun(f"a bundle cannot be built: {done.stderr.decode(errors='replace').strip()}")
+        why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]  # the lines before it are a traceback
+        raise CannotRun(f"a bundle cannot be built in {folder.parent}: {why}")
 
 
 def _write(folder: Path, piece: Part) -> bytes:

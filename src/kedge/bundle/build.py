@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from kedge.bundle import cache, manifest, stubs
 from kedge.bundle.layers import CORE, NET
 
+BUILDING = "building the runtime's bundle, once: this takes some seconds"  # to be said where it is not there yet
+
 
 class Bundle(NamedTuple):
     """A finished bundle. `digest` is that of all that it holds, in hex; `machine` as in `x86_64`; `head` is its

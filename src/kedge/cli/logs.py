@@ -68,7 +68,7 @@ def _folders(run: Run, only: tuple[str, int] | None, attempt: int | None) -> lis
 def _dump(folders: list[TaskFolder], stream: str, prefixed: bool) -> None:
     printer = LinePrinter([f"{t.role}:{t.task_index}" for t in folders])
     for folder in folders:
-        chunks = whole(str(folder.path / stream))
+        chunks = whole(folder.path, stream)
         if prefixed:
             for line in _lines(chunks):
                 printer(f"{folder.role}:{folder.task_index}", line)

@@ -37,6 +37,8 @@ def command(
     """Show what will run: roles, resources, policies, commands. Starts nothing."""
     plan = jobs.prepare(file, inputs).plan
     wanted = _checked(plan, task) if task else None
+    for notice in (*plan.notices, *where.notices(plan)):  # first: what follows may take some seconds
+        click.echo(f"note: {notice}", err=True)
     asked = () if graph else _requests(where, plan, wanted)
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
@@ -72,8 +74,6 @@ def _checked(plan: Plan, task: str) -> tuple[str, int]:
 
 
 def _say_whether_it_fits(plan: Plan, where: Engine) -> None:
-    for notice in (*plan.notices, *where.notices(plan)):
-        click.echo(f"note: {notice}", err=True)
     try:
         where.check(plan)
     except CannotRun as error:

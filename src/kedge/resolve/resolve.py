@@ -25,11 +25,12 @@ from kedge.spec.references import ROOTS
 MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # where the marketplace is, unless the job or its submitter says it
 
 
-def resolve(job: Job, inputs: Inputs) -> ResolvedJob:
+def resolve(job: Job, inputs: Inputs, problems: Iterable[Problem] = ()) -> ResolvedJob:
     """Find prerequisites, render references, make steps, find code. InputError names every problem, each with its
-    position; Unreachable, that nothing is wrong but what another machine should have given."""
+    position, those with the job's names that are known already included; Unreachable, that nothing is wrong but what
+    another machine should have given."""
     with Shelf(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as shelf:
-        return _Resolution(job, inputs, shelf).result()
+        return _Resolution(job, inputs, shelf, problems).result()
 
 
 def _settings(job: Job, inputs: Inputs) -> Settings:
@@ -49,12 +50,13 @@ def _cache(inputs: Inputs) -> cache.Cache:
 class _Resolution:
     """One job on its way: what is known so far, and what is wrong with it."""
 
-    def __init__(self, job: Job, inputs: Inputs, shelf: Shelf) -> None:
+    def __init__(self, job: Job, inputs: Inputs, shelf: Shelf, problems: Iterable[Problem]) -> None:
         self._job = job
         self._inputs = inputs
         self._shelf = shelf
         self._found = References(job, inputs)
         self._problems = self._found.problems
+        self._problems += problems
         self._code = Code(job, inputs)
         self._said = Findings(self._problems)
         parameters = partial(self._found.render, items={}, roots=("parameters",))
@@ -87,15 +89,16 @@ class _Resolution:
 
     def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:
         held = {kind: self._held(kind, getattr(role, kind)) for kind in ("script", "output", "data")}
-        render = partial(self._found.render, items=held, roots=ROOTS)
+        # Of a name that means nothing no more is said.
+        roots = [root for root in ROOTS if held.get(root) or not getattr(role, root, None)]
+        render = partial(self._found.render, items=held, roots=roots)
         image = _item(self._job, "dockerimage", role.docker_image)
-        assert image is not None, role.docker_image  # the parser has checked it
         items = [one.item for one in ordered(needed)]
         made = steps(self._job, role, items, render, self._said)
         self._repositories += pins.repositories(made)
         return ResolvedRole(
             role=role,
-            image=_image(image, self._found),
+            image=_image(image, self._found) if image else Image(role.docker_image, "", None),
             command=_command(self._job, role, render),
             steps=pins.pinned(made, self._shelf.old),
             code=self._code.of(held["script"]),
@@ -137,7 +140,8 @@ class _Resolution:
 
     def _refuse(self, problems: Iterable[Problem]) -> None:
         """Raise what is wrong, each thing once, in the order of the file."""
-        unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
+        different = {(p.file, p.line, p.column, p.message): p for p in reversed(list(problems))}
+        unique = sorted(different.values(), key=lambda problem: (problem.line, problem.column))
         messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused())]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
@@ -167,11 +171,9 @@ def _command(job: Job, role: TaskRole, render: partial[Text]) -> Text:
     listed: list[tuple[Path, str]] = [
         (("taskRoles", role.name, "commands", n), command) for n, command in enumerate(role.commands)
     ]
-    if job.active_deployment is not None:
-        around = job.deployments[job.active_deployment].get(role.name)
-        number = list(job.deployments).index(job.active_deployment)
+    for number, (name, deployment) in enumerate(job.deployments.items()):
         path: Path = ("deployments", number, "taskRoles", role.name)
-        if around:
+        if name == job.active_deployment and (around := deployment.get(role.name)):
             before = [((*path, "preCommands", n), text) for n, text in enumerate(around.pre_commands)]
             after = [((*path, "postCommands", n), text) for n, text in enumerate(around.post_commands)]
             listed = [*before, *listed, *after]

@@ -84,7 +84,7 @@ class Tail:
 
     def _new_lines(self) -> list[bytes]:
         try:
-            with open(open_regular(self._path), "rb") as file:
+            with open(open_regular(self._path.parent, self._path.name), "rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:
@@ -97,7 +97,7 @@ class Tail:
 def _parse(line: bytes) -> Event | None:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # or a task has written it
         return None
     return event if isinstance(event, dict) else None
 

@@ -13,29 +13,54 @@ from typing import Any
 
 from kedge.errors import DiskFull
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NO_FILE = frozenset({errno.ELOOP, errno.ENXIO})  # as open(2) says of a link and of a socket
+_FULL = {
+    errno.ENOSPC: "the file system is full. Free some space and try again.",
+    errno.EDQUOT: "the quota is used up. Free some space and try again.",
+    errno.EFBIG: "it would be larger than files may be here. Raise that limit (ulimit -f) and try again.",
+}
+_NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
 def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """A context in which a full file system or quota is a DiskFull that names `path`; other errors pass as they are."""
+    """A context in which a full file system, quota or file is a DiskFull that names `path`; other errors pass as they
+    are."""
     try:
         yield
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        what = "the quota is used up" if error.errno == errno.EDQUOT else "the file system is full"
-        raise DiskFull(f"{os.fspath(path)}: cannot be written: {what}. Free some space and try again.") from error
+        raise DiskFull(f"{os.fspath(path)}: cannot be written: {_FULL[error.errno]}") from error
 
 
-def open_regular(path: str | os.PathLike[str]) -> int:
-    """Open a file for reading, in a folder where a task may have put anything.
-
-    FileNotFoundError also for a link, and for what is no regular file: a pipe could keep its reader waiting for ever.
+def open_folder(folder: str | os.PathLike[str], name: str = "") -> int:
+    """Open the folder `name` below `folder`, where a task may have put anything. OSError also for a link on the way
+    down: it could lead anywhere.
     """
+    at = os.open(folder, _FOLDER)
+    for each in filter(None, name.split("/")):
+        outer = at
+        try:
+            at = os.open(each, _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return at
+
+
+def open_regular(folder: str | os.PathLike[str], name: str) -> int:
+    """Open the file `name` below `folder` for reading, where a task may have put anything.
+
+    FileNotFoundError also for a link, or one on the way down, and for what is no regular file: a pipe could keep its
+    reader waiting for ever.
+    """
+    way, _, last = name.rpartition("/")
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        at = open_folder(folder, way)
+        try:
+            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+        finally:
+            os.close(at)
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise
@@ -43,7 +68,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd
         os.close(fd)
-    raise FileNotFoundError(errno.ENOENT, "not a regular file", os.fspath(path))
+    raise FileNotFoundError(errno.ENOENT, "not a regular file", f"{os.fspath(folder)}/{name}")
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -75,7 +100,8 @@ def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
 
 
 def _write_synced(path: Path, data: bytes, mode: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    path.unlink(missing_ok=True)  # of a crash
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         write_all(fd, data)
         os.fsync(fd)
@@ -84,7 +110,7 @@ def _write_synced(path: Path, data: bytes, mode: int) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, _FOLDER)
     try:
         os.fsync(fd)
     finally:

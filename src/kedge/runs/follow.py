@@ -31,7 +31,7 @@ class _Open:
 
     def __init__(self, task: str, folder: Path, stream: str) -> None:
         self._task, self._folder, self._lines = task, folder, Lines()
-        self._reader = StreamReader(str(folder / stream))
+        self._reader = StreamReader(folder, stream)
         self._bar = b""
 
     def more(self) -> Iterator[LogLine]:
@@ -42,7 +42,7 @@ class _Open:
     def progress(self) -> Iterator[LogLine]:
         """The state of a progress bar that is being overwritten, if it has changed (user-all gets whole lines)."""
         for stream in (USER_STDERR, USER_STDOUT):
-            unfinished = tail(f"{self._folder}/{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
+            unfinished = tail(self._folder, f"{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
             bar = unfinished.rstrip(b"\r").rpartition(b"\r")[2].strip()
             if b"\r" in unfinished and bar and bar != self._bar:
                 self._bar = bar

@@ -1,12 +1,16 @@
-"""Reading what a task said: a growing file, or the folder of a stream that is rotated while it is read."""
+"""Reading what a task said: a growing file, or the folder of a stream that is rotated while it is read.
+
+A task's folder is named apart from what lies below it: there the task may have put links, which are not followed.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from kedge.contract import CURRENT
-from kedge.runs.files import open_regular
+from kedge.runs.files import open_folder, open_regular
 
 CHUNK = 1 << 18
 
@@ -14,12 +18,12 @@ CHUNK = 1 << 18
 class StreamReader:
     """Reads one stream from its oldest byte on, without gaps or repeats across rotation.
 
-    `path` is a plain file (runtime.log) or a stream's folder; neither needs to exist yet.
+    In the task's `folder`, `stream` is a plain file (runtime.log) or a folder; neither needs to exist yet.
     What rotation deletes before it was read is missing.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, folder: Path, stream: str) -> None:
+        self._folder, self._stream = folder, stream
         self._fd: int | None = None
         self._inode = 0
 
@@ -49,20 +53,20 @@ class StreamReader:
 
     def _superseded(self) -> bool:
         try:
-            return os.stat(f"{self._path}/{CURRENT}").st_ino != self._inode
+            return os.lstat(self._folder / self._stream / CURRENT).st_ino != self._inode
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def _open_next(self) -> bool:
         """Open the file after the one that was read last, or the oldest one."""
-        files = _files(self._path)
-        inodes = [inode for _, inode in files]
-        index = inodes.index(self._inode) + 1 if self._inode in inodes else 0
-        if index >= len(files):
-            return False
         try:
-            fd = open_regular(files[index][0])
-        except FileNotFoundError:  # rotated in this moment; the next call sees the new names
+            files = _files(self._folder, self._stream)
+            inodes = [inode for _, inode in files]
+            index = inodes.index(self._inode) + 1 if self._inode in inodes else 0
+            if index >= len(files):
+                return False
+            fd = open_regular(self._folder, files[index][0])
+        except FileNotFoundError:  # not there yet, or rotated in this moment; the next call sees the new names
             return False
         self.close()
         self._fd, self._inode = fd, os.fstat(fd).st_ino
@@ -93,10 +97,10 @@ class Lines:
         return rest
 
 
-def tail(path: str, size: int) -> bytes:
-    """The last bytes of a file, at most `size`; empty if there is no regular file that can be read."""
+def tail(folder: Path, name: str, size: int) -> bytes:
+    """The last bytes of a file of a task, at most `size`; empty if there is no regular file that can be read."""
     try:
-        with open(open_regular(path), "rb") as file:
+        with open(open_regular(folder, name), "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - size))
             return file.read(size)
@@ -104,21 +108,23 @@ def tail(path: str, size: int) -> bytes:
         return b""
 
 
-def whole(path: str) -> Iterator[bytes]:
+def whole(folder: Path, stream: str) -> Iterator[bytes]:
     """Everything that a stream holds now, in chunks."""
-    with StreamReader(path) as reader:
+    with StreamReader(folder, stream) as reader:
         while data := reader.read():
             yield data
 
 
-def _files(path: str) -> list[tuple[str, int]]:
-    """(path, inode) of the files of a stream, oldest first; the current one is last."""
+def _files(folder: Path, stream: str) -> list[tuple[str, int]]:
+    """(name below `folder`, inode) of the files of a stream, oldest first; the current one is last. FileNotFoundError
+    if there is none, or no more."""
     try:
-        with os.scandir(path) as entries:
-            found = [(e.name, e.path, e.stat().st_ino) for e in entries if e.name[0] == "@" or e.name == CURRENT]
-    except NotADirectoryError:
-        return [(path, os.stat(path).st_ino)]
-    except FileNotFoundError:
-        return []
-    found.sort(key=lambda item: (item[0] == CURRENT, item[0]))
-    return [(file, inode) for _, file, inode in found]
+        fd = open_folder(folder, stream)
+    except OSError:  # no folder
+        return [(stream, os.lstat(folder / stream).st_ino)]
+    try:
+        names = [name for name in os.listdir(fd) if name[0] == "@" or name == CURRENT]
+        names.sort(key=lambda name: (name == CURRENT, name))
+        return [(f"{stream}/{name}", os.lstat(name, dir_fd=fd).st_ino) for name in names]
+    finally:
+        os.close(fd)

@@ -7,11 +7,13 @@ attempts within a job attempt by `task_attempt`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.runs import events as logs
+from kedge.runs import said
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.lock import is_held
@@ -179,16 +181,19 @@ def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
     if task.state != RUNNING:
         return task
     folder = run.task(task.role, task.index, attempt, max(0, task.attempts - 1))
-    said = [event for event in logs.read(folder / EVENTS_FILE) if event.get("event") == FINISHED]
-    if not said:
+    report = None
+    for event in logs.read(folder / EVENTS_FILE):
+        if event.get("event") == FINISHED:
+            with suppress(ValueError):  # the task may have written it
+                report = said.report(event)
+    if not report:
         return replace(task, state=LOST)
-    report = said[-1]
     return replace(
         task,
-        state=SUCCEEDED if report.get("exit_code") == 0 else FAILED,
-        code=report.get("exit_code"),
-        exit_code=report.get("user_exit_code"),
-        ended=report.get("ended"),
-        reason=report.get("reason"),
-        message=report.get("message"),
+        state=FAILED if report.exit_code else SUCCEEDED,
+        code=report.exit_code,
+        exit_code=report.user_exit_code,
+        ended=report.ended,
+        reason=report.reason,
+        message=report.message,
     )

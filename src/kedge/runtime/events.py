@@ -9,6 +9,7 @@ import time
 from kedge import contract
 from kedge.contract import Report, TaskSpec
 from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
+from kedge.runtime.status import Status
 
 LONGEST_LINE = 4096  # bytes; up to this a write to a pipe is atomic (PIPE_BUF)
 _ANSWER = ("cause", "behavior", "confidence")
@@ -16,12 +17,12 @@ _RESERVE = 16_384  # bytes on disk, given back so that the report of a full disk
 
 
 class EventLog:
-    """Appends to events.jsonl. Every line also goes to `status`, a non-blocking pipe, if it takes it.
+    """Appends to events.jsonl. Every line also goes to `status`.
 
     Failures are noted in `faults`, and a part of a line that got into the file is taken back; the next event is tried
     again."""
 
-    def __init__(self, spec: TaskSpec, faults: Faults, status: int | None) -> None:
+    def __init__(self, spec: TaskSpec, faults: Faults, status: Status) -> None:
         self._path = f"{spec.folder}/{contract.EVENTS_FILE}"
         self._head = {"task": spec.task, "job_attempt": spec.job_attempt, "task_attempt": spec.task_attempt}
         self._faults = faults
@@ -31,7 +32,7 @@ class EventLog:
     def emit(self, event: str, **fields: object) -> None:
         """One event, now."""
         line = _line({"time": contract.timestamp(time.time_ns()), **self._head, "event": event, **fields})
-        self._tell(line)
+        self._status.write(line)
         end = os.fstat(self._fd).st_size
         try:
             write_all(self._fd, line)
@@ -47,14 +48,6 @@ class EventLog:
             os.fsync(self._fd)
         except OSError as error:
             self._faults.note(self._path, error)
-
-    def _tell(self, line: bytes) -> None:
-        if self._status is None:
-            return
-        try:
-            os.write(self._status, line)
-        except OSError:  # full, or nobody listens: the file has it
-            return
 
 
 class Reserve:

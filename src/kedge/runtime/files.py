@@ -41,7 +41,8 @@ def write_over(path: str, data: bytes) -> None:
 def write_synced(path: str, data: bytes) -> None:
     """Replace `path` as a whole and durably: readers see the old file or the new one, never a part."""
     partial = f"{path}.partial"
-    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    remove(partial)  # the task may have put a pipe there
+    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         write_all(fd, data)
         os.fsync(fd)

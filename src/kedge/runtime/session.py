@@ -17,6 +17,7 @@ from kedge.runtime.loop import Loop
 from kedge.runtime.output import UserLogs
 from kedge.runtime.pipes import Pipe
 from kedge.runtime.runtimelog import LineFeed, RuntimeLog
+from kedge.runtime.status import Status
 from kedge.runtime.supervise import Supervisor
 
 _CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task waiting
@@ -86,7 +87,7 @@ def begin(spec: TaskSpec, options: Options) -> Session:
     children.become_subreaper()
     tree.make(spec)
     faults = Faults()
-    events = EventLog(spec, faults, options.status)
+    events = EventLog(spec, faults, Status(loop, options.status))
     me = procfs.process("self")
     events.emit(contract.STARTING, pid=os.getpid(), start_time=me.start_time if me else None)
     consoles = (Console(loop, 1), Console(loop, 2)) if spec.logs.console else (None, None)

@@ -30,7 +30,7 @@ _ALWAYS_PORTS = ("ssh", "http")
 
 
 def build(value: Mapping[str, Any], source: Source) -> Job:
-    """The Job that `value` says; it must have passed all checks."""
+    """The Job that `value` says; it must have passed all checks but those of its names."""
     extras, defaults = _canonical(value.get("extras", {})), value.get("defaults", {})
     secrets = value.get("secrets", {})
     return Job(

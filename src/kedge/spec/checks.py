@@ -23,8 +23,14 @@ Check = Callable[[Mapping[str, Any], Source], Iterator[Problem]]
 
 
 def check(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
-    """Everything that is wrong with a job file beyond its shape, at most 200 problems of a kind."""
+    """Everything that is wrong with a job file beyond its shape and its names, at most 200 problems of a kind."""
     for find in _CHECKS:
+        yield from islice(find(job, source), MOST_PROBLEMS)
+
+
+def check_names(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """Every name that is wrong, at most 200 of a kind."""
+    for find in NAME_CHECKS:
         yield from islice(find(job, source), MOST_PROBLEMS)
 
 
@@ -115,4 +121,4 @@ def _hived_groups(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.problem((*path, "affinityGroupName"), message)
 
 
-_CHECKS: tuple[Check, ...] = (*NAME_CHECKS, _items, _tags, _hived_cells, _hived_groups)
+_CHECKS: tuple[Check, ...] = (_items, _tags, _hived_cells, _hived_groups)

@@ -12,26 +12,36 @@ from kedge.spec.files import read_text
 from kedge.spec.model import Job
 
 
-def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> Job:
-    """The job in a file. InputError: the file cannot be read, or what it says is wrong; it holds all problems.
+def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> tuple[Job, tuple[Problem, ...]]:
+    """The job in a file, and the names in it that mean nothing: who resolves the others finds more that is wrong.
 
     `given` are the names of parameters and secrets whose values do not come from the file.
+    InputError: the file cannot be read, or so much is wrong that there is no job; it holds all problems.
     """
-    return parse(read_text(path), os.fspath(path), given)
+    return _read(read_text(path), os.fspath(path), given)
 
 
 def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job:
     """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
+    job, problems = _read(text, file, given)
+    if problems:
+        raise InputError(*_in_order(problems))
+    return job
+
+
+def _read(text: str, file: str, given: Collection[str]) -> tuple[Job, tuple[Problem, ...]]:
     document = yaml.read(text, file)
     problems = [
         *document.problems,
         *schema.check(document.value, document.source),
         *checks.check(document.value, document.source),
     ]
+    names = tuple(checks.check_names(document.value, document.source))
     if problems:
         # Nobody will render the references of this file, so what is wrong with them is told here.
-        raise InputError(*_in_order([*problems, *checks.references(document.value, document.source, given)]))
-    return build(document.value, document.source)
+        references = checks.references(document.value, document.source, given)
+        raise InputError(*_in_order([*problems, *names, *references]))
+    return build(document.value, document.source), names
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:

@@ -14,10 +14,14 @@ _LONGEST_NAME = 80
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is most like `name`, if any is much like it. Upper and lower case are alike."""
+    """The one of `names` that is most like `name`, if any is much like it. Upper and lower case are alike; of names
+    that differ in nothing else it is the first."""
     if len(name) > _LONGEST_NAME:
         return None
-    known = {other.lower(): other for other in islice(names, _MOST_NAMES) if len(other) <= _LONGEST_NAME}
+    known: dict[str, str] = {}
+    for other in islice(names, _MOST_NAMES):
+        if len(other) <= _LONGEST_NAME:
+            known.setdefault(other.lower(), other)
     found = difflib.get_close_matches(name.lower(), known, n=1)
     return known[found[0]] if found else None
 

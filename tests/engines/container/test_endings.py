@@ -61,3 +61,27 @@ def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) 
     report = endings.of_problem(launch, Refused("slirp4netns failed: /dev/net/tun", 500))
     assert report.exit_code == -1201
     assert "--network host" in report.message
+
+
+def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (tmp_path / "other").write_text("precious")
+    (folder / "engine.log").symlink_to("../other")
+    endings.of_problem(launch._replace(folder=str(folder)), Refused("no", 500))
+    assert (tmp_path / "other").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("dial tcp: lookup registry-1.docker.io on 10.0.0.1:53: no such host", "network_unreachable"),
+        ("dial tcp 127.0.0.1:1: connect: connection refused", "network_transient"),
+    ],
+)
+def test_want_of_a_network_is_told_as_what_it_means_for_an_image(launch: Launch, said: str, cause: str) -> None:
+    diagnosis = endings.of_problem(launch, ImageProblem(f"the image x cannot be pulled: {said}")).diagnosis
+    assert diagnosis is not None
+    assert diagnosis["cause"] == cause
+    assert "registry" in diagnosis["meaning"]
+    assert "load" in diagnosis["remedy"][-1]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kedge.contract import STARTING
+from kedge.contract import RUNTIME_BROKE, STARTING
 from kedge.engines.base import Ended, Task, Update
 from kedge.engines.container import endings, render, spec
 from kedge.engines.container.client import Client, EngineGone
@@ -180,7 +180,8 @@ class ContainerBackend:
         except EngineGone:
             report = endings.of_lost_engine(made.launch)
         except Exception as error:  # as in _start
-            report = reports.of_end(made.launch, f"it cannot be told how the task's container ended: {error}")
+            what = f"it cannot be told how the task's container ended: {error}"
+            report = reports.of_end(made.launch, RUNTIME_BROKE, what)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))
         with suppress(CannotRun):  # what is left is removed at the end of the job
             if self._keep:
@@ -242,7 +243,8 @@ class ContainerBackend:
                 self._partial += data
         *lines, self._partial = self._partial.split(b"\n")
         for line in lines:
-            with suppress(ValueError, KeyError, TypeError, AttributeError):  # any process of a task could write there
+            # Any process of a task could write there.
+            with suppress(ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
                 self._heard(json.loads(line))
 
     def _heard(self, event: dict[str, Any]) -> None:

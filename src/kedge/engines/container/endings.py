@@ -22,6 +22,11 @@ IMAGE = 254
 _KILLED, _TERMINATED = 137, 143
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
+_UNREACHABLE = "The container engine cannot reach the registry of the image."
+_BRING_IT = (
+    "Check the registry in the image's name, and the container engine's network and proxy; then run again.",
+    "Where there is no way to a registry, bring the image beforehand: docker load, or podman load.",
+)
 # Docker's and Podman's word for what an image can still lack: what is executed is the bundle's own.
 _NO_USER = "no matching entries in"
 
@@ -33,11 +38,11 @@ def of_container(launch: Launch, state: State | None) -> Report:
     if state.out_of_memory:
         what = "the task needed more memory than its memoryMB: the kernel killed all of its container"
         return _diagnosed(launch, OUT_OF_MEMORY, COMMAND_KILLED, what, Evidence((), _KILLED, {"oom_kills": 1}))
-    if state.exit_code > 128:
+    if state.exit_code > 128 and not reports.is_damaged(launch):
         return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
     said = "; ".join(filter(None, (state.error, state.said[-_LONGEST_QUOTE:])))
     what = f"the task's container ended with {state.exit_code} and no report: {said or 'it said nothing'}"
-    return reports.of_end(launch, what)
+    return reports.of_end(launch, state.exit_code, what)
 
 
 def of_problem(launch: Launch, error: Exception) -> Report:
@@ -45,12 +50,19 @@ def of_problem(launch: Launch, error: Exception) -> Report:
     if isinstance(error, Refused) and _NO_USER in str(error):
         error = ImageProblem(f"no container of the image can be started: {error}")
     if isinstance(error, ImageProblem):
-        return _diagnosed(launch, IMAGE, CANNOT_START, str(error), Evidence(_log(launch, str(error)), IMAGE))
+        return _of_image(launch, str(error))
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
     hint = "; --network host runs it without a network of its own" if _about_network(str(error)) else ""
     what = f"the task's container could not be started: {error}{hint}"
     return reports.ended(launch, NOT_STARTED, CANNOT_START, what)
+
+
+def _of_image(launch: Launch, what: str) -> Report:
+    found = classify(Evidence(_log(launch, what), IMAGE))
+    if found.mender == "network":  # the advice of these causes is for what a command fetches
+        found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)
+    return reports.ended(launch, IMAGE, CANNOT_START, what)._replace(diagnosis=found.to_json())
 
 
 def stopped_before_start(launch: Launch) -> Report:
@@ -69,7 +81,9 @@ def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
     """What the container engine said, as a log of the task; also as a file, since a diagnosis names it."""
     with suppress(OSError):
         os.makedirs(launch.folder, exist_ok=True)
-        with open(os.path.join(launch.folder, ENGINE_LOG), "a", encoding="utf-8") as file:
+        # The task may have put a link or a pipe there.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(os.path.join(launch.folder, ENGINE_LOG), flags, 0o644), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
     return ((ENGINE_LOG, text.encode()),)
 

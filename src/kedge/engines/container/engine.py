@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kedge.bundle import build
+from kedge.bundle.build import Bundle
 from kedge.engines.base import Outcome, Request, Task
 from kedge.engines.container import connection, leftovers, network, notices, rehearsal, spec
 from kedge.engines.container.backend import ContainerBackend
@@ -62,7 +63,7 @@ class ContainerEngine:
             return ()
         devices = gpus.count() if plan.gpu_count else 0
         said = tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
-        return said if there else (*said, "building the runtime's bundle, once: this takes some seconds")
+        return said if there else (*said, build.BUILDING)
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:
         return ("its containers are kept: kedge rm removes them, too",) if self._keep else ()
@@ -91,11 +92,11 @@ class ContainerEngine:
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
         with Connection(connection.address()) as connected:
-            client, facts = connected.client, self._facts
+            client, given = connected.client, self._given(plan, build.ensure())
             if task is None:
-                return tuple(rehearsal.of_role(plan, r.name, client, facts, self._storages) for r in plan.roles)
+                return tuple(rehearsal.of_role(plan, role.name, client, given) for role in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
-            return (rehearsal.of_task(plan, task, client, facts, folder),)
+            return (rehearsal.of_task(plan, task, client, given, folder),)
 
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
@@ -108,7 +109,7 @@ class ContainerEngine:
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
             stack.callback(self._leave_nothing, connected.client, run, log)
-            given = self._given(plan, run, secrets, connected.client, stack)
+            given = self._taken(plan, run, secrets, connected.client, stack)
             places = self._places(plan, run, given, connected.client)
             images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
             backend = ContainerBackend(plan, run, connected.client, images, places, log, self._keep, connected.restore)
@@ -126,19 +127,26 @@ class ContainerEngine:
         except CannotRun as error:
             log(status.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
 
-    def _given(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
-        """What all tasks of the run share."""
-        facts, wanted = self._facts, gpus_wanted(plan, self._allow_fewer_gpus)
-        busy = busy_gpus(client) if wanted else frozenset()
+    def _given(self, plan: Plan, bundle: Bundle) -> Given:
+        """What all tasks of a run share, without its secrets and GPUs."""
         return Given(
-            facts=facts,
-            bundle=stack.enter_context(build.held()),
-            secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
-            devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
-            cdi=facts.cdi and any(folder.is_dir() for folder in _CDI),
+            facts=self._facts,
+            bundle=bundle,
+            secrets_dir=None,
+            devices=[],
+            cdi=self._facts.cdi and any(folder.is_dir() for folder in _CDI),
             infiniband=infiniband(),
             cache=data_cache(),
             storages={m.path: self._storages[m.name] for m in plan.mounts if m.name in self._storages},
+        )
+
+    def _taken(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
+        """All that they share, for as long as the stack is open."""
+        wanted = gpus_wanted(plan, self._allow_fewer_gpus)
+        busy = busy_gpus(client) if wanted else frozenset()
+        return self._given(plan, stack.enter_context(build.held()))._replace(
+            secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
+            devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
         )
 
     def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> Places:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
-from kedge.bundle import build
 from kedge.contract import LogPolicy
 from kedge.engines.base import Request, Task
 from kedge.engines.container import render
@@ -23,7 +21,7 @@ _RUN = "RUN"  # stands for the run's id
 _NETWORK = "bridge"  # the engine's own, since there are no peers
 
 
-def of_role(plan: Plan, name: str, client: Client, facts: Facts, storages: Mapping[str, str]) -> Request:
+def of_role(plan: Plan, name: str, client: Client, given: Given) -> Request:
     """The container of a role's first task. What is only known when it runs has words in its place."""
     role, task = plan.role(name), Task(name, 0)
     place = Place(
@@ -33,29 +31,32 @@ def of_role(plan: Plan, name: str, client: Client, facts: Facts, storages: Mappi
         uid="UID",
         folder=f"{_RUN}/attempt-0/{name}-0",
         shared=f"{_RUN}/attempt-0/shared",
-        bundle=build.ensure(),
+        bundle=given.bundle,
         network=f"kedge-{_RUN}",
         address="ADDRESS",
         code=f"{_RUN}/code/{role.code}" if role.code else None,
-        storages={mount.path: storages[mount.name] for mount in plan.mounts if mount.name in storages},
+        cache=given.cache,
+        storages=given.storages,
+        infiniband=given.infiniband,
     )
-    return Request(str(task), render.render(plan, task, place, image(client, role.image, facts), facts).to_json())
+    found = image(client, role.image, given.facts)
+    return Request(str(task), render.render(plan, task, place, found, given.facts).to_json())
 
 
-def of_task(plan: Plan, task: Task, client: Client, facts: Facts, folder: Path) -> Request:
+def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> Request:
     """One task by itself, with its files really laid out below `folder`, so that its command line can be pasted. Its
-    output goes to the terminal; it has no peers, and none of the job's secrets."""
+    output goes to the terminal; it has no peers, and none of the job's secrets and GPUs."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder, 0o700)
     run = Run(folder)
     for name, source in plan.code.items():
         snapshot.copy(Path(source), run.code / name)
-    given = Given(facts, build.ensure(), None, [], False, (), None, {}, LogPolicy(console=True))
+    given = given._replace(logs=LogPolicy(console=True))
     places = Places(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
     places.reserve(0)
-    spec = places.container(task, 0, 0, image(client, plan.role(task.role).image, facts))
+    spec = places.container(task, 0, 0, image(client, plan.role(task.role).image, given.facts))
     places.release()
-    program = "podman" if "Podman" in facts.name else "docker"
+    program = "podman" if "Podman" in given.facts.name else "docker"
     return Request(str(task), spec.to_json(), command_line(spec, program))
 
 

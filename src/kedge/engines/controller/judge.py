@@ -70,7 +70,7 @@ class History:
     def _reached(self, name: str, attempt: int, tasks: Mapping[Task, TaskState]) -> Mapping[str, int]:
         task = next(task for key, task in tasks.items() if str(key) == name)
         folder = self._run.task(task.task.role, task.task.task_index, attempt, task.task_attempt)
-        return progress.reached(tail(f"{folder}/{USER_ALL}/{CURRENT}", progress.TAIL))
+        return progress.reached(tail(folder, f"{USER_ALL}/{CURRENT}", progress.TAIL))
 
 
 def _has_a_place(found: Diagnosis) -> bool:

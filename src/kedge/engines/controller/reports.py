@@ -7,8 +7,21 @@ import os
 import time
 from typing import NamedTuple
 
-from kedge.contract import DISK_FULL, REPORT_FILE, RUNTIME_BROKE, RUNTIME_ERROR, Report, container_code, timestamp
+from kedge.contract import (
+    COMMAND_FAILED,
+    DISK_FULL,
+    REPORT_FILE,
+    RUNTIME_BROKE,
+    RUNTIME_ERROR,
+    SUCCEEDED,
+    Report,
+    container_code,
+    timestamp,
+)
+from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
+from kedge.policy.codes import Behaviour
+from kedge.runs import said
 from kedge.runs.files import open_regular
 
 _LONGEST = 16 << 20  # bytes of a report; what is longer is not one of a supervisor
@@ -27,10 +40,22 @@ class Launch(NamedTuple):
 def read(launch: Launch) -> Report | None:
     """The supervisor's own report; None if it has left none, or the task something else in its place."""
     try:
-        with open(open_regular(os.path.join(launch.folder, REPORT_FILE)), "rb") as file:
-            return Report(**json.loads(file.read(_LONGEST)))
-    except (OSError, ValueError, TypeError, RecursionError):
+        with open(open_regular(launch.folder, REPORT_FILE), "rb") as file:
+            report = said.report(json.loads(file.read(_LONGEST)))
+        if report.diagnosis and not _can_be_used(Diagnosis.from_json(report.diagnosis)):
+            return None
+    except (OSError, KeyError, ValueError, TypeError, RecursionError):
         return None
+    return report
+
+
+def _can_be_used(diagnosis: Diagnosis) -> bool:
+    return said.fits(diagnosis, Diagnosis) and diagnosis.behaviour in list(Behaviour)
+
+
+def is_damaged(launch: Launch) -> bool:
+    """Whether there is something in place of a report that `read` could not make one of."""
+    return os.path.lexists(os.path.join(launch.folder, REPORT_FILE))
 
 
 def of_kill(launch: Launch, number: int, what: str) -> Report:
@@ -38,10 +63,14 @@ def of_kill(launch: Launch, number: int, what: str) -> Report:
     return ended(launch, container_code(128 + number), RUNTIME_ERROR, what)
 
 
-def of_end(launch: Launch, what: str) -> Report:
-    """The report of a supervisor that ended by itself without one: the disk was full, or else it is broken."""
+def of_end(launch: Launch, code: int, what: str) -> Report:
+    """The report of a supervisor that ended by itself with `code` and without one: the disk was full, the task has
+    damaged its report, so that the code is all that is known, or else it is broken."""
     if is_full(launch.folder):
         return ended(launch, RUNTIME_BROKE, DISK_FULL, f"{launch.folder}: the file system is full")
+    if code != RUNTIME_BROKE and is_damaged(launch):
+        damage = f"it ended with {code}; the rest is not known, as its {REPORT_FILE} cannot be read any more"
+        return ended(launch, code, COMMAND_FAILED if code else SUCCEEDED, damage)
     return ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
 
 

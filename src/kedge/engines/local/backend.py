@@ -160,7 +160,7 @@ def _without_report(child: Launch, code: int) -> Report:
     if code < 0:
         return reports.of_kill(child, -code, f"the task's supervisor was killed by {signal.Signals(-code).name}")
     what = f"the task's supervisor ended with {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
-    return reports.of_end(child, what)
+    return reports.of_end(child, code, what)
 
 
 def _not_started(child: Launch, error: Exception) -> Report:
