@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 
 from jsonschema import Draft202012Validator
@@ -47,6 +48,18 @@ def test_a_run_that_is_named_twice_is_removed_once(kedge: Kedge) -> None:
     name = kedge.only_run().name
     assert kedge("rm", name, "job").stdout == f"{name} removed\n"
     assert kedge.runs() == []
+
+
+def test_ps_says_that_there_are_older_runs(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("true", name="again"))
+    assert "older" not in kedge("ps").stderr
+    first = kedge.only_run()
+    for number in range(22):
+        copy = shutil.copytree(first, kedge.jobs / f"again-copy{number:02}", symlinks=True)
+        facts = json.loads((copy / "run.json").read_text())
+        (copy / "run.json").write_text(json.dumps(facts | {"id": copy.name}))
+    assert kedge("ps").stderr == "and 3 older: kedge ps --all\n"
+    assert len(kedge("ps", "--all").stdout.splitlines()) == 1 + 23
 
 
 def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:

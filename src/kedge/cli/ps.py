@@ -33,6 +33,8 @@ def command(show_all: bool, as_json: bool) -> None:
         click.echo("no runs yet: kedge run JOB.yaml makes one")
     else:
         console().print(_table(shown))
+        if older := len(found) - len(shown):
+            click.echo(f"and {older} older: kedge ps --all", err=True)
 
 
 def _facts(run: Run, now: JobStatus) -> dict[str, object]:
