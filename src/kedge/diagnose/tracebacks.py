@@ -35,6 +35,8 @@ _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
 _NO_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
+# Python's words for what a finalizer raised; the names of the threads in which wandb looks for news.
+_IGNORED = rb"Exception ignored|^Thread (?:ChkStop|IntMsg|NetStat)Thr:$"
 _DURING = b"During handling of the above exception"
 
 
@@ -267,4 +269,4 @@ def _threaded(log: Log, block: Block) -> bool:
 
 
 def _ignored(log: Log, block: Block) -> bool:
-    return any(b"Exception ignored" in line.body for line in log.before(block.header, 2))
+    return any(regex(_IGNORED).search(line.body) for line in log.before(block.header, 2))
