@@ -238,7 +238,9 @@ def _inside(body: bytes, started: bool) -> bool:
 
 def _message(own: list[Line], timed: bool) -> Iterator[Line]:
     for count, line in enumerate(own[:MESSAGE_LINES]):
-        if count and (HEADER in line.body or breaks_message(line, timed)):
+        # `BackendCompilerFailed: backend='inductor' raised:`, and what it raised on the next line
+        told = count == 1 and own[0].body.rstrip().endswith(b":") and regex(_OTHERS).match(line.body)
+        if count and (HEADER in line.body or (breaks_message(line, timed) and not told)):
             return
         if not count and not regex(_EXCEPTION).match(strip(line.body)):
             return
