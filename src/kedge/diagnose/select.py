@@ -74,9 +74,9 @@ def effect(root: Candidate) -> bool:
 
 def _recovered(candidate: Candidate, tail: Tail) -> bool:
     """Whether the work went on after it, or was done in the end."""
-    if candidate.cause in ENDERS:
-        return False
     went_on = tail.progress(candidate.line, candidate.end)
+    if candidate.cause in ENDERS:  # a requeued job goes on in the same log; Ray starts a killed worker again
+        return candidate.end < tail.success and went_on >= GOES_ON_UNCAUGHT
     if candidate.end < tail.success and not candidate.uncaught and candidate.rank < CERTAIN:
         return bool(candidate.trace or went_on or candidate.cause in SETUP)
     return went_on >= _enough(candidate)
