@@ -54,6 +54,7 @@ def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:
     assert "worker ×3" in text
     assert "python worker.py --epochs 3 --batch-size 16" in text
     task = kedge("plan", EXAMPLES / "digits.yaml", "--task", "worker:2").stdout
+    assert f"starts in     a copy of {EXAMPLES}/digits" in task
     assert "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=2" in task
     plan = json.loads(kedge("plan", EXAMPLES / "digits.yaml", "--json").stdout)
     assert [role["name"] for role in plan["roles"]] == ["ps", "worker"]

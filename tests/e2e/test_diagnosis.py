@@ -103,7 +103,10 @@ def test_a_bad_rule_file_is_refused_before_anything_runs(kedge: Kedge) -> None:
     (kedge.folder / "own.toml").write_text(RULE.replace("named left", "called left"))
     assert "does not match" in kedge("rules", "test", "own.toml", code=1).stdout
     (kedge.folder / "own.toml").write_text(RULE)
-    assert "all examples hold" in kedge("rules", "test", "own.toml").stdout
+    (kedge.folder / "spec.yaml").write_text(SPEC)
+    assert "own.toml, spec.yaml: all examples hold" in kedge("rules", "test", "own.toml", "spec.yaml").stdout
+    (kedge.folder / "spec.yaml").write_text("- {}")
+    assert "spec.yaml: entry 1" in kedge("rules", "test", "spec.yaml", code=2).stderr
     assert "No such file" in kedge("run", "--rules", "nothing.toml", kedge.job("true"), code=2).stderr
 
 

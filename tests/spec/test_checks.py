@@ -195,6 +195,12 @@ def test_each_type_is_looked_up_on_its_own(complaints: Complaints, kind: str) ->
     assert found == f"taskRoles.w.{kind}: no {kind} prerequisite is named 'think'; did you mean 'thing'?"
 
 
+def test_a_duplicate_is_named_as_it_is_written(complaints: Complaints) -> None:
+    deployment = {"name": "step#1", "taskRoles": {"w": {"preCommands": ["a"]}}}
+    found = complaints({"deployments": [deployment, deployment]})
+    assert any("duplicate deployment 'step#1'; it is defined in line" in message for message in found)
+
+
 def test_checks_survive_every_wrong_shape(complaints: Complaints) -> None:
     wrong = [None, 1, "x", [1], [[]], [{}], [None], {"a": None}, {"a": [1]}, {"name": []}]
     keys = ["prerequisites", "taskRoles", "taskRoles/w", "deployments", "defaults", "extras", PLUGINS, "parameters"]

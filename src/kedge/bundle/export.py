@@ -41,7 +41,7 @@ def _replace(target: Path, mark: str, write: Callable[[Path], object]) -> None:
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
     except OSError as error:
-        raise CannotRun(f"the bundle cannot be written to {target}: {error}") from error
+        raise CannotRun(f"the bundle cannot be written to {target}: {error.strerror or error}") from error
 
 
 def _copy(bundle: Path, target: Path) -> None:

@@ -30,22 +30,23 @@ def plan_text(plan: Plan) -> str:
 def _role_text(plan: Plan, role: RolePlan) -> str:
     wanted = role.resources
     ports = ", ".join(f"{label} {count}" for label, count in wanted.ports.items())
-    where = (
-        f"a copy of {plan.code[role.code]}"
-        if role.code
-        else "an empty folder per task; in a container, where its image says"
-    )
     rows = [
         "",
         bold(f"{role.name} ×{role.instances}"),
         _row("image", role.image),
         _row("each", f"{wanted.cpu} CPU, {wanted.memory_mb} MiB, {wanted.gpu} GPU, ports {ports}"),
         _row("done", _completion(role)),
-        _row("starts in", where),
+        _row("starts in", _where(plan, role)),
     ]
     rows += [_row("retries", f"{role.task_retry_count} of each task")] if not plan.gang else []
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
+
+
+def _where(plan: Plan, role: RolePlan) -> str:
+    if role.code:
+        return f"a copy of {plan.code[role.code]}"
+    return "an empty folder per task; in a container, where its image says"
 
 
 def _completion(role: RolePlan) -> str:
@@ -73,7 +74,7 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
     return "\n".join(
         (
             bold(spec.task),
-            _row("starts in", spec.workdir),
+            _row("starts in", _where(plan, plan.role(spec.role))),
             _row("ports", ", ".join(f"{label} ×{len(numbers)}" for label, numbers in spec.ports.items())),
             *_steps(spec.steps),
             *_block("command", spec.command),

@@ -15,7 +15,6 @@ from kedge.spec.suggest import did_you_mean, name_list, sentence
 from kedge.spec.text import bare, quote
 
 _LONGEST_CONVERTED = 63  # characters of a label in a host name
-_DEFINED = "it is defined in line # already"
 _ROLE_KEYS = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 
 Job = Mapping[str, Any]
@@ -36,33 +35,29 @@ def _borrowed(job: Job) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
 
 
 def _duplicates(named: Iterable[tuple[Path, str, object]], source: Source) -> Iterator[Problem]:
-    """A problem for each entry (path, message, identity) whose identity an earlier one has; `#` in the message stands
-    for that one's line."""
+    """A problem for each entry (path, beginning of its message, identity) whose identity an earlier one has."""
     first: dict[object, Path] = {}
     for path, message, identity in named:
         if identity in first:
             line = source.mark((*first[identity], "name")).line
-            yield source.problem((*path, "name"), message.replace("#", str(line)))
+            yield source.problem((*path, "name"), f"{message} is defined in line {line} already")
         first.setdefault(identity, path)
 
 
 def _duplicate_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
     own = [
-        (path, f"duplicate {kind} prerequisite {quote(name)}; {_DEFINED}", (kind, name))
+        (path, f"duplicate {kind} prerequisite {quote(name)}; it", (kind, name))
         for path, kind, name, _ in _prerequisites(job)
     ]
     yield from _duplicates(own, source)
     names = {name: (path, "", name) for path, _, name, _ in reversed(list(_prerequisites(job)))}
-    borrowed = [
-        (path, f"Duplicate reference prerequisites {bare(name)}.{sentence(_DEFINED)}", name)
-        for path, name, _ in _borrowed(job)
-    ]
+    borrowed = [(path, f"Duplicate reference prerequisites {bare(name)}. It", name) for path, name, _ in _borrowed(job)]
     yield from _duplicates([*names.values(), *borrowed], source)
 
 
 def _duplicate_deployments(job: Job, source: Source) -> Iterator[Problem]:
     named = [
-        (("deployments", index), f"duplicate deployment {quote(item['name'])}; {_DEFINED}", item["name"])
+        (("deployments", index), f"duplicate deployment {quote(item['name'])}; it", item["name"])
         for index, item in entries(job.get("deployments"))
         if isinstance(item.get("name"), str)
     ]

@@ -63,6 +63,17 @@ def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) 
     assert "--network host" in report.message
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["runc: unable to set memory limit to 1048576 (current usage: 2695168)", "Minimum memory limit allowed is 6MB"],
+)
+def test_a_limit_that_no_container_can_start_with_names_the_key(launch: Launch, said: str) -> None:
+    report = endings.of_problem(launch, Refused(said, 500))
+    assert report.exit_code == endings.NOT_STARTED
+    assert said in report.message
+    assert "memoryMB is less than a container needs" in report.message
+
+
 def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_path: Path) -> None:
     folder = tmp_path / "task"
     folder.mkdir()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import selectors
 import signal
 import threading
@@ -20,6 +19,7 @@ from kedge.engines.base import Ended, Task, Update
 from kedge.engines.container import endings, render, spec
 from kedge.engines.container.client import Client, EngineGone
 from kedge.engines.container.images import Cancelled, Images
+from kedge.engines.container.inbox import Inbox
 from kedge.engines.container.places import Places
 from kedge.engines.container.watch import Watch
 from kedge.engines.controller import heard, reports
@@ -66,11 +66,11 @@ class ContainerBackend:
         # Of their own: starts may wait long for an image.
         self._others = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
         self._over = threading.Event()
-        self._found: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        self._inbox = Inbox()
+        self._post = self._inbox.post
         self._updates: list[Update] = []
         self._selector = selectors.DefaultSelector()
-        self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._selector.register(self._inbox, selectors.EVENT_READ)
         self._gate: int | None = None
         self._status: int | None = None
         self._to_start = 0  # how many containers the gate still waits for
@@ -125,15 +125,9 @@ class ContainerBackend:
         return self._selector.fileno()
 
     def poll(self) -> list[Update]:
-        for key, _ in self._selector.select(0):
-            if key.fd == self._wake:
-                with suppress(BlockingIOError):
-                    os.read(self._wake, 4096)
-            else:
-                self._read_status()
-        with suppress(queue.Empty):
-            while True:
-                self._found.get_nowait()()
+        if any(key.fileobj == self._status for key, _ in self._selector.select(0)):
+            self._read_status()
+        self._inbox.call_all()
         updates, self._updates = self._updates, []
         return updates
 
@@ -146,14 +140,10 @@ class ContainerBackend:
         self._by_name.clear()
         self._others.shutdown()
         self._watch.close()
-        with suppress(queue.Empty):
-            while True:
-                self._found.get_nowait()()
+        self._inbox.close()
         self._places.release()
         self._close_pipes()
         self._selector.close()
-        os.close(self._wake)
-        os.close(self._waker)
 
     # In threads of the pools.
 
@@ -215,11 +205,6 @@ class ContainerBackend:
                 call = again or call
 
     # From any thread.
-
-    def _post(self, found: Callable[[], Any]) -> None:
-        self._found.put(found)
-        with suppress(BlockingIOError, OSError):  # full is awake enough; closed is over
-            os.write(self._waker, b"\0")
 
     def _say_ended(self, name: str) -> None:
         self._post(lambda: self._ended(name))

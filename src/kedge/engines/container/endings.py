@@ -53,8 +53,7 @@ def of_problem(launch: Launch, error: Exception) -> Report:
         return _of_image(launch, str(error))
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
-    hint = "; --network host runs it without a network of its own" if _about_network(str(error)) else ""
-    what = f"the task's container could not be started: {error}{hint}"
+    what = f"the task's container could not be started: {error}{_hint(str(error))}"
     return reports.ended(launch, NOT_STARTED, CANNOT_START, what)
 
 
@@ -88,9 +87,13 @@ def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
     return ((ENGINE_LOG, text.encode()),)
 
 
-def _about_network(said: str) -> bool:
-    """Whether an engine, most likely an ordinary user's, complains of what networks need."""
-    return any(word in said for word in ("netns", "slirp4netns", "pasta", "netavark", "network"))
+def _hint(said: str) -> str:
+    """What to do about a start that failed."""
+    if "memory limit" in said.lower():  # Podman's runtimes: unable to set …; Docker: Minimum … allowed is 6MB
+        return "; the task's memoryMB is less than a container needs to start"
+    if any(word in said for word in ("netns", "slirp4netns", "pasta", "netavark", "network")):  # most often rootless
+        return "; --network host runs it without a network of its own"
+    return ""
 
 
 def _killed(number: int) -> str:
