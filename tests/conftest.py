@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-# The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS.
+# The same examples in every run, however slow the machine is: what fails once, fails always.
+settings.register_profile("kedge", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kedge")
+
+# The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS. FAKE_NAME makes their
+# names differ from those of other tests, which may run at the same time.
 DRIVER = r"""
 #include <stdlib.h>
 #include <stdio.h>
@@ -29,11 +36,20 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device) {
     return 0;
 }
 int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size) {
-    snprintf(uuid, size, "GPU-%04ld", (long)device - 1);
+    const char *name = getenv("FAKE_NAME");
+    snprintf(uuid, size, "GPU-%s%04ld", name ? name : "", (long)device - 1);
     return 0;
 }
 const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library version mismatch" : "some error"; }
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_not_ignored() -> None:
+    """What `nohup make test` and a shell's background ignore, commands of tests would ignore, too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 
-PATIENCE = 60.0  # seconds to wait for a peer, at the start and at every step
+PATIENCE = 300.0  # seconds to wait for a peer, at the start and at every step
 HEADER = 4  # bytes
 
 

@@ -67,7 +67,7 @@ class Submitted:
 
 def prepare(path: str, inputs: Inputs) -> Prepared:
     """Load, resolve and plan a job file. InputError names every problem."""
-    job, problems = load(path)
+    job, problems = load(path, {*inputs.parameters, *inputs.secrets})
     resolved = resolve(job, inputs, problems)
     plan = build(resolved)
     if is_masked(resolved.job):

@@ -110,7 +110,7 @@ def run(bundle: Bundle, tmp_path: Path) -> Run:
 
 def podman(*arguments: str, check: bool = True, **popen: Any) -> subprocess.CompletedProcess[str]:
     assert PODMAN
-    done = subprocess.run([PODMAN, *arguments], capture_output=True, text=True, check=False, timeout=120, **popen)
+    done = subprocess.run([PODMAN, *arguments], capture_output=True, text=True, check=False, timeout=600, **popen)
     assert not check or done.returncode == 0, done.stderr
     return done
 

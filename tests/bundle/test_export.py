@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,18 @@ def runs(path: Path, tmp_path: Path) -> bool:
     (folder / SPEC_FILE).write_text(json.dumps(spec.to_json()))
     subprocess.run([path / "runtime", folder / SPEC_FILE], check=True)
     return bool(json.loads((folder / REPORT_FILE).read_text())["exit_code"] == 0)
+
+
+def planned(folder: Path, command: str) -> dict[str, Any]:
+    """What `kedge plan` says of a task, with places in a container, as docs/bundle.md has it."""
+    prerequisites = [{"name": "i", "type": "dockerimage", "uri": "busybox"}]
+    resources = {"cpu": 1, "memoryMB": 64, "gpu": 0}
+    roles = {"worker": {"dockerImage": "i", "resourcePerInstance": resources, "commands": [command]}}
+    job = {"protocolVersion": 2, "name": "j", "type": "job", "prerequisites": prerequisites, "taskRoles": roles}
+    (folder / "job.yaml").write_text(json.dumps(job))
+    spec: dict[str, Any] = json.loads(kedge("plan", "--task", "worker:0", "--json", str(folder / "job.yaml")))
+    spec["logs"]["console"] = True
+    return spec | {"folder": "/task/out", "workdir": "/task/out/work", "peers_file": ""}
 
 
 def test_a_folder(bundle: Bundle, tmp_path: Path) -> None:
@@ -107,8 +120,9 @@ def test_an_image_brings_the_bundle_to_where_containers_find_it(
     assert build.opened(shared / "kedge").digest == bundle.digest
     (tmp_path / "task").mkdir(mode=0o777)
     mounts = (*mount, "-v", f"{tmp_path}/task:/task")
-    (tmp_path / "task" / SPEC_FILE).write_text(json.dumps(task_spec("true").to_json()))
-    podman("run", "--rm", "--network", "none", *mounts, busybox, "/usr/local/pai/runtime", f"/task/{SPEC_FILE}")
+    (tmp_path / "task" / SPEC_FILE).write_text(json.dumps(planned(tmp_path, "echo hello")))
+    start = ("/usr/local/pai/runtime", f"/task/{SPEC_FILE}")
+    assert podman("run", "--rm", "--network", "none", *mounts, busybox, *start).stdout == "hello\n"
 
 
 def test_the_command(tmp_path: Path) -> None:

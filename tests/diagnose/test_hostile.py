@@ -38,7 +38,7 @@ class Counting(RuleSet):
     st.lists(st.sampled_from(WORDS) | st.binary(max_size=20), max_size=60).map(b"".join),
     st.sampled_from([None, 0, 1, 137, -6]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_never_raises(log: bytes, code: int | None) -> None:
     found = classify(Evidence((("log", log),), code), RULES)
     json.dumps(found.to_json())

@@ -96,8 +96,13 @@ def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_pa
 
 def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
     roles = {
-        "server": {"commands": ["echo hello | nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST"]},
-        "client": {"commands": ["hostname", "until nc server-0 $PAI_PORT_LIST_server_0_http 2>/dev/null; do sleep 0.1; done"]},
+        "server": {
+            "commands": ["nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST -e echo hello"],
+            "completion": {"minSucceededInstances": -1},  # the client may still read
+        },
+        "client": {
+            "commands": ["hostname", "until nc server-0 $PAI_PORT_LIST_server_0_http 2>/dev/null; do sleep 0.1; done"]
+        },
     }
     kedge("run", kedge.job("", roles=roles))
     assert kedge.said("client-0") == "client-0\nhello\n"
@@ -325,8 +330,13 @@ def test_an_image_that_is_removed_meanwhile_does_not_matter(kedge: Kedge, derive
 
 
 def test_two_jobs_at_once_do_not_meet(kedge: Kedge) -> None:
-    roles = {"worker": {"instances": 2, "commands": ["echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"]}}
+    said = "echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"
+    roles = {"worker": {"instances": 2, "commands": [said, "until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done"]}}
     jobs = [kedge.start("run", kedge.job("", name=name, roles=roles)) for name in ("one", "two")]
+    wait_until(lambda: kedge.said("worker-0").count("worker-0\n") == 2, TIMEOUT)
+    for run in kedge.runs():
+        for index in range(2):
+            (run / "attempt-0" / f"worker-{index}" / "go").touch()
     for process in jobs:
         kedge.finish(process, 0)
     assert len(set(kedge.said("worker-0").splitlines())) == 3  # two lists of addresses, one name

@@ -23,7 +23,7 @@ from kedge.engines.machine.ports import reserve
 from kedge.testing.wait import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DEADLINE = 60.0
+DEADLINE = 600.0
 LOCKS = PortLocks()
 
 
@@ -115,7 +115,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def accuracy(output: str) -> float:
-    return float(output.splitlines()[-1].removeprefix("accuracy "))
+    (found,) = re.findall(r"^accuracy (\S+)$", output, re.MULTILINE)
+    return float(found)
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ def test_digits_ends_everywhere_when_a_worker_is_killed(example):
     workers[1].says("epoch  60")
     workers[1].signal(signal.SIGKILL)
     assert ps.wait() == 1
-    assert "ConnectionError: a worker left before the others" in ps.output() or "ConnectionReset" in ps.output()
+    assert re.search(r"^(Connection|ConnectionReset|BrokenPipe)Error: ", ps.output(), re.MULTILINE)
     assert [workers[0].wait(), workers[2].wait()] == [1, 1]
 
 

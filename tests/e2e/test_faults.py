@@ -66,14 +66,14 @@ def test_local_tasks_end(kedge: Kedge, run: Run) -> None:
 def test_containers_end(in_containers: Callable[[str], Kedge], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     kedge = in_containers("busybox")
     monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
-    plan = planned(kedge)
+    plan, bundle = planned(kedge), build.ensure()
     with Connection(connection.address()) as connected, ExitStack() as stack:
         client, facts = connected.client, connected.client.facts()
         stack.callback(leftovers.remove, client, run.id)
-        places = ContainerPlaces(plan, run, Given(facts, build.ensure(), None, [], False, (), None, {}), None, None)
+        places = ContainerPlaces(plan, run, Given(facts, bundle, None, [], False, (), None, {}), None, None)
         backend = ContainerBackend(
             plan, run, client, Images(client, facts.architecture, {}, print), places, lambda *_, **__: None, True,
-            lambda: None,
+            connected.restore,
         )  # fmt: skip
         start(backend)
         killed, left = (seen.name for seen in client.containers(f"{JOB}={run.id}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -25,8 +26,8 @@ def roles(**gpus: int) -> dict[str, object]:
 
 @pytest.fixture
 def machine(kedge: Kedge, driver: Path) -> Kedge:
-    """A machine with three GPUs."""
-    kedge.environment |= {"LD_LIBRARY_PATH": str(driver), "FAKE_GPUS": "3"}
+    """A machine with three GPUs of the test's own: all users of the real one share the locks."""
+    kedge.environment |= {"LD_LIBRARY_PATH": str(driver), "FAKE_GPUS": "3", "FAKE_NAME": os.urandom(4).hex()}
     kedge.environment.pop("CUDA_VISIBLE_DEVICES", None)
     return kedge
 

@@ -12,22 +12,38 @@ import pytest
 
 from kedge.engines.local import lost
 from kedge.runs.folder import Run
-from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge
+
+# kedge that gets a signal when it opens the first file of a copy of the code.
+WHILE_COPYING = """
+import os, sys
+def audit(event, args):
+    if event == "open" and ".workdir.new/first" in str(args[0]): os.kill(os.getpid(), NUMBER)
+sys.addaudithook(audit)
+from kedge.__main__ import main
+main()"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stop_while_the_code_is_copied_leaves_nothing(kedge: Kedge, number: signal.Signals) -> None:
     code = kedge.folder / "code"
     code.mkdir()
-    for index in range(10_000):
-        (code / str(index)).touch()
-    process = kedge.start("run", kedge.job("true"), "--workdir", code)
-    wait_until(lambda: list(kedge.jobs.glob("*/code/.workdir.new")), TIMEOUT)
-    process.send_signal(number)
-    kedge.finish(process, 130)
+    for name in ("first", "second"):
+        (code / name).touch()
+    text = WHILE_COPYING.replace("NUMBER", str(int(number)))
+    done = program(kedge, text, "run", str(kedge.job("true")), "--workdir", str(code))
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
     assert kedge.runs() == []
+
+
+def program(kedge: Kedge, text: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program where kedge would run."""
+    return subprocess.run(
+        [sys.executable, "-c", text, *args],
+        cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
 
 
 def test_a_killed_supervisor_is_reported_and_its_tree_ended(kedge: Kedge) -> None:
@@ -41,17 +57,14 @@ def test_a_killed_supervisor_is_reported_and_its_tree_ended(kedge: Kedge) -> Non
 
 
 def test_ctrl_c_while_kedge_is_loaded_shows_no_traceback(kedge: Kedge) -> None:
-    program = """
+    text = """
 import os, signal, sys, types
 signal.signal(signal.SIGINT, signal.default_int_handler)
 find = lambda name, *_: os.kill(os.getpid(), signal.SIGINT) if name == "click" else None
 sys.meta_path.insert(0, types.SimpleNamespace(find_spec=find))
 from kedge.__main__ import main
 main()"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
-    )  # fmt: skip
+    done = program(kedge, text)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 

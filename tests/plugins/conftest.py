@@ -63,7 +63,7 @@ def with_packages(tmp_path: Path) -> Packages:
             "XDG_STATE_HOME": str(tmp_path / "state"),
         }
         argv = [sys.executable, "-m", "kedge", "plan", "--json", str(tmp_path / "job.yaml")]
-        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
 
     return plan
 

@@ -149,7 +149,7 @@ def test_steps_that_cannot_run_are_refused(steps: Steps, message: str) -> None:
         checked(steps)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @example("E\x80", False)
 @example("~END-\x80\n^\x80", False)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200), st.booleans())

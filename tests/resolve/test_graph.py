@@ -44,7 +44,7 @@ def has_cycle(needs: list[list[int]]) -> bool:
 
 
 @given(GRAPHS, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_graph_is_ordered_or_its_cycle_named(needs: list[list[int]], data: st.DataObject) -> None:
     listed = data.draw(st.lists(st.integers(0, len(needs) - 1), max_size=5))
     items = [echo(f"i{n}", type="script", require=[f"i{m}" for m in below]) for n, below in enumerate(needs)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.errors import InputError, Problem, Unreachable
@@ -53,7 +53,7 @@ def survives(folder: Folder, listed: list[str], **inputs: str) -> None:
 
 
 @given(edits, st.floats(0, 1), st.integers(0, 15))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 def test_an_item_with_any_edit(piece: str, at: float, removed: int) -> None:
     with tempfile.TemporaryDirectory() as path:
         folder = Folder(Path(path))
@@ -62,7 +62,7 @@ def test_an_item_with_any_edit(piece: str, at: float, removed: int) -> None:
 
 
 @given(edits, st.floats(0, 1), st.integers(0, 15), st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_an_index_or_a_lock_file_with_any_edit(piece: str, at: float, removed: int, in_lock: bool) -> None:
     with tempfile.TemporaryDirectory() as path:
         folder = Folder(Path(path))

@@ -69,6 +69,14 @@ def test_the_lock_file_names_source_version_and_content(folder: Folder, server: 
     }
 
 
+def test_an_item_alone_in_its_document_says_its_version_itself(locked: Locked) -> None:
+    locked.item("echo 1", version="1.0")
+    locked.lock()
+    assert locked.resolve().lock.new.items[A].version == locked.resolve(offline=True).lock.new.items[A].version == "1.0"
+    locked.item("echo 2", version="1.1")
+    assert "(version" not in locked.problem().message.partition("\n")[0]
+
+
 def test_it_reads_back_and_is_the_same_wherever_it_is_written_from(locked: Locked, tmp_path: Path) -> None:
     lock = load(str(locked.file))
     assert lock is not None
@@ -244,7 +252,7 @@ def test_writers_readers_and_prunes_at_once_and_writers_that_are_killed(tmp_path
         for writer in writers:
             assert writer.stdout is not None
             writer.stdout.readline()
-        wait_until(enough, 60.0, "documents of all writers")
+        wait_until(enough, what="documents of all writers")
     finally:
         for writer in writers:
             writer.kill()

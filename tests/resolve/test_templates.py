@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.errors import InputError
@@ -207,7 +207,6 @@ def flow(value: object) -> str:
 
 
 @given(SHAPES, st.dictionaries(NAMES, VALUES))
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_value_can_change_the_structure(value: object, values: dict[str, str]) -> None:
     root = read(f"top: {flow(value)}").root
     filled = fill(root, {name: Value(text, text) for name, text in values.items()})

@@ -85,11 +85,11 @@ def test_runs_leaves_out_what_is_none(tmp_path: Path) -> None:
 
 
 def test_find(tmp_path: Path) -> None:
-    old, new, other = made(tmp_path, "digits", 1), made(tmp_path, "digits", 2), made(tmp_path, "digits-large", 3)
+    old, new, other = made(tmp_path, "digits", 1), made(tmp_path, "digits", 2), made(tmp_path, "digits-for-all", 3)
     assert find(tmp_path, "digits") == new
     assert find(tmp_path, old.id) == old
-    assert find(tmp_path, "digits-large") == other
-    assert find(tmp_path, "digits-lar") == other
+    assert find(tmp_path, "digits-for-all") == other
+    assert find(tmp_path, "digits-for-") == other
     assert find(tmp_path, old.id[:-1]) == old
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.runs.ignore import Rules
@@ -86,7 +86,7 @@ IGNORE_FILES = st.dictionaries(
 PROPERTY_TREE = dict.fromkeys(("a/a", "a/b/a", "a/b/b/c.py", "a/b/c.py", "a/c.py", "b/a/b", "b/b", "c.py"), "")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(IGNORE_FILES)
 def test_any_patterns_mean_what_they_mean_to_git(
     tmp_path_factory: pytest.TempPathFactory, ignore: dict[str, str]

@@ -97,7 +97,7 @@ def test_readers_never_keep_a_controller_from_its_lock(tmp_path: Path) -> None:
     done = threading.Event()
 
     def probe() -> None:
-        while not done.is_set():
+        while not done.wait(0.001):
             is_held(path)
 
     probes = [threading.Thread(target=probe) for _ in range(4)]

@@ -55,7 +55,7 @@ class Attempt:
     def wait(self) -> int:
         """The supervisor's exit status."""
         assert self.process
-        return self.process.wait(60)
+        return self.process.wait(600)
 
     def run(self, command: str | None = None, *options: str, **popen: Any) -> int:
         """Start, and wait for the end."""
@@ -151,7 +151,7 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
         web = self.web
         web.requests.append(self)
         if len(web.requests) > web.hang_after:
-            web.release.wait(60)
+            web.release.wait(600)
         web.before_answer(len(web.requests))
         if web.redirects:
             return self.answer(302, b"", {"Location": web.redirects.pop()})
@@ -214,7 +214,7 @@ def attempt(tmp_path: Path) -> Iterator[Attempt]:
     if attempt.process and attempt.process.poll() is None:
         attempt.process.send_signal(signal.SIGTERM)
         attempt.process.send_signal(signal.SIGTERM)
-        attempt.process.wait(30)
+        attempt.process.wait(120)
 
 
 @pytest.fixture

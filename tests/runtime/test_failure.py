@@ -206,7 +206,7 @@ def test_quoted_lines_are_those_of_the_files(attempt, rotated):
     if rotated:
         attempt.spec = attempt.spec._replace(logs=LogPolicy(file_bytes=8192, kept_files=4))
     lines = 3000 if rotated else 1_800_000  # more than the 10 MiB that are looked at
-    attempt.run(f"seq {lines}; {PYTHON} -c 'import nope' || echo; seq {2500 if rotated else 100}; exit 1")
+    attempt.run(f"seq {lines}; {PYTHON} -c 'import nope' 2>&1 || echo; seq {2500 if rotated else 100}; exit 1")
     assert cause(attempt) == "missing_module"
     check_quotes(attempt)
     (name,) = {quote["file"] for quote in attempt.report["diagnosis"]["evidence"]}

@@ -29,6 +29,24 @@ def shelled(request, attempt, tmp_path):
     return attempt
 
 
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("echo a\necho b\nfalse\necho never", "false"),
+        ("echo a\n\ncat  /no/such/file\ntrue\n", "cat  /no/such/file"),
+        ("echo a\nexit 7", "exit 7"),
+        ("no-such-tool  --here", "no-such-tool  --here"),
+    ],
+)
+@pytest.mark.parametrize("event", ["taskStarts", "containerExit"])
+def test_the_command_that_failed_is_named_in_any_shell(shelled, step, event, script, command):
+    shelled.spec = shelled.spec._replace(steps=(step("item", **{event: script}),))
+    shelled.run("true")
+    path = Path(shelled.spec.environment["PATH"])
+    untold = (path / "sh").resolve().name == "dash" and "\n" in script
+    assert shelled.report["hooks"][0]["command"] == (None if untold else command)
+
+
 def dumped(attempt, name):
     """The environment that a DUMP has written."""
     entries = (Path(attempt.spec.workdir) / name).read_bytes().split(b"\0")[:-1]

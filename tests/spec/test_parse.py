@@ -105,6 +105,23 @@ def test_all_kinds_of_problems_come_at_once_in_the_order_of_the_file() -> None:
     assert found[4].message == "duplicate key 'defaults'; it stands in line 29 already"
 
 
+def test_references_are_checked_beside_other_problems_unless_they_are_given_otherwise() -> None:
+    text = JOB.replace("type: job", "typ: job\nparameters: {lr: 1}", 1)
+    text = text.replace("python train.py", "python <% $parameters.lrr %> <% $parameters.lr %> <% $secrets.given %>")
+    with pytest.raises(InputError) as caught:
+        parse(text, given={"given"})
+    assert [str(problem).splitlines()[0] for problem in caught.value.problems] == [
+        "job.yaml:3:1: typ: unknown key 'typ'; did you mean 'type'?",
+        "job.yaml:24:16: taskRoles.worker.commands[0]: no parameter is named 'lrr'; did you mean 'lr'?",
+    ]
+
+
+@pytest.mark.parametrize("section", ["paramters: {lr: 1}", "parameters: [lr]"])
+def test_a_section_that_is_wrong_itself_does_not_make_all_references_to_it_wrong(section: str) -> None:
+    text = JOB.replace("python train.py", "python <% $parameters.lr %>") + section
+    assert [problem.where for problem in problems(text)] == [section.partition(":")[0]]
+
+
 def test_what_an_alias_repeats_is_told_once() -> None:
     assert [p.where for p in problems(JOB.replace("gpu: 1", "gpu: -1"))] == ["taskRoles.worker.resourcePerInstance.gpu"]
 

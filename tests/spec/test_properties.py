@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kedge.errors import InputError, Problem
@@ -99,7 +99,6 @@ json_values = st.recursive(
 
 
 @given(json_values)
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_json_means_what_it_says(value: object) -> None:
     assert read(json.dumps({"a": value}, ensure_ascii=False)).value == {"a": value}
 
@@ -163,7 +162,6 @@ def block(value: object, indent: int) -> str:
     comments,
     st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
 def test_masking_changes_nothing_but_the_secrets(
     secrets: dict[str, object], key: str, before: str, after: str, flow: bool
 ) -> None:

@@ -18,7 +18,7 @@ from kedge.testing.wait import wait_until
 from .case import SUCCESS, Case
 from .places import Place
 
-TIMEOUT = 120.0
+TIMEOUT = 600.0
 
 
 class Run:

@@ -45,7 +45,7 @@ def _mounted(folder: Path, options: str) -> Iterator[Place]:
     try:
         yield Place(environment={"DISK": str(disk)})
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def small_disk(folder: Path) -> AbstractContextManager[Place]:

@@ -27,7 +27,7 @@ GLOO = """
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group("gloo", timeout=timedelta(seconds=3))
+    dist.init_process_group("gloo", timeout=timedelta(seconds={patience}))
     gradients = torch.ones(4)
     for step in range(3):
         if dist.get_rank() == 1 and step == 1:
@@ -44,11 +44,12 @@ MEET = """
     first, patience = "tcp://127.0.0.1:" + os.environ["PAI_PORT_LIST_worker_0_main"], timedelta(seconds=2)
     dist.init_process_group("gloo", init_method=first, rank={rank}, world_size=2, timeout=patience)
 """
-# mpi4py without mpi4py: the library itself, and an exception that ends all ranks.
+# mpi4py without mpi4py: the library itself, and an exception that ends all ranks. An abort overtakes what was said,
+# which mpirun forwards, so it waits for that.
 MPI = """
     import ctypes
+    import os
     import sys
-    import time
 
     mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
     world = ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world"))
@@ -59,7 +60,7 @@ MPI = """
 
     def abort(*error):
         sys.__excepthook__(*error)
-        time.sleep(1)  # mpirun forwards what was said; an abort overtakes it
+        while b"Error" not in open(os.environ["PAI_LOG_DIR"] + "/user-all/current", "rb").read(): pass
         mpi.MPI_Abort(world, 1)
 
 
@@ -80,9 +81,9 @@ def ranks(name: str, cause: str, failure: str, failing: int = 2, frame: str | No
     return Case(name, cause, program, TORCHRUN.format(4), frame=frame, needs=(TORCH,))
 
 
-def gloo(name: str, cause: str, failure: str, frame: str | None = None) -> Case:
-    command = TORCHRUN.format(2)
-    return Case(name, cause, GLOO.format(failure=failure), command, frame=frame, needs=(TORCH,))
+def gloo(name: str, cause: str, failure: str, frame: str | None = None, patience: int = 600) -> Case:
+    program, command = GLOO.format(failure=failure, patience=patience), TORCHRUN.format(2)
+    return Case(name, cause, program, command, frame=frame, needs=(TORCH,))
 
 
 def mpi(name: str, cause: str, failure: str, frame: str | None = None) -> Case:
@@ -96,7 +97,7 @@ CASES = [
     ranks("torchrun, one rank of four is killed", "sigkill_unattributed", "os.kill(os.getpid(), signal.SIGKILL)"),
     gloo("gloo, a peer raises", "python_bug", "raise KeyError('labels')", frame="train.py:10"),
     gloo("gloo, a peer runs out of memory", "host_oom_alloc", "torch.empty(1 << 50)", frame="train.py:10"),
-    gloo("gloo, a peer is slow", "nccl_timeout", "__import__('signal').pause()"),
+    gloo("gloo, a peer is slow", "nccl_timeout", "__import__('signal').pause()", patience=15),
     gloo("gloo, ranks disagree on shapes", "distributed_usage_error", "gradients = torch.ones(8)"),
     Case("without an environment", "distributed_usage_error",
          "import torch.distributed as dist\n\ndist.init_process_group('gloo')\n", frame="train.py:3", needs=(TORCH,)),

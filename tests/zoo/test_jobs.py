@@ -26,9 +26,18 @@ SERVER = """
         connection.sendall(b"sums")
     {failure}
 """
+# Its end, which ends the job, comes after the server's.
 CLIENT = """
+    import atexit
     import os
     import socket
+    import time
+
+
+    @atexit.register
+    def wait():
+        while not os.path.exists(os.environ["PAI_LOG_DIR"] + "/../ps-0/report.json"):
+            time.sleep(0.1)
 
 
     def connect():

@@ -17,8 +17,7 @@ WAIT = """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     print("epoch 1 loss 0.5")
-    print(f"ready {os.getpid()}")
-    signal.pause()
+    print(f"ready {os.getpid()}"); signal.pause()  # in one line, as the signal may come before the pause
 """
 SHELL_WAIT = "echo ready $$\nread line < <(tail -f /dev/null)"
 
@@ -26,7 +25,7 @@ SHELL_WAIT = "echo ready $$\nread line < <(tail -f /dev/null)"
 STRIKES = [
     (Case("terminated", "sigterm_unattributed", WAIT), SIGTERM),
     (Case("killed", "sigkill_unattributed", WAIT), SIGKILL),
-    (Case("interrupted", "user_interrupt", WAIT, frame="train.py:9"), SIGINT),
+    (Case("interrupted", "user_interrupt", WAIT, frame="train.py:8"), SIGINT),
     (Case("hung up", "user_interrupt", WAIT), SIGHUP),
     (Case("shell terminated", "sigterm_unattributed", command=SHELL_WAIT), SIGTERM),
     (Case("shell killed", "sigkill_unattributed", command=SHELL_WAIT), SIGKILL),

@@ -98,7 +98,10 @@ class Lookup:
             name = document.identity.removeprefix("marketplace://") if address.kind == MARKETPLACE else reference
             raise NotHad(f"Item {bare(name)} is not a prerequisite.", INVALID)
         around = Place(document.folder, document, address.kind == MARKETPLACE)
-        return _template(document, found, path, reference, around)
+        template = _template(document, found, path, reference, around)
+        if path == () and template.version:  # the document is this item
+            self._shelf.note_version(address, template.version)
+        return template
 
     def _values(self, document: Document) -> yaml.Document:
         if document.identity not in self._read:

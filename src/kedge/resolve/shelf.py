@@ -85,6 +85,12 @@ class Shelf:
             raise found
         return found
 
+    def note_version(self, address: Address, version: str) -> None:
+        """Put what a document says of its own version into the lock."""
+        name = key(address)
+        if name in self._items:
+            self._items[name] = replace(self._items[name], version=version)
+
     def _local(self, place: str) -> Document:
         document = self._source(FILE).fetch(place)
         name = self._beside_lock(document.origin)
@@ -154,7 +160,7 @@ class Shelf:
         ]
 
     def _change(self, name: str, locked: Locked, document: Document) -> str:
-        is_same = locked.version == document.version
+        is_same = document.version in (None, locked.version)
         versions = "" if is_same else f" (version {locked.version} is now {document.version})"
         before = self._cache.get(locked.sha256)
         shown = _differences(before, document.data) if before is not None else ["what it was is not in the cache"]

@@ -1,7 +1,8 @@
 """The text of a hook's script: options in front, and traps that tell the supervisor how it ended.
 
-They run whatever ends the script, `exit 0` too. They write to a descriptor that the script inherits: bash the line or
-the command that failed, and after a start hook the runtime's own helper the environment that the shell exports.
+They run whatever ends the script, `exit 0` too. They write to a descriptor that the script inherits: the line or the
+command that failed, and after a start hook the runtime's own helper the environment that the shell exports. bash says
+what failed, busybox's sh in which line; of dash only a script of one line tells it.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ def text(script: Text, *, forgiven: bool, bash: bool, environment: bool, fd: int
     if bash:
         head = f"trap {quote(_tell(LINE, '$LINENO', fd))} ERR\n"
         at_end.append(f"[ $? -eq 0 ] || {_tell(COMMAND, '$BASH_COMMAND', fd)}")
+    else:  # these take no descriptor of two digits
+        at_end.append(f'[ $? -eq 0 ] || {{ printf "L%s\\0" "$LINENO" >/proc/self/fd/{fd}; }} 2>/dev/null')
     if environment:
         at_end.append(f"{quote(sys.executable)} -I -S {quote(HELPER)} {fd} || :")
-    if at_end:
-        head += f"trap {quote('; '.join(at_end))} EXIT\n"
+    head += f"trap {quote('; '.join(at_end))} EXIT\n"
     return (head, "" if forgiven else "set -o errexit\n", *script)
 
 
@@ -49,7 +51,7 @@ def parse(data: bytes) -> Told:
     told = Told()
     parts = iter(data.split(b"\0")[:-1])
     for part in parts:
-        if part.startswith(LINE) and told.line is None:
+        if part.startswith(LINE) and told.line is None and part[1:].isdigit():
             told = told._replace(line=int(part[1:]))
         elif part.startswith(COMMAND):
             told = told._replace(command=part[1:].decode(errors="replace"))
@@ -66,13 +68,15 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in found.items() if name.isidentifier() and name not in _OF_THE_SHELL}
 
 
-def failed_line(script: Text, secrets: Mapping[str, str], told: Told) -> str | None:
-    """The line of a script that failed, as the user wrote it, secrets as their tags. None if it cannot be told."""
-    rendered, shown = (each.split("\n") for each in (render_text(script, secrets), show_text(script)))
+def failed_line(whole: Text, script: Text, secrets: Mapping[str, str], told: Told) -> str | None:
+    """The line of a script that failed, as the user wrote it, secrets as their tags. `whole` is its `text`. None if it
+    cannot be told."""
+    rendered, shown = (each.split("\n") for each in (render_text(whole, secrets), show_text(whole)))
     if len(rendered) != len(shown):  # a secret of several lines
         return None
-    number = told.line or _find(rendered, told.command or "")
-    return shown[number - 1].strip()[:_LONGEST_LINE] if 0 < number <= len(shown) else None
+    number, ours = told.line or _find(rendered, told.command or ""), len(shown) - len(show_text(script).split("\n"))
+    lines = shown[number - 1 : number] if number > ours else [line for line in shown[ours:] if line.strip()]
+    return lines[0].strip()[:_LONGEST_LINE] if len(lines) == 1 else None
 
 
 def _find(lines: list[str], command: str) -> int:

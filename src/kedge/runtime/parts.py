@@ -48,7 +48,7 @@ def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, li
         status, said = _run(session, prepared, argv, (channel.fd,), limit)
     finally:
         told = hookscript.parse(channel.close())
-    command = hookscript.failed_line(text, prepared.secrets, told) if status else None
+    command = hookscript.failed_line(text, part.script, prepared.secrets, told) if status else None
     return Ended(status, command, told.environment, said=said)
 
 

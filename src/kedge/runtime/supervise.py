@@ -26,7 +26,7 @@ TRY_GRACE_SEC = 10.0  # at most so long between TERM and KILL for a try of a hoo
 FAREWELL_SEC = 2.0  # between TERM and KILL for what is left when the task is over
 _KILL_DEADLINE_SEC = 10.0  # whoever outlives SIGKILL for longer hangs in the kernel
 _RESCAN_SEC = 0.05
-_AGAIN_SEC = 0.2  # a program is executed by then
+_AGAIN_SEC = 0.2  # a program is executed by then, or, on a busy machine, after twice as long, and so on
 
 
 class Supervisor:
@@ -46,6 +46,7 @@ class Supervisor:
         self._deadline = math.inf
         self._give_up = math.inf
         self._again = math.inf
+        self._pause = _AGAIN_SEC
         self._deaf: list[Process] = []
         self._is_hook = False
         loop.on_signal = self._on_signal
@@ -177,15 +178,18 @@ class Supervisor:
         self._signal_group(self._signal)
         if self._group is not None and self._is_hook:
             self._deaf = [each for each in self.descendants() if each.parent == self._group]
-            self._again = time.monotonic() + _AGAIN_SEC
+            self._pause = _AGAIN_SEC
+            self._again = time.monotonic() + self._pause
 
     def _ask_again(self) -> None:
-        """Whoever had to die of the signal and lives has not got it."""
-        self._again = math.inf
-        for each in self._deaf:
-            now = procfs.process(each.pid)
-            if now and now.identity == each.identity and procfs.dies_of(each.pid, self._signal):
+        """Whoever had to die of the signal and lives has not got it. The others may not run their programs yet."""
+        alive = [each for each in self._deaf if (now := procfs.process(each.pid)) and now.identity == each.identity]
+        self._deaf = [each for each in alive if not procfs.dies_of(each.pid, self._signal)]
+        for each in alive:
+            if each not in self._deaf:
                 _send(os.kill, each.pid, self._signal)
+        self._pause *= 2
+        self._again = time.monotonic() + self._pause if self._deaf else math.inf
 
     def _await_end(self) -> None:
         while self._children.reap() and time.monotonic() < self._deadline:

@@ -5,7 +5,8 @@ Every check takes the file's values as they are, whatever shape they have, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,7 @@ from kedge.spec.item_checks import broken_tags, callbacks, check_item
 from kedge.spec.model import Path, Source
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
+from kedge.spec.references import Reference, TagError, Unresolved, locate, lookup, split
 from kedge.spec.shape import entries, mapping, strings
 from kedge.spec.text import MOST_PROBLEMS, quote
 
@@ -30,6 +32,29 @@ def check_names(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
     """Every name that is wrong, at most 200 of a kind."""
     for find in NAME_CHECKS:
         yield from islice(find(job, source), MOST_PROBLEMS)
+
+
+def references(job: Mapping[str, Any], source: Source, given: Collection[str]) -> Iterator[Problem]:
+    """References to parameters and secrets that the file does not have and that were not `given` otherwise."""
+    if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
+        return
+    told = [root for root in ("parameters", "secrets") if isinstance(job.get(root), dict)]
+    supplied = {(name,) for name in given}
+    for path, text in islice(_rendered(job), MOST_PROBLEMS):
+        seen: Counter[str] = Counter()
+        for part in _whole(text):
+            if part.root in told and part.path[:1] not in supplied:
+                found = lookup(part, job[part.root], source.marks, (part.root,))
+                if isinstance(found, Unresolved):
+                    yield source.problem(path, found.message, mark=locate(source, path, part.source, seen[part.source]))
+            seen[part.source] += 1
+
+
+def _whole(text: str) -> list[Reference]:
+    try:
+        return [part for part in split(text) if isinstance(part, Reference)]
+    except TagError:
+        return []  # _tags tells it
 
 
 def _items(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ import yaml
 from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
 from kedge.testing.wait import wait_until
 
-TIMEOUT = 120.0
+TIMEOUT = 600.0  # seconds; only a job that hangs takes so long, however busy the machine is
 
 
 class Kedge:
@@ -100,7 +100,8 @@ class Kedge:
     def events(self) -> list[dict[str, Any]]:
         """The controller's events of the only run so far; none before there is one."""
         files = [run / EVENTS_FILE for run in self.runs()]
-        return [json.loads(line) for f in files if f.exists() for line in f.read_text().splitlines()]
+        whole = (line for f in files if f.exists() for line in f.read_text().split("\n")[:-1])
+        return [json.loads(line) for line in whole]
 
     def wait_for_output(self, text: str, task: str = "worker-0", attempt: int = 0) -> None:
         """Wait until a task of the only run has said something."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], deadline: float = 120.0, what: str = "") -> T:
     """Call `condition` until it returns something true, and return that.
 
     `deadline` is in seconds from now. AssertionError says `what` was waited for when it passes.

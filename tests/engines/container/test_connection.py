@@ -11,9 +11,6 @@ import pytest
 
 from kedge.engines.container.connection import PODMAN, Connection
 from kedge.errors import CannotRun
-from kedge.testing.wait import wait_until
-
-DEADLINE = 30.0
 
 
 def broken(folder: Path) -> str:
@@ -50,19 +47,34 @@ def test_a_service_whose_program_is_gone_cannot_run(monkeypatch: pytest.MonkeyPa
 @pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
 def test_a_service_that_cannot_be_started_again_can_be_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Connection(PODMAN) as connected:
-        os.kill(own_service(), signal.SIGKILL)
+        end(own_service())
         with monkeypatch.context() as patched:
             patched.setenv("PATH", broken(tmp_path / "bin"), prepend=":")
             for _ in range(2):
-                wait_until(lambda: refused(connected), DEADLINE)
+                with pytest.raises(CannotRun, match="podman is ill"):
+                    connected.restore()
         connected.restore()
         assert connected.client.facts().cpus
 
 
-def refused(connected: Connection) -> bool:
-    """Whether the service cannot be started again; it may take a moment until it is seen to have ended."""
-    try:
+@pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
+def test_what_a_killed_kedge_has_left_is_removed_and_what_one_that_lives_needs_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / "kedge-podman-left"
+    left.mkdir()
+    with Connection(PODMAN) as connected:
+        end(own_service())
+        for folder in tmp_path.iterdir():
+            os.utime(folder, (0, 0))
+        with Connection(PODMAN):
+            assert not left.exists()
         connected.restore()
-    except CannotRun as error:
-        return "podman is ill" in str(error)
-    return False
+        assert connected.client.facts().cpus
+
+
+def end(service: int) -> None:
+    """Kill it, and wait until that is to be seen."""
+    os.kill(service, signal.SIGKILL)
+    os.waitid(os.P_PID, service, os.WEXITED | os.WNOWAIT)

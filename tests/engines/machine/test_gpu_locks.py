@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -85,19 +86,18 @@ def test_a_pipe_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be several users")
-@pytest.mark.parametrize("protected", ["0", "2"])
-def test_users_share_the_locks_of_each_other(protected: str) -> None:
-    setting = Path("/proc/sys/fs/protected_regular")
+def test_users_share_the_locks_of_each_other() -> None:
+    setting = Path("/proc/sys/fs/protected_regular")  # the whole machine's, so no two tests may change it
     before = setting.read_text()
-    path = Path(f"/tmp/kedge-test-locks-{os.getpid()}-{protected}")
+    path = Path(f"/tmp/kedge-test-locks-{os.getpid()}")
     try:
-        setting.write_text(protected)
-        _share(path)
+        for protected in ("0", "2"):
+            setting.write_text(protected)
+            _share(path)
+            shutil.rmtree(path)
     finally:
         setting.write_text(before)
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _share(path: Path) -> None:

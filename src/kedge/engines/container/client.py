@@ -142,13 +142,11 @@ class Client:
 
     def image(self, name: str) -> Image | None:
         """What is known of an image that is here; None if it is not."""
-        try:
-            with _errors(self.address):
-                found = self._api.inspect_image(name)
-        except Refused as error:
-            if error.status == 404:
-                return None
-            raise
+        found = None
+        with _errors(self.address, 404):
+            found = self._api.inspect_image(name)
+        if found is None:
+            return None
         config = found.get("Config") or {}
         environment = dict(entry.partition("=")[::2] for entry in config.get("Env") or [])
         workdir, user = config.get("WorkingDir") or "/", config.get("User") or ""
@@ -229,21 +227,13 @@ class Client:
 
     def signal(self, name: str, number: int) -> None:
         """Signal the first process of a container. Nothing happens to one that does not run, or is not there."""
-        try:
-            with _errors(self.address):
-                self._api.kill(name, number)
-        except Refused as error:
-            if error.status not in (404, 409, 500):  # Podman says 500 or 409 of one that has ended
-                raise
+        with _errors(self.address, 404, 409, 500):  # Podman says 500 or 409 of one that has ended
+            self._api.kill(name, number)
 
     def remove(self, name: str) -> None:
         """Remove a container, whatever it does. Nothing happens if it is not there."""
-        try:
-            with _errors(self.address):
-                self._api.remove_container(name, force=True, v=True)
-        except Refused as error:
-            if error.status != 404:
-                raise
+        with _errors(self.address, 404):
+            self._api.remove_container(name, force=True, v=True)
 
     def state(self, name: str) -> State | None:
         """How a container ended; None if it has been removed."""
@@ -293,12 +283,8 @@ class Client:
 
     def remove_network(self, name: str) -> None:
         """Nothing happens if it is not there."""
-        try:
-            with _errors(self.address):
-                self._api.remove_network(name)
-        except Refused as error:
-            if error.status != 404:
-                raise
+        with _errors(self.address, 404):
+            self._api.remove_network(name)
 
 
 class _Quiet(Exception):
@@ -318,11 +304,14 @@ def _silence() -> Iterator[None]:
 
 
 @contextmanager
-def _errors(address: str) -> Iterator[None]:
+def _errors(address: str, *forgiven: int) -> Iterator[None]:
+    """Errors of the package become ours; an answer with one of the `forgiven` statuses of HTTP is none."""
     try:
         yield
     except docker.errors.APIError as error:
         status = error.response.status_code if error.response is not None else 0
+        if status in forgiven:
+            return
         raise Refused(str(error.explanation or error), status) from error
     except docker.errors.DockerException as error:
         if not isinstance(error.__cause__, (requests.exceptions.RequestException, OSError)):

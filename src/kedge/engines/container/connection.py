@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import os
 import shutil
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
 _PREFIX = "kedge-podman-"
 PODMAN = "podman"  # as an address: a service of one's own
-_START_SEC = 30.0
+_START_SEC = 60.0
 _STOP_SEC = 2.0  # it waits for whoever still pulls an image
-_IDLE_SEC = 10  # after which a service that lost its kedge ends by itself
+_IDLE_SEC = 60  # after which a service that lost its kedge ends by itself
 
 
 def address(environment: Mapping[str, str] = os.environ) -> str:
@@ -73,12 +74,14 @@ class _Service:
     def __init__(self) -> None:
         _sweep()
         self._folder = tempfile.mkdtemp(prefix=_PREFIX)
+        self._lock = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # as long as this kedge lives, whether its service does or not
         self._socket = f"{self._folder}/socket"
         self.address = f"unix://{self._socket}"
         try:
             self._process = self._start()
         except BaseException:
-            shutil.rmtree(self._folder)
+            self._remove()
             raise
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -115,7 +118,11 @@ class _Service:
             self._process.wait(_STOP_SEC)
         except subprocess.TimeoutExpired:
             self._process.kill()
+        self._remove()
+
+    def _remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
 
 
 def _answers(path: str) -> bool:
@@ -128,7 +135,16 @@ def _sweep() -> None:
     """Remove what services leave behind whose kedge was killed: they end by themselves, their folders do not."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            found = folder.stat()
-            is_old = found.st_uid == os.getuid() and time.time() - found.st_mtime > _START_SEC
-            if is_old and not _answers(f"{folder}/socket"):
-                shutil.rmtree(folder, ignore_errors=True)
+            _remove_abandoned(folder)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Unless its kedge lives, or has made it just now and not locked it yet."""
+    lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(lock)
+        if found.st_uid == os.getuid() and time.time() - found.st_mtime > _START_SEC:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)

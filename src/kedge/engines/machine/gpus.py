@@ -21,7 +21,7 @@ from typing import NamedTuple
 from kedge.engines.machine.gpu_locks import LOCKS, LockFolder
 from kedge.errors import CannotRun
 
-DEADLINE_SEC = 5.0
+DEADLINE_SEC = 20.0  # a driver without persistence takes seconds to start, a busy machine some more
 _PROBE = Path(__file__).with_name("nvml.py")
 
 

@@ -37,7 +37,7 @@ BEHAVIOURS = {
         more=_whole_lines,
     ),
     "output of a background process is waited for": Case(
-        "{ sleep 0.5; echo late; } & echo early", said="early\nlate\n"
+        "{ while kill -0 $$ 2> /dev/null; do sleep 0.1; done; echo late; } & echo early", said="early\nlate\n"
     ),
     "tasks that print and end at once lose nothing": Case(
         "echo task $PAI_TASK_INDEX", roles={"worker": {"instances": 10}}, more=_all_tasks

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from kedge.testing.command import Kedge
+from collections.abc import Callable
+
+from kedge.testing.command import TIMEOUT, Kedge
 from kedge.testing.conformance.case import FAILED, QUICK_RETRY, Case, job_report, same
+from kedge.testing.wait import wait_until
 
 _NEVER = {"minFailedInstances": -1, "minSucceededInstances": -1}
 _TRANSIENT = "echo 'OSError: [Errno 98] Address already in use'"
@@ -33,7 +36,25 @@ def _root_is_worker_1(kedge: Kedge) -> None:
     same("root cause", (root["task"], root["cause"]), ("worker:1", "missing_module"))
 
 
-BEHAVIOURS = {
+def _first_success(kedge: Kedge) -> None:
+    roles = {
+        "master": {
+            "commands": ["until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done"],
+            "completion": {"minFailedInstances": 1, "minSucceededInstances": 1},
+        },
+        "worker": {"commands": ["exit 3"], "instances": 2, "completion": {"minFailedInstances": -1}},
+        "ps": {"commands": ["sleep 1000"], "completion": {"minSucceededInstances": -1}},
+    }
+    process = kedge.start("run", kedge.job("", roles=roles))
+    wait_until(lambda: [event["event"] for event in kedge.events()].count("task-completed") == 2, TIMEOUT)
+    (kedge.task("master-0") / "go").touch()
+    kedge.finish(process, 0)
+    states = {"master:0": "succeeded", "worker:0": "failed", "worker:1": "failed", "ps:0": "stopped"}
+    same("states", {task["task"]: task["state"] for task in job_report(kedge)["tasks"]}, states)
+    assert kedge.leftovers() == []
+
+
+BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "the first failure of a role fails the job": Case(
         "[ $PAI_TASK_INDEX = 0 ] || sleep 1000; echo failing; exit 3",
         roles={"worker": {"instances": 3}},
@@ -41,14 +62,7 @@ BEHAVIOURS = {
         states={"worker:0": "failed", "worker:1": "stopped", "worker:2": "stopped"},
         prints=("2 other tasks failed or stopped after it: stopped ×2",),
     ),
-    "the first success of a role can end the job": Case(
-        roles={
-            "master": {"commands": ["sleep 1"], "completion": {"minFailedInstances": 1, "minSucceededInstances": 1}},
-            "worker": {"commands": ["exit 3"], "instances": 2, "completion": {"minFailedInstances": -1}},
-            "ps": {"commands": ["sleep 1000"], "completion": {"minSucceededInstances": -1}},
-        },
-        states={"master:0": "succeeded", "worker:0": "failed", "worker:1": "failed", "ps:0": "stopped"},
-    ),
+    "the first success of a role can end the job": _first_success,
     "a job without conditions succeeds when all tasks are done": Case(
         "exit 1",
         roles={"worker": {"instances": 2, "completion": _NEVER}},
