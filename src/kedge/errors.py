@@ -77,7 +77,7 @@ class CannotRun(KedgeError):
 
 
 class DiskFull(CannotRun):
-    """A file could not be written because its file system is full (or the quota is used up)."""
+    """A file could not be written: its file system is full, the quota used up, or it is as large as it may be."""
 
 
 class Unreachable(CannotRun):

@@ -71,7 +71,7 @@ def test_nothing_else_is_overwritten(bundle: Bundle, tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_to(bundle: Bundle) -> None:
     for write in (export.folder, export.archive):
-        with pytest.raises(CannotRun, match=r"written to /proc/bundle: No such file or directory$"):
+        with pytest.raises(CannotRun, match=r"cannot be written to /proc/bundle: No such file or directory$"):
             write(bundle.path, Path("/proc/bundle"))
 
 

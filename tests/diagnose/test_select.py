@@ -27,6 +27,7 @@ BEFORE = {
     "scratch": "Error: no checkpoint found at last.pt, training from scratch\nepoch 1 loss 0.2\n",
     "pip": "ERROR: pip's dependency resolver does not currently take into account all packages.\nepoch 0\n",
     "overflow": "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\nepoch 2\n",
+    "python's warning": "/x/glfw.py:91: GLFWError: (65544) b'X11: The DISPLAY variable is missing'\nepoch 1\n",
     "gpu": "CUDA is not available, using CPU\nepoch 1\n",
     "nccl": "n1:77:77 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so)\nepoch 1\n",
     "logged": 'Traceback (most recent call last):\n  File "/x/a.py", line 5, in get\n    f()\nOSError: x\n'
@@ -40,6 +41,7 @@ AFTER = {
     "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2023-01-01T00:00:00 ***\nsrun: error: n2: task 1: Terminated\n",
     "mpirun": "mpirun detected that one or more processes exited with non-zero status\n  Exit code:    1\n",
     "accelerate": TRACE.format("subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1."),
+    "tracker's thread": "Thread ChkStopThr:\n" + TRACE.format("BrokenPipeError: [Errno 32] Broken pipe"),
     "ignored": "Exception ignored in: <function f at 0x7f>\n" + TRACE.format("AssertionError: can only test a child"),
     "aborted": "terminate called without an active exception\nrun.sh: line 9: 12 Aborted (core dumped) t\n",
     "time limit": "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2023-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
@@ -172,3 +174,42 @@ def test_what_another_rank_says_is_no_part_of_an_exceptions_message() -> None:
 )
 def test_the_failing_line_refines_the_kind_of_an_exception(line: str, error: str, expected: str) -> None:
     assert cause(TRACE.replace("run()", line).format(error)) == expected
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO PREEMPTION ***",
+        "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed",
+    ],
+)
+def test_what_ended_an_earlier_run_is_no_failure_of_the_one_that_came_to_its_end(ended: str) -> None:
+    again = "".join(f"epoch {n} loss 0.2\n" for n in range(60))
+    assert cause(f"epoch 1\n{ended}\n{again}Training finished.\n", None) == "none_success"
+    assert cause(f"epoch 1\n{ended}\n{again}", None) != "none_success"
+
+
+@pytest.mark.parametrize(
+    "reason", ["Cuda failure 2 'out of memory'", "NCCL WARN Call to posix_fallocate failed : No space left on device"]
+)
+def test_what_nccl_reports_of_cuda_or_the_system_is_not_the_reason(reason: str) -> None:
+    reported = "ERROR worker.py:5] torch.distributed.DistBackendError: NCCL error in: x.cpp:7, unhandled cuda error"
+    assert cause(f"epoch 1\n{reported}\n{reason}\n") in ("gpu_oom", "shm_exhausted")
+    assert cause(f"epoch 1\n{reported}\n") == "nccl_init_error"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("acme.errors.StoreTimeout: no answer", "network_transient"),
+        ("acme.errors.ServiceUnavailableError", "network_transient"),
+        ("acme.errors.SessionClosedError: gone", "peer_failure"),
+        ("acme.errors.TooManyColours: 7", "python_bug"),
+        ("RuntimeError: acme: the request timed out", "network_transient"),
+        ("RuntimeError: bad value for the timeout", "python_bug"),
+    ],
+)
+def test_an_error_that_nobody_knows_is_called_a_bug_only_if_nothing_speaks_against_it(
+    error: str, expected: str
+) -> None:
+    assert cause("epoch 1\n" + TRACE.format(error)) == expected

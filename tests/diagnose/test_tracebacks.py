@@ -143,3 +143,14 @@ def test_a_cut_traceback_is_of_the_type_that_it_raises() -> None:
     text = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n    raise x.OddError("odd", 3)\n'
     (trace,) = find(Log("log", text.encode()))
     assert trace.decisive.type == "OddError"
+
+
+def test_an_exception_tells_on_its_next_line_what_was_raised_inside() -> None:
+    compiled = PLAIN.replace(
+        "RuntimeError: it broke", "acme.CompilerFailed: backend='x' raised:\nRuntimeError: Acme Error 3"
+    )
+    (trace,) = traces(compiled + "Segmentation fault\n")
+    assert [line.body for line in trace.decisive.message] == [
+        b"acme.CompilerFailed: backend='x' raised:",
+        b"RuntimeError: Acme Error 3",
+    ]

@@ -78,12 +78,13 @@ def test_a_full_disk_leaves_whole_lines_only(small_disk: Path) -> None:
 def test_a_line_that_was_written_in_part_is_taken_back(tmp_path: Path) -> None:
     # The limit of a file's size makes the kernel write the first half of the line only.
     script = (
-        "import resource, sys; from pathlib import Path; from kedge.runs.events import EventLog\n"
+        "import resource, sys; from pathlib import Path; from kedge.errors import DiskFull\n"
+        "from kedge.runs.events import EventLog\n"
         "with EventLog(Path(sys.argv[1])) as log:\n"
         "    log.append('a')\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))\n"
         "    try: log.append('b', text='x' * 2000)\n"
-        "    except OSError as error: print(error.errno)\n"
+        "    except DiskFull as error: print(error.__cause__.errno)\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
         "    log.append('c')\n"
     )

@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The candidates of a log, in its order, and where the lines start that a note calls harmless."""
+    """The candidates of a log, in its order, and where the lines start that a note, or Python, calls harmless."""
 
     candidates: list[Candidate]
     harmless: Container[int]
@@ -61,7 +61,8 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     found += [_of_trace(trace) for trace in traces if trace.decisive.type and trace.start not in known]
     found = _without_echoes(found)
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
-    return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), noted)
+    ignored = (line.start for trace in traces if trace.ignored for block in trace.blocks for line in block.message)
+    return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), {*noted, *ignored})
 
 
 def _without_echoes(found: list[Candidate]) -> list[Candidate]:

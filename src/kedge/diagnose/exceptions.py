@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kedge.diagnose.regex import regex
+
 
 class Meaning(NamedTuple):
     """A cause, how specific it is (as a rule's rank), and whether it is only ever a consequence."""
@@ -49,6 +51,13 @@ _TABLE = {
     Meaning("unknown", 5, symptom=True): "CalledProcessError SystemExit",
 }  # fmt: skip
 _TYPES = {name: found for found, names in _TABLE.items() for name in names.split()}
+# What the name of a type tells that the table does not hold: of clients of services, of who lost his peer.
+_BY_NAME = (
+    (rb"Timeout|TimedOut|Deadline|Unavailable|Connection|Network|Socket|Transport|RateLimit|Throttl|TooManyRequests",
+     Meaning("network_transient", 22)),
+    (rb"Cancell?ed|Abort|Disconnect|Closed|Lost|Died|Dead(?:Error|Exception)|Killed|Terminated|Shutdown",
+     Meaning("peer_failure", 15, symptom=True)),
+)  # fmt: skip
 
 # Calls in the failing lines of a traceback that say what a file was for.
 _WRITES = (
@@ -74,7 +83,8 @@ _OF_CHECKPOINT = {"data_file_missing": "checkpoint_missing", "data_corrupt": "ch
 
 def meaning(kind: str) -> Meaning:
     """What an exception of this type (without its module) means."""
-    return _TYPES.get(kind, OTHERS)
+    by_name = (found for pattern, found in _BY_NAME if regex(pattern).search(kind.encode()))
+    return _TYPES.get(kind) or next(by_name, OTHERS)
 
 
 def telling(kind: str) -> bool:

@@ -12,7 +12,8 @@ _PROGRESS = (
 )
 _LEVEL = (
     rb"^.{0,100}?(?:\b(?P<calm>INFO|DEBUG|TRACE|NOTICE|Info|Debug)\b|"
-    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W )|"
+    rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W |"
+    rb"\.py:\d+: [A-Z]\w+: )|"  # as the module `warnings` prints
     rb"(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))"
 )
 # Words of one who goes on: the error was dealt with, or it is advice.

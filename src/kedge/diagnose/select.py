@@ -31,6 +31,8 @@ UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
 # What a rank reports as well when one of its peers has died.
 BY_PEERS = {"nccl_network", "nccl_init_error", "rendezvous_failure", "network_transient"}
+# What NCCL reports as an error of CUDA or of the system.
+BEHIND_NCCL = {"gpu_oom", "gpu_oom_contention", "shm_exhausted", "gpu_hw_fault", "driver_mismatch"}
 # How many lines of progress after an error show that the work went on.
 GOES_ON_AFTER_SETUP = 1
 GOES_ON = 5  # printed by who caught it
@@ -74,9 +76,9 @@ def effect(root: Candidate) -> bool:
 
 def _recovered(candidate: Candidate, tail: Tail) -> bool:
     """Whether the work went on after it, or was done in the end."""
-    if candidate.cause in ENDERS:
-        return False
     went_on = tail.progress(candidate.line, candidate.end)
+    if candidate.cause in ENDERS:  # a requeued job goes on in the same log; Ray starts a killed worker again
+        return candidate.end < tail.success and went_on >= GOES_ON_UNCAUGHT
     if candidate.end < tail.success and not candidate.uncaught and candidate.rank < CERTAIN:
         return bool(candidate.trace or went_on or candidate.cause in SETUP)
     return went_on >= _enough(candidate)
@@ -100,6 +102,8 @@ def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
         )
     if root.cause == "job_cancelled":
         return _fails_before(root, tail) or any(_told(c, TELLS) and c.cause != "sigterm_unattributed" for c in earlier)
+    if root.cause == "nccl_init_error":  # "unhandled cuda error", and the next line or another rank says which
+        return any(c.role == "root" and c.cause in BEHIND_NCCL for c in others)
     return root.cause == "rendezvous_failure" and any(c.cause == "nccl_timeout" for c in earlier)
 
 

@@ -35,6 +35,8 @@ _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
 _NO_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
+# Python's words for what a finalizer raised; the names of the threads in which wandb looks for news.
+_IGNORED = rb"Exception ignored|^Thread (?:ChkStop|IntMsg|NetStat)Thr:$"
 _DURING = b"During handling of the above exception"
 
 
@@ -236,7 +238,9 @@ def _inside(body: bytes, started: bool) -> bool:
 
 def _message(own: list[Line], timed: bool) -> Iterator[Line]:
     for count, line in enumerate(own[:MESSAGE_LINES]):
-        if count and (HEADER in line.body or breaks_message(line, timed)):
+        # `BackendCompilerFailed: backend='inductor' raised:`, and what it raised on the next line
+        told = count == 1 and own[0].body.rstrip().endswith(b":") and regex(_OTHERS).match(line.body)
+        if count and (HEADER in line.body or (breaks_message(line, timed) and not told)):
             return
         if not count and not regex(_EXCEPTION).match(strip(line.body)):
             return
@@ -267,4 +271,4 @@ def _threaded(log: Log, block: Block) -> bool:
 
 
 def _ignored(log: Log, block: Block) -> bool:
-    return any(b"Exception ignored" in line.body for line in log.before(block.header, 2))
+    return any(regex(_IGNORED).search(line.body) for line in log.before(block.header, 2))
