@@ -72,6 +72,8 @@ def test_a_limit_that_no_container_can_start_with_names_the_key(launch: Launch, 
     assert report.exit_code == endings.NOT_STARTED
     assert said in report.message
     assert "memoryMB is less than a container needs" in report.message
+    assert report.diagnosis is not None
+    assert (report.diagnosis["cause"], report.diagnosis["behavior"]) == ("bad_config", "permanent")
 
 
 def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_path: Path) -> None:

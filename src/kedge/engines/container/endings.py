@@ -20,6 +20,7 @@ OUT_OF_MEMORY = -1200
 NOT_STARTED = -1201
 IMAGE = 254
 _KILLED, _TERMINATED = 137, 143
+_DOCKER_FAILED = 125  # what `docker run` exits with when it could not start the container
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
 _UNREACHABLE = "The container engine cannot reach the registry of the image."
@@ -54,7 +55,7 @@ def of_problem(launch: Launch, error: Exception) -> Report:
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
     what = f"the task's container could not be started: {error}{_hint(str(error))}"
-    return reports.ended(launch, NOT_STARTED, CANNOT_START, what)
+    return _diagnosed(launch, NOT_STARTED, CANNOT_START, what, Evidence(_log(launch, what), _DOCKER_FAILED))
 
 
 def _of_image(launch: Launch, what: str) -> Report:
