@@ -7,7 +7,7 @@ import inspect
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec, timestamp
 from kedge.diagnose import exitspec, rules
+from kedge.diagnose.exitspec import ExitSpec
 from kedge.engines.base import Engine, Outcome, Request, Task
 from kedge.errors import DiskFull, InputError
 from kedge.plan.build import build
@@ -185,14 +186,19 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
 
 def _write_rules(run: Run, plan: Plan) -> None:
     """The job's own rule files in the form that the runtime reads. InputError for a bad one, or a second exit spec."""
-    specs = [path for path in plan.rules if is_exit_spec(path)]
+    if spec := exit_spec(plan.rules):
+        write_json(run.exit_spec, exitspec.to_json(spec))
+    for number, path in enumerate(plan.rules):
+        if not is_exit_spec(path):
+            write_json(run.rule_file(number), rules.compiled(Path(path)))
+
+
+def exit_spec(files: Sequence[str]) -> ExitSpec | None:
+    """The exit spec among files of rules, if there is one. InputError for a bad one, or a second one."""
+    specs = [path for path in files if is_exit_spec(path)]
     if len(specs) > 1:
         raise InputError(f"only one exit spec can be used, not {' and '.join(specs)}")
-    for path in specs:
-        write_json(run.exit_spec, exitspec.to_json(exitspec.load(path)))
-    for number, path in enumerate(plan.rules):
-        if path not in specs:
-            write_json(run.rule_file(number), rules.compiled(Path(path)))
+    return exitspec.load(specs[0]) if specs else None
 
 
 def is_exit_spec(path: str) -> bool:

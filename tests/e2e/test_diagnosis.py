@@ -110,6 +110,15 @@ def test_a_bad_rule_file_is_refused_before_anything_runs(kedge: Kedge) -> None:
     assert "No such file" in kedge("run", "--rules", "nothing.toml", kedge.job("true"), code=2).stderr
 
 
+def test_a_second_exit_spec_is_refused(kedge: Kedge) -> None:
+    two = []
+    for name in ("one.yaml", "two.yaml"):
+        (kedge.folder / name).write_text(SPEC)
+        two += ["--rules", name]
+    for command in (["run", *two, kedge.job("true")], ["diagnose", *two, "one.yaml"]):
+        assert "only one exit spec can be used, not " in kedge(*command, code=2).stderr
+
+
 def test_diagnose_reads_plain_and_compressed_logs_and_stdin(kedge: Kedge) -> None:
     log = f'step 1\nTraceback (most recent call last):\n  File "/w/train.py", line 88, in step\n{OOM}\n'.encode()
     (kedge.folder / "a.log").write_bytes(log)

@@ -46,7 +46,7 @@ def test_a_full_disk_behind_stdout_is_an_error_and_no_bug(kedge: Kedge, command:
     kedge.job("echo out")
     done = shell(kedge, f"kedge {command} > /dev/full")
     assert done.returncode == 4
-    assert "error: No space left on device" in done.stderr
+    assert "error: stdout: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -17,7 +17,7 @@ from kedge.diagnose.classify import classify
 from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
 from kedge.diagnose.model import Diagnosis, Evidence
 from kedge.diagnose.ruleset import RuleSet
-from kedge.jobs import is_exit_spec
+from kedge.jobs import exit_spec, is_exit_spec
 
 
 @click.command()
@@ -31,7 +31,7 @@ def command(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]
     Several LOGs are several tasks of one job. They may be compressed with gzip or zstd; - or none at all is stdin.
     Without --exit-code the logs alone decide whether anything failed.
     """
-    known, spec = rules.load([Path(f) for f in files if not is_exit_spec(f)]), _spec(files)
+    known, spec = rules.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
     if not logs and sys.stdin.isatty():
         click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}
@@ -57,11 +57,6 @@ def _diagnose(path: str, tail: Tail, exit_code: int | None, known: RuleSet) -> D
     found = classify(Evidence(logs=((path, tail.content),), exit_code=exit_code), known)
     quotes = (quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence)
     return found._replace(evidence=tuple(quotes))
-
-
-def _spec(files: tuple[str, ...]) -> exitspec.ExitSpec:
-    given = [file for file in files if is_exit_spec(file)]
-    return exitspec.load(given[-1]) if given else exitspec.stock()
 
 
 def _print(facts: dict[str, Any], found: Diagnosis) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import sys
 import traceback
@@ -81,7 +82,8 @@ def _run() -> int:
 
 def _cannot(error: OSError) -> int:
     """The machine says no: the disk behind stdout is full, a folder may not be read, and the like."""
-    _show(CannotRun(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)))
+    name = error.filename or ("stdout" if error.errno == errno.ENOSPC else None)
+    _show(CannotRun(f"{name}: {error.strerror}" if name else str(error.strerror or error)))
     return CannotRun.exit_code
 
 
