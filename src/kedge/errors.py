@@ -12,6 +12,7 @@ kedge (exit code 3). Interrupted by the user is 130.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 EXIT_OK = 0
@@ -52,6 +53,12 @@ class Problem(NamedTuple):
             return head
         line = self.excerpt.replace("\t", " ")
         return f"{head}\n    {line}\n    {' ' * (self.column - 1)}^"
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """By place; what an alias repeats in several paths is told once."""
+    unique = {(p.file, p.line, p.column, p.message): p for p in reversed(list(problems))}
+    return sorted(unique.values(), key=lambda p: (p.line, p.column, p.where))
 
 
 class KedgeError(Exception):

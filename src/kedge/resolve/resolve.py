@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path as FilePath
 
 from kedge.contract import Text, show_text
-from kedge.errors import UNKNOWN, InputError, Problem, Unreachable
+from kedge.errors import UNKNOWN, InputError, Problem, Unreachable, in_order
 from kedge.resolve import cache, pins, secrets, storages
 from kedge.resolve.code import Code
 from kedge.resolve.graph import Graph, Needed, ordered
@@ -140,8 +140,7 @@ class _Resolution:
 
     def _refuse(self, problems: Iterable[Problem]) -> None:
         """Raise what is wrong, each thing once, in the order of the file."""
-        different = {(p.file, p.line, p.column, p.message): p for p in reversed(list(problems))}
-        unique = sorted(different.values(), key=lambda problem: (problem.line, problem.column))
+        unique = in_order(problems)
         messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused())]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-from kedge.errors import InputError, Problem
+from kedge.errors import InputError, Problem, in_order
 from kedge.spec import checks, schema, yaml
 from kedge.spec.build import build
 from kedge.spec.files import read_text
@@ -25,7 +25,7 @@ def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job
     """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
     job, problems = _read(text, file, given)
     if problems:
-        raise InputError(*_in_order(problems))
+        raise InputError(*in_order(problems))
     return job
 
 
@@ -40,11 +40,5 @@ def _read(text: str, file: str, given: Collection[str]) -> tuple[Job, tuple[Prob
     if problems:
         # Nobody will render the references of this file, so what is wrong with them is told here.
         references = checks.references(document.value, document.source, given)
-        raise InputError(*_in_order([*problems, *names, *references]))
+        raise InputError(*in_order([*problems, *names, *references]))
     return build(document.value, document.source), names
-
-
-def _in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """By place; what an alias repeats in several paths is told once."""
-    unique = {(p.line, p.column, p.message): p for p in reversed(list(problems))}
-    return sorted(unique.values(), key=lambda p: (p.line, p.column, p.where))
