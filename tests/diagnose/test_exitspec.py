@@ -211,3 +211,31 @@ def test_the_more_specific_of_two_entries_for_pods_comes_first():
 def test_without_logs_the_code_is_what_the_contract_says_of_the_exit_code_alone(exit_code):
     assert STOCK.match(exit_code, b"", b"").code == container_code(exit_code)
     assert (STOCK.match(exit_code, b"x", b"x").code == exit_code) == (exit_code in SIGNAL_CODES or exit_code == 255)
+
+
+def spec_of(pattern: str):
+    return exitspec.parse([{"containerExitCode": 9, "patterns": [{"userLogRegex": pattern}]}], "x")
+
+
+# What Go's regexp, which OpenPAI uses, finds: `.` is one character, and a byte that is no UTF-8 is one, too.
+CHARACTERS = [
+    ("datei .rger fehlt", "datei ärger fehlt".encode(), "datei ärger fehlt".encode()),
+    ("datei ..rger fehlt", "datei ärger fehlt".encode(), None),
+    ("^.{3}$", "内存满".encode(), "内存满".encode()),
+    ("[äöü]rger", "Ärger ärger".encode(), "ärger".encode()),
+    ("(?i)[äöü]RGER", "Ärger".encode(), "Ärger".encode()),
+    (r"\p{Han}+", "x 内存 y".encode(), "内存".encode()),
+    ("lost .* end", b"\xff lost \xfe\xed\xb2\x80 end", b"lost \xfe\xed\xb2\x80 end"),
+    ("datei .rger fehlt", "datei ärger fehlt".encode("latin-1"), b"datei \xe4rger fehlt"),
+    ("^a.b$", b"a\xe4\xf6b", None),
+    ("^a..b$", b"a\xe4\xf6b", b"a\xe4\xf6b"),
+    (r"[^\x00-\x7f]end", b"\xff\xffend", b"\xffend"),
+    ("(?m)^end$", "\ufffd\xff\n".encode() + b"\xff\nend\n\xc3", b"end"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "log", "matched"), CHARACTERS)
+def test_a_pattern_sees_characters(pattern: str, log: bytes, matched: bytes | None):
+    found = spec_of(pattern).match(1, log, b"")
+    assert (log[slice(*found.user)] if found.user else None) == matched
+    assert found.code == (9 if matched else 255)

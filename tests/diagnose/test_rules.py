@@ -49,6 +49,24 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+CHARACTERS = """
+[full]
+cause = "disk_full"
+role = "root"
+patterns = ['(?i)DATENTRÄGER .{3}stück voll', '磁盘空间不足']
+matches = ["ERROR: Datenträger Süßstück voll", "错误:磁盘空间不足"]
+rejects = ["Datentrager leer"]
+"""
+
+
+def test_a_pattern_sees_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    known = rules.load([write(tmp_path, CHARACTERS)])
+    for log in ("ERROR: datenträger süßstück voll", "ERROR: DATENTRÄGER SÜßSTÜCK VOLL", "磁盘空间不足"):
+        for content in (log.encode(), b"\xff " + log.encode(), log.encode().replace("süß".encode(), b"s\xffs")):
+            assert classify(Evidence((("log", content),), 1), known).rule == "full", content
+
+
 def test_a_users_rule_counts_and_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = write(tmp_path, GOOD)

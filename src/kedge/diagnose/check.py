@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kedge.diagnose import expression, source
 from kedge.diagnose.prefix import plain
-from kedge.diagnose.regex import regex
+from kedge.diagnose.regex import over_characters
 from kedge.diagnose.scan import match
 from kedge.errors import InputError
 
@@ -21,7 +21,7 @@ def failures(path: Path, causes: set[str]) -> list[str]:
 
 
 def _wrong(table: dict[str, list[str]]) -> list[str]:
-    patterns = [regex(text.encode()) for text in table["patterns"]]
+    patterns = [over_characters(text) for text in table["patterns"]]
 
     when = [expression.parse(text) for text in table.get("when", [])]
 

@@ -1,7 +1,7 @@
 """The exit specification: which container code a failed command gets, with the semantics of OpenPAI's exit handler.
 
 Entries are tried in the order of the file, the patterns of an entry in their order; all given fields of a pattern must
-hold, and the first that does gives the code. Patterns are RE2 over bytes, found anywhere in a log.
+hold, and the first that does gives the code. Patterns are RE2 over characters, found anywhere in a log.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import re2
 
 from kedge.contract import UNRECOGNISED
+from kedge.diagnose import characters, regex
 from kedge.diagnose.termination import Span, Verdict
 from kedge.errors import InputError
 
@@ -171,7 +172,7 @@ def _pattern(data: Any, code: int, number: int) -> Pattern:
 def _unusable(entry: Entry) -> Iterator[str]:
     for text in (text for pattern in entry.patterns for text in (pattern.user, pattern.platform) if text is not None):
         try:
-            re2.compile(text.encode(), _options(text))
+            regex.over_characters(text)
         except re2.error as error:
             reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
             yield f"code {entry.code}: pattern {text!r}: {reason}"
@@ -190,17 +191,17 @@ class _Searcher:
 
     def __init__(self, texts: Iterator[str | None]) -> None:
         self._numbers = {text: n for n, text in enumerate(dict.fromkeys(t for t in texts if t is not None), 1)}
-        self._set = re2.Set.SearchSet(_options())
+        self._set = re2.Set.SearchSet(regex.options(encoding=regex.UTF8))
         for text in (_SENTINEL, *(text.encode() for text in self._numbers)):
             self._set.Add(text)
         self._set.Compile()
 
     def occurring(self, log: bytes) -> Collection[str]:
-        """What can be in the log: exactly what is, but for texts that need characters instead of bytes."""
+        """Which of them are in the log; all where that cannot be told."""
         found = self._set.Match(log)
         if found is None:  # an empty log, or one that took the set more memory than it has
             return self._numbers
-        return {text for text, n in self._numbers.items() if n in found or not text.isascii()}
+        return {text for text, n in self._numbers.items() if n in found}
 
 
 class _Log:
@@ -209,6 +210,7 @@ class _Log:
     def __init__(self, searcher: _Searcher, content: bytes) -> None:
         self._searcher = searcher
         self._content = content
+        self._valid = b""
         self._occurring: Collection[str] | None = None
 
     def find(self, text: str | None) -> Span | None:
@@ -216,16 +218,9 @@ class _Log:
         if text is None:
             return None
         if self._occurring is None:
-            self._occurring = self._searcher.occurring(self._content)
+            self._valid = characters.valid(self._content)
+            self._occurring = self._searcher.occurring(self._valid)
         if text not in self._occurring:
             return None
-        found = re2.compile(text.encode(), _options(text)).search(self._content)
-        return Span(*found.span()) if found else None
-
-
-def _options(text: str = "") -> re2.Options:
-    """Bytes as they are (Latin-1) match where a log is not UTF-8, too; only a text that is not ASCII needs UTF-8."""
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1 if text.isascii() else re2.Options.Encoding.UTF8
-    options.log_errors = False
-    return options
+        found = regex.over_characters(text).search(self._valid)
+        return Span(*(characters.offset(self._content, self._valid, at) for at in found.span())) if found else None

@@ -67,7 +67,8 @@ def _atom(pattern: str, i: int) -> tuple[str | None, tuple[str, ...] | None, int
         return None, None, _class_end(pattern, i)
     if c == "\\":
         return _escape(pattern, i)
-    return (None if c in ".^$" else c), None, i + 1
+    varies = not c.isascii() and c.lower() != c.upper()  # under (?i); the log's own case is lowered in ASCII only
+    return (None if c in ".^$" or varies else c), None, i + 1
 
 
 def _group(pattern: str, i: int) -> tuple[str | None, tuple[str, ...] | None, int]:

@@ -1,4 +1,4 @@
-"""RE2 as everything here uses it: over bytes, read as Latin-1, quiet, compiled when first needed."""
+"""RE2 as everything here uses it: quiet, compiled when first needed, over bytes (as Latin-1) or over characters."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from typing import Any
 
 import re2
 
+BYTES, UTF8 = re2.Options.Encoding.LATIN1, re2.Options.Encoding.UTF8
+
 
 @cache
 def regex(pattern: bytes) -> Any:
-    """A compiled pattern. re2.error if RE2 refuses it."""
+    """A compiled pattern over bytes. re2.error if RE2 refuses it."""
     return re2.compile(pattern, options())
 
 
-def options(memory: int = 8 << 20) -> re2.Options:
+@cache
+def over_characters(pattern: str) -> Any:
+    """A compiled pattern over UTF-8 (`characters.valid`). re2.error if RE2 refuses it."""
+    return re2.compile(pattern.encode(), options(encoding=UTF8))
+
+
+def options(memory: int = 8 << 20, encoding: Any = BYTES) -> re2.Options:
     """RE2's options; `memory` in bytes bounds program and automaton."""
     chosen = re2.Options()
-    chosen.encoding = re2.Options.Encoding.LATIN1
+    chosen.encoding = encoding
     chosen.log_errors = False
     chosen.max_mem = memory
     return chosen

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import re2
 
 from kedge.diagnose.model import Cause
-from kedge.diagnose.regex import options, regex
+from kedge.diagnose.regex import options, over_characters
 
 # RE2 answers "no match" when its automaton runs out of memory. 8 MiB, its default, does for our own rules; ten times
 # as many on a log of near misses were thirteen times slower with it.
@@ -70,7 +70,7 @@ class RuleSet:
 
     def pattern(self, rule: int, pattern: int) -> Any:
         """A compiled pattern; compiled when it is first asked for."""
-        return regex(self._rules[rule][8][pattern][0].encode())
+        return over_characters(self._rules[rule][8][pattern][0])
 
     def hits(self, text: bytes) -> set[int]:
         """The indices of the literals that occur in `text`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kedge.diagnose import expression
+from kedge.diagnose import characters, expression
 from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.text import Line, Log
 
@@ -88,10 +88,10 @@ def _try(rules: RuleSet, user: tuple[int, int], line: Line) -> Hit | None:
 
 def match(pattern: Any, when: Sequence[Any], body: bytes) -> dict[str, float] | None:
     """The numbers that a pattern captures from a line; None if it or a condition does not hold."""
-    found = pattern.search(body)
+    found = pattern.search(characters.valid(body))
     if not found:
         return None
-    groups = {name.decode(): text.decode("latin-1") for name, text in found.groupdict().items() if text is not None}
+    groups = {name.decode(): text.decode() for name, text in found.groupdict().items() if text is not None}
     quantities = {name: expression.quantity(text) for name, text in groups.items()}
     values = {name: value for name, value in quantities.items() if value is not None}
     return values if all(expression.holds(condition, values) for condition in when) else None

@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from kedge.diagnose import expression, literals
-from kedge.diagnose.regex import regex
+from kedge.diagnose.regex import over_characters
 from kedge.errors import InputError
 
 ROLES = ("root", "symptom", "note")
@@ -52,7 +52,7 @@ def _rule(name: str, table: Any, causes: set[str]) -> list[Any]:
     _check(name, table, causes)
     patterns = [_pattern(text) for text in table["patterns"]]
     conditions = {key: [expression.parse(text) for text in table.get(key, [])] for key in ("when", "evidence")}
-    compiled = [regex(text.encode()) for text in table["patterns"]]
+    compiled = [over_characters(text) for text in table["patterns"]]
     captured = {group.decode() for pattern in compiled for group in pattern.groupindex}
     used = {name for condition in conditions["when"] for name in expression.names(condition)}
     if unknown := sorted(used - captured):
@@ -90,7 +90,7 @@ def _check(name: str, table: dict[str, Any], causes: set[str]) -> None:
 def _pattern(text: str) -> list[Any]:
     """[pattern, its required texts, whether case does not matter]. ValueError says why it is refused."""
     try:
-        regex(text.encode())
+        over_characters(text)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         raise ValueError(f"pattern {text!r}: {reason}") from None
