@@ -49,6 +49,7 @@ HOOK_FAILED = "hook-failed"
 CANNOT_START = "cannot-start"
 DISK_FULL = "disk-full"
 RUNTIME_ERROR = "runtime-error"
+PERHAPS_MEMORY = "perhaps-memory"  # SIGKILL by nobody knows whom: often the kernel's, for memory; one retry at most
 
 # What a supervisor says while it runs: the `event` of the lines in a task's events.jsonl.
 STARTING = "starting"

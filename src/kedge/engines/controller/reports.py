@@ -58,9 +58,9 @@ def is_damaged(launch: Launch) -> bool:
     return os.path.lexists(os.path.join(launch.folder, REPORT_FILE))
 
 
-def of_kill(launch: Launch, number: int, what: str) -> Report:
+def of_kill(launch: Launch, number: int, what: str, reason: str = RUNTIME_ERROR) -> Report:
     """The report of a supervisor that signal `number` has ended."""
-    return ended(launch, container_code(128 + number), RUNTIME_ERROR, what)
+    return ended(launch, container_code(128 + number), reason, what)
 
 
 def of_end(launch: Launch, code: int, what: str) -> Report:

@@ -11,7 +11,7 @@ import sys
 import time
 
 import kedge
-from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, RUNTIME_BROKE, Report
+from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
 from kedge.engines.base import Ended, Task, Update
 from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
@@ -157,6 +157,9 @@ def _site() -> str | None:
 
 
 def _without_report(child: Launch, code: int) -> Report:
+    if code == -signal.SIGKILL:
+        what = "the task's supervisor was killed by SIGKILL, perhaps because this machine's memory was used up"
+        return reports.of_kill(child, -code, what, PERHAPS_MEMORY)
     if code < 0:
         return reports.of_kill(child, -code, f"the task's supervisor was killed by {signal.Signals(-code).name}")
     what = f"the task's supervisor ended with {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
