@@ -46,13 +46,20 @@ def kedge(image: str, tasks: int) -> tuple[float, float]:
         environment = {**os.environ, "XDG_STATE_HOME": folder}
         begin = time.monotonic()
         argv = [sys.executable, "-m", "kedge", "run", "-q", "--engine", "container", str(job)]
-        subprocess.run(argv, env=environment, check=True, capture_output=True)
+        run_or_say(argv, environment)
         whole = time.monotonic() - begin
         (run,) = Path(folder, "kedge", "jobs").iterdir()
         started = _times(run / "events.jsonl", "attempt-started")
         running = [t for events in run.glob("attempt-0/worker-*/events.jsonl") for t in _times(events, "exited")]
         assert len(running) == tasks
         return max(running) - started[0], whole
+
+
+def run_or_say(argv: list[str], environment: dict[str, str] | None = None) -> None:
+    """Run a command; when it fails, end with what it said."""
+    done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}")
 
 
 def _times(path: Path, event: str) -> list[float]:
@@ -65,7 +72,7 @@ def bare(tool: str, image: str, tasks: int, at_once: int) -> float:
     limits = ("--rm", "--memory", "64m", "--cpus", "1", "--network", "bridge")
 
     def run(_number: int) -> None:
-        subprocess.run([tool, "run", *limits, image, "sh", "-c", COMMAND], check=True, capture_output=True)
+        run_or_say([tool, "run", *limits, image, "sh", "-c", COMMAND])
 
     begin = time.monotonic()
     with ThreadPoolExecutor(at_once) as pool:

@@ -1,13 +1,13 @@
 """How fast a task can print through the runtime, beside plain shell pipelines; and whether quick tasks lose lines.
 
-    python benchmarks/log_throughput.py [MEBIBYTES [FOLDER]]
+    python benchmarks/log_throughput.py [MEBIBYTES [FOLDER [TASKS]]]
 
 A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
 `| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on), which masks no, one
 or ten secrets. Printed: MB/s, CPU seconds per GiB of everything involved, the program included, and the ratio of wall
 times to `cat`. The program is compiled with cc where there is one; else it is dd, which is slower at short writes. Then
-300 attempts print one line to each stream and exit at once; lines missing from any log are counted. FOLDER (.) should
-be on a disk.
+TASKS (300) attempts print one line to each stream and exit at once; lines missing from any log are counted. FOLDER (.)
+should be on a disk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from kedge.contract import SECRET_VALUES, TaskSpec
 
 RUNTIME = str(Path(kedge.__file__).parent / "runtime")
 ROUNDS = 3
-QUICK_TASKS = 300
 LINE = (
     b"step 1234 loss=0.4821 acc=0.9130 lr=3e-4 [worker:3] 2026-02-01T02:54:48 /mnt/data/train.py:88".ljust(119, b".")
     + b"\n"
@@ -62,11 +61,12 @@ def main() -> None:
     """Measure and print."""
     total = (int(sys.argv[1]) if len(sys.argv) > 1 else 1024) << 20
     folder = sys.argv[2] if len(sys.argv) > 2 else "."
+    tasks = int(sys.argv[3]) if len(sys.argv) > 3 else 300
     with tempfile.TemporaryDirectory(dir=os.path.abspath(folder)) as name:
         work = Path(name)
         for size in (546 * len(LINE), len(LINE)):
             compare(work, writer(work, total, size), size, total)
-        print(f"{count_lost(work)} lines lost by {QUICK_TASKS} tasks that print to both streams and exit at once")
+        print(f"{count_lost(work, tasks)} lines lost by {tasks} tasks that print to both streams and exit at once")
 
 
 def writer(folder: Path, total: int, size: int) -> str:
@@ -102,10 +102,10 @@ def compare(folder: Path, writer: str, size: int, total: int) -> None:
         print(f"  {name:<32}{total / wall / 1e6:>12.0f}{cpu * (1 << 30) / total:>12.2f}{wall / base:>10.2f}")
 
 
-def count_lost(folder: Path) -> int:
+def count_lost(folder: Path, tasks: int) -> int:
     """Run the quick tasks and count the lines that are not where they should be."""
     lost = 0
-    for number in range(QUICK_TASKS):
+    for number in range(tasks):
         work = folder / f"quick-{number}"
         work.mkdir()
         subprocess.run(attempt(work, "echo to-stdout; echo to-stderr >&2"), check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -39,6 +40,12 @@ def test_commands_files_and_scripts_that_are_named_exist(page: Path) -> None:
         r"`((?:src|docs|benchmarks|examples|tests|engines|plugins|policy|spec|resolve)/[\w./-]+\.\w+)`", text
     ):
         assert (ROOT / path).exists() or (ROOT / "src" / "kedge" / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_help_lists_every_command_with_the_first_sentence_of_its_own_help() -> None:
+    for name, told in COMMANDS.items():
+        command = importlib.import_module(f"kedge.cli.{name}").command
+        assert command.get_short_help_str(limit=200) == told
 
 
 def test_the_job_of_the_readme_is_the_first_example() -> None:

@@ -25,7 +25,7 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what it is as JSON.")
 def command(output: Path | None, tar: Path | None, oci: Path | None, names: str | None, as_json: bool) -> None:
-    """Build the folder that carries kedge's runtime with a Python of its own into any container.
+    """Build the runtime with its own Python, for any image.
 
     It needs no Python, no C library and no package of the image. It is built once and kept in the cache.
     """

@@ -23,7 +23,7 @@ _DAY = 86_400.0
 @click.option("--prune", is_flag=True, help="Delete what has not been used for some time.")
 @click.option("--days", type=click.FloatRange(min=0), default=0.0, help="For how many days; 0, the default, is all.")
 def command(prune: bool, days: float) -> None:
-    """Show what is kept of prerequisites and of the runtime; or prune it.
+    """Show or prune what kedge keeps for later jobs.
 
     These are the documents from elsewhere, by the SHA-256 that lock files name, and the bundles that containers get. A
     bundle that a job uses is never deleted.

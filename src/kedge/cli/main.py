@@ -14,11 +14,26 @@ from kedge import __version__
 from kedge.cli import streams
 from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, CannotRun, InputError, KedgeError, Unreachable
 
-# Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`.
-COMMANDS = (
-    "run", "validate", "plan", "lock", "ps", "show", "logs", "wait", "stop", "rm", "diagnose", "rules", "cache",
-    "bundle", "schema", "completion",
-)  # fmt: skip
+# Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`, with what
+# that says of it: reading the commands' own help would load them all.
+COMMANDS = {
+    "run": "Run a job, and show it until it has ended.",
+    "validate": "Check a job file, and show every problem at once.",
+    "plan": "Show what will run: roles, resources, policies, commands.",
+    "lock": "Pin what a job takes from elsewhere, in its lock file.",
+    "ps": "List runs, newest first.",
+    "show": "Show one run: its tasks, verdict and logs.",
+    "logs": "Print what tasks have said.",
+    "wait": "Wait until a run has ended, and print its state.",
+    "stop": "Stop a run, in an orderly way.",
+    "rm": "Delete runs that have ended, with all their logs.",
+    "diagnose": "Say why a job failed, from its logs.",
+    "rules": "List the rules that explain failures; test a file of rules.",
+    "cache": "Show or prune what kedge keeps for later jobs.",
+    "bundle": "Build the runtime with its own Python, for any image.",
+    "schema": "Print the JSON Schema of a job file, for editors.",
+    "completion": "Print the completion script of a shell.",
+}
 
 
 class LazyGroup(click.Group):
@@ -32,6 +47,10 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"kedge.cli.{name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -21,7 +21,7 @@ from kedge.jobs import is_exit_spec
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 @click.pass_context
 def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: bool) -> None:
-    """List the rules that explain failures; or test a file."""
+    """List the rules that explain failures; test a file of rules."""
     if ctx.invoked_subcommand is not None:
         return
     known = rules.load(files)
