@@ -184,6 +184,15 @@ def test_429_for_ever_ends_with_250(attempt, download, served, web, tmp_path):
     assert len(web.requests) == 4
 
 
+def test_every_further_try_is_an_event(attempt, download, served, web, tmp_path):
+    web.answers = [429, 503]
+    assert download(uri=served("x"), path=str(tmp_path / "x")) == 0
+    told = [event for event in attempt.events if event["event"] == contract.HOOK_RETRYING]
+    assert [(event["step"], event["next_try"], event["tries"]) for event in told] == [("data", 2, 4), ("data", 3, 4)]
+    assert "429" in told[0]["message"]
+    assert "503" in told[1]["message"]
+
+
 @pytest.mark.parametrize(("said", "least"), [("7", 7.0), ("Fri, 31 Dec 2100 23:59:59 GMT", 30.0)])
 def test_the_server_says_when(attempt, download, served, web, tmp_path, said, least):
     web.answers, web.headers = [503], {"Retry-After": said}

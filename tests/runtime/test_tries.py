@@ -46,12 +46,12 @@ def test_a_hook_that_never_works(attempt, step, policy):
          "policy": policy}
     ]  # fmt: skip
     assert "[INFO] hook of item: try 3 of 3 in 0.01 seconds" in attempt.log
-    failed = "a hook of item exited with code 127 in: wget-it  --from   here"
+    failed = "exited with code 127 in: wget-it  --from   here"
     told = [e for e in attempt.events if e["event"] == contract.HOOK_RETRYING]
     assert [(e["step"], e["message"], e["next_try"], e["tries"], e["delay_sec"]) for e in told] == [
         ("item", failed, number, 3, 0.01) for number in (2, 3)
     ]
-    said = f"{failed} (after 3 tries)"
+    said = f"a hook of item {failed} (after 3 tries)"
     assert any(said in line for line in attempt.log)
     if policy == "fail":
         assert attempt.report["message"] == said

@@ -27,7 +27,8 @@ def event_words(event: Event) -> str | None:
         case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] > 0:
             return f"{task} failed: {event['message']}"
         case status.HOOK_RETRYING:
-            return f"{task}: {event['message']}; try {event['next_try']} of {event['tries']} {_soon(event)}"
+            number, most = event["next_try"], event["tries"]
+            return f"{task} in hook {event['step']}, try {number} of {most} {_soon(event)}: {event['message']}"
         case status.TASK_RETRYING:
             return f"{task} failed: {event['message']}; started again {_soon(event)} ({event['why']})"
         case status.ATTEMPT_COMPLETED if event["verdict"] == status.FAILED and event["code"] != STOPPED_BY_USER:

@@ -95,7 +95,7 @@ class Started(NamedTuple):
 
 
 class HookRetrying(NamedTuple):
-    """A hook of `step` failed, as `message` tells, and try `next_try` of `tries` comes after `delay_sec` seconds."""
+    """A hook of `step` failed for the reason `message`; try `next_try` of `tries` comes after `delay_sec` seconds."""
 
     task: Task
     step: str

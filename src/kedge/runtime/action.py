@@ -3,8 +3,9 @@
     python -I -S .../kedge/runtime --action PARAMETERS_FD ANSWER_FD
 
 It is started like a hook's script: in the task's working directory, with its environment, its output going to
-runtime.log. The first descriptor is a file with the JSON of kedge.runtime.parameters; to the second goes, if it fails,
-{"cause": as diagnose/ names it or null, "message": text}.
+runtime.log. The first descriptor is a file with the JSON of kedge.runtime.parameters. To the second go lines of JSON:
+{"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/ names it or
+null, "message": text}.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import Any
 from kedge.contract import PREREQUISITE_TRANSIENT
 from kedge.runtime import bugs
 from kedge.runtime.failed import Failed, Job, of_os_error
-from kedge.runtime.files import write_all
 
 _KINDS = {"git": "gitclone", "download": "download"}
 
@@ -34,13 +34,12 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     with open(wanted, "rb") as file:
         data = json.load(file)
-    job = Job(data["tasks"], data["pai"], tuple(data["secrets"]))
+    job = Job(data["tasks"], data["pai"], tuple(data["secrets"]), answer)
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
         return 0
-    message = job.clean(str(failed))
-    job.say(message)
-    write_all(answer, json.dumps({"cause": failed.cause, "message": message}).encode())
+    job.say(str(failed))
+    job.answer(cause=failed.cause, message=str(failed))
     return PREREQUISITE_TRANSIENT if failed.transient else failed.code
 
 

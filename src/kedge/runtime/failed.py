@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
@@ -43,11 +44,13 @@ def of_os_error(error: OSError) -> Failed:
 
 
 class Job(NamedTuple):
-    """What an action knows of its job: how many tasks it has, TaskSpec.pai, the secrets among the parameters."""
+    """What an action knows of its job: how many tasks it has, TaskSpec.pai, the secrets among the parameters; and the
+    descriptor to which its answers to the supervisor go, a line of JSON each."""
 
     tasks: int
     pai: str
     secrets: tuple[str, ...]
+    answers: int
 
     def clean(self, text: str) -> str:
         """The text without those secrets."""
@@ -59,6 +62,10 @@ class Job(NamedTuple):
     def say(self, text: str) -> None:
         """One or more lines for runtime.log."""
         write_all(1, self.clean(text).encode(errors="surrogateescape") + b"\n")
+
+    def answer(self, **facts: Any) -> None:
+        """One line for the supervisor; `message` is cleaned."""
+        write_all(self.answers, json.dumps(facts | {"message": self.clean(facts["message"])}).encode() + b"\n")
 
 
 class Patience(NamedTuple):
@@ -93,6 +100,7 @@ class Patience(NamedTuple):
                     raise _given_up(failed, done) from failed
                 delay = self.delay(done, failed.delay_sec)
                 job.say(f"{failed} (try {done} of {most}, the next one in {delay:.1f} seconds)")
+                job.answer(message=str(failed), next_try=done + 1, tries=most, delay_sec=round(delay, 3))
                 time.sleep(delay)
 
     def delay(self, done: int, said_sec: float | None) -> float:

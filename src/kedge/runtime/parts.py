@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kedge import contract
 from kedge.contract import Action
 from kedge.runtime import execute, hookscript, parameters, sidechannel
 from kedge.runtime.files import write_all
@@ -35,7 +36,7 @@ class Ended(NamedTuple):
 def run(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
     """Run it, its output going to runtime.log. CannotStart says why it never ran."""
     if part.action:
-        return _run_action(session, prepared, part.action, limit)
+        return _run_action(session, prepared, hook, part.action, limit)
     return _run_script(session, prepared, hook, part, limit)
 
 
@@ -52,15 +53,24 @@ def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, li
     return Ended(status, command, told.environment, said=said)
 
 
-def _run_action(session: Session, prepared: Prepared, action: Action, limit: TimeLimit) -> Ended:
-    channel, wanted = SideChannel(session.loop), _in_memory(session, prepared, action)
+def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action, limit: TimeLimit) -> Ended:
+    answer: dict[str, Any] = {}
+
+    def take(line: bytes) -> None:
+        told = json.loads(line)
+        if "next_try" in told:
+            told["message"] = session.log.masked(told["message"])
+            session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **told)
+        else:
+            answer.update(told)
+
+    channel, wanted = SideChannel(session.loop, take), _in_memory(session, prepared, action)
     try:
         argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(wanted), str(channel.fd))
         status, said = _run(session, prepared, argv, (wanted, channel.fd), limit)
     finally:
         os.close(wanted)
-        told = channel.close()
-    answer = json.loads(told) if told.endswith(b"}") else {}
+        channel.close()
     return Ended(status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 
 from kedge.runtime.loop import Loop
 from kedge.runtime.pipes import Pipe
@@ -13,12 +14,15 @@ _FIRST = 100  # scripts use small numbers for themselves
 
 
 class SideChannel:
-    """Reads what is written to `fd`, which the program inherits. What is beyond 8 MiB is dropped."""
+    """Reads what is written to `fd`, which the program inherits. What is beyond 8 MiB is dropped.
 
-    def __init__(self, loop: Loop) -> None:
+    `on_line` gets every whole line as soon as it is there; `close` then returns only what follows the last one."""
+
+    def __init__(self, loop: Loop, on_line: Callable[[bytes], None] | None = None) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self.fd = high(writer)
         self._received = bytearray()
+        self._on_line = on_line
         self._pipe = Pipe(loop, reader, self._feed, _nothing)
 
     def close(self) -> bytes:
@@ -30,6 +34,10 @@ class SideChannel:
     def _feed(self, data: bytearray, length: int) -> None:
         if len(self._received) + length <= _LIMIT:
             self._received += memoryview(data)[:length]
+        if self._on_line:
+            *lines, self._received = self._received.split(b"\n")
+            for line in lines:
+                self._on_line(bytes(line))
 
 
 def high(fd: int) -> int:

@@ -82,8 +82,8 @@ def _wait(session: Session, hook: Hook, last: Try, number: int) -> bool:
     """Say why there is a next try, `number`, and pause before it; False when the task is to end meanwhile."""
     (most, delay), supervisor = hook.step.retry, session.supervisor
     name, tries = hook.step.name, most + 1
-    message = session.log.masked(f"a hook of {name} {last.what}")
-    session.log.warning(f"{message} (try {number - 1} of {tries})")
+    message = session.log.masked(last.what)
+    session.log.warning(f"a hook of {name} {message} (try {number - 1} of {tries})")
     facts = {"step": name, "message": message, "next_try": number, "tries": tries, "delay_sec": delay}
     session.events.emit(contract.HOOK_RETRYING, **facts)
     session.log.info(f"hook of {name}: try {number} of {tries}" + (f" in {delay:g} seconds" if delay else ""))
