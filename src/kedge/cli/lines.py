@@ -8,6 +8,7 @@ import zlib
 from typing import Any
 
 from kedge.cli.streams import styled
+from kedge.cli.terminal_text import terminal_text
 
 # Readable on dark and on light terminals; red is left for failures.
 _COLOURS = (
@@ -33,7 +34,7 @@ class LinePrinter:
     def __call__(self, task: str, line: bytes) -> None:
         # Of a progress bar only the last state is left on a terminal; here likewise.
         shown = line.rstrip(b"\r\n").rpartition(b"\r")[2]
-        sys.stdout.buffer.write(self._prefix(task) + shown + b"\n")
+        sys.stdout.buffer.write(self._prefix(task) + terminal_text(shown) + b"\n")
 
     def flush(self) -> None:
         sys.stdout.buffer.flush()

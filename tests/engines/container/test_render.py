@@ -170,3 +170,15 @@ def test_containers_name_their_gpus_for_those_who_come_later(plan: Plan, names: 
     assert GPUS not in render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS).labels
     rendered = render.render(plan, Task("w", 0), replace(PLACE, gpus=names), IMAGE, FACTS)
     assert rendered.labels[GPUS] == "GPU-1,GPU-2"
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [("127.0.0.1:8000", True), ("localhost", True), ("me@localhost:1", True), ("[::1]:80", True),
+     ("localhost.example.org", False), ("10.127.0.1", False), ("example.org/127.0.0.1", False)],
+)  # fmt: skip
+def test_a_loopback_address_in_a_container_is_pointed_out(tmp_path: Path, host: str, told: bool) -> None:
+    data = {"name": "ds", "type": "data", "plugin": "download", "uri": f"http://{host}/x"}
+    image = {"name": "image", "type": "dockerimage", "uri": "debian:12"}
+    plan = planned(tmp_path, {"prerequisites": ["ds"]}, prerequisites=[image, data])
+    assert [said.startswith("ds: ") for said in notices.loopback(plan)] == [True] * told

@@ -63,6 +63,8 @@ class ContainerEngine:
             return ()
         devices = gpus.count() if plan.gpu_count else 0
         said = tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
+        if self._network == "job":
+            said += tuple(notices.loopback(plan))
         return said if there else (*said, build.BUILDING)
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
+from kedge.contract import show_text
 from kedge.engines.container.client import Facts
 from kedge.engines.container.render import DEFAULT_SHM_MB
-from kedge.plan.model import Plan, RolePlan
+from kedge.plan.model import Plan, RolePlan, action_text
 
 _MIB = 1 << 20
+_LOOPBACK = re.compile(r"\w+://(?:[^/@\s]*@)?(localhost|127(?:\.\d+){3}|\[::1\])(?=[:/\s\"]|$)")
 
 
 def of(plan: Plan, facts: Facts, storages: Collection[str], devices: int, infiniband: bool) -> Iterator[str]:
@@ -26,6 +29,18 @@ def of(plan: Plan, facts: Facts, storages: Collection[str], devices: int, infini
     if missing := [mount for mount in plan.mounts if mount.name not in storages]:
         wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in missing)
         yield f"no folder is named for these storages, and tasks do not see them: {wanted}; use --storage NAME=FOLDER"
+
+
+def loopback(plan: Plan) -> Iterator[str]:
+    """Clones and downloads from an address that, inside a container, is the container itself."""
+    for name in dict.fromkeys(step.name for role in plan.roles for step in role.steps):
+        steps = (step for role in plan.roles for step in role.steps if step.name == name)
+        texts = (show_text(action_text(callback.action)) for step in steps for callback in step.callbacks)
+        if found := next(filter(None, map(_LOOPBACK.search, texts)), None):
+            yield (
+                f"{name}: {found[1]} inside a container is the container itself, not this machine: use another address "
+                "of this machine, or --network host"
+            )
 
 
 def _clamped(role: RolePlan, facts: Facts) -> Iterator[str]:
