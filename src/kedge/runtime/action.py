@@ -4,8 +4,8 @@
 
 It is started like a hook's script: in the task's working directory, with its environment, its output going to
 runtime.log. The first descriptor is a file with the JSON of kedge.runtime.parameters. To the second go lines of JSON:
-{"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/ names it or
-null, "message": text}.
+{"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/ names it
+or null, "message": text}.
 """
 
 from __future__ import annotations
