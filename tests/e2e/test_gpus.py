@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from .conftest import Kedge
 SHOW = "echo sees [${CUDA_VISIBLE_DEVICES-unset}]"
 
 
-def roles(**gpus: int) -> dict[str, object]:
+def roles(**gpus: int) -> dict[str, dict[str, object]]:
     """Roles of one task with so many GPUs; the job waits for all of them."""
     return {
         name: {
@@ -53,13 +54,37 @@ def test_two_jobs_never_have_the_same_gpu(machine: Kedge) -> None:
 
 def test_too_few_gpus_are_an_error_that_names_both_numbers(machine: Kedge) -> None:
     job = machine.job(SHOW, roles=roles(a=2, b=2))
-    assert "asks for 4 GPUs and this machine has 3" in machine("run", job, code=4).stderr
+    said = "the job asks for 4 GPUs (a: 2, b: 2) and this machine has 3 GPUs"
+    assert f"{said}; --allow-fewer-gpus starts it with what there is" in machine("run", job, code=4).stderr
+    assert f"it cannot run here: {said}" in machine("plan", job).stderr
+    assert not machine.runs()
     done = machine("run", "--allow-fewer-gpus", job)
+    assert f"note: {said}: the last tasks get fewer" in done.stderr
     assert "a:0 | sees [0,1]" in done.stdout
     assert "b:0 | sees [2]" in done.stdout
 
 
-def test_without_any_gpu_the_job_runs_and_says_so(kedge: Kedge) -> None:
-    done = kedge("run", kedge.job(SHOW, roles=roles(a=2)), CUDA_VISIBLE_DEVICES="")
-    assert "this machine has no GPU: tasks run without one" in done.stderr
+def test_without_any_gpu_the_job_is_refused_unless_that_is_allowed(kedge: Kedge) -> None:
+    job = kedge.job(SHOW, roles={"a": {"instances": 3, **roles(a=2)["a"]}})
+    said = "the job asks for 6 GPUs (a: 2 for each of 3 tasks) and this machine has no GPU"
+    assert f"{said}; --allow-fewer-gpus starts it without any" in kedge("run", job, code=4).stderr
+    assert not kedge.runs()
+    done = kedge("run", job, "--allow-fewer-gpus")
+    assert f"note: {said}: tasks get none" in done.stderr
     assert "Succeeded" in done.stdout
+    assert "GPU" not in kedge("run", kedge.job(SHOW)).stderr
+
+
+def test_gpus_that_the_user_has_hidden_are_told_as_that(machine: Kedge) -> None:
+    done = machine("run", machine.job(SHOW, roles=roles(a=2)), code=4, CUDA_VISIBLE_DEVICES="1")
+    assert "(a: 2) and CUDA_VISIBLE_DEVICES=1 leaves it 1 GPU of 3;" in done.stderr
+
+
+def test_containers_are_refused_the_same_gpus(in_containers: Callable[[str], Kedge]) -> None:
+    kedge = in_containers("busybox")
+    job = kedge.job("echo ran", roles=roles(a=1))
+    said = "the job asks for 1 GPU (a: 1) and this machine has no GPU"
+    assert f"{said}; --allow-fewer-gpus" in kedge("run", job, code=4).stderr
+    assert not kedge.runs()
+    assert f"note: {said}: tasks get none" in kedge("run", job, "--allow-fewer-gpus").stderr
+    assert kedge.said("a-0") == "ran\n"

@@ -32,7 +32,7 @@ taskRoles:
     taskRetryCount: 0
     prerequisites: [{listed}]
     dockerImage: docker_image_0
-    resourcePerInstance: {{gpu: 1, cpu: 3, memoryMB: 29065}}
+    resourcePerInstance: {{gpu: 0, cpu: 3, memoryMB: 29065}}
     commands: ['{command}']
     {more}
 defaults: {{virtualCluster: default}}
@@ -419,7 +419,7 @@ taskRoles:
     completion: {minFailedInstances: 1}
     taskRetryCount: 0
     dockerImage: docker_image_0
-    resourcePerInstance: {gpu: 1, cpu: 6, memoryMB: 73994}
+    resourcePerInstance: {gpu: 0, cpu: 6, memoryMB: 73994}
     commands: [env]
   taskrole_1: *r
 defaults: {virtualCluster: k80}

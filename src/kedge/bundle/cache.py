@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kedge import xdg
 from kedge.bundle import layers, machine
 from kedge.errors import CannotRun
 
@@ -25,9 +26,8 @@ _CARRIED = frozenset({".py", ".json", ".toml"})
 
 
 def folder() -> Path:
-    """Where the cache is."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base, "kedge", "bundles")
+    """Where the cache is. CannotRun for a user without a home folder."""
+    return Path(xdg.cache("bundles", os.environ))
 
 
 def path_of(chosen: Sequence[str]) -> Path:

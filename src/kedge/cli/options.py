@@ -70,7 +70,9 @@ _ENGINE_OPTIONS = (
     click.option(
         "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
     ),
-    click.option("--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for."),
+    click.option(
+        "--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for, or none."
+    ),
     click.option(
         "--network",
         type=click.Choice(["job", "host"]),

@@ -11,13 +11,15 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kedge import xdg
 from kedge.diagnose import source
 from kedge.diagnose.packaged import content
 from kedge.diagnose.ruleset import RuleSet
-from kedge.errors import InputError
+from kedge.errors import CannotRun, InputError
 
 FORMAT = 1  # of a compiled file; part of the cache's key
 
@@ -45,7 +47,10 @@ def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text).hexdigest()
-    stored = _cache_folder() / f"{key}.json"
+    folder = _cache_folder()
+    if folder is None:
+        return source.rules(path, causes)
+    stored = folder / f"{key}.json"
     try:
         rules: list[list[Any]] = json.loads(stored.read_bytes())
     except (OSError, ValueError):
@@ -54,9 +59,11 @@ def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
     return rules
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base, "kedge", "rules")
+def _cache_folder() -> Path | None:
+    """None for a user without a home folder."""
+    with suppress(CannotRun):
+        return Path(xdg.cache("rules", os.environ))
+    return None
 
 
 def _store(path: Path, content: bytes) -> None:

@@ -15,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kedge import xdg
+
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/kedge/items`, where the variable is unset `~/.cache/kedge/items`."""
-    base = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base, "kedge", "items")
+    """`$XDG_CACHE_HOME/kedge/items`, where the variable is unset `~/.cache/kedge/items`. CannotRun without a home."""
+    return Path(xdg.cache("items", environment))
 
 
 def digest(data: bytes) -> str:

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kedge import xdg
 from kedge.contract import EVENTS_FILE
 from kedge.errors import CannotRun, InputError
 from kedge.runs.files import disk_errors, write_json
@@ -149,17 +150,8 @@ class Run:
 
 
 def jobs_dir(environment: Mapping[str, str]) -> Path:
-    """$XDG_STATE_HOME/kedge/jobs; the default, as the XDG specification has it, also when the variable is relative.
-
-    CannotRun for a user without a home folder.
-    """
-    state = Path(environment.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():
-        try:
-            state = Path.home() / ".local" / "state"
-        except RuntimeError as error:
-            raise CannotRun("this user has no home folder to keep runs in: set XDG_STATE_HOME or HOME") from error
-    return state / "kedge" / "jobs"
+    """$XDG_STATE_HOME/kedge/jobs. CannotRun for a user without a home folder."""
+    return Path(xdg.folder(xdg.STATE, environment), "kedge", "jobs")
 
 
 def create(jobs: Path, name: str) -> Run:

@@ -12,6 +12,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
+from kedge import xdg
+from kedge.errors import CannotRun
 from kedge.runtime.failed import Failed, Job
 
 
@@ -19,13 +21,12 @@ def folder(pai: str) -> str | None:
     """Where the cache is; None if it cannot be written to. What a container was given for it comes first."""
     if os.path.isdir(given := f"{pai}/data-cache"):
         return given if os.access(given, os.W_OK | os.X_OK) else None
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    path = os.path.join(base, "kedge", "data")
     try:
+        path = xdg.cache("data", os.environ)
         os.makedirs(path, exist_ok=True)
-    except OSError:
+    except (CannotRun, OSError):
         return None
-    return path if os.path.isabs(path) and os.access(path, os.W_OK | os.X_OK) else None
+    return path if os.access(path, os.W_OK | os.X_OK) else None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
 
+from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Outcome, Request, Task
@@ -23,7 +24,7 @@ from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.running import controlled
 from kedge.engines.controller.stops import Stops
 from kedge.engines.machine import controllers, gpus, limits, secret_files
-from kedge.engines.machine.shares import gpus_wanted
+from kedge.engines.machine.shares import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -35,8 +36,9 @@ _INFINIBAND = Path("/dev/infiniband")
 
 
 class ContainerEngine:
-    """`network`: `job` for one of the job's own, or `host`. `keep` leaves ended containers for a look at them.
-    `storage` has folders of this machine by the storages' names."""
+    """`allow_fewer_gpus`: start with the GPUs there are, even none, instead of refusing. `network`: `job` for one of
+    the job's own, or `host`. `keep` leaves ended containers for a look at them. `storage` has folders of this machine
+    by the storages' names."""
 
     name = "container"
 
@@ -61,8 +63,8 @@ class ContainerEngine:
             facts, there = self._facts, build.is_there()
         except CannotRun:  # `check` says so
             return ()
-        devices = gpus.count() if plan.gpu_count else 0
-        said = tuple(notices.of(plan, facts, self._storages, devices, bool(infiniband())))
+        fewer = too_few_gpus(plan) if self._allow_fewer_gpus else None
+        said = tuple(notices.of(plan, facts, self._storages, fewer, bool(infiniband())))
         if self._network == "job":
             said += tuple(notices.loopback(plan))
         return said if there else (*said, build.BUILDING)
@@ -179,9 +181,8 @@ def infiniband() -> tuple[str, ...]:
 
 
 def cache_folder() -> str:
-    """Where this user's containers have their files between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "kedge", "containers")
+    """Where this user's containers have their files between runs. CannotRun for a user without a home folder."""
+    return xdg.cache("containers", os.environ)
 
 
 def data_cache() -> str | None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kedge import xdg
 from kedge.errors import CannotRun
 
 VARIABLES = ("DOCKER_HOST", "CONTAINER_HOST")
@@ -55,7 +56,7 @@ def _local(address: str, source: str) -> str:
 
 def sockets(environment: Mapping[str, str]) -> Iterator[str]:
     """The usual places of sockets, whether anything is there or not."""
-    own = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    own = xdg.named(xdg.RUNTIME, environment) or f"/run/user/{os.getuid()}"
     yield from ("/var/run/docker.sock", f"{own}/docker.sock", f"{own}/podman/podman.sock", "/run/podman/podman.sock")
 
 

@@ -14,7 +14,7 @@ _MIB = 1 << 20
 _LOOPBACK = re.compile(r"\w+://(?:[^/@\s]*@)?(localhost|127(?:\.\d+){3}|\[::1\])(?=[:/\s\"]|$)")
 
 
-def of(plan: Plan, facts: Facts, storages: Collection[str], devices: int, infiniband: bool) -> Iterator[str]:
+def of(plan: Plan, facts: Facts, storages: Collection[str], fewer_gpus: str | None, infiniband: bool) -> Iterator[str]:
     """What this machine does not give that the plan asks for; one sentence each."""
     for role in plan.roles:
         yield from _clamped(role, facts)
@@ -22,8 +22,8 @@ def of(plan: Plan, facts: Facts, storages: Collection[str], devices: int, infini
         yield f"{facts.name} cannot limit memory on this machine: memoryMB is not enforced"
     if not facts.limits_cpu:
         yield f"{facts.name} cannot limit CPUs on this machine: cpu is not enforced"
-    if plan.gpu_count and not devices:
-        yield "this machine has no GPU: tasks run without one"
+    if fewer_gpus:
+        yield fewer_gpus
     if not infiniband and any(role.infiniband for role in plan.roles):
         yield "this machine has no InfiniBand device (/dev/infiniband): tasks run without one"
     if missing := [mount for mount in plan.mounts if mount.name not in storages]:

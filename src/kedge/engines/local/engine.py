@@ -16,7 +16,7 @@ from kedge.engines.local import lost
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.places import Places
 from kedge.engines.machine import controllers, gpus, limits, secret_files
-from kedge.engines.machine.shares import gpus_wanted
+from kedge.engines.machine.shares import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -24,7 +24,7 @@ from kedge.runs.folder import Run
 
 
 class LocalEngine:
-    """`allow_fewer_gpus`: start with the GPUs there are instead of refusing."""
+    """`allow_fewer_gpus`: start with the GPUs there are, even none, instead of refusing."""
 
     name = "local"
 
@@ -33,8 +33,8 @@ class LocalEngine:
 
     def notices(self, plan: Plan) -> tuple[str, ...]:
         said = ["the local engine uses no image: tasks run in your own environment"]
-        if plan.gpu_count and not gpus.count():
-            said.append("this machine has no GPU: tasks run without one")
+        if self._allow_fewer_gpus and (fewer := too_few_gpus(plan)):
+            said.append(fewer)
         if plan.mounts:
             wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in plan.mounts)
             said.append(f"the local engine mounts no storage; the job expects {wanted}")

@@ -22,6 +22,7 @@ from kedge.engines.machine.gpu_locks import LOCKS, LockFolder
 from kedge.errors import CannotRun
 
 DEADLINE_SEC = 20.0  # a driver without persistence takes seconds to start, a busy machine some more
+_SETTING = "CUDA_VISIBLE_DEVICES"
 _PROBE = Path(__file__).with_name("nvml.py")
 
 
@@ -50,6 +51,16 @@ class Gpu:
 def count() -> int:
     """How many GPUs there are for us, taken or not; 0 without a driver. CannotRun when the driver has a problem."""
     return len(_ours())
+
+
+def present() -> str:
+    """How many there are, as a sentence. CannotRun as `count`."""
+    number = count()
+    words = {0: "no GPU", 1: "1 GPU"}.get(number, f"{number} GPUs")
+    setting = os.environ.get(_SETTING)
+    if setting is not None and number < len(_machine().devices):
+        return f"{_SETTING}={setting} leaves it {words} of {len(_machine().devices)}"
+    return f"this machine has {words}"
 
 
 @contextmanager
@@ -102,7 +113,7 @@ def environment(gpus: Sequence[Gpu]) -> dict[str, str]:
     names = ",".join(str(device.number) if by_number else device.uuid for device in devices)
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": names,
+        _SETTING: names,
         "NVIDIA_VISIBLE_DEVICES": names or "none",
     }
 
@@ -136,7 +147,7 @@ def _ours() -> list[Device]:
     found = _machine()
     if found.problem:
         raise CannotRun(f"the GPUs of this machine cannot be used: {found.problem}; nvidia-smi may say more")
-    return visible(found.devices, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return visible(found.devices, os.environ.get(_SETTING))
 
 
 @functools.cache  # a driver without persistence takes seconds to start, and GPUs do not come and go

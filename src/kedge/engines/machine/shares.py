@@ -65,14 +65,29 @@ def write_peers(
 
 
 def gpus_wanted(plan: Plan, allow_fewer: bool) -> int:
-    """How many GPUs to take: what the job asks for, nothing on a machine without any. CannotRun when too few."""
+    """How many GPUs to take: what the job asks for. CannotRun when there are not so many; with `allow_fewer`, what
+    there is. All tasks of a job run at the same time: one that asks for more than the machine has could never start."""
     there = gpus.count() if plan.gpu_count else 0
-    if 0 < there < plan.gpu_count and not allow_fewer:
-        raise CannotRun(
-            f"the job asks for {plan.gpu_count} GPUs and this machine has {there}; "
-            "--allow-fewer-gpus starts it with what there is"
-        )
+    if there < plan.gpu_count and not allow_fewer:
+        way_out = "--allow-fewer-gpus starts it " + ("with what there is" if there else "without any")
+        raise CannotRun(f"{_asked(plan)} and {gpus.present()}; {way_out}")
     return min(there, plan.gpu_count)
+
+
+def too_few_gpus(plan: Plan) -> str | None:
+    """What to say of a job that gets fewer GPUs than it asks for, because its submitter allows that."""
+    if not plan.gpu_count or gpus.count() >= plan.gpu_count:
+        return None
+    return f"{_asked(plan)} and {gpus.present()}: " + ("the last tasks get fewer" if gpus.count() else "tasks get none")
+
+
+def _asked(plan: Plan) -> str:
+    each = [_of_role(role.name, role.instances, role.resources.gpu) for role in plan.roles if role.resources.gpu]
+    return f"the job asks for {plan.gpu_count} GPU{'s' if plan.gpu_count > 1 else ''} ({', '.join(each)})"
+
+
+def _of_role(name: str, instances: int, count: int) -> str:
+    return f"{name}: {count}" if instances == 1 else f"{name}: {count} for each of {instances} tasks"
 
 
 def share_out(plan: Plan, devices: Sequence[gpus.Gpu]) -> dict[Task, list[gpus.Gpu]]:

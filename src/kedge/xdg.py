@@ -1,0 +1,33 @@
+"""Where a user's own files are, by the XDG base directory specification (version 0.8): a variable that is unset, empty
+or relative does not count."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from kedge.errors import CannotRun
+
+CACHE, CONFIG, STATE, RUNTIME = "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"
+_DEFAULTS = {CACHE: ".cache", CONFIG: ".config", STATE: ".local/state"}  # below the home folder
+
+
+def named(variable: str, environment: Mapping[str, str]) -> str | None:
+    """The folder that a variable names."""
+    path = environment.get(variable, "")
+    return path if os.path.isabs(path) else None
+
+
+def folder(variable: str, environment: Mapping[str, str]) -> str:
+    """The folder that CACHE, CONFIG or STATE names, else its default. CannotRun for a user without a home folder."""
+    if path := named(variable, environment):
+        return path
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise CannotRun(f"this user has no home folder to keep files in: set {variable} or HOME")
+    return os.path.join(home, _DEFAULTS[variable])
+
+
+def cache(name: str, environment: Mapping[str, str]) -> str:
+    """`kedge/NAME` in the user's cache. CannotRun as `folder`."""
+    return os.path.join(folder(CACHE, environment), "kedge", name)

@@ -1,0 +1,56 @@
+"""The variables of the XDG base directory specification mean the same wherever kedge keeps files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kedge import xdg
+from kedge.bundle import cache as bundles
+from kedge.diagnose import rules
+from kedge.engines.container import engine, find
+from kedge.errors import CannotRun
+from kedge.resolve import cache as documents
+from kedge.runs import folder as runs
+from kedge.runtime import datacache
+
+PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
+    "runs": (xdg.STATE, runs.jobs_dir),
+    "documents": (xdg.CACHE, documents.default_folder),
+    "bundles": (xdg.CACHE, lambda _: bundles.folder()),
+    "containers": (xdg.CACHE, lambda _: engine.cache_folder()),
+    "rules": (xdg.CACHE, lambda _: rules._cache_folder()),
+    "data": (xdg.CACHE, lambda _: datacache.folder("/nowhere")),
+    "sockets": (xdg.RUNTIME, lambda environment: next(p for p in find.sockets(environment) if "podman/" in p)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("value", ["", "relative", "./relative", "~/x"])
+def test_what_is_relative_does_not_count(
+    place: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable, where = PLACES[place]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv(variable, raising=False)
+    default = str(where({}))
+    monkeypatch.setenv(variable, value)
+    assert str(where({variable: value})) == default
+    assert default.startswith("/run/user/" if variable == xdg.RUNTIME else str(tmp_path / "home"))
+    assert not (tmp_path / "relative").exists()
+    monkeypatch.setenv(variable, f"{tmp_path}/own")
+    assert str(where({variable: f"{tmp_path}/own"})).startswith(f"{tmp_path}/own/")
+
+
+def test_without_a_home_it_is_said_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as it is for a user id without an entry
+    for place in ("runs", "documents", "bundles", "containers"):
+        variable, where = PLACES[place]
+        monkeypatch.delenv(variable, raising=False)
+        with pytest.raises(CannotRun, match=f"set {variable} or HOME"):
+            where({})
+    assert rules._cache_folder() is None
+    assert datacache.folder("/nowhere") is None
