@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from kedge.diagnose import exceptions, lines
+from kedge.diagnose import characters, exceptions, hedges, lines
 from kedge.diagnose.expression import holds
-from kedge.diagnose.model import Evidence
+from kedge.diagnose.model import TRANSIENT, Evidence
+from kedge.diagnose.regex import over_characters
 from kedge.diagnose.ruleset import Rule, RuleSet
 from kedge.diagnose.scan import Hit
 from kedge.diagnose.text import Line, Log
@@ -56,6 +57,7 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     noted = {line.start: rule.rank for rule, line in usable if rule.role == "note"}
     places = _Places(traces)
     answers = [(rule, line) for rule, line in usable if rule.role != "note" and rule.rank >= noted.get(line.start, 0)]
+    answers = [(rule, line) for rule, line in answers if not _only_possible(rule, line, rules)]
     found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
     known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
     found += [_of_trace(trace) for trace in traces if trace.decisive.type and trace.start not in known]
@@ -101,6 +103,15 @@ def _applies(rule: Rule, evidence: Evidence) -> bool:
     if rule.exit_codes and code is not None and code not in rule.exit_codes:
         return False
     return all(holds(condition, evidence.facts) for condition in rule.evidence)
+
+
+def _only_possible(rule: Rule, line: Line, rules: RuleSet) -> bool:
+    """Whether the line names what the rule stands for, an event outside of the program, as a mere possibility."""
+    if rule.role != "root" or (rules.cause(rule.cause).behaviour != TRANSIENT and rule.cause != "host_oom_kill"):
+        return False
+    body = characters.valid(line.body)
+    found = (over_characters(text).search(body) for text, *_ in rule.patterns)
+    return all(hedges.only_possible(body, *match.span()) for match in found if match)
 
 
 def _harmless(trace: Trace, noted: dict[int, int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.diagnose import candidates, lines, scan, tracebacks
+from kedge.diagnose import candidates, facts, lines, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
@@ -21,6 +21,7 @@ _CODES = {
     124: "time_limit", 152: "time_limit",  # coreutils' timeout; SIGXCPU
 }  # fmt: skip
 _STOP_CODES = {129, 130, 137, 143}
+Quotes = tuple[Quote, ...]
 MOST_QUOTES = 5
 SILENCE = 1800  # seconds: what is computed says so more often
 
@@ -45,7 +46,9 @@ def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
     best = best or next((one for one in looked if one.choice.best), None)
     if evidence.exit_code == 0 and not (best and best.choice.best and best.choice.best.cause == "loss_nan"):
         return _answer(NONE, SURE, rules, evidence, ())
-    if best and best.choice.best and not _weaker_than_facts(best.choice.best, evidence):
+    if proven := facts.overruling(best.choice.best if best else None, evidence):
+        return _proven(proven, best, rules, evidence, _last_lines(looked[:1]))
+    if best and best.choice.best:
         return _explain(best, best.choice.best, rules, evidence)
     return _without_rule(looked, rules, evidence)
 
@@ -77,21 +80,22 @@ def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
     last_words = tail.unanswered(found.harmless)
     if traces and not traces[-1].blocks[-1].message and tail.near(traces[-1].end):
         last_words = traces[-1].blocks[-1].header  # the log ends inside a traceback
-    return Looked(log, choose(found.candidates, tail), tail, last_words)
+    return Looked(log, choose(found.candidates, tail, evidence.exit_code is not None), tail, last_words)
 
 
-def _weaker_than_facts(best: Candidate, evidence: Evidence) -> bool:
-    """Whether the kernel's count of kills says more than an effect or a symptom in the log."""
-    return (best.role == "symptom" or effect(best)) and evidence.facts.get("oom_kills", 0) > 0
+def _proven(cause: str, one: Looked | None, rules: RuleSet, evidence: Evidence, quotes: Quotes) -> Diagnosis:
+    """A cause that the facts prove; the log shows what came of it, or ends with `quotes`."""
+    best = one.choice.best if one else None
+    if one is None or best is None:
+        return _answer(cause, LIKELY, rules, evidence, quotes)
+    told = _explain(one, best, rules, evidence)
+    answer = _answer(cause, LIKELY, rules, evidence, told.evidence)
+    return answer._replace(symptoms=(best.cause,) if best.cause != UNKNOWN else (), rank=told.rank, frame=told.frame)
 
 
 def _without_rule(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> Diagnosis:
     """What exit code and facts say where the log says nothing."""
     code, quotes = evidence.exit_code, _last_lines(looked[:1])
-    if evidence.facts.get("oom_kills", 0) > 0:
-        return _answer("host_oom_kill", LIKELY, rules, evidence, quotes)
-    if code == 135 and evidence.facts.get("shm_free_bytes", 1 << 30) < 1 << 20:
-        return _answer("shm_exhausted", LIKELY, rules, evidence, quotes)
     if code in (None, 137, 143) and _hung(looked, evidence):
         return _answer("storage_hang", GUESS, rules, evidence, quotes)
     if code in _CODES:

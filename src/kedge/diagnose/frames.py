@@ -50,6 +50,10 @@ class Frame(NamedTuple):
         """Whether it is code that talks to a remote service."""
         return any(part in self.file for part in _CLIENTS)
 
+    def before(self, later: Frame) -> bool:
+        """Whether a program that is at `later` has gone past this frame: it is further down in the same file."""
+        return self.file == later.file and (len(self.line), self.line) < (len(later.line), later.line)
+
     @property
     def outermost(self) -> bool:
         """Whether a traceback that starts here was caught by nobody."""

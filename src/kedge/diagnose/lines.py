@@ -54,10 +54,24 @@ _LAST_WORDS = (
 )
 # Words of a program that comes to its end as it should.
 _WRAPS_UP = (
-    rb"(?i)\b(?:sav(?:ed|ing)|wr(?:ote|itten)|stored|export(?:ed|ing)|upload(?:ed|ing)?)\b.{0,60}"
-    rb"\b(?:model|checkpoint|weights|results?|predictions?|metrics?|to)\b|"
-    rb"\b(?:final|best|test|overall|mean)[ _-](?:\w+[ _-])?(?:acc|loss|score|result|f1|bleu|wer|map|reward|metric)|"
+    rb"(?i)\b(?:final|best|test|overall|mean)[ _-](?:\w+[ _-])?(?:acc|loss|score|result|f1|bleu|wer|map|reward|metric)|"
     rb"\b(?:done|finished|completed?|success(?:ful(?:ly)?)?|elapsed|total time|took)\b"
+)
+# Words that only a program says of itself: a batch script may end with `done` or `Job finished` whatever happened.
+_FINISHED = (
+    rb"(?i)^\W*OK\W*$|^OK \(|\b(?:successfully|all) (?:done|finished|completed?|trained|saved|passed)\b|"
+    rb"\b(?:finished|completed?|done|succeeded)\b.{0,30}\b(?:training|successfully|with success|all|without error)|"
+    rb"\b(?:training|evaluation|experiment|inference|conversion|download|export|all (?:tests?|tasks?|steps|files))\b"
+    rb".{0,30}\b(?:complete[d]?|finished|done|succeeded|successful(?:ly)?)\b|"
+    rb"^\W*(?:done|finished|completed|success)\W*$|\b\d+ passed\b"
+)
+_SCRIPT = (
+    rb"(?i)^\W*(?:job|script|slurm|end(?:ed)?|finish(?:ed)?|done|completed)\b.{0,40}\d\d:\d\d|"
+    rb"^\W*(?:job|script)\b.{0,30}\b(?:finished|ended|done|completed?)\b\W*(?:at|on|$)"
+)
+_SAVED = (
+    rb"(?i)\b(?:sav(?:ed|ing)|wr(?:ote|itten)|stored|export(?:ed|ing)|upload(?:ed|ing)?)\b.{0,60}"
+    rb"\b(?:model|checkpoint|weights|results?|predictions?|metrics?|to)\b"
 )
 _MOVES_DATA = (
     rb"(?i)\b(?:load|read|writ|sav|cop|stag|extract|restor|resum|mount|sync|cach|flush|dump|open|index|scan)(?:e|y|ing|ying)\b"
@@ -84,7 +98,24 @@ def success(line: Line) -> bool:
 
 def wraps_up(line: Line) -> bool:
     """Whether a line reads like the good end of a program, or of a part of it."""
-    return bool(regex(_WRAPS_UP).search(line.body[:500]))
+    body = line.body[:500]
+    return bool(regex(_SAVED).search(body) or regex(_WRAPS_UP).search(body))
+
+
+def finished(line: Line) -> bool:
+    """Whether a line says that a program has done what it was for, not what a batch script says at its end."""
+    body = line.body[:500]
+    return bool(regex(_FINISHED).search(body)) and not regex(_SCRIPT).search(body) and not error(line)
+
+
+def saved(line: Line) -> bool:
+    """Whether a line says that something was saved."""
+    return bool(regex(_SAVED).search(line.body[:500])) and not error(line)
+
+
+def of_launcher(line: Line) -> bool:
+    """Whether a shell, a launcher, a tracker or native code wrote the line."""
+    return bool(regex(_OTHERS).search(line.body[:200]))
 
 
 def moves_data(line: Line) -> bool:

@@ -35,6 +35,7 @@ BY_PEERS = {"nccl_network", "nccl_init_error", "rendezvous_failure", "network_tr
 BEHIND_NCCL = {"gpu_oom", "gpu_oom_contention", "shm_exhausted", "gpu_hw_fault", "driver_mismatch"}
 # How many lines of progress after an error show that the work went on.
 GOES_ON_AFTER_SETUP = 1
+FEW = 3
 GOES_ON = 5  # printed by who caught it
 GOES_ON_AFTER_LINE = 10
 GOES_ON_UNCAUGHT = 40  # it ended a process: a loop of runs, or buffered output of others
@@ -47,9 +48,9 @@ class Choice(NamedTuple):
     live: list[Candidate]
 
 
-def choose(candidates: list[Candidate], tail: Tail) -> Choice:
-    """The candidate that ended the process."""
-    live = [c for c in candidates if not _recovered(c, tail)]
+def choose(candidates: list[Candidate], tail: Tail, code_known: bool = True) -> Choice:
+    """The candidate that ended the process. Without an exit code, whether any did is for the end of the log to say."""
+    live = [c for c in candidates if not _recovered(c, tail) and (code_known or not _came_through(c, tail))]
     serious = [c for c in live if not c.calm]
     roots = [c for c in serious if c.role == "root" and not _follows(c, serious, tail)]
     reasons = [c for c in roots if not effect(c) and not _mere_setup(c, serious, tail)]
@@ -82,6 +83,19 @@ def _recovered(candidate: Candidate, tail: Tail) -> bool:
     if candidate.end < tail.success and not candidate.uncaught and candidate.rank < CERTAIN:
         return bool(candidate.trace or went_on or candidate.cause in SETUP)
     return went_on >= _enough(candidate)
+
+
+def _came_through(candidate: Candidate, tail: Tail) -> bool:
+    """Whether the program, by all that a log without an exit code tells, went on to a good end."""
+    if candidate.cause in ENDERS or lines.of_launcher(candidate.line):
+        return False
+    after, continued = tail.progress(candidate.line, candidate.end), tail.continues(candidate.line, candidate.end)
+    ends_well = candidate.end < tail.happy_end
+    if candidate.uncaught:  # what comes after it may be buffered output, or what a script says whatever happened
+        return (continued and after >= GOES_ON) or (ends_well and not after and tail.ends_saved)
+    if ends_well and (candidate.trace or after or tail.ordinary(candidate.end, tail.happy_end)):
+        return True
+    return after >= (FEW if candidate.trace or continued else GOES_ON)
 
 
 def _enough(candidate: Candidate) -> int:
@@ -147,7 +161,7 @@ def _own_reason(lost: Candidate, reasons: list[Candidate]) -> bool:
 def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
     if earlier.uncaught:
-        return False
+        return _went_past(earlier, later)
     if tail.progress(earlier.line, earlier.end, later.start):
         return True
     if earlier.cause in SETUP and later.cause in NEEDS_SETUP:
@@ -156,10 +170,18 @@ def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
         return False
     if not earlier.trace and earlier.rank >= CERTAIN:
         return False
-    if earlier.trace and later.trace and earlier.rank <= later.rank:
+    if earlier.trace and later.trace and (earlier.rank <= later.rank or later.rank >= SPECIFIC):
         return True  # somebody printed the one and went on to the other
     adjacent = not tail.ordinary(earlier.end, later.start)
     return not adjacent or bool(later.uncaught and not earlier.trace and earlier.rank < _needed(later))
+
+
+def _went_past(earlier: Candidate, later: Candidate) -> bool:
+    """Whether a main program printed the one, went on and ended with the other."""
+    if not (earlier.trace and later.trace) or earlier.line.rank != later.line.rank or later.cause in BY_PEERS:
+        return False
+    there, then = earlier.trace.main, later.trace.main
+    return there is not None and then is not None and there.before(then)
 
 
 def _needed(later: Candidate) -> int:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Container
 from functools import cached_property
 
-from kedge.diagnose import lines
+from kedge.diagnose import lines, progress
 from kedge.diagnose.text import Line, Log
 
 MOST_LINES = 1500
@@ -46,6 +46,22 @@ class Tail:
         """Where one of the last lines says that the work is done; -1 if none does."""
         return next((line.start for line in self._latest if lines.success(line)), -1)
 
+    @cached_property
+    def happy_end(self) -> int:
+        """Where one of the last lines says that a program has finished, or saved what it made, with no words of an
+        error after it; -1 if none does."""
+        for line in self._latest:
+            if lines.finished(line) or lines.saved(line):
+                return line.start
+            if lines.last_words(line):
+                return -1
+        return -1
+
+    @cached_property
+    def ends_saved(self) -> bool:
+        """Whether one of the very last lines says that something was saved."""
+        return any(lines.saved(line) for line in self._latest[: NEAR + 1])
+
     def near(self, end: int) -> bool:
         """Whether what ends there is among the last things that the log says, before any good end."""
         after = [line for line in self._latest if line.start > end]
@@ -71,12 +87,22 @@ class Tail:
 
     @staticmethod
     def _good(line: Line) -> bool:
-        return lines.progress(line) or lines.success(line) or lines.wraps_up(line)
+        return lines.progress(line) or lines.success(line) or lines.wraps_up(line) or lines.finished(line)
 
     def ordinary(self, start: int, end: int) -> bool:
         """Whether there is ordinary output between two places."""
         between = (line for line in self._lines if start < line.start < end)
         return any(not lines.epilogue(line) and not lines.error(line) for line in between)
+
+    def continues(self, line: Line, end: int) -> bool:
+        """Whether the progress of the rank that wrote `line` goes on after a place from where it had got to: buffered
+        output that comes late begins anew. A bar is drawn by a thread, also when its program is ending."""
+        starts = self._progress.get(line.rank, [])
+        count = bisect_right(starts, end)
+        if not 0 < count < len(starts):
+            return False
+        before, after = (progress.reached(self._log.line(starts[at]).body) for at in (count - 1, count))
+        return "bar" not in after and any(number >= before[kind] for kind, number in after.items() if kind in before)
 
     def progress(self, line: Line, start: int, end: int | None = None) -> int:
         """How many lines of progress stand between two places, by the rank that wrote `line`."""

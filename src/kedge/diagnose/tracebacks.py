@@ -106,6 +106,11 @@ class Trace(NamedTuple):
         )
 
     @property
+    def main(self) -> Frame | None:
+        """Where the main program was, if it gets there."""
+        return next((frame for block in self.blocks for frame in block.frames if frame.where == "<module>"), None)
+
+    @property
     def decisive(self) -> Block:
         """What tells most without any rule: the first cause, but the last of `during handling` unless it is vague."""
         block, *others = [one for one in self.blocks if one.type] or self.blocks  # the log may end inside the last

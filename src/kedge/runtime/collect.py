@@ -19,6 +19,7 @@ from kedge.runtime.mask import Mask
 from kedge.runtime.tails import Tail
 
 _DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
+_OTHER_GPUS = ("/dev/kfd", "/dev/davinci_manager")  # of AMD, of Ascend
 _ERROR_BYTES = 1 << 20  # of torchelastic's error file
 
 
@@ -94,6 +95,9 @@ def _oom_kills(case: Case) -> dict[str, float]:
 
 
 def _gpus(case: Case) -> dict[str, float]:
+    visible = {**os.environ, **case.spec.environment}.get("CUDA_VISIBLE_DEVICES")
+    if visible in ("", "-1") or not any(map(os.path.exists, (*_DRIVER, *_OTHER_GPUS))):
+        return {"gpus": 0}
     if not any(map(os.path.exists, _DRIVER)):
         return {}
     gpus = importlib.import_module("kedge.runtime.gpus")  # which loads much that only this needs
