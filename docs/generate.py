@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import kedge
+from kedge.diagnose.model import Cause
+from kedge.diagnose.remedies import remedy
 from kedge.plugins.base import PREFIX
 from kedge.spec.schema import schema
 
@@ -71,10 +73,14 @@ def pages() -> dict[Path, str]:
 def causes() -> str:
     """The page about causes."""
     rows = [
-        f"| `{name}` | {cause['meaning']} | {cause['mender']} | {cause['behaviour']} | {' '.join(cause['remedy'])} |"
+        f"| `{name}` | {cause['meaning']} | {cause['mender']} | {cause['behaviour']} | {_remedy(cause)} |"
         for name, cause in tomllib.loads(CAUSES.read_text(encoding="utf-8")).items()
     ]
     return CAUSES_HEAD + "\n".join(rows) + "\n"
+
+
+def _remedy(cause: dict[str, Any]) -> str:
+    return " ".join(remedy(Cause("", "", "", tuple(cause["remedy"]))))
 
 
 def job_file() -> str:

@@ -8,6 +8,7 @@ from kedge.diagnose import candidates, facts, lines, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
+from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.select import Choice, choose, effect
 from kedge.diagnose.tail import Tail
@@ -126,9 +127,9 @@ def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -
     told = [c for c in live if c.cause == best.cause and c.line.rank == best.line.rank and c.role == "root"]
     same = [best, *told]
     frame = next((c.trace.frame(c.block) for c in same if c.trace and c.block), "")
-    answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes)
+    answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes, frame)
     return answer._replace(
-        symptoms=tuple(others), rule=best.rule, rank=best.line.rank, frame=frame, lone_symptom=best.role == "symptom"
+        symptoms=tuple(others), rule=best.rule, rank=best.line.rank, lone_symptom=best.role == "symptom"
     )
 
 
@@ -153,7 +154,9 @@ def _last_lines(looked: list[Looked]) -> tuple[Quote, ...]:
     )
 
 
-def _answer(cause: str, confidence: str, rules: RuleSet, evidence: Evidence, quotes: tuple[Quote, ...]) -> Diagnosis:
+def _answer(
+    cause: str, confidence: str, rules: RuleSet, evidence: Evidence, quotes: tuple[Quote, ...], frame: str = ""
+) -> Diagnosis:
     known = rules.cause(cause)
     return Diagnosis(
         cause,
@@ -161,7 +164,8 @@ def _answer(cause: str, confidence: str, rules: RuleSet, evidence: Evidence, quo
         confidence,
         known.mender,
         known.meaning,
-        known.remedy,
+        remedy(known, [quote.text for quote in quotes], frame),
         quotes,
+        frame=frame,
         exit_code=evidence.exit_code,
     )

@@ -34,12 +34,15 @@ class Evidence(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What a cause means, who can mend it, whether running again can help, and one to three steps."""
+    """What a cause means, who can mend it, whether running again can help, and one to three steps.
+
+    `subject`: patterns that capture in a quoted line what `{subject|…}` in a step stands for."""
 
     meaning: str
     mender: str
     behaviour: str
     remedy: tuple[str, ...]
+    subject: tuple[str, ...] = ()
 
 
 class Quote(NamedTuple):

@@ -62,7 +62,8 @@ class RuleSet:
     def cause(self, name: str) -> Cause:
         """A cause by its name."""
         fields = self._causes[name]
-        return Cause(fields["meaning"], fields["mender"], fields["behaviour"], tuple(fields["remedy"]))
+        remedy, subject = tuple(fields["remedy"]), tuple(fields.get("subject", ()))
+        return Cause(fields["meaning"], fields["mender"], fields["behaviour"], remedy, subject)
 
     def causes(self) -> list[str]:
         """The names of all causes."""

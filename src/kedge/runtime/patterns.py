@@ -14,6 +14,7 @@ from kedge.diagnose.classify import classify
 from kedge.diagnose.exitspec import ExitSpec
 from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
 from kedge.diagnose.progress import reached
+from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.termination import Verdict
 from kedge.errors import InputError
@@ -59,7 +60,7 @@ def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleS
     known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
     return answer._replace(
         cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender, meaning=known.meaning,
-        remedy=known.remedy, evidence=(quote,) if quote else answer.evidence, symptoms=(), rule="", frame=frame,
+        remedy=remedy(known, (outcome.message,)), evidence=(quote,) if quote else answer.evidence, symptoms=(), rule="", frame=frame,
         lone_symptom=False,
     )  # fmt: skip
 
