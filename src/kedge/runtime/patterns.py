@@ -60,8 +60,8 @@ def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleS
     known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
     return answer._replace(
         cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender, meaning=known.meaning,
-        remedy=remedy(known, (outcome.message,)), evidence=(quote,) if quote else answer.evidence, symptoms=(), rule="", frame=frame,
-        lone_symptom=False,
+        remedy=remedy(known, (outcome.message,)), evidence=(quote,) if quote else answer.evidence, symptoms=(),
+        rule="", frame=frame, lone_symptom=False,
     )  # fmt: skip
 
 
