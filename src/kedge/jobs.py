@@ -7,7 +7,7 @@ import inspect
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,6 +50,7 @@ class Prepared:
     plan: Plan
     secrets: Secrets = field(repr=False)
     locked: LockState
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the file, and given by the submitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def prepare(path: str, inputs: Inputs) -> Prepared:
     plan = build(resolved)
     if is_masked(resolved.job):
         plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
-    return Prepared(resolved.job, plan, resolved.secrets, resolved.lock)
+    parameters = {**resolved.job.parameters, **inputs.parameters}
+    return Prepared(resolved.job, plan, resolved.secrets, resolved.lock, parameters)
 
 
 def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
@@ -179,6 +181,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             version=__version__,
             source=os.path.abspath(source.file),
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
+            parameters=dict(prepared.parameters),
         )
     )
     return tuple(notes)

@@ -34,9 +34,12 @@ SPEC = """
 def test_a_failed_job_ends_with_one_answer(kedge: Kedge) -> None:
     done = kedge("run", EXAMPLES / "fails.yaml", code=1)
     assert re.search(r"^Root cause +worker:2 +data_file_missing \(permanent, \w+\)$", done.stdout, re.MULTILINE)
-    assert "train.py:12 in read_part   FileNotFoundError" in done.stdout
-    assert "worker-2/user-all/current, line " in done.stdout
-    assert "3 other tasks failed or stopped after it: stopped ×3" in done.stdout
+    log = re.escape(f"{kedge.only_run()}/attempt-0/worker-2/user-all/current")
+    assert re.search(
+        rf"^ +FileNotFoundError: .*\n +in train.py:12 in read_part\nLog +{log}:\d+\n", done.stdout, re.MULTILINE
+    )
+    assert re.search("^After it +3 other tasks were stopped$", done.stdout, re.MULTILINE)
+    assert "Logs " not in done.stdout
     assert "Root cause" in kedge("show", "fails").stdout
 
 
@@ -133,7 +136,7 @@ def test_diagnose_reads_plain_and_compressed_logs_and_stdin(kedge: Kedge) -> Non
     assert "train.py:88 in step" in shown
     assert "batch size" in shown
     assert "No such file" in kedge("diagnose", "nothing.log", code=2).stderr
-    assert "directory" in kedge("diagnose", ".", code=2).stderr.lower()
+    assert "not of a run" in kedge("diagnose", ".", code=2).stderr
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
@@ -164,6 +167,60 @@ def test_diagnose_abstains_and_knows_success(kedge: Kedge) -> None:
     assert json.loads(kedge("diagnose", "--json", "log").stdout)["cause"] == "none_success"
     assert json.loads(kedge("diagnose", "--json", "--exit-code", "1", "log").stdout)["cause"] == "unknown"
     assert json.loads(kedge("diagnose", "--json", "--exit-code", "-9", "log").stdout)["cause"] == "sigkill_unattributed"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"", "empty"), (b" \n\n", "empty"), (b"\0" * 5000, "empty"), (bytes(range(256)) * 99, "not text"),
+     ("ok\n".encode("utf-16"), "not text")],
+)  # fmt: skip
+def test_what_holds_no_text_is_not_judged(kedge: Kedge, content: bytes, why: str) -> None:
+    (kedge.folder / "log").write_bytes(content)
+    assert f"log: nothing to judge: it is {why}" in kedge("diagnose", "log", code=2).stderr
+    assert json.loads(kedge("diagnose", "--json", "--exit-code", "1", "log").stdout)["cause"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("log", "code"), [("OSError: [Errno 98] Address already in use", 10), (OOM, 11), ("Killed", 12), ("saved", 0)]
+)
+def test_the_exit_status_tells_a_script_whether_to_try_again(kedge: Kedge, log: str, code: int) -> None:
+    (kedge.folder / "log").write_text(f"{log}\n")
+    kedge("diagnose", "--exit-status", "log", code=code)
+    kedge("diagnose", "log")
+
+
+def test_diagnose_of_a_run_folder_gives_its_root_cause(kedge: Kedge) -> None:
+    kedge("run", "-q", EXAMPLES / "fails.yaml", code=1)
+    found = json.loads(kedge("diagnose", "--json", kedge.only_run()).stdout)
+    assert (found["version"], found["task"], found["cause"]) == (1, "worker:2", "data_file_missing")
+    assert kedge("diagnose", kedge.only_run()).stdout.startswith("Root cause  worker:2")
+    kedge("rm", "fails")
+    kedge("run", "-q", kedge.job("true"))
+    assert "no task has failed" in kedge("diagnose", kedge.only_run(), code=2).stderr
+
+
+def test_what_programs_get_of_a_failed_run(kedge: Kedge) -> None:
+    job = kedge.job("exit 3", parameters={"lr": 0.1, "name": "a"}, jobRetryCount=1)
+    kedge("run", "-q", "-p", "lr=0.5", job, code=1)
+    run = kedge.only_run()
+    shown = json.loads(kedge("show", "--json", run.name).stdout)
+    assert (shown["version"], shown["parameters"]) == (1, {"lr": "0.5", "name": "a"})
+    assert (shown["root"]["task"], shown["root"]["cause"], shown["cause"]) == ("worker:0", "unknown", "unknown")
+    assert shown["folders"] == {"run": str(run), "code": str(run / "code")}
+    (task,) = shown["tasks"]
+    assert (task["attempts"], task["tries"], task["folder"]) == (1, 2, str(run / "attempt-1" / "worker-0"))
+    listed = json.loads(kedge("ps", "--json").stdout)
+    assert (listed["cause"], listed["tasks"], listed["succeeded"]) == ("unknown", 1, 0)
+    assert re.search(rf"^{run.name} +failed +0/1 .* unknown *$", kedge("ps").stdout, re.MULTILINE)
+
+
+def test_a_cause_that_is_not_recognised_comes_with_the_last_words(kedge: Kedge) -> None:
+    done = kedge("run", "-q", kedge.job("echo so far; exit 3"), code=1)
+    assert re.search(
+        r"^Root cause  worker:0   not recognised: the command exited with code 3\nLast words  so far\nLog ",
+        done.stdout, re.MULTILINE,
+    )  # fmt: skip
+    assert "unknown" not in done.stdout
 
 
 def test_several_logs_are_tasks_of_one_job(kedge: Kedge) -> None:

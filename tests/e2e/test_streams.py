@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import shlex
 import struct
 import subprocess
@@ -95,5 +96,13 @@ def test_colours_are_for_those_who_want_them(kedge: Kedge, environment: dict[str
 
 
 def test_only_the_label_of_an_answer_has_its_colour(kedge: Kedge) -> None:
-    shown = on_a_terminal(kedge, "run", kedge.job("python3 -c 'import no_such_module'"))
-    assert "\033[0mInstall the module" in shown
+    shown = on_a_terminal(kedge, "run", kedge.job("python3 -c 'import no_such_module'"), COLUMNS="60")
+    assert "\033[0mInstall no_such_module in the" in shown
+
+
+def test_an_answer_is_wrapped_at_words_for_the_terminal(kedge: Kedge) -> None:
+    shown = on_a_terminal(kedge, "run", "-q", kedge.job("echo 'MemoryError'; exit 1"), COLUMNS="", NO_COLOR="1")
+    answer = re.sub(r"\033\[[0-9;]*m", "", shown).replace("\r", "").partition("Root cause")[2]
+    rest = [line[12:] for line in answer.splitlines()[1:]]
+    assert len(rest) > 5
+    assert all(len(line) <= 28 or " " not in line for line in rest)

@@ -71,10 +71,12 @@ def test_how_a_job_ended(final: str) -> None:
 
 def test_a_task_from_launch_to_end() -> None:
     launched = [SUBMITTED, STARTED, task(TASK_LAUNCHED, 1, task_attempt=0)]
-    running = TaskStatus("worker", 1, RUNNING, 1, started="t2")
+    running = TaskStatus("worker", 1, RUNNING, 1, 1, started="t2")
     assert folded(*launched).tasks == (TaskStatus("worker", 0), running, TaskStatus("ps", 0))
     ended = task(TASK_COMPLETED, 1, succeeded=False, code=255, user_exit_code=3, reason="command-failed")
-    assert folded(*launched, ended).tasks[1] == TaskStatus("worker", 1, FAILED, 1, 255, 3, "t2", "t3", "command-failed")
+    assert folded(*launched, ended).tasks[1] == TaskStatus(
+        "worker", 1, FAILED, 1, 1, 255, 3, "t2", "t3", "command-failed"
+    )
     ended = task(TASK_COMPLETED, 1, succeeded=True, code=0, user_exit_code=0)
     assert folded(*launched, ended).tasks[1].state == SUCCEEDED
 
@@ -91,7 +93,7 @@ def test_a_task_that_is_retried() -> None:
     waiting = folded(*first).tasks[0]
     assert (waiting.state, waiting.attempts, waiting.code, waiting.ended) == (WAITING, 1, 137, "t3")
     again = folded(*first, task(TASK_LAUNCHED, task_attempt=1)).tasks[0]
-    assert again == TaskStatus("worker", 0, RUNNING, 2, started="t4")
+    assert again == TaskStatus("worker", 0, RUNNING, 2, 2, started="t4")
 
 
 def test_a_retry_announced_after_the_end_of_the_attempt_keeps_its_facts() -> None:
@@ -103,7 +105,7 @@ def test_a_retry_announced_after_the_end_of_the_attempt_keeps_its_facts() -> Non
 def test_a_new_job_attempt_starts_from_nothing() -> None:
     ended = [task(TASK_LAUNCHED), task(TASK_COMPLETED, succeeded=False, code=255)]
     found = folded(SUBMITTED, STARTED, *ended, {"event": JOB_RETRYING}, {"event": ATTEMPT_STARTED, "attempt": 1})
-    assert (found.attempt, found.tasks[0]) == (1, TaskStatus("worker", 0))
+    assert (found.attempt, found.tasks[0]) == (1, TaskStatus("worker", 0, tries=1))
 
 
 def test_what_never_ran_is_stopped_when_the_job_is_over() -> None:
@@ -114,7 +116,7 @@ def test_what_never_ran_is_stopped_when_the_job_is_over() -> None:
 def test_unknown_and_incomplete_events_do_no_harm() -> None:
     found = folded({"event": "new-thing"}, {}, {"event": JOB_SUBMITTED}, {"event": JOB_COMPLETED, "state": "odd"})
     assert (found.state, found.tasks) == (FAILED, ())
-    assert folded(task(TASK_LAUNCHED)).tasks == (TaskStatus("worker", 0, RUNNING, 1, started="t0"),)
+    assert folded(task(TASK_LAUNCHED)).tasks == (TaskStatus("worker", 0, RUNNING, 1, 1, started="t0"),)
 
 
 @pytest.fixture

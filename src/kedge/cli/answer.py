@@ -2,54 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from kedge.cli.tables import wrapped
 from kedge.cli.words import home
+from kedge.diagnose.model import UNKNOWN
 
 _LABEL_WIDTH = 12
-_LONGEST_QUOTE = 200
+_LONGEST_QUOTE = 300
 BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "magenta"}
 
 
-def print_answer(console: Console, report: dict[str, Any]) -> None:
+def print_answer(console: Console, report: Mapping[str, Any]) -> None:
     """Root cause, what to do, and what followed from it, of a report (see docs/reports.md)."""
     if root := report["root"]:
         rows(console, "Root cause", _root(root, report.get("text") or ""))
-        rows(console, "Do", [Text(step) for step in root["remedy"]])
+        if root["evidence"] and root["cause"] == UNKNOWN:
+            rows(console, "Last words", [_cut(quote["text"]) for quote in root["evidence"]])
+        if root["evidence"]:
+            rows(console, "Log", [_place(root["evidence"][-1 if root["cause"] == UNKNOWN else 0])])
+        rows(console, "Do", root["remedy"])
     if others := report["others"]:
-        rows(console, "Because", [_others(others)])
+        rows(console, "After it", [_others(others)])
 
 
-def _root(root: dict[str, Any], said: str) -> Iterable[Text]:
-    head = Text(root["task"], style="bold").append("   ").append(root["cause"], style="bold")
-    head.append(f" ({root['behavior']}, {root['confidence']})", BEHAVIOUR_COLOURS[root["behavior"]])
-    yield head
-    yield Text(root["meaning"])
-    if root["evidence"]:
-        first = root["evidence"][0]
-        frame = f"{root['frame']}   " if root["frame"] else ""
-        yield Text(f"{frame}{_cut(first['text'])}", style="bold")
-        yield Text(f"{home(first['file'])}, line {first['line']}", style="dim")
-    elif (message := root.get("message")) and message not in said:
-        yield Text(message, style="bold")
+def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text]:
+    yield Text(root["task"], style="bold").append("   ").append(_cause(root))
+    said = root.get("message")
+    if root["cause"] != UNKNOWN:
+        yield Text(root["meaning"])
+        if root["evidence"]:
+            yield Text(_cut(root["evidence"][0]["text"]), style="bold")
+        elif said and said not in verdict:
+            yield Text(said, style="bold")
+    if root["frame"]:
+        yield Text(f"in {root['frame']}")
 
 
-def _others(others: list[dict[str, Any]]) -> Text:
-    count = sum(other["count"] for other in others)
-    what = ", ".join(f"{other['kind']} ×{other['count']}" for other in others)
+def _cause(root: Mapping[str, Any]) -> Text:
+    if root["cause"] == UNKNOWN:
+        how = root.get("message") or (f"exit code {root['exit_code']}" if root["exit_code"] else "it failed")
+        return Text("not recognised", "bold").append(f": {how}")
+    sureness = f" ({root['behavior']}, {root['confidence']})"
+    return Text(root["cause"], "bold").append(sureness, BEHAVIOUR_COLOURS[root["behavior"]])
+
+
+def _place(quote: Mapping[str, Any]) -> str:
+    return f"{home(quote['file'])}:{quote['line']}"
+
+
+def _others(others: Iterable[Mapping[str, Any]]) -> str:
+    """`7 other tasks failed or were stopped: nccl_timeout ×6, stopped ×1`"""
+    kinds = {other["kind"]: other["count"] for other in others}
+    count = sum(kinds.values())
     tasks = "1 other task" if count == 1 else f"{count} other tasks"
-    return Text(f"{tasks} failed or stopped after it: {what}")
+    if kinds.keys() == {"stopped"}:
+        return f"{tasks} {'was' if count == 1 else 'were'} stopped"
+    return f"{tasks} failed or {'was' if count == 1 else 'were'} stopped: " + ", ".join(
+        f"{kind} ×{number}" for kind, number in kinds.items()
+    )
 
 
 def rows(console: Console, label: str, lines: Iterable[Text | str]) -> None:
-    """Lines beside their label."""
-    for number, line in enumerate(lines):
+    """Lines beside their label, on a terminal wrapped at words."""
+    parts = (part for line in lines for part in wrapped(line, indent=_LABEL_WIDTH))
+    for number, part in enumerate(parts):
         head = f"{label if number == 0 else '':<{_LABEL_WIDTH}}"
-        console.print(Text.assemble((head, "bold cyan"), line))
+        console.print(Text.assemble((head, "bold cyan"), part))
 
 
 def _cut(text: str) -> str:

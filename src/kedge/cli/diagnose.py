@@ -15,53 +15,84 @@ from kedge.cli.tables import console
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.classify import classify
 from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
-from kedge.diagnose.model import Diagnosis, Evidence
+from kedge.diagnose.model import NONE, Diagnosis, Evidence
 from kedge.diagnose.ruleset import RuleSet
+from kedge.errors import EXIT_OK, InputError
 from kedge.jobs import exit_spec, is_exit_spec
+from kedge.runs import report
+from kedge.runs.folder import Run
+
+
+EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # of a failure, by what it says about a retry
+VERSION = 1
 
 
 @click.command()
-@click.argument("logs", nargs=-1, metavar="[LOG…|-]")
+@click.argument("logs", nargs=-1, metavar="[LOG…|RUN_FOLDER|-]")
 @click.option("--exit-code", type=int, metavar="N", help="What it ended with; negative for a signal.")
 @click.option("--rules", "files", multiple=True, metavar="FILE", help="Add a rule file, or replace the exit spec.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...], as_json: bool) -> None:
+@click.option("--exit-status", is_flag=True, help="Exit with 0 if nothing failed, else with 10, 11 or 12.")
+def command(
+    logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...], as_json: bool, exit_status: bool
+) -> int:
     """Say why a job failed, from its logs.
 
     Several LOGs are several tasks of one job. They may be compressed with gzip or zstd; - or none at all is stdin.
-    Without --exit-code the logs alone decide whether anything failed.
+    Without --exit-code the logs alone decide whether anything failed. Of a RUN_FOLDER its report is shown.
+
+    With --exit-status, a failure ends kedge with 10 if it is transient (trying again can help), 11 if it is permanent,
+    12 if that is not known. Exit code 2: there is nothing to judge.
     """
+    if len(logs) == 1 and Path(logs[0]).is_dir():
+        facts = _of_run(Path(logs[0]))
+    else:
+        facts = _of_logs(logs, exit_code, files)
+    if as_json:
+        click.echo(json.dumps({"version": VERSION, **facts}))
+    elif facts["cause"] == NONE:
+        console().print(f"Nothing failed ({facts['confidence']}).")
+    else:
+        print_answer(console(), {"root": facts, "others": facts["others"]})
+    return EXIT_STATUS[facts["behavior"]] if exit_status and facts["cause"] != NONE else EXIT_OK
+
+
+def _of_run(folder: Path) -> dict[str, Any]:
+    """The root cause of a run that has ended. InputError: the folder is of no such run."""
+    if not (folder / "run.json").is_file():
+        raise InputError(f"{folder} is a folder, but not of a run; name the log files in it")
+    found = report.read(Run(folder))
+    if found is None:
+        raise InputError(f"{folder}: the run has no report yet; kedge show {folder.resolve().name} tells how it is")
+    if found["root"] is None:
+        text = found["text"] or found["state"]
+        raise InputError(f"{folder}: nothing to judge: no task has failed ({text})")
+    code = next((task["pai_code"] for task in found["tasks"] if task["task"] == found["root"]["task"]), None)
+    return {**found["root"], "pai_code": code, "others": found["others"]}
+
+
+def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]) -> dict[str, Any]:
     known, spec = rules.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
     if not logs and sys.stdin.isatty():
         click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}
     for path in (path for path, tail in tails.items() if tail.cut):
         click.echo(f"note: {path} ends in the middle of what is compressed in it: this is of what is there", err=True)
+    if exit_code is None and all(tail.unreadable for tail in tails.values()):
+        raise InputError(*(f"{path}: nothing to judge: it is {tail.unreadable}" for path, tail in tails.items()))
     found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}
     judged = verdict([TaskResult(path, FAILED if one.failed else SUCCEEDED, 0.0, one) for path, one in found.items()])
     task = judged.task or next(iter(found))
     code = found[task].exit_code
-    facts = {
+    return {
         "task": task,
         **found[task].to_json(),
         "pai_code": spec.match(code, tails[task].content, b"").code if code else code,
         "others": judged.to_json()["others"],
     }
-    if as_json:
-        click.echo(json.dumps(facts))
-    else:
-        _print(facts, found[task])
 
 
 def _diagnose(path: str, tail: Tail, exit_code: int | None, known: RuleSet) -> Diagnosis:
     found = classify(Evidence(logs=((path, tail.content),), exit_code=exit_code), known)
     quotes = (quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence)
     return found._replace(evidence=tuple(quotes))
-
-
-def _print(facts: dict[str, Any], found: Diagnosis) -> None:
-    out = console()
-    if found.failed:
-        print_answer(out, {"root": facts, "others": facts["others"]})
-    else:
-        out.print(f"Nothing failed ({found.confidence}).")

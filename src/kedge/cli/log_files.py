@@ -15,6 +15,8 @@ from kedge.errors import InputError
 
 KEPT = 10 << 20  # bytes; as much as a diagnosis looks at
 _CHUNK = 1 << 18
+_SAMPLE = 1 << 16  # bytes by which text is told from other data; a terminal's control characters may be in both
+_NO_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
 _COMPRESSED = 1 << 10  # bytes at a time: a thousand may hold some 30 MB
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -25,6 +27,14 @@ class Tail(NamedTuple):
     content: bytes
     lines_before: int
     cut: bool = False
+
+    @property
+    def unreadable(self) -> str:
+        """Why there is nothing in it to read: `empty` or `not text`; empty if there is."""
+        if not self.content.strip(b"\0\t\n\r "):
+            return "empty"
+        sample = self.content[:_SAMPLE]
+        return "not text" if len(sample.translate(None, _NO_TEXT)) < 0.9 * len(sample) else ""
 
 
 class _Decompressor(Protocol):

@@ -23,7 +23,10 @@ from kedge.runs.status import JobStatus
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def command(show_all: bool, as_json: bool) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    TASKS says how many of them have succeeded, CAUSE why the latest attempt failed.
+    """
     found = [(run, status.read(run)) for run in jobs.all_runs()]
     shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in status.FINAL]
     if as_json:
@@ -48,15 +51,21 @@ def _facts(run: Run, now: JobStatus) -> dict[str, object]:
         "ended": now.ended,
         "attempt": now.attempt,
         "tasks": len(now.tasks),
+        "succeeded": _succeeded(now),
+        "cause": now.cause,
         "text": now.text,
     }
 
 
 def _table(found: list[tuple[Run, JobStatus]]) -> Table:
-    rows = table("RUN", "STATE", "TASKS", "AGE", "TOOK", right=("TASKS", "AGE", "TOOK"))
+    rows = table("RUN", "STATE", "TASKS", "AGE", "TOOK", "CAUSE", right=("TASKS", "AGE", "TOOK"))
     for run, now in found:
-        done = sum(task.state in status.FINAL for task in now.tasks)
         state = Text(now.state, style=STATE_COLOURS[now.state])
         age = duration(run.info().created, None)
-        rows.add_row(run.id, state, f"{done}/{len(now.tasks)}", age, duration(now.submitted, now.ended))
+        tasks = f"{_succeeded(now)}/{len(now.tasks)}"
+        rows.add_row(run.id, state, tasks, age, duration(now.submitted, now.ended), now.cause or "")
     return rows
+
+
+def _succeeded(now: JobStatus) -> int:
+    return sum(task.state == status.SUCCEEDED for task in now.tasks)

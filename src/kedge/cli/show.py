@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from kedge import jobs
 from kedge.cli import options
 from kedge.cli.summary import print_summary
-from kedge.runs import status
+from kedge.runs import report, status
+from kedge.runs.folder import Run
 
 
 @click.command()
@@ -26,6 +28,28 @@ def command(job: str, as_yaml: bool, as_json: bool) -> None:
     if as_yaml:
         click.echo(run.job_file.read_text(encoding="utf-8"), nl=False)
     elif as_json:
-        click.echo(json.dumps({"id": run.id, **asdict(status.read(run))}, indent=2))
+        click.echo(json.dumps(_facts(run), indent=2))
     else:
         print_summary(run, status.read(run))
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """Run, status, root cause and folders (docs/running.md)."""
+    info, now, found = run.info(), status.read(run), report.read(run) or {}
+    tasks = [
+        asdict(task) | {"folder": str(run.task(task.role, task.index, now.attempt, max(0, task.attempts - 1)))}
+        for task in now.tasks
+    ]
+    return {
+        "version": 1,
+        "id": run.id,
+        "name": info.name,
+        "engine": info.engine,
+        "source": info.source,
+        "parameters": info.parameters,
+        "folders": {"run": str(run.path), "code": str(run.code)},
+        **asdict(now),
+        "root": found.get("root"),
+        "others": found.get("others", []),
+        "tasks": tasks,
+    }

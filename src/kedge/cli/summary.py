@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kedge.cli.answer import print_answer, rows
-from kedge.cli.tables import console, table
+from kedge.cli.tables import console, table, wrapped
 from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds
 from kedge.runs import report, status
 from kedge.runs.folder import Run
@@ -29,10 +29,13 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         rest = Counter(task.state for task in _sorted(now.tasks)[MOST_ROWS:])
         out.print(Text(f"and {', '.join(f'{count} more {state}' for state, count in rest.items())}", style="dim"))
     out.print()
-    out.print(_verdict(run, now))
-    if found := report.read(run):
+    for line in wrapped(_verdict(run, now)):
+        out.print(line)
+    found = report.read(run)
+    if found:
         print_answer(out, found)
-    rows(out, "Logs", [home(str(run.path))])
+    if not (found and found["root"] and found["root"]["evidence"]):  # whose log is named, with its path
+        rows(out, "Logs", [home(str(run.path))])
     rows(out, "Note", notes)
 
 
@@ -64,7 +67,7 @@ def _table(now: JobStatus) -> Table:
         rows.add_row(
             f"{task.role}:{task.index}",
             Text(task.state, style=STATE_COLOURS[task.state]),
-            str(task.attempts),
+            str(task.tries),
             exit_words(task),
             duration(task.started, task.ended),
         )

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _WIDTH = 250  # wide enough that nothing is cut: an id must stay whole to be copied
 
@@ -11,6 +18,24 @@ _WIDTH = 250  # wide enough that nothing is cut: an id must stay whole to be cop
 def console() -> Console:
     """Writes to stdout; lines are as long as they need to be, and a narrow terminal wraps them."""
     return Console(highlight=False, soft_wrap=True, width=_WIDTH)
+
+
+def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:
+    """The line in pieces that fit the terminal beside `indent` columns, broken between words only, so that a path stays
+    whole; off a terminal in one piece."""
+    text = Text(line) if isinstance(line, str) else line
+    if not sys.stdout.isatty():
+        return [text]
+    width, starts, used = shutil.get_terminal_size().columns - indent, [], 0
+    for word in re.finditer(r"\S+\s*", text.plain):
+        if used and used + cell_len(word[0].rstrip()) > width:
+            starts.append(word.start())
+            used = 0
+        used += cell_len(word[0])
+    pieces = text.divide(starts)
+    for piece in pieces:
+        piece.rstrip()
+    return pieces
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -21,7 +21,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +43,8 @@ _ATTEMPT = re.compile(r"attempt-(\d+)", re.ASCII)
 class RunInfo:
     """What run.json says. `created` is a time as in events, `version` kedge's, `source` the job file's path.
 
-    `secrets_dir` is where the values of the secrets lie while the job lives.
+    `secrets_dir` is where the values of the secrets lie while the job lives; `parameters` the job's values for
+    `$parameters`.
     """
 
     id: str
@@ -54,6 +55,7 @@ class RunInfo:
     version: str
     source: str
     secrets_dir: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunInfo:

@@ -24,7 +24,7 @@ TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
 TASK_COMPLETED = "task-completed"  # role, index, task_attempt, succeeded, code, user_exit_code, reason
 TASK_RETRYING = "task-retrying"  # role, index, delay_sec, why; code, user_exit_code, reason of the attempt that failed
 HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
-ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code
+ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
 JOB_RETRYING = "job-retrying"  # delay_sec, why
 STOP_REQUESTED = "stop-requested"  # by, why
 JOB_COMPLETED = "job-completed"  # state, code, text
@@ -44,14 +44,15 @@ _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task in the latest job attempt. `attempts` counts its launches; `code` is the container's code,
-    `exit_code` the user's; `started` and `ended` are times as in events, of the latest attempt; `reason` and `message`
-    as in its Report."""
+    """One task in the latest job attempt. `attempts` counts its launches in there, `tries` in the whole run; `code` is
+    the container's code, `exit_code` the user's; `started` and `ended` are times as in events, of the latest attempt;
+    `reason` and `message` as in its Report."""
 
     role: str
     index: int
     state: str = WAITING
     attempts: int = 0
+    tries: int = 0
     code: int | None = None
     exit_code: int | None = None
     started: str | None = None
@@ -62,7 +63,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A run as it is now: `code` and `text` say how it ended, `attempt` counts job attempts from 0."""
+    """A run as it is now: `code` and `text` say how it ended, `attempt` counts job attempts from 0; `cause` is the root
+    cause of the latest attempt that has failed."""
 
     state: str
     attempt: int
@@ -71,6 +73,7 @@ class JobStatus:
     ended: str | None = None
     code: int | None = None
     text: str | None = None
+    cause: str | None = None
 
 
 def read(run: Run) -> JobStatus:
@@ -107,13 +110,14 @@ class _Fold:
         self.status = replace(self.status, submitted=event.get("time"))
 
     def attempt_started(self, event: Event) -> None:
-        self.tasks = {key: TaskStatus(*key) for key in self.tasks}
+        self.tasks = {key: TaskStatus(*key, tries=task.tries) for key, task in self.tasks.items()}
         self._job(RUNNING, attempt=event.get("attempt", 0))
 
     def launched(self, event: Event) -> None:
         task = self._task(event)
         attempts = event.get("task_attempt", task.attempts) + 1
-        self._set(TaskStatus(task.role, task.index, RUNNING, attempts, started=event.get("time")))
+        started = event.get("time")
+        self._set(TaskStatus(task.role, task.index, RUNNING, attempts, task.tries + 1, started=started))
 
     def completed(self, event: Event) -> None:
         stopped = event.get("code") in _STOP_CODES
@@ -121,6 +125,9 @@ class _Fold:
 
     def task_retrying(self, event: Event) -> None:
         self._ended(event, WAITING)
+
+    def attempt_completed(self, event: Event) -> None:
+        self.status = replace(self.status, cause=(event.get("root") or {}).get("cause"))
 
     def job_retrying(self, event: Event) -> None:
         self._job(WAITING)
@@ -170,6 +177,7 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], None]] = {
     TASK_LAUNCHED: _Fold.launched,
     TASK_COMPLETED: _Fold.completed,
     TASK_RETRYING: _Fold.task_retrying,
+    ATTEMPT_COMPLETED: _Fold.attempt_completed,
     JOB_RETRYING: _Fold.job_retrying,
     STOP_REQUESTED: _Fold.stop_requested,
     JOB_COMPLETED: _Fold.job_completed,
