@@ -22,7 +22,6 @@ from kedge.jobs import exit_spec, is_exit_spec
 from kedge.runs import report
 from kedge.runs.folder import Run
 
-
 EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # of a failure, by what it says about a retry
 VERSION = 1
 
@@ -44,10 +43,7 @@ def command(
     With --exit-status, a failure ends kedge with 10 if it is transient (trying again can help), 11 if it is permanent,
     12 if that is not known. Exit code 2: there is nothing to judge.
     """
-    if len(logs) == 1 and Path(logs[0]).is_dir():
-        facts = _of_run(Path(logs[0]))
-    else:
-        facts = _of_logs(logs, exit_code, files)
+    facts = _of_run(Path(logs[0])) if len(logs) == 1 and Path(logs[0]).is_dir() else _of_logs(logs, exit_code, files)
     if as_json:
         click.echo(json.dumps({"version": VERSION, **facts}))
     elif facts["cause"] == NONE:
