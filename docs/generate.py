@@ -23,7 +23,8 @@ CAUSES = Path(kedge.__file__).parent / "diagnose" / "causes.toml"
 HEAD = """\
 # The job file
 
-A job file is YAML 1.2, in OpenPAI's job protocol, version 2. `kedge validate` checks one and shows every problem at once;
+A job file is YAML 1.2, in OpenPAI's job protocol, version 2. `kedge validate` checks one and shows
+[every problem](#errors-and-warnings) at once;
 `kedge schema` prints the JSON Schema from which the tables below are made. Put
 
     # yaml-language-server: $schema=./job.schema.json
@@ -36,7 +37,7 @@ into the first line of a job file, and `kedge schema > job.schema.json` beside i
 `$secrets` and, of the prerequisites that a role names, `$data`, `$script`, `$output`; `.name` and `[0]` go further down.
 A value is inserted as it is written in the file (`1.0` stays `1.0`); quoting is up to the command. An unknown reference is
 an error (`extras.kedge.unknownReferences: keep` leaves it alone); text in other brackets is left as it is. Secrets are
-inserted only inside the task.
+inserted only inside the task. No reference works where a number must stand, in names, or in the values of parameters.
 
 ## Prerequisites
 
@@ -47,6 +48,34 @@ inserted only inside the task.
 | `data` | a list of texts | the same |
 
 The `cmd` plugin and its `callbacks` are [hooks](runtime.md#hooks).
+
+## Errors and warnings
+
+Each names file, line, column and the path to the value, and what was most likely meant. An error is what nobody can
+mean; a warning is what OpenPAI accepts, or what something else may be meant by. `validate`, `plan` and `run` show
+warnings, `run` in one line each. `kedge validate --strict` takes them for errors (exit code 2).
+
+| told | as |
+|---|---|
+| a wrong shape, an unknown or repeated key, a wrong type; `4GB`, `10m` or `"8"` for a number (with the number to write); 1024 ports or more of one label, which are the number of a port | error |
+| names that lead nowhere or are not unique; an unknown reference, one that is never closed | error |
+| `<% $params.lr %>`, `<% $secret.x %>`, `<% parameters.lr %>`: a root of references mistyped, or without its `$` | error |
+| `sha256` of data without a `uri` | error |
+| what looks like a reference: `${{ parameters.lr }}`, `{{ lr }}`, `<% $x %>`, `<%= $parameters.lr %>`, `$parameters.lr`; a reference where none is replaced | warning |
+| a key that differs from a known one by one or two letters, where any key may stand (prerequisites, `extras`, `defaults`, …) | warning |
+| a `PAI_…` variable of a role, task or port label that the job does not have | warning |
+| `minFailedInstances`, `minSucceededInstances` above `instances`: never reached | warning |
+| `taskRetryCount` without `extras.gangAllocation: false`: no effect | warning |
+| empty `ports:` or `storages:`, unknown keys in `auth`; 22, 80 or 443 ports of one label | warning |
+
+`kedge validate --json` prints them for editors and CI, also when the file is no YAML at all:
+
+```json
+{"version": 1, "problems": [{"severity": "error", "file": "job.yaml", "line": 14, "column": 19, "path": "taskRoles.worker.commands[0]", "message": "'<% $params.lr %>' is no reference; write <% $parameters.lr %>", "suggestion": "<% $parameters.lr %>"}]}
+```
+
+`severity` is `error` or `warning`; `line` and `column` count from 1 and are null for the file as a whole; `suggestion` is
+what to write instead, or null.
 
 ## Keys
 

@@ -13,7 +13,7 @@ kedge (exit code 3). Interrupted by the user is 130.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -29,13 +29,17 @@ NOT_FOUND = "NoPrerequisiteError"  # 404
 NO_STORAGE = "NoStorageError"  # 404
 UNKNOWN = "UnknownError"  # 502: another machine is at fault
 
+ERROR = "error"
+WARNING = "warning"  # the job can run, but it says something that hardly anybody means
+
 
 class Problem(NamedTuple):
     """One thing that is wrong with an input, and where.
 
     `line` and `column` count from 1; 0 means the file as a whole. `where` is the path to the key, as in
     `taskRoles.worker.commands[0]`, or empty. `excerpt` is the source line, without its newline.
-    `code` is INVALID or another name above.
+    `code` is INVALID or another name above, `severity` ERROR or WARNING. `suggestion` is what to write instead, where
+    that is known; the message says it, too.
     """
 
     file: str
@@ -45,6 +49,8 @@ class Problem(NamedTuple):
     message: str
     excerpt: str = ""
     code: str = INVALID
+    severity: str = ERROR
+    suggestion: str | None = None
 
     def __str__(self) -> str:
         position = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
@@ -53,6 +59,18 @@ class Problem(NamedTuple):
             return head
         line = self.excerpt.replace("\t", " ")
         return f"{head}\n    {line}\n    {' ' * (self.column - 1)}^"
+
+    def to_json(self) -> dict[str, Any]:
+        """For editors and CI: line and column are null for the file as a whole."""
+        return {
+            "severity": self.severity,
+            "file": self.file,
+            "line": self.line or None,
+            "column": self.column or None,
+            "path": self.where,
+            "message": self.message,
+            "suggestion": self.suggestion,
+        }
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:

@@ -18,7 +18,7 @@ from kedge.contract import WORK_DIR, TaskSpec, timestamp
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.exitspec import ExitSpec
 from kedge.engines.base import Engine, Outcome, Request, Task
-from kedge.errors import DiskFull, InputError
+from kedge.errors import DiskFull, InputError, Problem
 from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
@@ -44,13 +44,14 @@ ENGINES = {
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job that is ready to be submitted."""
+    """A job that is ready to be submitted. `warnings` are about what its file says and hardly means."""
 
     job: Job
     plan: Plan
     secrets: Secrets = field(repr=False)
     locked: LockState
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of the file, and given by the submitter
+    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def prepare(path: str, inputs: Inputs) -> Prepared:
     if is_masked(resolved.job):
         plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
     parameters = {**resolved.job.parameters, **inputs.parameters}
-    return Prepared(resolved.job, plan, resolved.secrets, resolved.lock, parameters)
+    return Prepared(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings)
 
 
 def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:

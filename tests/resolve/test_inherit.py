@@ -67,7 +67,8 @@ def test_a_tag_that_is_a_whole_scalar_takes_the_type(folder: Folder) -> None:
     (step,) = folder.resolve(["top"], prerequisites=[item, holder("h", patience=2.5)]).roles[0].steps
     assert step.timeout_sec == 2.5
     problem = folder.problem(["top"], prerequisites=[item, holder("h", patience="soon")])
-    assert (problem.where, problem.message) == ("prerequisites[1].timeoutSec", "must be a number, not 'soon'")
+    assert problem.where == "prerequisites[1].timeoutSec"
+    assert problem.message == "must be a number, not 'soon'; it is a number of seconds"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def cmd(name: str, *commands: str, **keys: Any) -> dict[str, Any]:
         ("<% $parameters.x %>", True, "true"),
         ("<% $parameters.x[1] %>", ["a", "b"], "b"),
         ("<% $parameters.x.y[ 0 ].z %>", {"y": [{"z": 7}]}, "7"),
-        ("<% parameters.x %> {{ x }} <% $other.x %>", 1, "<% parameters.x %> {{ x }} <% $other.x %>"),
+        ("<% other.x %> {{ x }} <% $other.x %>", 1, "<% other.x %> {{ x }} <% $other.x %>"),
     ],
 )
 def test_references_are_replaced_by_the_text_of_the_value(written: str, value: object, expected: str) -> None:

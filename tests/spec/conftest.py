@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kedge.errors import InputError
+from kedge.errors import ERROR, InputError, Problem
 from kedge.spec.model import Job
 from kedge.spec.parse import parse
 
@@ -66,7 +66,20 @@ def complaints(changed: Change) -> Callable[[dict[str, Any]], list[str]]:
         try:
             changed(changes)
         except InputError as error:
-            return [f"{p.where}: {p.message}" for p in error.problems if not isinstance(p, str)]
+            return [f"{p.where}: {p.message}" for p in error.problems if isinstance(p, Problem) and p.severity == ERROR]
         return []
+
+    return find
+
+
+@pytest.fixture
+def told(changed: Change) -> Callable[[dict[str, Any]], list[Problem]]:
+    """`told({path: value, ...})` is all that is said about the changed job, errors and warnings."""
+
+    def find(changes: dict[str, Any]) -> list[Problem]:
+        try:
+            return list(changed(changes).warnings)
+        except InputError as error:
+            return [problem for problem in error.problems if isinstance(problem, Problem)]
 
     return find

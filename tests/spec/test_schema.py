@@ -13,7 +13,17 @@ from kedge.spec.schema import schema
 from kedge.spec.schema_messages import _SAY
 
 SILENT = {"properties", "items", "$ref", "allOf", "if", "then", "propertyNames", "required", "additionalProperties"}
-ANNOTATIONS = {"title", "description", "default", "examples", "deprecated", "patternErrorMessage", "$schema", "$defs"}
+ANNOTATIONS = {
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "patternErrorMessage",
+    "maximumErrorMessage",
+    "$schema",
+    "$defs",
+}
 
 
 def schemas(part: Any) -> Iterator[dict[str, Any]]:

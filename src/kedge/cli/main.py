@@ -12,7 +12,19 @@ import click
 
 from kedge import __version__
 from kedge.cli import streams
-from kedge.errors import EXIT_BUG, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, CannotRun, InputError, KedgeError, Unreachable
+from kedge.cli.problems import show_problems
+from kedge.errors import (
+    EXIT_BUG,
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    WARNING,
+    CannotRun,
+    InputError,
+    KedgeError,
+    Problem,
+    Unreachable,
+)  # fmt: skip
 
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`, with what
 # that says of it: reading the commands' own help would load them all.
@@ -108,10 +120,8 @@ def _cannot(error: OSError) -> int:
 
 def _show(error: KedgeError) -> None:
     problems = error.problems if isinstance(error, InputError | Unreachable) else (str(error),)
-    for problem in problems:
-        first, *rest = str(problem).split("\n")
-        click.echo(streams.styled("error: ", fg="red", bold=True) + first, err=True)
-        for line in rest:
-            click.echo(line, err=True)
+    show_problems(problems)
+    warnings = sum(isinstance(problem, Problem) and problem.severity == WARNING for problem in problems)
     if len(problems) > 1:
-        click.echo(f"{len(problems)} errors", err=True)
+        counts = (len(problems) - warnings, "error"), (warnings, "warning")
+        click.echo(", ".join(f"{n} {what}{'s' * (n != 1)}" for n, what in counts if n), err=True)

@@ -11,6 +11,7 @@ from kedge import jobs
 from kedge.cli import options
 from kedge.cli.graph import svg
 from kedge.cli.plan_text import graph_text, plan_text, request_text, task_text
+from kedge.cli.problems import show_problems
 from kedge.engines.base import Engine, Request
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
@@ -35,8 +36,10 @@ def command(
     task: str | None,
 ) -> None:
     """Show what will run: roles, resources, policies, commands. Starts nothing."""
-    plan = jobs.prepare(file, inputs).plan
+    prepared = jobs.prepare(file, inputs)
+    plan = prepared.plan
     wanted = _checked(plan, task) if task else None
+    show_problems(prepared.warnings)
     for notice in (*plan.notices, *where.notices(plan)):  # first: what follows may take some seconds
         click.echo(f"note: {notice}", err=True)
     asked = () if graph else _requests(where, plan, wanted)

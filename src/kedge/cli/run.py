@@ -12,6 +12,7 @@ from kedge import jobs
 from kedge.cli import options
 from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
+from kedge.cli.problems import show_in_brief
 from kedge.cli.streams import styled
 from kedge.cli.summary import print_summary
 from kedge.engines.base import Engine, Outcome
@@ -40,6 +41,7 @@ def command(
     2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.
     """
     prepared = jobs.prepare(file, inputs)
+    show_in_brief(prepared.warnings)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
     with CopyBar() as bar, _ended_in_order():
         submitted = jobs.submit(prepared, where, bar)

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.problems import show_problems
+from kedge.errors import ERROR, EXIT_OK, InputError, KedgeError, Problem, Unreachable
 from kedge.resolve.model import Inputs
+
+_FORMAT = 1  # of the JSON
 
 
 @click.command()
 @options.job_file
-def command(file: str, inputs: Inputs) -> None:
-    """Check a job file, and show every problem at once."""
-    plan = jobs.prepare(file, inputs).plan
-    roles = ", ".join(f"{role.name} ×{role.instances}" for role in plan.roles)
-    click.echo(f"{file}: job {plan.job}: {roles}")
-    for notice in plan.notices:
+@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print all problems as JSON, for editors and CI.")
+def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
+    """Check a job file, and show every problem at once.
+
+    FILE may be - for stdin. Exit codes: 0 right, perhaps with warnings; 2 wrong; 4 something that the file names cannot
+    be had now.
+    """
+    try:
+        prepared = _checked(file, inputs, strict)
+    except KedgeError as error:
+        if not as_json:
+            raise
+        problems = error.problems if isinstance(error, InputError | Unreachable) else (str(error),)
+        _print([_problem(problem, file) for problem in problems])
+        return error.exit_code
+    if as_json:
+        _print(list(prepared.warnings))
+        return EXIT_OK
+    show_problems(prepared.warnings)
+    roles = ", ".join(f"{role.name} ×{role.instances}" for role in prepared.plan.roles)
+    click.echo(f"{file}: job {prepared.plan.job}: {roles}")
+    for notice in prepared.plan.notices:
         click.echo(f"note: {notice}", err=True)
+    return EXIT_OK
+
+
+def _checked(file: str, inputs: Inputs, strict: bool) -> jobs.Prepared:
+    prepared = jobs.prepare(file, inputs)
+    if strict and prepared.warnings:
+        raise InputError(*(warning._replace(severity=ERROR) for warning in prepared.warnings))
+    return prepared
+
+
+def _problem(problem: Problem | str, file: str) -> Problem:
+    """What has no place in the file is about the file as a whole."""
+    return problem if isinstance(problem, Problem) else Problem(file, 0, 0, "", problem)
+
+
+def _print(problems: list[Problem]) -> None:
+    document = {"version": _FORMAT, "problems": [problem.to_json() for problem in problems]}
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

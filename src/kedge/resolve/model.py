@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kedge.contract import Step, Text
+from kedge.errors import Problem
 from kedge.resolve.lock import Lock, Repository
 from kedge.spec.model import Job, TaskRole
 
@@ -110,7 +111,7 @@ class LockState(NamedTuple):
 class ResolvedJob:
     """The job as submitted, by whom, and what its names mean. `code` maps a snapshot's name to an absolute path;
     `rules` are the absolute paths of rule files; `inert` names the plugins that nothing acts on, `notices` are for the
-    submitter; `mounts` are the storages that all tasks see."""
+    submitter, `warnings` about what is most likely not meant; `mounts` are the storages that all tasks see."""
 
     job: Job
     user: str
@@ -123,3 +124,4 @@ class ResolvedJob:
     notices: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     requirements: Requirements = NOTHING_REQUIRED
+    warnings: tuple[Problem, ...] = ()

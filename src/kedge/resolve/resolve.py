@@ -20,7 +20,7 @@ from kedge.resolve.scope import References, join
 from kedge.resolve.shelf import Settings, Shelf, is_url
 from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
-from kedge.spec.references import ROOTS
+from kedge.spec.references import ROOTS, SPACE
 
 MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # where the marketplace is, unless the job or its submitter says it
 
@@ -85,6 +85,7 @@ class _Resolution:
             notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
             mounts=mounts,
             requirements=self._requirements(everything, needed),
+            warnings=job.warnings,
         )
 
     def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:
@@ -145,7 +146,7 @@ class _Resolution:
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
         if unique or messages:
-            raise InputError(*unique, *messages)
+            raise InputError(*in_order([*unique, *self._job.warnings]), *messages)
 
 
 def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:
@@ -176,13 +177,13 @@ def _command(job: Job, role: TaskRole, render: partial[Text]) -> Text:
             before = [((*path, "preCommands", n), text) for n, text in enumerate(around.pre_commands)]
             after = [((*path, "postCommands", n), text) for n, text in enumerate(around.post_commands)]
             listed = [*before, *listed, *after]
-    return _trimmed(join(part for path, text in listed for part in (*render(text.strip(), path), "\n")))
+    return _trimmed(join(part for path, text in listed for part in (*render(text.strip(SPACE), path), "\n")))
 
 
 def _trimmed(text: Text) -> Text:
     parts = list(text)
     if parts and isinstance(parts[0], str):
-        parts[0] = parts[0].lstrip()
+        parts[0] = parts[0].lstrip(SPACE)
     if parts and isinstance(parts[-1], str):
-        parts[-1] = parts[-1].rstrip()
+        parts[-1] = parts[-1].rstrip(SPACE)
     return join(parts)

@@ -20,13 +20,13 @@ from kedge.spec.model import (
 )
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
 from kedge.spec.schema import schema
-from kedge.spec.suggest import did_you_mean
 
 _REFERENCES = "reference_prerequisites"
 _ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge", "storages", _REFERENCES})
 _KEDGE_NOT_ACTED_ON = ("hold", "network")
 _HIVED_ALIASES = {"gpuType": "skuType", "reservationId": "pinnedCellId"}
 _ALWAYS_PORTS = ("ssh", "http")
+_CREDENTIALS = ("username", "password", "registryuri")
 
 
 def build(value: Mapping[str, Any], source: Source) -> Job:
@@ -76,7 +76,7 @@ def _prerequisite(path: Path, item: Mapping[str, Any]) -> Prerequisite:
         data=item,
         path=path,
         uri=uri,
-        auth=None if auth is None else Auth(**auth),
+        auth=None if auth is None else Auth(**{key: auth[key] for key in _CREDENTIALS if key in auth}),
         plugin=handler(item),
         require=tuple(item.get("require", ())),
     )
@@ -108,7 +108,7 @@ def _task_role(name: str, role: Mapping[str, Any]) -> TaskRole:
 
 
 def _resources(value: Mapping[str, Any]) -> Resources:
-    ports = {label: int(count) for label, count in value.get("ports", {}).items()}
+    ports = {label: int(count) for label, count in (value.get("ports") or {}).items()}
     for label in _ALWAYS_PORTS:
         ports.setdefault(label, 1)
     return Resources(int(value["cpu"]), int(value["memoryMB"]), int(value["gpu"]), ports)
@@ -151,8 +151,10 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
 
 
 def _canonical(extras: Mapping[str, Any]) -> dict[str, Any]:
-    """The extras with HiveD's settings under the names of today."""
+    """The extras with HiveD's settings under the names of today, and without an empty `storages`."""
     result = {"hivedScheduler" if key == "hivedscheduler" else key: value for key, value in extras.items()}
+    if result.get("storages", ()) is None:
+        del result["storages"]
     hived = result.get("hivedScheduler")
     if hived and "taskRoles" in hived:
         roles = {name: _renamed(role, _HIVED_ALIASES) for name, role in hived["taskRoles"].items()}
@@ -172,5 +174,5 @@ def _inert(value: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]
     yield from (f"defaults.{key}" for key in value.get("defaults", {}) if key not in ("deployment", "virtualCluster"))
     if others := [key for key in extras if key not in _ACTED_ON]:
         known = schema()["$defs"]["extras"]["properties"]
-        yield from (key if key in known else f"{key} (unknown{did_you_mean(key, known)})" for key in others)
+        yield from (key if key in known else f"{key} (unknown)" for key in others)
     yield from (f"kedge.{key}" for key in _KEDGE_NOT_ACTED_ON if key in extras.get("kedge", {}))

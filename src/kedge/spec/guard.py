@@ -1,7 +1,8 @@
 """What libyaml would misread stands in its input as characters that mean nothing to it.
 
-These are `{{ name }}`, which is no mapping in a mapping but a place for a value, and line breaks of YAML 1.1 that are
-none in 1.2. Every character keeps its offset, so that all places in messages stay right.
+These are `{{ name }}`, which is no mapping in a mapping but a place for a value, line breaks of YAML 1.1 that are none
+in 1.2, and byte order marks after the first, which libyaml drops at the start of a line. Every character keeps its
+offset, so that all places in messages stay right.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 TOKEN = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
 # What is in texts that get their values when prerequisites are resolved.
 LATER = re.compile(rf"{TOKEN.pattern}|<%\s*this\b")
-_NOT_BREAKS = re.compile("[\x85\u2028\u2029]")
+_MISREAD = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 class Guarded(NamedTuple):
@@ -26,11 +27,11 @@ class Guarded(NamedTuple):
 
 def guard(text: str) -> Guarded:
     """The text with stand-ins, characters for private use that it does not hold."""
-    if not TOKEN.search(text) and not _NOT_BREAKS.search(text):
+    if not TOKEN.search(text) and not _MISREAD.search(text):
         return Guarded(text, {})
     private = chain(range(0xE000, 0xF8FF), range(0xF0000, 0xFFFFE))
     unused = (chr(code) for code in private if chr(code) not in text)
-    stand_ins = {ord(character): next(unused) for character in "{}\x85\u2028\u2029"}
+    stand_ins = {ord(character): next(unused) for character in "{}\x85\u2028\u2029\ufeff"}
     guarded = TOKEN.sub(lambda found: found[0].translate(stand_ins), text)
-    guarded = _NOT_BREAKS.sub(lambda found: stand_ins[ord(found[0])], guarded)
+    guarded = _MISREAD.sub(lambda found: stand_ins[ord(found[0])], guarded)
     return Guarded(guarded, {ord(stand_in): chr(code) for code, stand_in in stand_ins.items()})

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kedge.errors import Problem
+from kedge.errors import WARNING, Problem
+from kedge.spec.suggest import suggested
 from kedge.spec.text import excerpt, show_path
 
 Path = tuple[str | int, ...]  # the way to a value: ("taskRoles", "worker", "commands", 0)
@@ -48,7 +49,15 @@ class Source:
         """
         mark = mark or (self.key_marks.get(path) if key else None) or self.mark(path)
         shown = "" if path[:1] == ("secrets",) else excerpt(self.text, mark.offset)
-        return Problem(self.file, mark.line, mark.column, show_path(path), message, shown)
+        where, suggestion = show_path(path), suggested(message)
+        return Problem(self.file, mark.line, mark.column, where, message, shown, suggestion=suggestion)
+
+    def warning(
+        self, path: Path, message: str, *, suggestion: str | None = None, key: bool = False, mark: Mark | None = None
+    ) -> Problem:
+        """The same for what is allowed and hardly meant."""
+        found = self.problem(path, message, key=key, mark=mark)
+        return found._replace(severity=WARNING, suggestion=suggestion or found.suggestion)
 
     def mark(self, path: Path) -> Mark:
         """The mark of the value at `path`, or of its nearest ancestor in the file."""
@@ -177,4 +186,5 @@ class Job:
     kedge: KedgeExtras
     source: Source = field(repr=False)
     references: tuple[Prerequisite, ...] = ()  # extras.reference_prerequisites
+    warnings: tuple[Problem, ...] = ()
     inert: tuple[str, ...] = ()  # what is known but not acted on, for one warning: ("ssh", "hivedScheduler")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
-from kedge.errors import InputError, Problem, in_order
+from kedge.errors import ERROR, InputError, Problem, in_order
 from kedge.spec import checks, schema, yaml
 from kedge.spec.build import build
 from kedge.spec.files import read_text
+from kedge.spec.lint import checks as lint
 from kedge.spec.model import Job
 
 
@@ -25,20 +27,24 @@ def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job
     """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
     job, problems = _read(text, file, given)
     if problems:
-        raise InputError(*in_order(problems))
+        raise InputError(*in_order([*problems, *job.warnings]))
     return job
 
 
 def _read(text: str, file: str, given: Collection[str]) -> tuple[Job, tuple[Problem, ...]]:
     document = yaml.read(text, file)
-    problems = [
-        *document.problems,
-        *schema.check(document.value, document.source),
-        *checks.check(document.value, document.source),
-    ]
-    names = tuple(checks.check_names(document.value, document.source))
-    if problems:
+    value, source = document.value, document.source
+    found = [*document.problems, *schema.check(value, source), *checks.check(value, source)]
+    found += _beside(found, lint.check(value, source))
+    names = tuple(checks.check_names(value, source))
+    if any(problem.severity == ERROR for problem in found):
         # Nobody will render the references of this file, so what is wrong with them is told here.
-        references = checks.references(document.value, document.source, given)
-        raise InputError(*in_order([*problems, *names, *references]))
-    return build(document.value, document.source), names
+        references = checks.references(value, source, given)
+        raise InputError(*in_order([*found, *names, *references]))
+    return replace(build(value, source), warnings=tuple(in_order(found))), names
+
+
+def _beside(errors: Iterable[Problem], found: Iterable[Problem]) -> list[Problem]:
+    """What is found where no error is told already."""
+    told = {error.where for error in errors}
+    return [problem for problem in found if problem.where not in told]

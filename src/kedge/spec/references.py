@@ -14,8 +14,13 @@ from kedge.spec.text import quote
 ROOTS = ("parameters", "secrets", "script", "output", "data")
 MASKED = "******"  # stands where secrets were
 OPEN, CLOSE = "<%", "%>"
-_BEGIN = re.compile(r"\s*\$(\w+)(?![\w-])\s*")
-_STEP = re.compile(r"\.\s*([^\s.\[\]]+)\s*|\[\s*([0-9]{1,9})\s*\]\s*")
+WHERE_THEY_WORK = "references work in commands, in parameters of plugins, and in 'uri' and 'auth' of images"
+# What counts as space in references and around commands: what JavaScript says, as in OpenPAI. Of U+0085 and the
+# separators U+001C to U+001F Python says that they are space, of U+FEFF that it is none.
+SPACE = "\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
+_S = f"[{SPACE}]*"
+_BEGIN = re.compile(rf"{_S}\$(\w+)(?![\w-]){_S}")
+_STEP = re.compile(rf"\.{_S}([^{SPACE}.\[\]]+){_S}|\[{_S}([0-9]{{1,9}}){_S}\]{_S}")
 
 
 class Reference(NamedTuple):
@@ -124,7 +129,7 @@ def _reference(tag: str, offset: int) -> Reference | None:
 def _below(values: object, step: str | int) -> str | int | None:
     """The key or index in `values` that `step` means; None if there is none."""
     if isinstance(values, dict):
-        return step if step in values else None
+        return str(step) if str(step) in values else None  # `[0]` of a mapping is its key "0"
     if isinstance(values, list):
         index = int(step) if isinstance(step, int) or re.fullmatch("[0-9]{1,9}", step) else -1
         return index if 0 <= index < len(values) else None

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kedge.spec.model import Path
+from kedge.spec.references import WHERE_THEY_WORK
 from kedge.spec.suggest import name_list, nearest
 from kedge.spec.text import quote
+from kedge.spec.units import number_meant
 
 _TYPES = {
     "string": "a string",
@@ -54,10 +56,17 @@ def _type(broken: Violation) -> str:
     wanted = " or ".join(_TYPES[kind] for kind in allowed if kind != "null" or len(allowed) == 1)
     if broken.path == ("secrets",):
         return f"must be {wanted}"
-    return f"must be {wanted}, not {describe(broken.value)}{_hint(broken.value, allowed)}"
+    return f"must be {wanted}, not {describe(broken.value)}{_hint(broken, allowed)}"
 
 
-def _hint(value: object, allowed: list[str]) -> str:
+def _hint(broken: Violation, allowed: list[str]) -> str:
+    value = broken.value
+    if isinstance(value, str) and "<%" in value:
+        return f"; write the value itself, {WHERE_THEY_WORK}"
+    if "integer" in allowed or "number" in allowed:
+        return number_meant(broken.path, value, whole="number" not in allowed)
+    if broken.path[-1:] == ("ports",):
+        return "; write how many by label, as in 'ports: {http: 1}'"
     if "string" not in allowed:
         return ""
     if isinstance(value, dict) and "object" not in allowed:
@@ -88,6 +97,12 @@ def _bound(words: str) -> Callable[[Violation], str]:
     return lambda broken: f"must be {words} {broken.limit}, not {broken.value!r:.60}"
 
 
+def _most(broken: Violation) -> str:
+    if rule := broken.schema.get("maximumErrorMessage"):
+        return f"{broken.value!r:.60} {str(rule).replace('<label>', str(broken.path[-1]))}"
+    return _bound("at most")(broken)
+
+
 def _empty(broken: Violation) -> str:
     return "must not be empty"
 
@@ -103,7 +118,7 @@ _SAY: dict[str, Callable[[Violation], str]] = {
     "pattern": _pattern,
     "minimum": _bound("at least"),
     "exclusiveMinimum": _bound("more than"),
-    "maximum": _bound("at most"),
+    "maximum": _most,
     "minItems": _empty,
     "minProperties": _empty,
     "minLength": _empty,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import re
 from collections.abc import Iterable
 from itertools import islice
 
@@ -11,6 +13,7 @@ from kedge.spec.text import quote
 # Comparing is slow, and nobody reads a guess out of a thousand names.
 _MOST_NAMES = 300
 _LONGEST_NAME = 80
+_DID_YOU_MEAN = re.compile(r"[Dd]id you mean ('[^'…]+'|\"[^\"…]+\")\?")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -32,6 +35,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {quote(guess)}?" if guess else ""
 
 
+def suggested(message: str) -> str | None:
+    """The name that a message made with `did_you_mean` suggests."""
+    found = _DID_YOU_MEAN.search(message)
+    return str(ast.literal_eval(found[1])) if found else None
+
+
 def sentence(hint: str) -> str:
     """A hint such as `; did you mean 'lr'?` as a sentence that follows another one."""
     words = hint.removeprefix("; ")
@@ -42,3 +51,29 @@ def name_list(names: Iterable[str], most: int = 8) -> str:
     """Up to `most` names for a message: `'a', 'b', 'c'`."""
     shown = list(islice(names, most + 1))
     return ", ".join([quote(name) for name in shown[:most]] + ["…"] * (len(shown) > most))
+
+
+def distance(one: str, other: str) -> int:
+    """How many letters must be added, removed, replaced or swapped with the next to make one name of the other."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        earlier, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
+                cost = min(cost, earlier[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def mistyped(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that `name` differs from by one or two typing mistakes (by one, if it is short); upper and
+    lower case are alike."""
+    short = name.lower()
+    if not 3 <= len(short) <= _LONGEST_NAME:
+        return None
+    most = 1 if len(short) < 6 else 2
+    others = (other for other in islice(names, _MOST_NAMES) if abs(len(other) - len(short)) <= most)
+    near = [(distance(short, other.lower()), other) for other in others]
+    return min((found for found in near if found[0] <= most), default=(0, None))[1]

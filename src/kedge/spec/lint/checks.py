@@ -1,0 +1,31 @@
+"""All that a job file says and its author most likely does not mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from kedge.errors import Problem
+from kedge.spec.lint import keys, tags, values, variables
+from kedge.spec.model import Source
+from kedge.spec.text import MOST_PROBLEMS
+
+_CHECKS: tuple[Callable[[Mapping[str, Any], Source], Iterator[Problem]], ...] = (
+    tags.near_references,
+    tags.misplaced,
+    variables.variables,
+    keys.checksum_without_uri,
+    keys.keys,
+    values.completion,
+    values.task_retries,
+    values.empty,
+    values.credentials,
+    values.port_counts,
+)
+
+
+def check(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """Warnings, and errors where nothing else can be meant; at most 200 of a kind."""
+    for find in _CHECKS:
+        yield from islice(find(job, source), MOST_PROBLEMS)

@@ -1,0 +1,167 @@
+"""Texts that look like references and are none, and references where none works.
+
+OpenPAI leaves every text alone that is no whole reference, so most of this is a warning. It is an error where no other
+template language is likely: `<% $params.lr %>`, `<% parameters.lr %>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kedge.errors import ERROR, WARNING, Problem
+from kedge.spec.lint import texts
+from kedge.spec.model import Path, Source
+from kedge.spec.references import ROOTS, WHERE_THEY_WORK, Reference, TagError, locate, split
+from kedge.spec.shape import mapping
+from kedge.spec.suggest import mistyped
+from kedge.spec.text import quote
+
+_GIVEN = ("parameters", "secrets")
+# Too short for a typing mistake of what they stand for.
+_ABBREVIATIONS = {"param": "parameters", "params": "parameters", "parms": "parameters", "args": "parameters"}
+_TAG = re.compile(r"<%(.*?)%>", re.DOTALL)
+_BODY = re.compile(r"(\$?)\s*([A-Za-z_][\w-]*)\s*((?:\.\s*[^\s.\[\]]+|\[\s*\d+\s*\])*)\s*")
+_MARKED = re.compile(r"[=\-&#!{>]\s*\$?(\w+)((?:\.\w+|\[\d+\])+)")  # `<%= $parameters.x %>`
+_BRACES = re.compile(r"(\$?)\{\{-?\s*(\$?)(\w+)((?:\.[^\s.\[\]{}]+|\[\d+\])*)\s*-?\}\}")
+_BARE = re.compile(r"\$(?:\{\s*)?(parameters|secrets)((?:\.\w+|\[\w+\])+)(?:\s*\})?")
+
+
+class _Seen(NamedTuple):
+    """What looks like a reference: the text, where it starts in the whole text, and what is to be said."""
+
+    text: str
+    offset: int
+    message: str
+    suggestion: str | None = None
+    severity: str = WARNING
+
+
+def near_references(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """Every text that looks like a reference, where references work."""
+    if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
+        return
+    in_commands = {path for path, _ in texts.commands(job)}
+    for path, text in (*texts.commands(job), *texts.parameters(job)):
+        if "%" in text or "$" in text or "{{" in text:
+            yield from _in_text(text, path, path in in_commands, job, source)
+
+
+def misplaced(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """References in texts in which they are not replaced."""
+    for path, text in texts.others(job):
+        for reference in _references(text):
+            what = "a reference" if path[0] == "secrets" else quote(reference.source)
+            message = f"{what} is not replaced here; {WHERE_THEY_WORK}"
+            yield source.warning(path, message, mark=locate(source, path, reference.source))
+    for path, item in texts.prerequisites(job):
+        if item.get("type") == "dockerimage":
+            yield from _in_image(item, path, source)
+
+
+def _in_image(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+    """The uri of an image is needed before there is a task; of its `auth` only secrets are of use."""
+    wanted = [((*path, "uri"), item.get("uri"), "parameters")]
+    wanted += [((*path, "auth", key), value, "secrets") for key, value in mapping(item.get("auth")).items()]
+    for where, text, root in wanted:
+        for reference in _references(text) if isinstance(text, str) else ():
+            if reference.root != root:
+                message = f"{quote(reference.source)} is not replaced here, where only ${root} is"
+                yield source.warning(where, message, mark=locate(source, where, reference.source))
+
+
+def _references(text: str) -> list[Reference]:
+    return [part for part in _parts(text) if isinstance(part, Reference)]
+
+
+def _parts(text: str) -> tuple[str | Reference, ...]:
+    """None of a text with a broken tag: there are other messages about it, where that matters."""
+    try:
+        return split(text)
+    except TagError:
+        return ()
+
+
+def _in_text(text: str, path: Path, is_command: bool, job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    if not _parts(text):
+        return
+    for found in sorted(_looks_like_references(text, is_command, job), key=lambda found: found.offset):
+        mark = locate(source, path, found.text, text.count(found.text, 0, found.offset))
+        problem = source.warning(path, found.message, suggestion=found.suggestion, mark=mark)
+        yield problem._replace(severity=found.severity)
+
+
+def _looks_like_references(text: str, is_command: bool, job: Mapping[str, Any]) -> Iterator[_Seen]:
+    tags = list(_TAG.finditer(text))
+    whole = {reference.offset for reference in _references(text)}
+    for tag in tags:
+        if tag.start() not in whole and (found := _tag(tag, is_command, job)):
+            yield found
+    braces = list(_BRACES.finditer(text))
+    yield from (found for found in (_braces(match, is_command, job) for match in braces) if found)
+    taken = [match.span() for match in (*tags, *braces)]
+    for bare in _BARE.finditer(text) if is_command else ():
+        inside = any(start <= bare.start() < end for start, end in taken)
+        if not inside and not re.search(rf"\b{bare[1]}=", text) and _first(bare[2]) in mapping(job.get(bare[1])):
+            meant = _written(bare[1], bare[2])
+            what = f"to the shell, {quote(bare[0])} is its variable {bare[1]!r}; write {meant}"
+            yield _Seen(bare[0], bare.start(), what, meant)
+
+
+def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen | None:
+    body = tag[1].strip()
+    if body.startswith("this") and not body[4:5].isalnum():
+        what = "'this' is a prerequisite: there is none in a command, and the text stays as it is"
+        return _Seen(tag[0], tag.start(), what) if is_command else None
+    if marked := _MARKED.match(body):
+        return _other_brackets(tag, marked[1], marked[2], job)
+    match = _BODY.fullmatch(body)
+    if not match:
+        return None
+    dollar, word, below = match.groups()
+    root = _root(word)
+    if root and below:
+        meant = _written(root, below)
+        # JavaScript has objects with such names, too, and `<% data.x %>` may be a template of its.
+        sure = bool(dollar) or (root in _GIVEN and (word == root or _first(below) in mapping(job.get(root))))
+        what = f"{quote(tag[0])} is no reference; write {meant}"
+        return _Seen(tag[0], tag.start(), what, meant, ERROR if sure else WARNING)
+    if dollar:
+        roots = ", ".join(f"${root}" for root in ROOTS)
+        what = f"{quote(tag[0])} is no reference and stays as it is; references start with {roots}, and a name follows"
+        return _Seen(tag[0], tag.start(), what)
+    return None
+
+
+def _braces(match: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen | None:
+    """Other brackets are for other programs, unless what stands in them is one of the job's values."""
+    outer, dollar, word, below = match.groups()
+    if not below:
+        is_known = is_command and word in mapping(job.get("parameters"))  # elsewhere it is a template variable
+        return _other_brackets(match, "parameters", f".{word}", job) if is_known else None
+    return _other_brackets(match, word, below, job, bool(outer or dollar))
+
+
+def _other_brackets(
+    match: re.Match[str], word: str, below: str, job: Mapping[str, Any], sure: bool = False
+) -> _Seen | None:
+    root = _root(word)
+    if root is None or not (sure or _first(below) in mapping(job.get(root))):
+        return None
+    meant = _written(root, below)
+    return _Seen(match[0], match.start(), f"{quote(match[0])} stays as it is; a reference is written {meant}", meant)
+
+
+def _root(word: str) -> str | None:
+    """The root that a word is, or was meant to be."""
+    return word if word in ROOTS else _ABBREVIATIONS.get(word.lower()) or mistyped(word, ROOTS)
+
+
+def _first(below: str) -> str:
+    """The first name in `.a.b` or `[0].b`."""
+    return re.split(r"[\s.\[\]]+", below)[1]
+
+
+def _written(root: str, below: str) -> str:
+    return f"<% ${root}{''.join(below.split())} %>"

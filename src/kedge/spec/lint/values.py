@@ -1,0 +1,84 @@
+"""Numbers and empty values that OpenPAI accepts and that have no effect, or hardly the one that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kedge.errors import Problem
+from kedge.spec.model import Path, Source
+from kedge.spec.schema import schema
+from kedge.spec.shape import entries, mapping
+from kedge.spec.suggest import did_you_mean, name_list
+from kedge.spec.text import quote
+
+_NEVER = {
+    "minFailedInstances": "no number of failed tasks fails the job",
+    "minSucceededInstances": "the role never ends the job before all tasks have ended",
+}
+_WELL_KNOWN_PORTS = frozenset({22, 80, 443})
+
+
+def completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """A number of tasks above that of the role is never reached; OpenPAI accepts it, so this is a warning."""
+    for name, role in mapping(job.get("taskRoles")).items():
+        count = mapping(role).get("instances", 1)
+        for key, effect in _NEVER.items():
+            wanted: Any = mapping(mapping(role).get("completion")).get(key)
+            if _is_number(wanted) and _is_number(count) and wanted > count:
+                tasks = "1 task" if count == 1 else f"{count:g} tasks"
+                message = (
+                    f"{wanted:g} is never reached with {tasks}: {effect}; write at most {count:g}, or -1 for never"
+                )
+                yield source.warning(("taskRoles", name, "completion", key), message, suggestion=f"{count:g}")
+
+
+def task_retries(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """Tasks of a gang are not tried again on their own."""
+    if mapping(job.get("extras")).get("gangAllocation") is False:
+        return
+    for name, role in mapping(job.get("taskRoles")).items():
+        wanted: Any = mapping(role).get("taskRetryCount")
+        if _is_number(wanted) and wanted > 0:
+            message = "has no effect without 'extras.gangAllocation: false'; 'jobRetryCount' tries all tasks again"
+            yield source.warning(("taskRoles", name, "taskRetryCount"), message, key=True)
+
+
+def empty(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """`ports:` and `storages:` with nothing behind them."""
+    for name, role in mapping(job.get("taskRoles")).items():
+        path: Path = ("taskRoles", name, "resourcePerInstance", "ports")
+        resources = mapping(mapping(role).get("resourcePerInstance"))
+        if "ports" in resources and resources["ports"] is None:
+            yield source.warning(path, "is empty and counts as not written; remove it, or name ports", key=True)
+    extras = mapping(job.get("extras"))
+    if "storages" in extras and extras["storages"] is None:
+        message = "is empty and counts as not written; write '[]' for your default storages, or remove it"
+        yield source.warning(("extras", "storages"), message, key=True)
+
+
+def credentials(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """Keys of `auth` that mean nothing."""
+    known = schema()["$defs"]["dockerImage"]["properties"]["auth"]["properties"]
+    for index, item in entries(job.get("prerequisites")):
+        auth = mapping(item.get("auth")) if item.get("type") == "dockerimage" else {}
+        for key in auth:
+            if key not in known:
+                hint = did_you_mean(key, [name for name in known if name not in auth])
+                message = f"unknown key {quote(key)} is ignored{hint or f'; known here: {name_list(known)}'}"
+                yield source.warning(("prerequisites", index, "auth", key), message, key=True)
+
+
+def port_counts(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """The value is how many ports to reserve; 22, 80 and 443 are more likely meant as numbers of ports."""
+    for name, role in mapping(job.get("taskRoles")).items():
+        ports = mapping(mapping(mapping(role).get("resourcePerInstance")).get("ports"))
+        for label, count in ports.items():
+            if _is_number(count) and count in _WELL_KNOWN_PORTS:
+                path = ("taskRoles", name, "resourcePerInstance", "ports", label)
+                message = f"this reserves {count:g} ports; for one port write 1, and the task is told which it got"
+                yield source.warning(path, message, suggestion="1")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,117 @@
+"""PAI_ variables in shell lines that no task will have: of a role, a task or a port that the job has not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from kedge.errors import Problem
+from kedge.spec.lint import texts
+from kedge.spec.model import Source
+from kedge.spec.references import locate
+from kedge.spec.shape import mapping
+from kedge.spec.suggest import distance, nearest
+from kedge.spec.text import quote
+
+# Read, not set, and not only the beginning of a name: $X, ${X}, ${!X}, "X" in a program of another language.
+_READ = re.compile(r"(?:\$\{?[!#]?|[\"'])(PAI_\w+)(?![\w$<*]|\{|%\()")
+_ALWAYS = frozenset({
+    "PAI_FRAMEWORK_NAME", "PAI_JOB_NAME", "PAI_USER_NAME", "PAI_USERNAME", "PAI_DEFAULT_FS_URI", "PAI_VIRTUAL_CLUSTER",
+    "PAI_TASK_ROLE_COUNT", "PAI_TASK_ROLES_NUM", "PAI_JOB_TASK_ROLE_COUNT", "PAI_TASK_ROLE_LIST",
+    "PAI_JOB_TASK_ROLE_LIST", "PAI_TASKS_NUM", "PAI_JOB_TASK_COUNT", "PAI_CURRENT_TASK_ROLE_NAME",
+    "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX", "PAI_TASK_INDEX", "PAI_TASK_ROLE_INSTANCES", "PAI_CURRENT_CONTAINER_IP",
+    "PAI_CONTAINER_HOST_IP", "PAI_CURRENT_CONTAINER_PORT", "PAI_CONTAINER_HOST_PORT", "PAI_CONTAINER_SSH_PORT",
+    "PAI_CONTAINER_HOST_PORT_LIST", "PAI_WORK_DIR", "PAI_LOG_DIR",
+})  # fmt: skip
+_ROLE = re.compile(
+    r"(PAI_TASK_ROLE_)(?!TASK_COUNT_)(\w+)(_HOST_LIST)"
+    r"|(PAI_TASK_ROLE_TASK_COUNT_|PAI_RESOURCE_|PAI_MIN_FAILED_TASK_COUNT_|PAI_MIN_SUCCEEDED_TASK_COUNT_)(\w+)()"
+)
+_IP = re.compile(r"PAI_HOST_IP_(\w+?)_(\d+)")
+_PORTS = re.compile(r"PAI_PORT_LIST_(\w+?)_(\d+)_([A-Za-z_]\w*)")
+_OLD_PORTS = re.compile(r"PAI_(\w+?)_(\d+)_([A-Za-z_]\w*)_PORT")
+_OWN_PORTS = re.compile(r"PAI_CONTAINER_HOST_(\w+)_PORT_LIST")
+
+
+def variables(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """A warning for each place that reads such a variable."""
+    known = _Known(job)
+    for path, text in _shell_lines(job):
+        for found in _READ.finditer(text) if "PAI_" in text else ():
+            name = found[1]
+            if name.endswith("_") or re.search(rf"\b{name}=", text) or not (wrong := known.wrong(name)):
+                continue
+            why, meant = wrong
+            hint = f"; did you mean {quote(meant)}?" if meant else ""
+            mark = locate(source, path, name, text.count(name, 0, found.start(1)))
+            message = f"no task has the variable {quote(name)}: {why}{hint}"
+            yield source.warning(path, message, suggestion=meant, mark=mark)
+
+
+def _shell_lines(job: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    yield from texts.commands(job)
+    for path, lines in texts.hooks(job):
+        yield from (((*path, index), line) for index, line in enumerate(lines) if isinstance(line, str))
+
+
+class _Known:
+    """The names that a job's tasks can have. `wrong` says what about a name is not so."""
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self._roles = {name: mapping(role) for name, role in mapping(job.get("taskRoles")).items()}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Mapping[str, Any]]:
+        """Roles by their name, and by the one that they have in Kubernetes."""
+        short = {name.replace("_", "").lower(): role for name, role in self._roles.items()}
+        return short | self._roles
+
+    def wrong(self, name: str) -> tuple[str, str | None] | None:
+        """Why no task has it, and the name that was meant, if that can be told."""
+        if name in _ALWAYS:
+            return None
+        if match := _ROLE.fullmatch(name):
+            before, role, after = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
+            return self._no_role(role, lambda meant: f"{before}{meant}{after}")
+        if match := _IP.fullmatch(name):
+            role, index = match.groups()
+            return self._no_task(role, index, lambda meant, task: f"PAI_HOST_IP_{meant}_{task}")
+        if match := _PORTS.fullmatch(name):
+            return self._no_port(match, lambda role, task, label: f"PAI_PORT_LIST_{role}_{task}_{label}")
+        if match := _OWN_PORTS.fullmatch(name):
+            labels = {label for role in self._roles.values() for label in _labels(role)}
+            return None if match[1] in labels else (f"no task role has ports labelled {quote(match[1])}", None)
+        if match := _OLD_PORTS.fullmatch(name):
+            return self._no_port(match, lambda role, task, label: f"PAI_{role}_{task}_{label}_PORT")
+        meant = min(_ALWAYS, key=lambda other: (distance(name, other), other))
+        return ("there is none of that name", meant) if distance(name, meant) <= 2 else None
+
+    def _no_role(self, role: str, written: Callable[[str], str]) -> tuple[str, str | None] | None:
+        if role in self._by_name:
+            return None
+        meant = nearest(role, self._roles) or (next(iter(self._roles)) if len(self._roles) == 1 else None)
+        return f"no task role is named {quote(role)}", written(meant) if meant else None
+
+    def _no_task(self, role: str, index: str, written: Callable[[str, str], str]) -> tuple[str, str | None] | None:
+        if wrong := self._no_role(role, lambda meant: written(meant, index)):
+            return wrong
+        count = self._by_name[role].get("instances", 1)
+        if not isinstance(count, int) or int(index) < count:
+            return None
+        return f"the tasks of {quote(role)} are 0 to {count - 1}", written(role, str(count - 1))
+
+    def _no_port(self, match: re.Match[str], written: Callable[[str, str, str], str]) -> tuple[str, str | None] | None:
+        role, index, label = match.groups()
+        if wrong := self._no_task(role, index, lambda meant, task: written(meant, task, label)):
+            return wrong
+        labels = _labels(self._by_name[role])
+        if label in labels:
+            return None
+        meant = nearest(label, labels)
+        return f"{quote(role)} has no ports labelled {quote(label)}", written(role, index, meant) if meant else None
+
+
+def _labels(role: Mapping[str, Any]) -> set[str]:
+    return {*mapping(mapping(role.get("resourcePerInstance")).get("ports")), "ssh", "http"}
