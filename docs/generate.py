@@ -87,7 +87,8 @@ CAUSES_HEAD = """\
 # Causes of failure
 
 What a [report](reports.md) can name. The behaviour says whether the same job, submitted again unchanged, can work; by it
-kedge decides about [retries](policies.md#what-is-tried-again).
+kedge decides about [retries](policies.md#what-is-tried-again). A cause that lies *around* the program (networks, services,
+other jobs, machines) is tried until the limit, however often it comes; any other ends the retries when it comes twice.
 
 | cause | meaning | who can mend it | behaviour | what to do |
 |---|---|---|---|---|
@@ -102,10 +103,14 @@ def pages() -> dict[Path, str]:
 def causes() -> str:
     """The page about causes."""
     rows = [
-        f"| `{name}` | {cause['meaning']} | {cause['mender']} | {cause['behaviour']} | {_remedy(cause)} |"
+        f"| `{name}` | {cause['meaning']} | {cause['mender']} | {cause['behaviour']}{_around(cause)} | {_remedy(cause)} |"
         for name, cause in tomllib.loads(CAUSES.read_text(encoding="utf-8")).items()
     ]
     return CAUSES_HEAD + "\n".join(rows) + "\n"
+
+
+def _around(cause: dict[str, Any]) -> str:
+    return ", around" if cause.get("around") else ""
 
 
 def _remedy(cause: dict[str, Any]) -> str:

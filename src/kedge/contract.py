@@ -231,7 +231,8 @@ class Report(NamedTuple):
     `progress` (the highest step, epoch, … that the log names).
     `hooks` tells of the hooks that failed, also of those whose policy is `ignore`: `step`, `event`, `command` (the
     first command line that failed, None where the shell cannot tell), `tries`, `code` (of the last try, as a shell
-    shows it), `policy`.
+    shows it), `policy`. `retry_after_sec` is how long a server wants to be left alone that refused a request of the
+    runtime's own.
     """
 
     task: str
@@ -250,6 +251,7 @@ class Report(NamedTuple):
     diagnosis: dict[str, Any] | None = None
     evidence: dict[str, Any] | None = None
     hooks: list[dict[str, Any]] | None = None
+    retry_after_sec: float | None = None
     version: int = 1
 
 

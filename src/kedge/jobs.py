@@ -16,7 +16,7 @@ from typing import Any
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec, timestamp
 from kedge.diagnose import exitspec, rules
-from kedge.diagnose.exitspec import ExitSpec
+from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
 from kedge.engines.base import Engine, Outcome, Request, Task
 from kedge.errors import DiskFull, InputError, Problem
 from kedge.plan.build import build
@@ -203,11 +203,6 @@ def exit_spec(files: Sequence[str]) -> ExitSpec | None:
     if len(specs) > 1:
         raise InputError(f"only one exit spec can be used, not {' and '.join(specs)}")
     return exitspec.load(specs[0]) if specs else None
-
-
-def is_exit_spec(path: str) -> bool:
-    """Whether a file of rules is an OpenPAI exit spec, by its name."""
-    return path.endswith((".yaml", ".yml"))
 
 
 def run(submitted: Submitted) -> Outcome:

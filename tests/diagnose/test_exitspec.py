@@ -153,9 +153,29 @@ def test_entries_of_the_controller_are_not_for_the_runtime():
     assert spec.match(9, b"", b"").code == 255
 
 
+def test_what_rows_say_of_a_retry():
+    spec = [
+        {"code": 9, "behavior": "TRANSIENT", "pattern": {"runtimeContainerPatterns": [{"exitCode": 4}]}},
+        {"code": 8, "behavior": "UNKNOWN", "pattern": {"runtimeContainerPatterns": [{"exitCode": 5}]}},
+        {"code": 7, "pattern": {"runtimeContainerPatterns": [{"exitCode": 6}]}},
+        {"code": -1200, "behavior": "PERMANENT"},
+        {"code": 255, "behavior": "UNKNOWN"},
+        {"code": 137, "behavior": None},
+    ]
+    known = exitspec.parse(spec, "x")
+    assert known.behaviours() == {9: "transient", 8: "unknown", -1200: "permanent"}
+    again = exitspec.parse(exitspec.to_json(known), "x")
+    assert again.behaviours() == known.behaviours()
+    assert again.match(4, b"", b"").code == 9
+    assert exitspec.parse([{"code": 255, "behavior": "PERMANENT"}], "x").behaviours() == {255: "permanent"}
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        ([{"code": 9, "behavior": "MAYBE"}], "code 9: `behavior` is one of TRANSIENT, TRANSIENT_CONFLICT, PERMANENT"),
+        ([{"code": 9, "behavior": 1}], "not 1"),
+        ([{"code": 9, "behavior": "PERMANENT"}, {"code": 9}], "code 9 has two entries"),
         ("text", "is a list of entries"),
         (["text"], "entry 1: is no mapping"),
         ([{"code": 300}], "a number from -8000 to 256, not 300"),

@@ -65,7 +65,7 @@ def test_fails_names_the_task_that_failed_and_stops_the_others(kedge: Kedge) -> 
     assert states == {"0": "stopped", "1": "stopped", "2": "failed", "3": "stopped"}
     assert "Failed" in done.stdout
     assert "Failed in" in done.stdout
-    assert ": worker:2: data_file_missing; not retried: permanent failure" in done.stdout
+    assert ": worker:2: data_file_missing; not retried: jobRetryCount is 0" in done.stdout
 
 
 def test_retry_starts_a_second_attempt_after_a_transient_failure(kedge: Kedge) -> None:

@@ -123,6 +123,24 @@ def test_a_stop_request_wins_over_everything() -> None:
     assert (verdict.outcome, verdict.task, verdict.code) == (FAILED, None, -210)
 
 
+EVERY = {
+    "all succeed": ([ok("worker", 0), ok("ps"), ok("worker", 1)], SUCCEEDED, None, 0),
+    "the first fails": ([bad("worker", 1, 137), ok("ps"), ok("worker", 0)], FAILED, bad("worker", 1, 137), 137),
+    "two fail": ([ok("ps"), bad("worker", 1, 3), bad("worker", 0, 4)], FAILED, bad("worker", 1, 3), 3),
+}
+
+
+@pytest.mark.parametrize("case", EVERY)
+def test_every_task_runs_to_its_end_and_must_succeed(case: str) -> None:
+    tasks, *expected = EVERY[case]
+    roles = [Role("worker", 2, -1, -1), Role("ps", 1, -1, -1)]
+    assert all(decide(roles, tasks[:n], every=True) is None for n in range(len(tasks)))
+    verdict = decide(roles, tasks, every=True)
+    assert verdict is not None
+    assert list(verdict[:3]) == expected
+    assert "of 3 tasks failed" in verdict.text or verdict.outcome == SUCCEEDED
+
+
 counts = st.sampled_from([-1, 1, 2, 3])
 
 

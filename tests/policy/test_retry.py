@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.policy.codes import Behaviour
-from kedge.policy.retry import CONFLICT_DELAY_SEC, Decision, Policy, backoff, decide, limit
+from kedge.policy.retry import CONFLICT_DELAY_SEC, Policy, backoff, decide
 
 NEVER, ALWAYS, FREE, DELAYED, BELOW = "no", "yes", "yes, not counted", "yes, not counted, delayed", "while acc < max"
 
@@ -36,8 +36,7 @@ def test_decision_table(row: str, column: int, done: int) -> None:
     code, behaviour, cells = ROWS[row]
     policy = COLUMNS[column]
     decision = decide(policy, done, behaviour, code, stopping=False, job=True)
-    assert decision[:3] == expected(cells[column], policy, done)
-    assert decision.why
+    assert decision == expected(cells[column], policy, done)
 
 
 @pytest.mark.parametrize("policy", COLUMNS)
@@ -47,36 +46,11 @@ def test_nothing_is_retried_while_stopping(policy: Policy) -> None:
 
 def test_a_task_does_not_wait_after_a_conflict() -> None:
     decision = decide(Policy(True, 0), 0, Behaviour.TRANSIENT_CONFLICT, 251, stopping=False, job=False)
-    assert decision[:3] == (True, False, (0, 0))
+    assert decision == (True, False, (0, 0))
 
 
 def test_the_conflict_delay_is_one_to_fifteen_minutes() -> None:
     assert CONFLICT_DELAY_SEC == (60, 900)
-
-
-@pytest.mark.parametrize(
-    ("retries", "done", "why"),
-    [(3, 1, "retry 2 of 3"), (3, 3, "all 3 retries are used"), (0, 0, "no retries were asked for")],
-)
-def test_why(retries: int, done: int, why: str) -> None:
-    assert decide(Policy(True, retries), done, Behaviour.UNKNOWN, 255, stopping=False, job=True).why == why
-
-
-FREE_RETRY = Decision(True, False, (0, 0), "transient failure")
-
-
-@pytest.mark.parametrize(("done", "retry"), [(0, True), (9, True), (10, False), (11, False)])
-def test_transient_retries_end(done: int, retry: bool) -> None:
-    assert limit(FREE_RETRY, done).retry is retry
-
-
-def test_giving_up_says_so() -> None:
-    assert limit(FREE_RETRY, 4, 4).why == "given up after 4 retries of transient failures (at most 4)"
-
-
-@pytest.mark.parametrize("decision", [Decision(True, True, (0, 0), "x"), Decision(False, False, (0, 0), "x")])
-def test_other_decisions_are_not_limited(decision: Decision) -> None:
-    assert limit(decision, 99) == decision
 
 
 @pytest.mark.parametrize(("n", "full"), [(1, 1), (2, 2), (5, 16), (6, 32), (7, 60), (100_000, 60)])

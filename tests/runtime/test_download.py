@@ -181,7 +181,14 @@ def test_429_for_ever_ends_with_250(attempt, download, served, web, tmp_path):
     assert (cause(attempt), attempt.report["exit_code"]) == ("network_transient", 250)
     assert "HTTP Error 429" in attempt.report["message"]
     assert "(given up after 4 tries)" in attempt.report["message"]
+    assert attempt.report["retry_after_sec"] is None
     assert len(web.requests) == 4
+
+
+def test_what_the_server_said_last_is_for_the_next_attempt(attempt, download, served, web, tmp_path):
+    web.answers, web.headers = [429] * 100, {"Retry-After": "7"}
+    assert download(uri=served("x"), path=str(tmp_path / "x"), patience={**QUICK, "tries": 1}) == 250
+    assert attempt.report["retry_after_sec"] == 7.0
 
 
 def test_every_further_try_is_an_event(attempt, download, served, web, tmp_path):

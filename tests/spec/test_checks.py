@@ -42,6 +42,10 @@ def role(**keys: Any) -> dict[str, Any]:
             "extras.hivedscheduler.taskRoles.w: a role has either 'skuType' or 'pinnedCellId', not both",
         ),
         (
+            {"extras/kedge": {"completion": "everyTaskSucceeds"}, "taskRoles/w/completion": {"minFailedInstances": 1}},
+            "taskRoles.w.completion: 'extras.kedge.completion' stands for the completion of all roles",
+        ),
+        (
             {"extras": {"hivedScheduler": {}, "hivedscheduler": {}}},
             "extras.hivedscheduler: 'hivedscheduler' is an older",
         ),

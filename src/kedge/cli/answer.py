@@ -11,6 +11,8 @@ from rich.text import Text
 from kedge.cli.tables import wrapped
 from kedge.cli.words import home
 from kedge.diagnose.model import UNKNOWN
+from kedge.runs.report import FAILED_TASK, ROOT_CAUSE
+from kedge.runs.status import SUCCEEDED
 
 _LABEL_WIDTH = 12
 _LONGEST_QUOTE = 300
@@ -20,7 +22,8 @@ BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "mage
 def print_answer(console: Console, report: Mapping[str, Any]) -> None:
     """Root cause, what to do, and what followed from it, of a report (see docs/reports.md)."""
     if root := report["root"]:
-        rows(console, "Root cause", _root(root, report.get("text") or ""))
+        label = FAILED_TASK if report.get("state") == SUCCEEDED else ROOT_CAUSE
+        rows(console, label, _root(root, report.get("text") or ""))
         if root["evidence"] and root["cause"] == UNKNOWN:
             rows(console, "Last words", [_cut(quote["text"]) for quote in root["evidence"]])
         if root["evidence"]:

@@ -14,11 +14,12 @@ from kedge.cli.log_files import Tail, read_tail
 from kedge.cli.tables import console
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.classify import classify
+from kedge.diagnose.exitspec import is_exit_spec
 from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
 from kedge.diagnose.model import NONE, Diagnosis, Evidence
 from kedge.diagnose.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
-from kedge.jobs import exit_spec, is_exit_spec
+from kedge.jobs import exit_spec
 from kedge.runs import report
 from kedge.runs.folder import Run
 

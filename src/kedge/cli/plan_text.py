@@ -10,8 +10,11 @@ from kedge.cli.graph import tree
 from kedge.cli.streams import styled
 from kedge.cli.words import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
+from kedge.diagnose.exitspec import is_exit_spec
 from kedge.engines.base import Request
 from kedge.plan.model import Plan, RolePlan, action_text
+
+EVERY = "all tasks run to their end; the job fails if any of them failed"
 
 
 def plan_text(plan: Plan) -> str:
@@ -19,7 +22,8 @@ def plan_text(plan: Plan) -> str:
     gang = "all tasks start and are retried together" if plan.gang else "tasks are retried one by one"
     head = [
         f"{bold(plan.job)}  {plan.task_count} {'task' if plan.task_count == 1 else 'tasks'} for {plan.user}; {gang}",
-        _row("retries", f"{plan.retry.job} of unknown failures; at most {plan.retry.max_transient} of transient ones"),
+        *_lines("retries", list(_retries(plan))),
+        *([_row("done", EVERY)] if plan.every_task_succeeds else []),
         _row("stop", f"SIG{plan.stop.signal}, then SIGKILL after {seconds(plan.stop.grace_sec)}"),
         *(_row("code", f"{path} is copied once") for path in plan.code.values()),
         *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
@@ -35,12 +39,31 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         bold(f"{role.name} ×{role.instances}"),
         _row("image", role.image),
         _row("each", f"{wanted.cpu} CPU, {wanted.memory_mb} MiB, {wanted.gpu} GPU, ports {ports}"),
-        _row("done", _completion(role)),
+        *([] if plan.every_task_succeeds else [_row("done", _completion(role))]),
         _row("starts in", _where(plan, role)),
     ]
-    rows += [_row("retries", f"{role.task_retry_count} of each task")] if not plan.gang else []
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
+
+
+def _retries(plan: Plan) -> Iterable[str]:
+    """What is tried again, and how often."""
+    most = plan.retry.max_transient
+    transient = f"transient failures {'up to ' * (most > 0)}{_times(most)}"
+    job = plan.retry.job
+    yield f"{transient}, others {_times(job)} (jobRetryCount{' is 0' * (job == 0)})"
+    counts = {role.name: _times(role.task_retry_count) for role in plan.roles}
+    if not plan.gang and len(set(counts.values())) == 1:
+        yield f"each task first by itself: {transient}, others {counts[plan.roles[0].name]} (taskRetryCount)"
+    elif not plan.gang:
+        others = ", ".join(f"{count} in {name}" for name, count in counts.items())
+        yield f"each task first by itself: {transient}, others {others} (taskRetryCount)"
+    if spec := next(filter(is_exit_spec, plan.rules), None):
+        yield f"rows of {spec} come first"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
 def _where(plan: Plan, role: RolePlan) -> str:
@@ -55,7 +78,7 @@ def _completion(role: RolePlan) -> str:
     ends = (
         f"{succeeded} succeeded {'task makes' if succeeded == 1 else 'tasks make'} it succeed" if succeeded > 0 else ""
     )
-    return ", ".join(filter(None, (fails, ends))) or "it never ends the job"
+    return ", ".join(filter(None, (fails, ends))) or "it never ends the job, whatever fails"
 
 
 def graph_text(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from kedge import jobs
 from kedge.cli.summary import duration
 from kedge.cli.tables import console, table
-from kedge.cli.words import STATE_COLOURS
+from kedge.cli.words import STATE_COLOURS, succeeded_despite_failures
 from kedge.runs import status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
@@ -52,6 +52,7 @@ def _facts(run: Run, now: JobStatus) -> dict[str, object]:
         "attempt": now.attempt,
         "tasks": len(now.tasks),
         "succeeded": _succeeded(now),
+        "failed": now.failed_tasks,
         "cause": now.cause,
         "text": now.text,
     }
@@ -62,9 +63,13 @@ def _table(found: list[tuple[Run, JobStatus]]) -> Table:
     for run, now in found:
         state = Text(now.state, style=STATE_COLOURS[now.state])
         age = duration(run.info().created, None)
-        tasks = f"{_succeeded(now)}/{len(now.tasks)}"
-        rows.add_row(run.id, state, tasks, age, duration(now.submitted, now.ended), now.cause or "")
+        rows.add_row(run.id, state, _tasks(now), age, duration(now.submitted, now.ended), now.cause or "")
     return rows
+
+
+def _tasks(now: JobStatus) -> str:
+    failed = f", {now.failed_tasks} failed" if succeeded_despite_failures(now) else ""
+    return f"{_succeeded(now)}/{len(now.tasks)}{failed}"
 
 
 def _succeeded(now: JobStatus) -> int:

@@ -9,8 +9,8 @@ import click
 
 from kedge.cli.tables import console, table
 from kedge.diagnose import check, exitspec, rules
+from kedge.diagnose.exitspec import is_exit_spec
 from kedge.errors import EXIT_FAILED, EXIT_OK
-from kedge.jobs import is_exit_spec
 
 
 @click.group(invoke_without_command=True)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kedge.cli.answer import print_answer, rows
 from kedge.cli.tables import console, table, wrapped
-from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds
+from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds, succeeded_despite_failures
 from kedge.runs import report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
@@ -56,7 +56,10 @@ def _verdict(run: Run, now: JobStatus) -> Text:
             .append("Lost", "bold red")
             .append(f": its controller is gone; what is left of its tasks may still run. kedge stop {run.id} ends it")
         )
-    text = Text(f"{run.id} ").append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
+    text = Text(f"{run.id} ")
+    if succeeded_despite_failures(now):
+        return text.append(now.text or "", style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
+    text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
     text.append(f" {'in' if now.state in status.FINAL else 'for'} {took}{attempts}")
     return text.append(f": {now.text}" if now.text and now.state != status.SUCCEEDED else "")
 

@@ -8,8 +8,10 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.words import succeeded_despite_failures
 from kedge.errors import EXIT_FAILED, EXIT_OK
 from kedge.runs import status
+from kedge.runs.status import JobStatus
 
 
 @click.command()
@@ -20,5 +22,11 @@ from kedge.runs import status
 def command(job: str, timeout: float | None) -> int:
     """Wait until a run has ended, and print its state. Exit code 0 if it succeeded, else 1."""
     now = jobs.wait(jobs.find(job), None if timeout is None else time.monotonic() + timeout)
-    click.echo(now.state + (f": {now.text}" if now.text and now.state != status.SUCCEEDED else ""))
+    click.echo(_words(now))
     return EXIT_OK if now.state == status.SUCCEEDED else EXIT_FAILED
+
+
+def _words(now: JobStatus) -> str:
+    if now.state == status.SUCCEEDED:
+        return now.text or "" if succeeded_despite_failures(now) else now.state
+    return f"{now.state}: {now.text}" if now.text else now.state

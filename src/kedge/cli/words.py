@@ -7,7 +7,7 @@ import os
 from kedge.contract import STOPPED_BY_USER
 from kedge.runs import status
 from kedge.runs.events import Event
-from kedge.runs.status import TaskStatus
+from kedge.runs.status import JobStatus, TaskStatus
 
 STATE_COLOURS = {
     status.SUCCEEDED: "green",
@@ -42,6 +42,11 @@ def event_words(event: Event) -> str | None:
         case status.NOTE:
             return str(event["text"])
     return None
+
+
+def succeeded_despite_failures(now: JobStatus) -> bool:
+    """Whether only its completion policy made a job succeed. Its text then says so."""
+    return now.state == status.SUCCEEDED and now.failed_tasks > 0
 
 
 def _soon(event: Event) -> str:

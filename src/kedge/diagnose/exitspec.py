@@ -21,6 +21,8 @@ from kedge.errors import InputError
 
 STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
 CODES = range(-8000, 257)
+UNKNOWN_BEHAVIOUR = "unknown"
+_BEHAVIOURS = ("transient", "transient_conflict", "permanent", UNKNOWN_BEHAVIOUR)
 _FIELDS = {"exitCode": int, "userLogRegex": str, "platformLogRegex": str, "gpuInfo": dict}
 _SENTINEL = b"(?s:.)"  # matches every text: a set that reports nothing has given up
 
@@ -35,17 +37,20 @@ class Pattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One container code and the patterns of which any one suffices."""
+    """One container code and the patterns of which any one suffices; none at all for what is not found by patterns in
+    a container. `behaviour` is as in the file, in small letters, None where that says nothing."""
 
     code: int
     patterns: tuple[Pattern, ...]
+    behaviour: str | None = None
 
 
 class ExitSpec:
     """A specification that is ready to match."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = tuple(entries)
+        self.entries = tuple(entry for entry in entries if entry.patterns)
+        self.rows = tuple(entries)
         patterns = [pattern for entry in entries for pattern in entry.patterns]
         self._user = _Searcher(pattern.user for pattern in patterns)
         self._platform = _Searcher(pattern.platform for pattern in patterns)
@@ -65,6 +70,13 @@ class ExitSpec:
                     return Verdict(entry.code, in_user, in_platform, None if pattern.gpu_info is None else ecc_error)
         return Verdict(UNRECOGNISED)
 
+    def behaviours(self) -> dict[int, str]:
+        """What each row says of a retry, by its code.
+
+        UNKNOWN for 255, the code of what no pattern matches, is no word of the specification about that failure."""
+        nothing = (UNRECOGNISED, (), UNKNOWN_BEHAVIOUR)
+        return {row.code: row.behaviour for row in self.rows if row.behaviour and row != nothing}
+
 
 def to_json(spec: ExitSpec) -> list[dict[str, Any]]:
     """What `parse` makes the same specification of; what the runtime reads."""
@@ -72,8 +84,9 @@ def to_json(spec: ExitSpec) -> list[dict[str, Any]]:
         {
             "containerExitCode": entry.code,
             "patterns": [dict(zip(_FIELDS, pattern, strict=True)) for pattern in entry.patterns],
+            "behavior": entry.behaviour and entry.behaviour.upper(),
         }
-        for entry in spec.entries
+        for entry in spec.rows
     ]
 
 
@@ -105,6 +118,11 @@ def parse(data: Any, name: str) -> ExitSpec:
     return ExitSpec(entries)
 
 
+def is_exit_spec(path: str) -> bool:
+    """Whether a file of rules is an OpenPAI exit spec, by its name."""
+    return path.endswith((".yaml", ".yml"))
+
+
 def _content(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
@@ -133,7 +151,7 @@ def _entries(data: Any, name: str) -> list[Entry]:
     found: list[Entry] = []
     for number, entry in enumerate(entries, 1):
         try:
-            found += _entry(entry)
+            found.append(_entry(entry))
         except ValueError as error:
             problems.append(f"{name}: entry {number}: {error}")
     if problems:
@@ -141,8 +159,7 @@ def _entries(data: Any, name: str) -> list[Entry]:
     return found
 
 
-def _entry(data: Any) -> Iterator[Entry]:
-    """The entry, if it is for the runtime."""
+def _entry(data: Any) -> Entry:
     if not isinstance(data, dict):
         raise ValueError("is no mapping")
     code = data.get("containerExitCode", data.get("code"))
@@ -153,8 +170,14 @@ def _entry(data: Any) -> Iterator[Entry]:
         raise ValueError("the patterns are a list")
     if patterns and code > 255:
         raise ValueError(f"no container can end with {code}")
-    if patterns and code > 0:
-        yield Entry(code, tuple(_pattern(pattern, code, n) for n, pattern in enumerate(patterns, 1)))
+    found = tuple(_pattern(pattern, code, n) for n, pattern in enumerate(patterns, 1)) if code > 0 else ()
+    return Entry(code, found, _behaviour(data.get("behavior"), code))
+
+
+def _behaviour(value: Any, code: int) -> str | None:
+    if value is None or (isinstance(value, str) and value.lower() in _BEHAVIOURS):
+        return value and value.lower()
+    raise ValueError(f"code {code}: `behavior` is one of {', '.join(_BEHAVIOURS).upper()}, not {value!r}")
 
 
 def _pattern(data: Any, code: int, number: int) -> Pattern:

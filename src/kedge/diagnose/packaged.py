@@ -18,6 +18,12 @@ def content() -> dict[str, Any]:
     return data
 
 
+def is_around(cause: str) -> bool:
+    """Whether a cause is no failure of the program or of what belongs to it, but of what lies around it: networks,
+    services, other jobs, machines. Each try may go differently."""
+    return content()["causes"].get(cause, {}).get("around", False) is True
+
+
 def packaged() -> RuleSet:
     """The packaged rules, ready to use."""
     data = content()

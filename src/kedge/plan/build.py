@@ -27,6 +27,7 @@ def build(resolved: ResolvedJob) -> Plan:
         notices=_notices(resolved),
         mounts=resolved.mounts,
         requirements=resolved.requirements,
+        every_task_succeeds=settings.every_task_succeeds,
     )
 
 

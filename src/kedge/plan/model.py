@@ -9,7 +9,7 @@ from typing import Any
 
 from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
 from kedge.resolve.model import NOTHING_REQUIRED, Entry, Mount, Requirements
-from kedge.spec.model import Completion, Resources
+from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Plan:
     """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
     that is copied once per job; `rules` are files with own rules for causes of failures; `notices` is what the
     submitter should know; `mounts` are the storages that all tasks see; `requirements` tells where the steps
-    come from."""
+    come from. `every_task_succeeds`: in place of the roles' completion, all tasks run to their end and must succeed."""
 
     user: str
     job: str
@@ -66,6 +66,7 @@ class Plan:
     notices: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     requirements: Requirements = NOTHING_REQUIRED
+    every_task_succeeds: bool = False
 
     def role(self, name: str) -> RolePlan:
         """The role of that name. KeyError when there is none."""
@@ -99,6 +100,7 @@ class Plan:
             "job": self.job,
             "virtualCluster": self.virtual_cluster,
             "gang": self.gang,
+            "completion": EVERY_TASK_SUCCEEDS if self.every_task_succeeds else None,
             "retry": {
                 "job": self.retry.job,
                 "maxTransient": self.retry.max_transient,

@@ -1,7 +1,8 @@
 """When a job attempt is over, and how it ended (the completion policy of FrameworkController).
 
 Per role: `min_failed` failed tasks fail the attempt, `min_succeeded` succeeded tasks make it succeed; the first of
-all these conditions to be met decides. A task counts once it is completed, that is after its own retries.
+all these conditions to be met decides. A task counts once it is completed, that is after its own retries. Beside that
+there is one policy of kedge's own: every task runs to its end, and all must succeed.
 """
 
 from __future__ import annotations
@@ -52,17 +53,35 @@ STOPPED = Verdict(FAILED, None, STOPPED_BY_USER, "User has requested to stop the
 
 
 class Tally:
-    """Counts completed tasks as they come; `add` answers in constant time, so thousands of tasks cost nothing."""
+    """Counts completed tasks as they come; `add` answers in constant time, so thousands of tasks cost nothing.
 
-    def __init__(self, roles: Iterable[Role]) -> None:
+    `every`: in place of the roles' conditions, all tasks run to their end, and each must have succeeded.
+    """
+
+    def __init__(self, roles: Iterable[Role], *, every: bool = False) -> None:
         self._roles = {role.name: role for role in roles}
+        self._every = every
+        self._first_failed: Completed | None = None
         self._total = sum(role.instances for role in self._roles.values())
         self._counts: Counter[tuple[str, bool]] = Counter()
 
     def add(self, task: Completed) -> Verdict | None:
         """The verdict if this task's completion ends the attempt, else None."""
         self._counts[task.role, task.succeeded] += 1
+        if not task.succeeded:
+            self._first_failed = self._first_failed or task
+        if self._every:
+            return self._every_one_done()
         return self._triggered(task) or self._all_done()
+
+    def _every_one_done(self) -> Verdict | None:
+        if self._counts.total() < self._total:
+            return None
+        failed = sum(count for (_, succeeded), count in self._counts.items() if not succeeded)
+        text = f"{failed} of {self._total} tasks failed, and every task is to succeed"
+        if self._first_failed:
+            return Verdict(FAILED, self._first_failed, self._first_failed.code, text)
+        return Verdict(SUCCEEDED, None, 0, f"all {self._total} tasks have succeeded")
 
     def _triggered(self, task: Completed) -> Verdict | None:
         role = self._roles[task.role]
@@ -86,9 +105,11 @@ class Tally:
         return Verdict(SUCCEEDED, None, 0, text)
 
 
-def decide(roles: Iterable[Role], completed: Iterable[Completed], *, stop_requested: bool = False) -> Verdict | None:
+def decide(
+    roles: Iterable[Role], completed: Iterable[Completed], *, every: bool = False, stop_requested: bool = False
+) -> Verdict | None:
     """The verdict over one attempt, None while it goes on. `completed` is in the order of completion times."""
     if stop_requested:
         return STOPPED
-    tally = Tally(roles)
+    tally = Tally(roles, every=every)
     return next((verdict for task in completed if (verdict := tally.add(task))), None)

@@ -1,7 +1,7 @@
 """Whether a completed task or job attempt is tried again (the retry policy of FrameworkController), and when.
 
 `decide` is that policy as it is. It repeats transient failures without end, which suits a cluster whose machines get
-replaced; engines on one machine put `limit` and `backoff` around it.
+replaced; `policy.precedence` says what counts as transient, and puts a limit around it.
 """
 
 from __future__ import annotations
@@ -29,57 +29,42 @@ class Policy(NamedTuple):
     max_retries: int
 
 
-class Decision(NamedTuple):
+class Ruling(NamedTuple):
     """`accountable` retries count against max_retries. The delay is to be drawn from `delay_sec` (both included) and
-    counts from the attempt's completion. `why` is for the user."""
+    counts from the attempt's completion."""
 
     retry: bool
-    accountable: bool
-    delay_sec: tuple[int, int]
-    why: str
+    accountable: bool = False
+    delay_sec: tuple[int, int] = (0, 0)
+
+
+NO = Ruling(False)
 
 
 def decide(
     policy: Policy, accountable_retries: int, behaviour: Behaviour, code: int, *, stopping: bool, job: bool
-) -> Decision:
+) -> Ruling:
     """Try again or not, after an attempt that completed with `code` (0 is success).
 
     `accountable_retries` is how many counted retries there were; `stopping` that the job or its attempt is ending or
     the task is being removed. `job`: a job's attempt (which waits after a conflict), not a task's.
     """
     if stopping or code in STOP_CODES:
-        return _no("it was stopped")
+        return NO
     if policy.fancy and code != 0:
         if behaviour is Behaviour.TRANSIENT_CONFLICT and job:
-            return Decision(True, False, CONFLICT_DELAY_SEC, "resource conflict, retried later")
+            return Ruling(True, delay_sec=CONFLICT_DELAY_SEC)
         if behaviour in (Behaviour.TRANSIENT, Behaviour.TRANSIENT_CONFLICT):
-            return Decision(True, False, (0, 0), "transient failure")
+            return Ruling(True)
         if behaviour is Behaviour.PERMANENT:
-            return _no("permanent failure: a retry would fail the same way")
+            return NO
     return _counted(policy.max_retries, accountable_retries, code)
 
 
-def _counted(max_retries: int, done: int, code: int) -> Decision:
-    if max_retries == ALWAYS:
-        return Decision(True, True, (0, 0), "retried always")
-    if code == 0:
-        return _no("it succeeded")
-    if max_retries == ON_FAILURE:
-        return Decision(True, True, (0, 0), "retried after every failure")
-    if done < max_retries:
-        return Decision(True, True, (0, 0), f"retry {done + 1} of {max_retries}")
-    return _no(f"all {max_retries} retries are used" if max_retries > 0 else "no retries were asked for")
-
-
-def _no(why: str) -> Decision:
-    return Decision(False, False, (0, 0), why)
-
-
-def limit(decision: Decision, transient_retries: int, max_transient: int = 10) -> Decision:
-    """The same decision, unless it is one more uncounted retry after `max_transient` of them."""
-    if not decision.retry or decision.accountable or transient_retries < max_transient:
-        return decision
-    return _no(f"given up after {transient_retries} retries of transient failures (at most {max_transient})")
+def _counted(max_retries: int, done: int, code: int) -> Ruling:
+    if max_retries == ALWAYS or (code != 0 and (max_retries == ON_FAILURE or done < max_retries)):
+        return Ruling(True, accountable=True)
+    return NO
 
 
 def backoff(n: int, random: Callable[[], float], base_sec: float = 1.0, cap_sec: float = 60.0) -> float:

@@ -10,15 +10,17 @@ from typing import Any
 from kedge.contract import CURRENT, USER_ALL
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
-from kedge.runs.status import JobStatus
+from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
 
 VERSION = 1
+ROOT_CAUSE = "Root cause"
+FAILED_TASK = "Failed task"  # where the job itself has succeeded, by its completion policy
 _JSON, _MARKDOWN = "report.json", "report.md"
 
 
 def build(run: Run, status: JobStatus, judged: Mapping[str, Any]) -> dict[str, Any]:
     """The report of a run from its status and its verdict, which is diagnose.job.JobVerdict as JSON."""
-    root = judged["diagnosis"] if status.state == "failed" else None
+    root = judged["diagnosis"] if status.state in (FAILED, SUCCEEDED) else None
     return {
         "version": VERSION,
         "id": run.id,
@@ -56,9 +58,10 @@ def read(run: Run) -> dict[str, Any] | None:
 def markdown(report: Mapping[str, Any]) -> str:
     """The report for people to read or to paste into an issue."""
     parts = [f"# {report['id']}: {report['state']}", report["text"] or ""]
+    label = FAILED_TASK if report["state"] == SUCCEEDED else ROOT_CAUSE
     if root := report["root"]:
         parts += [
-            f"**Root cause**: {root['task']}, `{root['cause']}` ({root['behavior']}, {root['confidence']})",
+            f"**{label}**: {root['task']}, `{root['cause']}` ({root['behavior']}, {root['confidence']})",
             root["meaning"],
             *(
                 [f"    {quote['text']}\n\n{quote['file']}, line {quote['line']}" for quote in root["evidence"][:1]]

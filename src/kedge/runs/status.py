@@ -75,6 +75,11 @@ class JobStatus:
     text: str | None = None
     cause: str | None = None
 
+    @property
+    def failed_tasks(self) -> int:
+        """How many tasks have failed for good; a completion policy may let the job succeed all the same."""
+        return sum(task.state == FAILED for task in self.tasks)
+
 
 def read(run: Run) -> JobStatus:
     """The status of a run now. Never fails on what a crash or a running controller has half written."""

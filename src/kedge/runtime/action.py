@@ -5,7 +5,7 @@
 It is started like a hook's script: in the task's working directory, with its environment, its output going to
 runtime.log. The first descriptor is a file with the JSON of kedge.runtime.parameters. To the second go lines of JSON:
 {"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/ names it
-or null, "message": text}.
+or null, "message": text, "retry_after_sec": what a server said or null}.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     if failed is None:
         return 0
     job.say(str(failed))
-    job.answer(cause=failed.cause, message=str(failed))
+    job.answer(cause=failed.cause, message=str(failed), retry_after_sec=failed.delay_sec)
     return PREREQUISITE_TRANSIENT if failed.transient else failed.code
 
 

@@ -70,6 +70,7 @@ def make_report(spec: TaskSpec, result: Outcome, clock: Clock) -> Report:
         started=contract.timestamp(clock.time),
         ended=contract.timestamp(time.time_ns()),
         duration_sec=round(time.monotonic() - clock.tick, 6),
+        retry_after_sec=result.retry_after_sec,
     )
 
 

@@ -111,7 +111,7 @@ class Patience(NamedTuple):
 
 def _given_up(failed: Failed, tries: int) -> Failed:
     said = f"{failed} (given up after {tries} tries)" if tries > 1 else str(failed)
-    return Failed(said, failed.cause, transient=failed.transient, code=failed.code)
+    return Failed(said, failed.cause, transient=failed.transient, delay_sec=failed.delay_sec, code=failed.code)
 
 
 def required(parameters: Mapping[str, Any], name: str, action: str) -> str:

@@ -13,7 +13,7 @@ class Outcome(NamedTuple):
     """`user_code` is what the command (or the failed hook) ended with, None if it never started; `exit_code` is the
     container's. `stopped_by`: the stop signal that we had got by then, if any. `step` names the step whose hook failed,
     `said` the last line that this printed, `cause` why, as diagnose/ names causes, where the runtime knows that by
-    itself."""
+    itself; `retry_after_sec` is what a server said to it."""
 
     reason: str
     message: str
@@ -23,6 +23,7 @@ class Outcome(NamedTuple):
     cause: str | None = None
     step: str | None = None
     said: str = ""
+    retry_after_sec: float | None = None
 
     @property
     def succeeded(self) -> bool:

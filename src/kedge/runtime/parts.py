@@ -23,7 +23,8 @@ _LAUNCHER = os.path.dirname(os.path.abspath(__file__))
 
 class Ended(NamedTuple):
     """How a part ended: its wait status, the command that failed, the environment that the shell exported; of an
-    action its cause (as diagnose/ names them) and its last word; the last line that it printed."""
+    action its cause (as diagnose/ names them), its last word, and how long a server wants to be left alone; the last
+    line that it printed."""
 
     status: int
     command: str | None = None
@@ -31,6 +32,7 @@ class Ended(NamedTuple):
     cause: str | None = None
     message: str | None = None
     said: str = ""
+    retry_after_sec: float | None = None
 
 
 def run(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
@@ -71,7 +73,10 @@ def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action
     finally:
         os.close(wanted)
         channel.close()
-    return Ended(status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said)
+    return Ended(
+        status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said,
+        answer.get("retry_after_sec"),
+    )  # fmt: skip
 
 
 def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:

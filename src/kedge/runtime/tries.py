@@ -15,6 +15,7 @@ from kedge.runtime.session import Session
 from kedge.runtime.timelimit import TimeLimit
 
 _TIMED_OUT = 124  # what timeout(1) ends with
+_MOST_ASKED_SEC = 300.0  # how long a server can put off the next try
 
 
 class Try(NamedTuple):
@@ -81,6 +82,7 @@ def _what(ended: Ended) -> str:
 def _wait(session: Session, hook: Hook, last: Try, number: int) -> bool:
     """Say why there is a next try, `number`, and pause before it; False when the task is to end meanwhile."""
     (most, delay), supervisor = hook.step.retry, session.supervisor
+    delay = max(delay, min(_MOST_ASKED_SEC, last.part.retry_after_sec or 0.0 if last.part else 0.0))
     name, tries = hook.step.name, most + 1
     message = session.log.masked(last.what)
     session.log.warning(f"a hook of {name} {message} (try {number - 1} of {tries})")
@@ -104,7 +106,8 @@ def _failed(session: Session, hook: Hook, last: Try, tries: int) -> Outcome | No
     if hook.forgiven:
         return None
     found = outcome.of_hook(hook.step.name, session.log.masked(message), last.code, part.cause if part else None)
-    return found._replace(stopped_by=session.supervisor.stopped_by, said=part.said if part else "")
+    found = found._replace(stopped_by=session.supervisor.stopped_by)
+    return found._replace(said=part.said, retry_after_sec=part.retry_after_sec) if part else found
 
 
 def _pass_on(session: Session, prepared: Prepared, hook: Hook, exported: dict[str, str] | None) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kedge.spec.model import (
+    EVERY_TASK_SUCCEEDS,
+    NEVER,
     Auth,
     Completion,
     DeploymentRole,
@@ -32,7 +34,7 @@ _CREDENTIALS = ("username", "password", "registryuri")
 def build(value: Mapping[str, Any], source: Source) -> Job:
     """The Job that `value` says; it must have passed all checks but those of its names."""
     extras, defaults = _canonical(value.get("extras", {})), value.get("defaults", {})
-    secrets = value.get("secrets", {})
+    secrets, settings = value.get("secrets", {}), _kedge(extras.get("kedge", {}))
     return Job(
         name=value["name"],
         version=_version(value, source),
@@ -42,14 +44,14 @@ def build(value: Mapping[str, Any], source: Source) -> Job:
         parameters=value.get("parameters", {}),
         secrets=secrets if isinstance(secrets, dict) else {},
         job_retry_count=int(value.get("jobRetryCount", 0)),
-        task_roles={name: _task_role(name, role) for name, role in value["taskRoles"].items()},
+        task_roles={name: _task_role(name, role, settings) for name, role in value["taskRoles"].items()},
         deployments={item["name"]: _deployment(item) for item in value.get("deployments", ())},
         active_deployment=defaults.get("deployment"),
         virtual_cluster=defaults.get("virtualCluster", "default"),
         gang_allocation=extras.get("gangAllocation", True),
         runtime_plugins=tuple(_runtime_plugin(i, item) for i, item in enumerate(extras.get(RUNTIME_PLUGINS, ()))),
         extras=extras,
-        kedge=_kedge(extras.get("kedge", {})),
+        kedge=settings,
         source=source,
         references=_prerequisites(extras.get(_REFERENCES, ()), ("extras", _REFERENCES)),
         inert=tuple(dict.fromkeys(_inert(value, extras))),
@@ -82,18 +84,14 @@ def _prerequisite(path: Path, item: Mapping[str, Any]) -> Prerequisite:
     )
 
 
-def _task_role(name: str, role: Mapping[str, Any]) -> TaskRole:
+def _task_role(name: str, role: Mapping[str, Any], settings: KedgeExtras) -> TaskRole:
     container = role.get("extraContainerOptions", {})
     instances = int(role.get("instances", 1))
-    completion = role.get("completion", {})
     shm = container.get("shmMB")
     return TaskRole(
         name=name,
         instances=instances,
-        # 0 and null mean the default, as the protocol's own server has it.
-        completion=Completion(
-            int(completion.get("minFailedInstances") or 1), int(completion.get("minSucceededInstances") or instances)
-        ),
+        completion=NEVER if settings.every_task_succeeds else _completion(role.get("completion", {}), instances),
         task_retry_count=int(role.get("taskRetryCount", 0)),
         prerequisites=tuple(role.get("prerequisites", ())),
         docker_image=role["dockerImage"],
@@ -105,6 +103,11 @@ def _task_role(name: str, role: Mapping[str, Any]) -> TaskRole:
         resources=_resources(role["resourcePerInstance"]),
         commands=tuple(role["commands"]),
     )
+
+
+def _completion(value: Mapping[str, Any], instances: int) -> Completion:
+    """0 and null mean the default, as the protocol's own server has it."""
+    return Completion(int(value.get("minFailedInstances") or 1), int(value.get("minSucceededInstances") or instances))
 
 
 def _resources(value: Mapping[str, Any]) -> Resources:
@@ -147,6 +150,7 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         workdir=value.get("workdir"),
         rules=tuple(value.get("rules", ())),
         marketplace=value.get("marketplace"),
+        every_task_succeeds=value.get("completion") == EVERY_TASK_SUCCEEDS,
     )
 
 

@@ -121,4 +121,14 @@ def _hived_groups(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.problem((*path, "affinityGroupName"), message)
 
 
-_CHECKS: tuple[Check, ...] = (_items, _tags, _hived_cells, _hived_groups)
+def _completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """One policy for the whole job leaves nothing to say to its roles."""
+    if "completion" not in mapping(mapping(job.get("extras")).get("kedge")):
+        return
+    for name, role in mapping(job.get("taskRoles")).items():
+        if mapping(role).get("completion"):
+            message = "'extras.kedge.completion' stands for the completion of all roles; remove one of the two"
+            yield source.problem(("taskRoles", name, "completion"), message, key=True)
+
+
+_CHECKS: tuple[Check, ...] = (_items, _tags, _completion, _hived_cells, _hived_groups)

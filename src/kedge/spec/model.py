@@ -15,6 +15,8 @@ from kedge.errors import WARNING, Problem
 from kedge.spec.suggest import suggested
 from kedge.spec.text import excerpt, show_path
 
+EVERY_TASK_SUCCEEDS = "everyTaskSucceeds"  # a value of extras.kedge.completion
+
 Path = tuple[str | int, ...]  # the way to a value: ("taskRoles", "worker", "commands", 0)
 
 
@@ -98,6 +100,9 @@ class Completion:
     min_succeeded: int = 1
 
 
+NEVER = Completion(-1, -1)  # tasks of such a role end the job neither way
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What one task asks for; memory in MiB; `ports` maps a label to how many, ssh and http always among them."""
@@ -162,6 +167,7 @@ class KedgeExtras:
     workdir: str | None = None
     rules: tuple[str, ...] = ()
     marketplace: str | None = None
+    every_task_succeeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

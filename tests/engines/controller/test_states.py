@@ -15,7 +15,7 @@ from kedge.engines.controller.states import TaskState, move
 from kedge.engines.controller.stops import KILL, Stops
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry
-from kedge.policy.codes import Behaviour
+from kedge.policy.precedence import Failure
 
 LIMITS = RetryPolicy(job=1, max_transient=2, backoff_sec=1.0)
 
@@ -36,25 +36,27 @@ def test_a_task_that_has_ended_cannot_move(state: str) -> None:
 
 def test_transient_retries_wait_longer_and_end() -> None:
     retries = Retries()
-    delays = [
-        retries.again(retry.Policy(True, 0), LIMITS, 143, Behaviour.TRANSIENT, lambda: 0.0, job=True) for _ in range(3)
-    ]
+    delays = [retries.again(retry.Policy(True, 0), LIMITS, Failure(143), lambda: 0.0, job=True) for _ in range(3)]
     assert delays == [1.0, 2.0, None]
     assert "given up after 2" in retries.why
 
 
 def test_counted_retries_do_not_wait() -> None:
     retries = Retries()
-    delays = [
-        retries.again(retry.Policy(True, 1), LIMITS, 255, Behaviour.UNKNOWN, lambda: 0.0, job=True) for _ in range(2)
-    ]
+    delays = [retries.again(retry.Policy(True, 1), LIMITS, Failure(255), lambda: 0.0, job=True) for _ in range(2)]
     assert delays == [0.0, None]
-    assert (retries.accountable, retries.transient) == (1, 0)
+    assert retries.done == (1, 0, 0)
 
 
 def test_a_conflict_waits_for_minutes() -> None:
-    delay = Retries().again(retry.Policy(True, 0), LIMITS, 251, Behaviour.TRANSIENT_CONFLICT, lambda: 0.5, job=True)
+    delay = Retries().again(retry.Policy(True, 0), LIMITS, Failure(251), lambda: 0.5, job=True)
     assert delay == 480
+
+
+@pytest.mark.parametrize(("said", "waited"), [(0.5, 1.0), (7.0, 7.0), (1e9, 3600.0), (-5.0, 1.0), (float("nan"), 1.0)])
+def test_a_server_s_word_is_kept_within_an_hour(said: float, waited: float) -> None:
+    failure = Failure(250, retry_after_sec=said)
+    assert Retries().again(retry.Policy(True, 0), LIMITS, failure, lambda: 0.0, job=True) == waited
 
 
 def test_stop_signals_are_counted_and_wake_the_loop() -> None:

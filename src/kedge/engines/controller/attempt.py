@@ -13,7 +13,7 @@ from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Re
 from kedge.diagnose.job import JobVerdict
 from kedge.diagnose.model import UNKNOWN
 from kedge.engines.base import Backend, Ended, HookRetrying, Task, Update
-from kedge.engines.controller import judge
+from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.states import (
     FAILED,
     LAUNCHED,
@@ -40,13 +40,23 @@ class Attempt:
     """Runs one attempt; `run` returns its verdict when nothing of it runs any more."""
 
     def __init__(
-        self, plan: Plan, number: int, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]
+        self,
+        plan: Plan,
+        number: int,
+        backend: Backend,
+        stops: Stops,
+        judging: Judge,
+        emit: Emit,
+        random: Callable[[], float],
     ) -> None:
         self._plan, self._number, self._backend, self._stops = plan, number, backend, stops
-        self._emit, self._random = emit, random
+        self._judging, self._emit, self._random = judging, emit, random
         self._tally = completion.Tally(
-            completion.Role(r.name, r.instances, r.completion.min_failed, r.completion.min_succeeded)
-            for r in plan.roles
+            [
+                completion.Role(r.name, r.instances, r.completion.min_failed, r.completion.min_succeeded)
+                for r in plan.roles
+            ],
+            every=plan.every_task_succeeds,
         )
         self.tasks = {task: TaskState(task) for task in (Task(*item) for item in plan.tasks())}
         # A heap of (earliest time, place in the job file, task).
@@ -59,6 +69,9 @@ class Attempt:
     def explain(self, judged: JobVerdict) -> str:
         """The verdict in words for people: the root cause if it is known, else what decided."""
         assert self._verdict is not None
+        failed = sum(task.state == FAILED for task in self.tasks.values())
+        if failed and self._verdict.outcome == completion.SUCCEEDED:
+            return f"Succeeded by its completion policy; {failed} of {len(self.tasks)} tasks failed"
         if self._verdict.task is None:
             return self._verdict.text
         if judged.task and judged.diagnosis and judged.diagnosis.cause != UNKNOWN:
@@ -66,6 +79,10 @@ class Attempt:
         decider = self.tasks[Task(self._verdict.task.role, self._verdict.task.index)]
         said = decider.report.message if decider.report else self._verdict.text
         return f"{decider.task}: {said}"
+
+    def root(self, judged: JobVerdict) -> TaskState | None:
+        """The task that failed first for a reason of its own."""
+        return next((state for task, state in self.tasks.items() if str(task) == judged.task), None)
 
     def run(self) -> completion.Verdict:
         self._emit(status.ATTEMPT_STARTED, attempt=self._number)
@@ -144,12 +161,12 @@ class Attempt:
             return False
         role = self._plan.role(task.task.role)
         policy = retry.Policy(True, role.task_retry_count)
-        behaviour = judge.behaviour(judge.judge([replace(task, state=FAILED)]), report.exit_code)
-        limits = self._plan.retry
-        delay = task.retries.again(policy, limits, report.exit_code, behaviour, self._random, job=False)
+        judged = judge([replace(task, state=FAILED)])
+        failure = self._judging.failure(judged, report.exit_code, self._number, task, task.history)
+        delay = task.retries.again(policy, self._plan.retry, failure, self._random, job=False)
         if delay is None:
             return False
-        facts = {"delay_sec": round(delay, 3), "why": task.retries.why, **_facts(report, report.exit_code)}
+        facts = {"delay_sec": round(delay, 3), **task.retries.facts(), **_facts(report, report.exit_code)}
         move(task, FAILED, self._emit, status.TASK_RETRYING, **facts)
         task.task_attempt += 1
         move(task, WAITING, self._emit)

@@ -11,9 +11,9 @@ from kedge.contract import STOPPED_BY_USER
 from kedge.diagnose.job import JobVerdict
 from kedge.engines.base import Backend, Outcome
 from kedge.engines.controller.attempt import Attempt
-from kedge.engines.controller.judge import History, behaviour, judge
+from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.retries import Retries
-from kedge.engines.controller.states import Emit
+from kedge.engines.controller.states import Emit, History
 from kedge.engines.controller.stops import Stops
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
@@ -24,10 +24,10 @@ from kedge.runs.folder import Run
 def run_job(plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]) -> Outcome:
     """Run attempts of the job until one is final, and say how the job ended. Nothing of it runs when this returns."""
     policy = retry.Policy(True, plan.retry.job)
-    retries, history = Retries(), History(run)
+    retries, history, judging = Retries(), History(), Judge(run, plan.rules)
     number = 0
     while True:
-        attempt = Attempt(plan, number, backend, stops, emit, random)
+        attempt = Attempt(plan, number, backend, stops, judging, emit, random)
         verdict = attempt.run()
         judged = judge(attempt.tasks.values())
         text = attempt.explain(judged)
@@ -36,12 +36,11 @@ def run_job(plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, ra
         end = partial(_outcome, verdict, stops, attempt=number, judged=judged)
         if attempt.disk_full or stops.count or verdict.outcome == completion.SUCCEEDED:
             return end(text=text, disk_full=attempt.disk_full)
-        if history.goes_in_circles(judged, number, attempt.tasks):
-            return end(text=f"{text}; not retried: the attempt before failed in the same place and got as far")
-        delay = retries.again(policy, plan.retry, verdict.code, behaviour(judged, verdict.code), random, job=True)
+        failure = judging.failure(judged, verdict.code, number, attempt.root(judged), history)
+        delay = retries.again(policy, plan.retry, failure, random, job=True)
         if delay is None:
             return end(text=f"{text}; not retried: {retries.why}")
-        emit(status.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), why=retries.why)
+        emit(status.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), **retries.facts())
         if not _pause(delay, stops):
             return _outcome(completion.STOPPED, stops, attempt=number, judged=judged, text=completion.STOPPED.text)
         number += 1

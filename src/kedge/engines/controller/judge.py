@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, USER_ALL, Report
-from kedge.diagnose import job, progress
+from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, PERHAPS_MEMORY, USER_ALL, Report
+from kedge.diagnose import exitspec, job, packaged, progress
 from kedge.diagnose.classify import classify
 from kedge.diagnose.job import JobVerdict, TaskResult
-from kedge.diagnose.model import GUESS, STOPPED, Diagnosis, Evidence
-from kedge.engines.base import Task
-from kedge.engines.controller.states import FAILED, TaskState
-from kedge.policy import codes
+from kedge.diagnose.model import GUESS, PERMANENT, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence
+from kedge.engines.controller.states import FAILED, History, TaskState
 from kedge.policy.codes import Behaviour
+from kedge.policy.precedence import Failure
 from kedge.runs.folder import Run
 from kedge.runs.logs import tail
 
 _PHASES = {HOOK_FAILED: "hook", CANNOT_START: "init"}
+_UNSEEN = (
+    "The whole task was killed by SIGKILL, its supervisor too, so that nobody saw why: perhaps it needed more memory "
+    "than it may have."
+)
 
 
 def judge(tasks: Iterable[TaskState]) -> JobVerdict:
@@ -42,37 +46,57 @@ def _diagnosis(report: Report) -> Diagnosis:
     """
     if report.diagnosis and report.diagnosis["cause"] != STOPPED:
         return Diagnosis.from_json(report.diagnosis)
-    return classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
+    found = classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
+    return found._replace(meaning=_UNSEEN) if report.reason == PERHAPS_MEMORY else found
 
 
-def behaviour(judged: JobVerdict, code: int) -> Behaviour:
-    """Whether a retry can help: what the root cause says; where that says nothing, what the completion code says."""
-    said = Behaviour(judged.diagnosis.behaviour) if judged.diagnosis else Behaviour.UNKNOWN
-    return codes.behaviour(code) if said is Behaviour.UNKNOWN else said
+class Judge:
+    """What a failure says about another attempt. It knows the rows of the user's own exit spec, which is one of the
+    files of `rules`, if there is one."""
 
-
-class History:
-    """What the attempt before failed of, and how far it had come."""
-
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, rules: Iterable[str] = ()) -> None:
         self._run = run
-        self._before: tuple[Diagnosis, Mapping[str, int]] | None = None
+        self._rows = exitspec.load(str(run.exit_spec)).behaviours() if run.exit_spec.exists() else {}
+        names = [os.path.basename(path) for path in rules if exitspec.is_exit_spec(path)]
+        self._spec = names[0] if names else Failure._field_defaults["spec"]
 
-    def goes_in_circles(self, judged: JobVerdict, attempt: int, tasks: Mapping[Task, TaskState]) -> bool:
-        """Whether this attempt failed as the one before did, at the same place, and got no further."""
-        if judged.task is None or judged.diagnosis is None or not _has_a_place(judged.diagnosis):
-            self._before = None
+    def failure(self, judged: JobVerdict, code: int, attempt: int, root: TaskState | None, before: History) -> Failure:
+        """What matters of an attempt that completed with `code`; `root` is the task that `judged` names. `before` takes
+        it in as the latest failure."""
+        known = Failure(code, row=self._row(code), spec=self._spec)
+        found = judged.diagnosis
+        if found is None or root is None or root.report is None:
+            before.forget()
+            return known
+        return known._replace(
+            cause=found.cause,
+            says=Behaviour(found.behaviour),
+            sure=found.confidence == SURE,
+            again=self._again(found, root, attempt, before),
+            unseen=root.report.reason == PERHAPS_MEMORY,
+            retry_after_sec=root.report.retry_after_sec or 0.0,
+        )
+
+    def _row(self, code: int) -> Behaviour | None:
+        return Behaviour(self._rows[code]) if code in self._rows else None
+
+    def _again(self, found: Diagnosis, root: TaskState, attempt: int, before: History) -> bool:
+        """Whether the program failed as it had before, at the same place, and got no further."""
+        if not _of_program(found):
+            before.forget()
             return False
-        now = judged.diagnosis, self._reached(judged.task, attempt, tasks)
-        before, self._before = self._before, now
-        return before is not None and job.repeats(before[0], now[0]) and not progress.advanced(before[1], now[1])
+        last, reached = before.failure, self._reached(root, attempt)
+        before.failure = found, reached
+        return last is not None and job.repeats(last[0], found) and not progress.advanced(last[1], reached)
 
-    def _reached(self, name: str, attempt: int, tasks: Mapping[Task, TaskState]) -> Mapping[str, int]:
-        task = next(task for key, task in tasks.items() if str(key) == name)
+    def _reached(self, task: TaskState, attempt: int) -> Mapping[str, int]:
         folder = self._run.task(task.task.role, task.task.task_index, attempt, task.task_attempt)
         return progress.reached(tail(folder, f"{USER_ALL}/{CURRENT}", progress.TAIL))
 
 
-def _has_a_place(found: Diagnosis) -> bool:
-    """Whether it is more than a guess or an exit code, so that it can be known to be the same again."""
-    return found.confidence != GUESS and bool(found.rule or found.frame)
+def _of_program(found: Diagnosis) -> bool:
+    """Whether it is a failure of the program that can be known to be the same again: of what lies around the program,
+    each try may go differently, and what may pass needs more than a guess or an exit code to be the same."""
+    if found.cause == UNKNOWN or packaged.is_around(found.cause):
+        return False
+    return found.behaviour == PERMANENT or (found.confidence != GUESS and bool(found.rule or found.frame))

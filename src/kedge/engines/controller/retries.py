@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kedge.plan.model import RetryPolicy
-from kedge.policy import retry
-from kedge.policy.codes import Behaviour
+from kedge.policy import precedence, retry
+from kedge.policy.precedence import Decision, Done, Failure
+
+# A server may ask for more patience than our own back-off has, but a job is not put off for ever.
+MOST_ASKED_SEC = 3600.0
 
 
 @dataclass(slots=True)
 class Retries:
-    """The retries of one task, or of the whole job. `why` explains the last answer."""
+    """The retries of one task, or of the whole job. `last` is the latest decision."""
 
-    accountable: int = 0
-    transient: int = 0
-    why: str = ""
+    done: Done = field(default_factory=Done)
+    last: Decision | None = None
 
     def again(
-        self,
-        policy: retry.Policy,
-        limits: RetryPolicy,
-        code: int,
-        behaviour: Behaviour,
-        random: Callable[[], float],
-        *,
-        job: bool,
+        self, policy: retry.Policy, limits: RetryPolicy, failure: Failure, random: Callable[[], float], *, job: bool
     ) -> float | None:
-        """Seconds to wait before the next try after a failure with `code`; None is no more tries."""
-        decision = retry.limit(
-            retry.decide(policy, self.accountable, behaviour, code, stopping=False, job=job),
-            self.transient,
-            limits.max_transient,
-        )
-        self.why = decision.why
+        """Seconds to wait before the next try after a failure; None is no more tries."""
+        self.last = decision = precedence.decide(policy, self.done, failure, limits.max_transient, job=job)
         if not decision.retry:
             return None
+        asked = min(MOST_ASKED_SEC, max(0.0, failure.retry_after_sec))
         if decision.accountable:
-            self.accountable += 1
-            return 0.0
-        self.transient += 1
+            self.done = self.done._replace(accountable=self.done.accountable + 1)
+            return asked
+        self.done = self.done._replace(transient=self.done.transient + 1, unseen=self.done.unseen + failure.unseen)
         low, high = decision.delay_sec
         conflict = low + (high - low) * random()
-        return conflict or retry.backoff(self.transient, random, limits.backoff_sec)
+        return max(asked, conflict or retry.backoff(self.done.transient, random, limits.backoff_sec))
+
+    def facts(self) -> dict[str, str]:
+        """The latest decision for the event log."""
+        return {"why": self.last.why, "decided_by": self.last.decider} if self.last else {}
+
+    @property
+    def why(self) -> str:
+        """The latest decision in words."""
+        return self.last.why if self.last else ""

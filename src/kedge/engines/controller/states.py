@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kedge.contract import Report
+from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.engines.controller.retries import Retries
 
@@ -31,6 +32,17 @@ FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
 
 
 @dataclass(slots=True)
+class History:
+    """What the attempt before failed of, and how far it had come by the counters in its log; None if it may well go
+    differently the next time."""
+
+    failure: tuple[Diagnosis, Mapping[str, int]] | None = None
+
+    def forget(self) -> None:
+        self.failure = None
+
+
+@dataclass(slots=True)
 class TaskState:
     """Where one task of the current job attempt stands. Times are of time.monotonic()."""
 
@@ -38,6 +50,7 @@ class TaskState:
     state: str = WAITING
     task_attempt: int = 0
     retries: Retries = field(default_factory=Retries)
+    history: History = field(default_factory=History)
     deadline: float | None = None  # when a stop that did not work is enforced
     report: Report | None = None
 

@@ -23,7 +23,7 @@ BEHAVIOURS = {
         states={"worker:0": "failed"},
         prints=(
             r"^worker:0 +failed +1 +7 ",
-            "worker:0: the command exited with code 7; not retried: no retries were asked for",
+            "worker:0: the command exited with code 7; not retried: jobRetryCount is 0",
         ),
     ),
     "a variable that is not set ends the task": Case(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from kedge.testing.command import TIMEOUT, Kedge
 from kedge.testing.conformance.case import FAILED, QUICK_RETRY, Case, job_report, same
 from kedge.testing.wait import wait_until
 
+_SPEC = """\
+- {code: 232, phrase: Passes, behavior: TRANSIENT, pattern: {runtimeContainerPatterns: [{userLogRegex: will pass}]}}
+- {code: 223, phrase: Stays, behavior: PERMANENT, pattern: {runtimeContainerPatterns: [{userLogRegex: will stay}]}}
+"""
+_EVERY = {"kedge": {"completion": "everyTaskSucceeds"}}
 _NEVER = {"minFailedInstances": -1, "minSucceededInstances": -1}
 _TRANSIENT = "echo 'OSError: [Errno 98] Address already in use'"
 _MISSING = """echo "ModuleNotFoundError: No module named 'nothing'" """
@@ -54,6 +60,20 @@ def _first_success(kedge: Kedge) -> None:
     assert kedge.leftovers() == []
 
 
+def _told_everywhere(kedge: Kedge) -> None:
+    """That tasks have failed although the job has succeeded."""
+    said = "Succeeded by its completion policy; 2 of 2 tasks failed"
+    report = job_report(kedge)
+    same("report.json", (report["state"], report["text"], report["root"]["cause"]), ("succeeded", said, "unknown"))
+    same("report.md", said in (kedge.only_run() / "report.md").read_text(), True)
+    run = kedge.only_run().name
+    same("kedge wait", kedge("wait", run).stdout, f"{said}\n")
+    assert said in kedge("show", run).stdout
+    assert "0/2, 2 failed" in kedge("ps").stdout
+    facts = json.loads(kedge("ps", "--json").stdout)
+    same("kedge ps --json", (facts["state"], facts["text"], facts["failed"]), ("succeeded", said, 2))
+
+
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "the first failure of a role fails the job": Case(
         "[ $PAI_TASK_INDEX = 0 ] || sleep 1000; echo failing; exit 3",
@@ -67,7 +87,18 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         "exit 1",
         roles={"worker": {"instances": 2, "completion": _NEVER}},
         states={"worker:0": "failed", "worker:1": "failed"},
-        prints=("Succeeded",),
+        prints=("Succeeded by its completion policy; 2 of 2 tasks failed", r"^Failed task +worker:"),
+        more=_told_everywhere,
+    ),
+    "a job can ask that every task succeeds": Case(
+        "[ $PAI_TASK_INDEX != 0 ] || exit 3; sleep 2",
+        roles={"worker": {"instances": 2}, "ps": {"commands": ["exit 4"]}, "a": {"commands": ["true"]}},
+        keys={"extras": _EVERY},
+        code=FAILED,
+        states={"worker:0": "failed", "worker:1": "succeeded", "ps:0": "failed", "a:0": "succeeded"},
+    ),
+    "a job whose tasks all succeed, as it asked": Case(
+        "true", roles={"worker": {"instances": 2}}, keys={"extras": _EVERY}, prints=("Succeeded in",)
     ),
     "tasks start in the order of the file": Case(
         "true", roles={"worker": {"instances": 3}, "ps": {}, "a": {}}, more=_launch_order
@@ -80,8 +111,20 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         prints=("all 2 retries are used",),
         more=_three_tries,
     ),
-    "permanent failures are not retried": Case(
-        "kill -ILL $$", keys={"jobRetryCount": 5}, code=FAILED, attempts=1, prints=("permanent failure",)
+    "retries that were asked for are made although a stock row says permanent": Case(
+        "kill -ILL $$",
+        keys={"jobRetryCount": 1},
+        code=FAILED,
+        attempts=2,
+        prints=(r"attempt 2 starts now \(retry 1 of 1\)", r"the one retry is used \(jobRetryCount\)"),
+    ),
+    "rows of the user's own exit spec decide about a retry": Case(
+        f"{_MISSING}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] && echo will stay || echo will pass; exit 1",
+        keys={"jobRetryCount": 3, "extras": {"kedge": {"rules": ["spec.yaml"], **QUICK_RETRY["kedge"]}}},
+        files={"spec.yaml": _SPEC},
+        code=FAILED,
+        attempts=2,
+        prints=("row 232 of spec.yaml says transient", "not retried: row 223 of spec.yaml says permanent"),
     ),
     "transient failures are retried a limited number of times": Case(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; kill -TERM $$",
@@ -95,28 +138,38 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         f"{_TRANSIENT}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]",
         keys={"extras": QUICK_RETRY},
         attempts=2,
-        prints=("attempt 2 starts", "transient failure"),
+        prints=("attempt 2 starts", "port_in_use is transient"),
     ),
-    "a permanent cause is not retried whatever the job says": Case(
+    "a permanent cause that is sure is not retried whatever the job says": Case(
         f"{_MISSING}; exit 1",
         keys={"jobRetryCount": 3},
         code=FAILED,
         attempts=1,
-        prints=(r"missing_module \(permanent", "not retried: permanent failure"),
+        prints=(r"missing_module \(permanent", "not retried: missing_module is permanent"),
     ),
-    "the same failure without progress is not retried for ever": Case(
-        f"{_TRANSIENT}; exit 1",
-        keys=_retried(4),
+    "the same failure of the program without progress ends retries": Case(
+        "exit 127",
+        keys={"jobRetryCount": 4},
         code=FAILED,
         attempts=2,
-        prints=("the attempt before failed in the same place and got as far",),
+        prints=("not retried: command_not_found came twice at the same place, without progress in between",),
     ),
     "progress makes a retry worth while": Case(
-        f"echo step $FC_FRAMEWORK_ATTEMPT_ID; {_TRANSIENT}; exit 1",
-        keys=_retried(2),
+        "echo step $FC_FRAMEWORK_ATTEMPT_ID; exit 127",
+        keys={"jobRetryCount": 2},
         code=FAILED,
         attempts=3,
-        prints=("given up after 2 retries",),
+        prints=("command_not_found is not certain, retry 2 of 2", r"all 2 retries are used \(jobRetryCount\)"),
+    ),
+    "what lies around the program is tried until the limit": Case(
+        f"{_TRANSIENT}; exit 1",
+        keys=_retried(3),
+        code=FAILED,
+        attempts=4,
+        prints=("given up after 3 retries of transient failures",),
+    ),
+    "SIGINT by a stranger is transient": Case(
+        "kill -INT $$; exit 130", keys=_retried(1), code=FAILED, attempts=2, prints=("code 130, .*, is transient",)
     ),
     "without gang allocation a task is retried alone": Case(
         "echo try $FC_TASK_ATTEMPT_ID; [ $PAI_TASK_INDEX = 0 ] || [ $FC_TASK_ATTEMPT_ID = 2 ]",

@@ -1,0 +1,94 @@
+"""What failed attempts say about another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedge.contract import COMMAND_FAILED, CURRENT, PERHAPS_MEMORY, USER_ALL, Report
+from kedge.diagnose.classify import classify
+from kedge.diagnose.model import Evidence
+from kedge.engines.base import Task
+from kedge.engines.controller import reports
+from kedge.engines.controller.judge import Judge, judge
+from kedge.engines.controller.reports import Launch
+from kedge.engines.controller.states import FAILED, History, TaskState
+from kedge.policy.codes import Behaviour
+from kedge.policy.precedence import Failure
+from kedge.runs.folder import Run
+
+TASK = Task("worker", 0)
+
+
+def ended(run: Run, attempt: int, code: int, log: str = "", reason: str = COMMAND_FAILED) -> Report:
+    folder = run.task("worker", 0, attempt)
+    (folder / USER_ALL).mkdir(parents=True)
+    (folder / USER_ALL / CURRENT).write_text(log)
+    report = reports.ended(Launch(TASK, str(folder), attempt, 0, 0), code, reason, "it ended")
+    if reason == PERHAPS_MEMORY:
+        return report
+    found = classify(Evidence((("user-all", log.encode()),), code))
+    return report._replace(user_exit_code=code, diagnosis=found.to_json())
+
+
+def failures(run: Run, *endings: tuple[int, str]) -> list[Failure]:
+    """What is known of attempts that ended with these codes and logs, one after the other."""
+    judging, before, found = Judge(run), History(), []
+    for number, (code, log) in enumerate(endings):
+        task = TaskState(TASK, FAILED, report=ended(run, number, code, log))
+        found.append(judging.failure(judge([task]), code, number, task, before))
+    return found
+
+
+NO_MODULE = "ModuleNotFoundError: No module named 'x'\n"
+NO_FILE = """Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    f()
+FileNotFoundError: [Errno 2] No such file or directory: 'd'
+"""
+TOO_MANY = "HTTP Error 429: Too Many Requests\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "again"),
+    [
+        ((1, NO_MODULE), (1, NO_MODULE), True),
+        ((127, ""), (127, ""), True),  # a guess, but what it guesses is permanent
+        ((1, NO_FILE), (1, NO_FILE), True),
+        ((1, NO_FILE), (1, NO_FILE.replace("line 1", "line 2")), False),
+        ((127, "step 1\n"), (127, "step 2\n"), False),
+        ((1, NO_MODULE), (127, ""), False),
+        ((1, TOO_MANY), (1, TOO_MANY), False),  # a service
+        ((1, "OSError: [Errno 98] Address already in use\n"),) * 2 + (False,),
+        ((1, ""), (1, ""), False),  # of an unknown cause
+        ((139, ""), (139, ""), False),  # an exit code alone, of what may pass
+    ],
+)
+def test_only_the_program_fails_the_same_way_again(
+    tmp_path: Path, first: tuple[int, str], second: tuple[int, str], again: bool
+) -> None:
+    assert [failure.again for failure in failures(Run(tmp_path), first, second)] == [False, again]
+
+
+def test_the_same_failure_twice_comes_one_after_the_other(tmp_path: Path) -> None:
+    found = failures(Run(tmp_path), (127, ""), (1, TOO_MANY), (127, ""), (127, ""))
+    assert [failure.again for failure in found] == [False, False, False, True]
+
+
+def test_sigkill_that_nobody_saw_is_perhaps_memory(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    task = TaskState(TASK, FAILED, report=ended(run, 0, 137, reason=PERHAPS_MEMORY))
+    judged = judge([task])
+    failure = Judge(run).failure(judged, 137, 0, task, History())
+    assert (failure.cause, failure.unseen) == ("sigkill_unattributed", True)
+    assert judged.diagnosis is not None
+    assert "perhaps it needed more memory" in judged.diagnosis.meaning
+    assert not failures(Run(tmp_path / "other"), (137, ""))[0].unseen
+
+
+def test_rows_of_the_job_s_own_exit_spec_are_known_by_their_code(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.exit_spec.write_text('[{"containerExitCode": 137, "patterns": [], "behavior": "PERMANENT"}]')
+    known, other = failures(run, (137, ""), (143, ""))
+    assert (known.row, known.spec, other.row) == (Behaviour.PERMANENT, "the exit spec", None)
