@@ -144,6 +144,30 @@ CASES = [
         roles=workers(3),
     ),
     Case(
+        "it failed, hung, and was stopped after its victim had ended",
+        "python_bug",
+        """
+        import os
+        import signal
+        import time
+        import traceback
+
+        failed = os.environ["PAI_LOG_DIR"] + "/../worker-1/user-all/current"
+        if os.environ["PAI_TASK_INDEX"] == "1":
+            try:
+                {}["label"]
+            except KeyError:
+                traceback.print_exc()
+            signal.pause()
+        while not os.path.exists(failed) or not os.path.getsize(failed):
+            time.sleep(0.1)
+        raise ConnectionError("gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:123")
+        """,
+        frame="train.py:9",
+        task="worker:1",
+        roles=workers(2),
+    ),
+    Case(
         "all fail for the same reason, one first",
         "missing_module",
         """

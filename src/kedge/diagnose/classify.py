@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.diagnose import candidates, facts, lines, scan, tracebacks
+from kedge.diagnose import candidates, facts, lines, peers, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
 from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.select import Choice, choose, effect
+from kedge.diagnose.select import BY_PEERS, ENDERS, Choice, choose, effect
 from kedge.diagnose.tail import Tail
 from kedge.diagnose.text import Line, Log
 
@@ -23,6 +23,10 @@ _CODES = {
 }  # fmt: skip
 _STOP_CODES = {129, 130, 137, 143}
 Quotes = tuple[Quote, ...]
+# What a task says when its peers are gone, or somebody ends it: no reason of its own to have been stopped for.
+_AFTER_OTHERS = BY_PEERS | ENDERS | {
+    "nccl_timeout", "remote_worker_lost", "peer_failure", "user_interrupt", "native_crash", "tracker_failure",
+}  # fmt: skip
 MOST_QUOTES = 5
 SILENCE = 1800  # seconds: what is computed says so more often
 
@@ -41,6 +45,8 @@ def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
     rules = rules or packaged()
     evidence = evidence._replace(exit_code=_code(evidence.exit_code), facts=_facts(evidence))
     looked = [_look(Log(name, content), rules, evidence) for name, content in _logs(evidence)]
+    if evidence.stopped_by and (own := _before_stop(evidence, rules)):
+        return own
     if evidence.stopped_by and evidence.exit_code in _STOP_CODES | {None, 0}:
         return _answer(STOPPED, SURE, rules, evidence, _last_lines(looked[:1]))
     best = next((one for one in looked if one.choice.best and one.choice.best.role == "root"), None)
@@ -52,6 +58,21 @@ def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
     if best and best.choice.best:
         return _explain(best, best.choice.best, rules, evidence)
     return _without_rule(looked, rules, evidence)
+
+
+def _before_stop(evidence: Evidence, rules: RuleSet) -> Diagnosis | None:
+    """The failure that the log ended with when the task was told to stop, if that is no consequence of another's."""
+    if not evidence.logs:
+        return None
+    name, content = evidence.logs[0]
+    one = _look(Log(name, content[: len(content) - evidence.after_stop]), rules, evidence._replace(exit_code=1))
+    best = one.choice.best
+    if best is None or best.role != "root" or best.calm or effect(best) or best.cause in _AFTER_OTHERS:
+        return None
+    if not best.uncaught and not (one.tail.near(best.end) and (best.trace or best.rank >= SPECIFIC)):
+        return None
+    found = _explain(one, best, rules, evidence)
+    return found._replace(before_stop=True, confidence=LIKELY if found.confidence == SURE else found.confidence)
 
 
 def _code(code: int | None) -> int | None:
@@ -129,8 +150,18 @@ def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -
     frame = next((c.trace.frame(c.block) for c in same if c.trace and c.block), "")
     answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes, frame)
     return answer._replace(
-        symptoms=tuple(others), rule=best.rule, rank=best.line.rank, lone_symptom=best.role == "symptom"
+        symptoms=tuple(others),
+        rule=best.rule,
+        rank=best.line.rank,
+        lone_symptom=best.role == "symptom",
+        time=_first_time(best),
+        missing=peers.missing(one.log, one.tail, live) if best.cause in peers.TELL else (),
     )
+
+
+def _first_time(best: Candidate) -> str:
+    """When it was said; of a traceback, its header may have the time."""
+    return best.line.time or (best.trace.blocks[0].header.time if best.trace else "")
 
 
 def _confidence(best: Candidate, live: list[Candidate]) -> str:

@@ -6,11 +6,13 @@ Causal role comes first and time second, because clocks of different machines ma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from kedge.diagnose.model import GUESS, NONE, STOPPED, SURE, UNKNOWN, Diagnosis
 
 FAILED, STOPPED_STATE, SUCCEEDED = "failed", "stopped", "succeeded"
+MOST_SUSPECTS = 8
 CLOCK_SLACK = 5.0  # seconds by which clocks may differ
 
 # These can follow from another task's failure: they are a root only if nobody else failed for a reason of its own.
@@ -18,7 +20,17 @@ _CONSEQUENCES = {
     "network_transient", "rendezvous_failure", "nccl_network", "nccl_init_error", "nccl_timeout", "remote_worker_lost",
     "sigterm_unattributed", "peer_failure",
 }  # fmt: skip
+_WAITED = {
+    "nccl_timeout",
+    "rendezvous_failure",
+    "nccl_network",
+    "nccl_init_error",
+    "peer_failure",
+    "remote_worker_lost",
+}
 _EFFECTS = {"sigkill_unattributed"}  # who did it is not known
+# How a task that others waited for was lost to them.
+SILENT, LEFT = "silent", "left"
 _OWN_REASON, _EFFECT, _CONSEQUENCE = range(3)
 
 
@@ -35,6 +47,13 @@ class TaskResult(NamedTuple):
     phase: str = "command"
 
 
+class Suspect(NamedTuple):
+    """A task that others waited for in vain: it was `silent` (it, or its machine, hung), or had `left` with success."""
+
+    task: str
+    kind: str
+
+
 class Fold(NamedTuple):
     """Tasks that failed or stopped after the root, by kind: a cause, or `stopped`."""
 
@@ -43,20 +62,25 @@ class Fold(NamedTuple):
 
 
 class JobVerdict(NamedTuple):
-    """The root task with its diagnosis (None: nothing failed, or no failed task has one) and all others."""
+    """The root task with its diagnosis (None: nothing failed, or no failed task has one) and all others.
+
+    `suspects`: where the root only waited for another task in vain, for whom, as far as the tasks tell.
+    """
 
     task: str | None
     diagnosis: Diagnosis | None
     others: tuple[Fold, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """{"task", "diagnosis", "others": [{"kind", "count", "tasks"}]}"""
+        """{"task", "diagnosis", "others": [{"kind", "count", "tasks"}], "suspects": [{"task", "kind"}]}"""
         return {
             "task": self.task,
             "diagnosis": self.diagnosis.to_json() if self.diagnosis else None,
             "others": [
                 {"kind": fold.kind, "count": len(fold.tasks), "tasks": list(fold.tasks)} for fold in self.others
             ],
+            "suspects": [suspect._asdict() for suspect in self.suspects],
         }
 
     def summary(self) -> str:
@@ -68,15 +92,16 @@ class JobVerdict(NamedTuple):
 
 def verdict(results: Sequence[TaskResult]) -> JobVerdict:
     """The root task and cause of a job from all its tasks."""
-    failed = [r for r in results if r.state == FAILED]
-    root = _root(failed)
+    root = _root(results)
     folds: dict[str, list[str]] = {}
     for result in results:
         if result is not root and result.state != SUCCEEDED:
             folds.setdefault(_kind(result), []).append(result.task)
     ordered = sorted(folds.items(), key=lambda fold: (-len(fold[1]), fold[0]))
     others = tuple(Fold(kind, tuple(tasks)) for kind, tasks in ordered)
-    return JobVerdict(root.task if root else None, root.diagnosis if root else None, others)
+    if root is None:
+        return JobVerdict(None, None, others)
+    return JobVerdict(root.task, root.diagnosis, others, _suspects(root, results))
 
 
 def repeats(before: Diagnosis, after: Diagnosis) -> bool:
@@ -86,14 +111,66 @@ def repeats(before: Diagnosis, after: Diagnosis) -> bool:
     return (before.cause, before.rule, before.frame) == (after.cause, after.rule, after.frame)
 
 
-def _root(failed: Sequence[TaskResult]) -> TaskResult | None:
+def _root(results: Sequence[TaskResult]) -> TaskResult | None:
+    """Of those that failed, and of those that had failed before they were stopped: a victim may be the first to end."""
+    failed = [result for result in results if result.state == FAILED]
     if not failed:
         return None
-    best = min(_role(result) for result in failed)
+    best = min(map(_role, failed))
     group = [result for result in failed if _role(result) == best]
-    first = min(result.ended for result in group)
-    together = [result for result in group if result.ended <= first + CLOCK_SLACK]
-    return min(together, key=lambda r: (not _sure(r), r.ended))
+    earlier = [result for result in results if result.state == STOPPED_STATE and _failed_before(result)]
+    if best != _OWN_REASON and earlier:
+        group = earlier
+    elif earlier and all(_said(result) for result in [*group, *earlier]):
+        first = min(map(_said, group)) - CLOCK_SLACK
+        group = [result for result in earlier if _said(result) < first] or group
+    when = _said if all(map(_said, group)) else _ended
+    first = min(map(when, group))
+    together = [result for result in group if when(result) <= first + CLOCK_SLACK]
+    return min(together, key=lambda r: (not _sure(r), when(r)))
+
+
+def _failed_before(stopped: TaskResult) -> bool:
+    """Whether a stopped task had failed for a reason of its own."""
+    return stopped.diagnosis is not None and stopped.diagnosis.before_stop and _role(stopped) == _OWN_REASON
+
+
+def _ended(result: TaskResult) -> float:
+    return result.ended
+
+
+def _said(result: TaskResult) -> float:
+    """When the log tells of the failure, in seconds since 1970; 0 if it does not say."""
+    written = result.diagnosis.time if result.diagnosis else ""
+    try:
+        return datetime.fromisoformat(written.replace(",", ".")).timestamp() if written else 0.0
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+
+
+def _suspects(root: TaskResult, results: Sequence[TaskResult]) -> tuple[Suspect, ...]:
+    """Who did not take part any more, where the root only waited for others in vain."""
+    if root.diagnosis is None or not (root.diagnosis.lone_symptom or root.diagnosis.cause in _WAITED):
+        return ()
+    role = root.task.rpartition(":")[0]
+    peers = [result for result in results if result.task.rpartition(":")[0] == role]
+    left = [Suspect(r.task, LEFT) for r in peers if r.state == SUCCEEDED and r.ended < root.ended]
+    named = [Suspect(f"{role}:{n}", SILENT) for n in _named(peers) if n < len(peers)]
+    waited = [r for r in peers if r.state == FAILED and _role(r) == _CONSEQUENCE]
+    silent = [Suspect(r.task, SILENT) for r in peers if r.state != SUCCEEDED and r not in waited]
+    found = named or left or (silent if len(silent) <= len(waited) else [])
+    gone = {suspect.task for suspect in left}
+    return tuple(s for s in found if s in left or s.task not in gone)[:MOST_SUSPECTS]
+
+
+def _named(peers: Sequence[TaskResult]) -> list[int]:
+    """The ranks that the logs name as missing, if every task is one rank: then they are indices of tasks, too."""
+    told = [result.diagnosis for result in peers if result.diagnosis]
+    ranks = {result.task.rpartition(":")[2]: result.diagnosis.rank for result in peers if result.diagnosis}
+    if any(rank.removeprefix("rank") != index for index, rank in ranks.items() if rank.startswith("rank")):
+        return []
+    numbers = (rank.removeprefix("rank") for found in told for rank in found.missing)
+    return list(dict.fromkeys(int(number) for number in numbers if number.isdecimal() and len(number) < 6))
 
 
 def _role(result: TaskResult) -> int:

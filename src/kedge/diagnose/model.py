@@ -20,7 +20,8 @@ class Evidence(NamedTuple):
     known. `facts`: numbers that rules may ask for, such as `oom_kills`, `shm_free_bytes`, `disk_free_bytes`,
     `ecc_errors`; `run_seconds` and `silent_seconds` (without output, at the end) follow from the times. `stopped_by`:
     why kedge itself stopped the task, if it did. Times are seconds since 1970. `error_file`: the traceback or message
-    in torchelastic's error file, if it wrote one.
+    in torchelastic's error file, if it wrote one. `after_stop`: how many bytes at the end of the first log were written
+    after the task was told to stop.
     """
 
     logs: tuple[tuple[str, bytes], ...]
@@ -31,6 +32,7 @@ class Evidence(NamedTuple):
     ended: float | None = None
     last_output: float | None = None
     error_file: str | None = None
+    after_stop: int = 0
 
 
 class Cause(NamedTuple):
@@ -56,7 +58,9 @@ class Quote(NamedTuple):
 class Diagnosis(NamedTuple):
     """Why one task failed. `rank` is as the log writes it, `frame` as in `train.py:88 in step`; both may be empty.
 
-    `lone_symptom`: what is named can only be a consequence; the cause lies elsewhere.
+    `lone_symptom`: what is named can only be a consequence; the cause lies elsewhere. `before_stop`: the task said so
+    before kedge stopped it, which is how it ended. `time`: when, as the log writes it. `missing`: the peers that took
+    no part any more, as far as the log tells: `rank3`.
     """
 
     cause: str
@@ -71,6 +75,9 @@ class Diagnosis(NamedTuple):
     rank: str = ""
     frame: str = ""
     lone_symptom: bool = False
+    before_stop: bool = False
+    time: str = ""
+    missing: tuple[str, ...] = ()
     exit_code: int | None = None
 
     @property
@@ -89,4 +96,4 @@ class Diagnosis(NamedTuple):
         """The inverse of `to_json`."""
         fields = {name: data[name] for name in cls._fields if name in data}
         fields |= {"behaviour": data["behavior"], "evidence": tuple(Quote(**quote) for quote in data["evidence"])}
-        return cls(**fields | {name: tuple(data[name]) for name in ("remedy", "symptoms")})
+        return cls(**fields | {name: tuple(data.get(name, ())) for name in ("remedy", "symptoms", "missing")})

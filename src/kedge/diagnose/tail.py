@@ -27,6 +27,11 @@ class Tail:
         return [self.last, *self._log.before(self.last, MOST_LINES)][::-1] if self.last else []
 
     @cached_property
+    def ranks(self) -> set[str]:
+        """Who wrote these lines, as far as the lines tell."""
+        return {line.rank for line in self._lines if line.rank}
+
+    @cached_property
     def _latest(self) -> list[Line]:
         return [self.last, *self._log.before(self.last, LAST_LINES)] if self.last else []
 

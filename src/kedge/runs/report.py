@@ -32,6 +32,7 @@ def build(run: Run, status: JobStatus, judged: Mapping[str, Any]) -> dict[str, A
         "ended": status.ended,
         "root": {"task": judged["task"], **_placed(run, status, judged["task"], root)} if root else None,
         "others": judged["others"] if root else [],
+        "suspects": judged["suspects"] if root else [],
         "tasks": [
             {"task": f"{t.role}:{t.index}", "state": t.state, "attempts": t.attempts, "exit_code": t.exit_code,
              "pai_code": t.code, "started": t.started, "ended": t.ended, "reason": t.reason}

@@ -59,4 +59,5 @@ def _case(session: Session, result: Outcome, clock: Clock) -> Case:
         secrets=session.log.secrets,
         supervisor=os.getpid(),
         site=session.options.site,
+        after_stop=session.logs.said_after_stop,
     )

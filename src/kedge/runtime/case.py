@@ -11,7 +11,8 @@ from kedge.runtime.outcome import Outcome
 
 class Case(NamedTuple):
     """A failed attempt. `started` and `ended` in nanoseconds since 1970, `tick` the monotonic clock at its start;
-    `supervisor` is its pid; `site`, if any, is where installed packages are."""
+    `supervisor` is its pid; `after_stop` counts the bytes of user-all that came after the task was told to stop;
+    `site`, if any, is where installed packages are."""
 
     spec: TaskSpec
     outcome: Outcome
@@ -22,3 +23,4 @@ class Case(NamedTuple):
     secrets: tuple[bytes, ...]
     supervisor: int
     site: str | None
+    after_stop: int = 0

@@ -50,6 +50,7 @@ def collect(case: Case) -> Collected:
         ended=case.ended / 1e9,
         last_output=_last_output(spec.folder),
         error_file=_error_file(case),
+        after_stop=case.after_stop,
     )
     return Collected(evidence, user, platform)
 

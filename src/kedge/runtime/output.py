@@ -56,12 +56,22 @@ class UserLogs:
         self._folder = folder
         self._faults = faults
         self._pipes: list[Pipe] = []
+        self._before_stop: int | None = None
         self._files = {name: RotatingFile(f"{folder}/{name}", policy, faults, on_removed) for name in contract.STREAMS}
 
     @property
     def removed_bytes(self) -> dict[str, int]:
         """What rotation has deleted, by stream; streams that lost nothing are left out."""
         return {name: file.removed_bytes for name, file in self._files.items() if file.removed_bytes}
+
+    def mark_stop(self) -> None:
+        """The task is told to stop: what it says from now on may come of that."""
+        self._before_stop = self._files[contract.USER_ALL].written
+
+    @property
+    def said_after_stop(self) -> int:
+        """Bytes of user-all that came after the stop; 0 without one."""
+        return 0 if self._before_stop is None else self._files[contract.USER_ALL].written - self._before_stop
 
     @property
     def open_pipes(self) -> list[Pipe]:

@@ -22,13 +22,15 @@ _TAI_OFFSET = (1 << 62) + 10
 class RotatingFile:
     """Appends bytes to a stream's folder. Failures go to `faults`; after one, everything is dropped.
 
-    `removed_bytes` counts what rotation has deleted; `on_removed(path, bytes)` hears of each deleted file.
+    `written` counts bytes, `removed_bytes` those that rotation has deleted; `on_removed(path, bytes)` hears of each
+    deleted file.
     """
 
     def __init__(
         self, folder: str, policy: contract.LogPolicy, faults: Faults, on_removed: Callable[[str, int], None]
     ) -> None:
         self.folder = folder
+        self.written = 0
         self.removed_bytes = 0
         self._path = f"{folder}/{contract.CURRENT}"
         self._limit = max(SMALLEST, policy.file_bytes)
@@ -79,6 +81,7 @@ class RotatingFile:
             return
         written = os.writev(self._fd, parts)
         self._size += written
+        self.written += written
         if written < total:  # the disk is nearly full: the next write says so
             self._append([b"".join(parts)[written:]])
 
@@ -88,6 +91,7 @@ class RotatingFile:
             piece = rest[: self._cut(rest)]
             written = os.write(self._fd, piece)
             self._size += written
+            self.written += written
             ends_line = piece[written - 1] == ord("\n")
             rest = rest[written:]
             if self._size >= self._limit or (ends_line and self._size >= self._limit - MARGIN):

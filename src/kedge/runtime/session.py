@@ -94,6 +94,7 @@ def begin(spec: TaskSpec, options: Options) -> Session:
     log = RuntimeLog(f"{spec.folder}/{contract.RUNTIME_LOG}", faults, consoles[1])
 
     def say_stop(name: str) -> None:
+        logs.mark_stop()
         log.info(f"Stopping: got signal {name}")
         events.emit(contract.STOPPING, signal=name)
 

@@ -34,7 +34,7 @@ def _result(task: TaskState, report: Report) -> TaskResult:
         task=str(task.task),
         state=task.state,
         ended=datetime.fromisoformat(report.ended).timestamp(),
-        diagnosis=_diagnosis(report) if task.state == FAILED else None,
+        diagnosis=_diagnosis(report) if task.state == FAILED else _before_stop(report),
         phase=_PHASES.get(report.reason, "command"),
     )
 
@@ -48,6 +48,12 @@ def _diagnosis(report: Report) -> Diagnosis:
         return Diagnosis.from_json(report.diagnosis)
     found = classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
     return found._replace(meaning=_UNSEEN) if report.reason == PERHAPS_MEMORY else found
+
+
+def _before_stop(report: Report) -> Diagnosis | None:
+    """What a task had failed of before it was stopped, if it had."""
+    found = Diagnosis.from_json(report.diagnosis) if report.diagnosis else None
+    return found if found and found.before_stop else None
 
 
 class Judge:
