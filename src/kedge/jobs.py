@@ -241,9 +241,15 @@ def wait(run: Run, deadline: float | None = None) -> JobStatus:
         time.sleep(0.2)
 
 
-def stop(run: Run, kill: bool = False) -> None:
-    """Ask for a stop (`kill`: without grace), or clean up after a controller that is lost. Does not wait."""
-    engine(run.info().engine).stop(run, kill)
+def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
+    """Ask for a stop (`kill`: without grace), or clean up after a controller that is lost. Does not wait. Notes for
+    the user."""
+    return engine(run.info().engine).stop(run, kill)
+
+
+def suspended(run: Run) -> int | None:
+    """The pid of the run's controller, if that is suspended."""
+    return engine(run.info().engine).suspended(run)
 
 
 def remove(run: Run) -> None:

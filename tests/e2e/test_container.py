@@ -120,9 +120,18 @@ def test_limits_are_enforced_and_clamped(kedge: Kedge) -> None:
     assert "32768" in kedge.said()
 
 
-def test_memory_above_the_limit_is_the_tasks_own_fault(kedge: Kedge) -> None:
-    kedge("run", kedge.job("tail /dev/zero"), code=1)
-    assert report(kedge)["root"]["cause"] == "host_oom_kill"
+@pytest.mark.parametrize(
+    ("memory", "command"),
+    [
+        (64, "tail /dev/zero"),  # its supervisor lives to tell
+        (64, "dd if=/dev/zero of=/dev/shm/x bs=1M count=400"),  # nothing lives
+        (4, "true"),  # nothing can start
+    ],
+)
+def test_memory_above_the_limit_is_the_tasks_own_fault(kedge: Kedge, memory: int, command: str) -> None:
+    role = {"resourcePerInstance": {"cpu": 1, "memoryMB": memory, "gpu": 0}}
+    kedge("run", kedge.job(command, roles={"worker": role}), code=1)
+    assert (report(kedge)["root"]["cause"], report(kedge)["attempts"]) == ("host_oom_kill", 1)
     assert not (kedge.folder / "oom").exists()  # which podman leaves where it was started
 
 
@@ -298,6 +307,22 @@ def test_kept_containers_can_be_looked_at_until_the_run_is_removed(kedge: Kedge)
     kedge("rm", "job")
     assert left
     assert not tool("ps", "--all", "--filter", f"name={name}", "--format", "{{.Names}}")
+
+
+def test_what_is_paused_or_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(SLEEP, roles={"worker": {"instances": 2}}))
+    for task in ("worker-0", "worker-1"):
+        kedge.wait_for_output("ready", task)
+    paused, suspended = running(kedge)
+    tool("pause", paused)
+    os.kill(int(tool("inspect", "--format", "{{.State.Pid}}", suspended)[0]), signal.SIGSTOP)
+    process.send_signal(signal.SIGSTOP)
+    assert "was suspended; it goes on now" in kedge("stop", "job").stderr
+    assert "was paused; it goes on, to be stopped" in kedge.finish(process, 1)
+    assert [task["state"] for task in report(kedge)["tasks"]] == ["stopped"] * 2
+    for task in ("worker-0", "worker-1"):
+        assert not json.loads((kedge.task(task) / "report.json").read_text())["killed"]
+    assert not kedge.leftovers()
 
 
 def test_a_container_that_a_stranger_kills_is_told_as_that(kedge: Kedge) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -11,7 +12,9 @@ import sys
 import pytest
 
 from kedge.engines.local import lost
+from kedge.engines.machine import processes
 from kedge.runs.folder import Run
+from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge
 
@@ -89,3 +92,59 @@ def test_a_stranger_who_kills_a_task_causes_a_transient_retry(kedge: Kedge) -> N
     said = kedge.finish(process, 0)
     assert "code 137, ContainerSigKillReceived, is transient" in said
     assert "attempt 2" in said
+
+
+ORDERLY = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+_PTRACE_ATTACH = 16
+
+
+def suspend(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: processes.is_suspended(pid), TIMEOUT)
+
+
+def pid_of(kedge: Kedge, task: str, event: str) -> int:
+    """The pid that the supervisor of a task has said with an event."""
+    lines = (kedge.task(task) / "events.jsonl").read_text().splitlines()
+    return next(int(e["pid"]) for e in map(json.loads, lines) if e["event"] == event)
+
+
+def test_what_is_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(ORDERLY, roles={"worker": {"instances": 2}}))
+    for task in ("worker-0", "worker-1"):
+        kedge.wait_for_output("ready", task)
+    suspend(pid_of(kedge, "worker-0", "starting"))
+    suspend(pid_of(kedge, "worker-1", "running"))
+    suspend(process.pid)
+    done = kedge("stop", "job")
+    assert f"controller (pid {process.pid}) was suspended; it goes on now" in done.stderr
+    kedge.finish(process, 1)
+    for task in ("worker-0", "worker-1"):
+        assert "saved" in kedge.said(task)
+        assert not json.loads((kedge.task(task) / "report.json").read_text())["killed"]
+
+
+def test_a_controller_that_cannot_go_on_is_killed_and_its_work_taken_over(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(ORDERLY))
+    kedge.wait_for_output("ready")
+    if ctypes.CDLL(None).ptrace(_PTRACE_ATTACH, process.pid, None, None):
+        pytest.skip("this user cannot trace processes here")
+    wait_until(lambda: processes.is_suspended(process.pid), TIMEOUT)
+    assert "a debugger may hold it" in kedge("stop", "job", "--no-wait").stderr
+    done = kedge("stop", "--kill", "job")
+    assert "it was killed" in done.stderr
+    assert done.stdout.endswith(" stopped\n")
+    assert [event["event"] for event in kedge.events()].count("job-completed") == 1
+    assert kedge.leftovers() == []
+    kedge.finish(process, -signal.SIGKILL)
+
+
+def test_whoever_waits_for_a_stop_hears_for_what(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job("trap '' TERM; echo ready; while :; do sleep 0.1; done"))
+    kedge.wait_for_output("ready")
+    stop = kedge.start("stop", "job")
+    assert stop.stderr is not None
+    assert "waiting for worker:0: their grace period is 30 s" in stop.stderr.readline()
+    kedge("stop", "--kill", "job")
+    kedge.finish(stop, 0)
+    kedge.finish(process, 1)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.streams import styled
 from kedge.runs import status
+from kedge.runs.folder import Run
+from kedge.runs.status import JobStatus
+
+_QUIET_SEC = 5.0  # then it is said what is waited for
+_MOST_TASKS = 3
 
 
 @click.command()
@@ -16,14 +25,55 @@ from kedge.runs import status
 def command(job: str, kill: bool, no_wait: bool) -> None:
     """Stop a run, in an orderly way.
 
-    Its tasks get their stop signal, and SIGKILL after their grace period. Of a run whose controller is lost, all
-    processes that are left are ended.
+    Its tasks get their stop signal, and SIGKILL after their grace period. What is paused or suspended goes on for that.
+    Of a run whose controller is lost, all processes that are left are ended.
     """
     run = jobs.find(job)
     before = status.read(run)
     if before.state in status.FINAL:
         click.echo(f"{run.id} has ended already: {before.state}")
         return
-    jobs.stop(run, kill)
-    now = status.read(run) if no_wait else jobs.wait(run)
+    _stop(run, kill)
+    now = status.read(run) if no_wait else _wait(run, kill)
+    if now.state == status.LOST and before.state != status.LOST and not no_wait:  # its controller ended meanwhile
+        _stop(run, kill)
+        now = status.read(run)
     click.echo(f"{run.id} {now.state}")
+
+
+def _stop(run: Run, kill: bool) -> None:
+    for note in jobs.stop(run, kill):
+        _say(note)
+
+
+def _wait(run: Run, kill: bool) -> JobStatus:
+    """Until the run has ended, or is lost; nobody waits for long without hearing for what."""
+    said = ""
+    while True:
+        now = jobs.wait(run, time.monotonic() + _QUIET_SEC)
+        if now.state in status.FINAL or now.state == status.LOST:
+            return now
+        if (text := _waits_for(run, now, kill)) != said:
+            _say(text)
+        said = text
+
+
+def _waits_for(run: Run, now: JobStatus, kill: bool) -> str:
+    if pid := jobs.suspended(run):
+        return f"the job's controller (pid {pid}) is suspended: kill -CONT {pid} lets it go on, --kill ends it"
+    tasks = [f"{task.role}:{task.index}" for task in now.tasks if task.state == status.RUNNING]
+    if not tasks:
+        return f"waiting for the job's controller: {now.state}"
+    more = f" and {len(tasks) - _MOST_TASKS} more" if len(tasks) > _MOST_TASKS else ""
+    names = ", ".join(tasks[:_MOST_TASKS]) + more
+    if kill:
+        return f"waiting for {names}, which the kernel is ending"
+    return f"waiting for {names}: their grace period is {_grace(run)}; kedge stop --kill {run.id} ends it"
+
+
+def _grace(run: Run) -> str:
+    return f"{json.loads(run.plan_file.read_bytes())['stop']['graceSec']:g} s"
+
+
+def _say(text: str) -> None:
+    click.echo(styled("note: ", fg="yellow") + text, err=True)

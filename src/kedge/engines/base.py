@@ -78,8 +78,13 @@ class Engine(Protocol):
         """
         ...
 
-    def stop(self, run: Run, kill: bool) -> None:
-        """Ask the run's controller to stop it (`kill`: without grace). Of a lost run, end what is left and clean up."""
+    def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
+        """Ask the run's controller to stop it (`kill`: without grace, and whatever the controller does). Of a lost run,
+        end what is left and clean up. Notes for the user, as about a controller that was suspended."""
+        ...
+
+    def suspended(self, run: Run) -> int | None:
+        """The pid of the run's controller, if that is suspended (Ctrl-Z), so that nothing is decided."""
         ...
 
     def forget(self, run: Run) -> None:

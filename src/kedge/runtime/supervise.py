@@ -120,6 +120,7 @@ class Supervisor:
             now = time.monotonic()
             self._deadline = now if self.impatient else self._grace_end if self.stopping else now + FAREWELL_SEC
             _signal_each(found, signal.SIGTERM)
+            _signal_each([each for each in found if each.state == "T"], signal.SIGCONT)
             self._await_end()
         return found, self.kill_descendants()
 
@@ -173,9 +174,11 @@ class Supervisor:
             self._loop.turn(time.monotonic() + _RESCAN_SEC)
 
     def _ask_to_end(self) -> None:
-        """The gentle signal. bash with an EXIT trap, as hooks have it, loses it in a child that has been forked and has
-        not executed its program yet, and then waits for that child: remember the children."""
+        """The gentle signal; whoever is suspended takes it only when he goes on. bash with an EXIT trap, as hooks have
+        it, loses it in a child that has been forked and has not executed its program yet, and then waits for that
+        child: remember the children."""
         self._signal_group(self._signal)
+        self._signal_group(signal.SIGCONT)
         if self._group is not None and self._is_hook:
             self._deaf = [each for each in self.descendants() if each.parent == self._group]
             self._pause = _AGAIN_SEC

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kedge.contract import CANNOT_START, COMMAND_KILLED, RUNTIME_ERROR
+from kedge.contract import CANNOT_START, COMMAND_KILLED, PERHAPS_MEMORY, RUNTIME_ERROR
 from kedge.engines.base import Task
 from kedge.engines.container import endings
 from kedge.engines.container.client import Refused, State
+from kedge.engines.container.endings import Known
 from kedge.engines.container.images import ImageProblem
+from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller.reports import Launch
 
 
@@ -20,26 +22,46 @@ def launch(tmp_path: Path) -> Launch:
     return Launch(Task("w", 0), str(tmp_path), 0, 0, time.time_ns())
 
 
+WATCHED = Known(96 << 20, None, watched=True)
+SMALL = Known(4 << 20, None, watched=True, up=False)
+KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
+
+
 @pytest.mark.parametrize(
-    ("state", "code", "reason", "said"),
+    ("state", "known", "code", "reason", "said"),
     [
-        (None, -101, RUNTIME_ERROR, "removed by somebody else"),
-        (State(137, True, "", ""), -1200, COMMAND_KILLED, "memoryMB"),
-        (State(137, False, "", ""), 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
-        (State(1, False, "", "kedge runtime: no such spec"), 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
-        (State(127, False, "exec failed", ""), 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
+        (None, WATCHED, -101, RUNTIME_ERROR, "removed by somebody else"),
+        (State(137, True, "", ""), WATCHED, -1200, COMMAND_KILLED, "more memory than its memoryMB of 96"),
+        (State(137, False, "", ""), WATCHED._replace(kill=KILL), -1200, COMMAND_KILLED, "which had 96 MiB"),
+        (
+            State(137, False, "", ""),
+            WATCHED._replace(kill=KILL._replace(own_limit=False)), -1200, COMMAND_KILLED, "this machine's memory was",
+        ),
+        (State(137, False, "", ""), SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the runtime needs"),
+        (State(137, False, "", ""), WATCHED, 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
+        (State(137, False, "", ""), Known(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
+        (State(137, False, "", ""), Known(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
+        (State(143, False, "", ""), Known(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
+        (State(137, False, "", ""), Known(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (None, Known(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (State(1, False, "", "kedge runtime: no such spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
+        (State(127, False, "exec failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
     ],
-)
-def test_a_container_without_a_report(launch: Launch, state: State | None, code: int, reason: str, said: str) -> None:
-    report = endings.of_container(launch, state)
+)  # fmt: skip
+def test_a_container_without_a_report(
+    launch: Launch, state: State | None, known: Known, code: int, reason: str, said: str
+) -> None:
+    report = endings.of_container(launch, state, known)
     assert (report.exit_code, report.reason) == (code, reason)
     assert said in report.message
+    assert report.stopped_by == ("KILL" if known.destroyed else None)
 
 
-def test_want_of_memory_is_known_as_the_cause(launch: Launch) -> None:
-    diagnosis = endings.of_container(launch, State(137, True, "", "")).diagnosis
+def test_want_of_memory_is_surely_the_cause(launch: Launch) -> None:
+    diagnosis = endings.of_container(launch, State(137, True, "", ""), WATCHED).diagnosis
     assert diagnosis is not None
-    assert diagnosis["cause"] == "host_oom_kill"
+    found = diagnosis["cause"], diagnosis["confidence"], diagnosis["behavior"]
+    assert found == ("host_oom_kill", "sure", "permanent")
 
 
 def test_an_image_problem_is_the_jobs_and_its_words_are_a_log(launch: Launch) -> None:

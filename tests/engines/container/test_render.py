@@ -71,6 +71,23 @@ def test_limits_are_what_the_machine_has_and_the_submitter_is_told(plan: Plan) -
     assert "512 MiB of shared memory" in said
 
 
+@pytest.mark.parametrize(
+    ("memory", "shm", "said"),
+    [
+        (4, None, "w: a memoryMB of 4 is too little to start with: the runtime alone needs about 8"),
+        (12, None, "w: of its memoryMB of 12, the runtime alone needs about 8"),
+        (100, 200, "w: its shmMB of 200 is above its memoryMB of 100"),
+        (100, 100, ""),
+    ],
+)
+def test_limits_that_cannot_do_are_told(tmp_path: Path, memory: int, shm: int | None, said: str) -> None:
+    role: dict[str, Any] = {"resourcePerInstance": {"cpu": 1, "memoryMB": memory, "gpu": 0}}
+    role |= {"extraContainerOptions": {"shmMB": shm}} if shm else {}
+    told = list(notices.of(planned(tmp_path, role), FACTS, (), 0, False))
+    assert told[0].startswith(said) if said else not told
+    assert not list(notices.of(planned(tmp_path, role), FACTS._replace(limits_memory=False), (), 0, False))[1:]
+
+
 def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> None:
     weak = FACTS._replace(limits_cpu=False, limits_memory=False)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, weak)

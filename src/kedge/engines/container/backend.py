@@ -17,14 +17,17 @@ from typing import Any, TypeVar
 from kedge.contract import RUNTIME_BROKE, STARTING
 from kedge.engines.base import Ended, Task, Update
 from kedge.engines.container import endings, render, spec
-from kedge.engines.container.client import Client, EngineGone
+from kedge.engines.container.client import Client, EngineGone, Process
+from kedge.engines.container.endings import Known
 from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.inbox import Inbox
+from kedge.engines.container.memory_kills import MemoryKills
 from kedge.engines.container.places import Places
 from kedge.engines.container.watch import Watch
 from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
+from kedge.engines.machine import processes
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs import status
@@ -36,6 +39,7 @@ T = TypeVar("T")
 WORKERS = 4  # measured: more do not start containers any faster
 _PATIENCE_SEC = 60.0  # with an engine that does not answer
 _PAUSE_SEC = 0.5
+_LONG_BEFORE_SEC = 60.0  # a kill in a container is not what ended it so much later
 
 
 @dataclass(slots=True)
@@ -45,7 +49,11 @@ class _Container:
     launch: Launch
     name: str
     starting: Future[None] | None = None
+    memory: int | None = None  # its limit
+    process: Process | None = None
     up: bool = False
+    destroyed: bool = False
+    heard: float = 0.0  # when its end was, in time.monotonic()
     burying: Future[None] | None = None
     signals: list[signal.Signals] = field(default_factory=list)
 
@@ -75,6 +83,7 @@ class ContainerBackend:
         self._status: int | None = None
         self._to_start = 0  # how many containers the gate still waits for
         self._partial = b""
+        self._memory = MemoryKills()
         self._watch = Watch(
             client, f"{spec.JOB}={run.id}", self._say_ended, lambda why: self.say(f"{why}; trying again"),
             lambda: self.say("the container engine answers again"), lambda: self._post(self._lost), restore,
@@ -119,7 +128,9 @@ class ContainerBackend:
         self._signal(self._containers[task], signal.SIGINT)
 
     def destroy(self, task: Task) -> None:
-        self._others.submit(self._send, self._containers[task].name, signal.SIGKILL)
+        made = self._containers[task]
+        made.destroyed = True
+        self._others.submit(self._send, made, signal.SIGKILL)
 
     def fileno(self) -> int:
         return self._selector.fileno()
@@ -135,11 +146,12 @@ class ContainerBackend:
         self._over.set()
         self._images.cancel()
         self._starts.shutdown(cancel_futures=True)
-        for name in self._by_name:  # some only after a fault, of which nobody will hear how they end
-            self._others.submit(self._send, name, signal.SIGKILL)
+        for made in self._by_name.values():  # some only after a fault, of which nobody will hear how they end
+            self._others.submit(self._send, made, signal.SIGKILL)
         self._by_name.clear()
         self._others.shutdown()
         self._watch.close()
+        self._memory.close()
         self._inbox.close()
         self._places.release()
         self._close_pipes()
@@ -159,12 +171,20 @@ class ContainerBackend:
                 wanted = self._places.container(task, attempt, retry, image)
             self._patiently(lambda: self._client.create(wanted))
             self._places.start_holds(task)
+            made.memory = wanted.memory
             self._patiently(lambda: self._client.start(made.name), lambda: self._client.start_if_new(made.name))
+            self._look_at(made)
         except Cancelled:
             self._fail(made, endings.stopped_before_start(made.launch))
         except Exception as error:  # whatever it is, the task must not be waited for for ever
             self._fail(made, endings.of_problem(made.launch, error))
         self._post(self._started_one)
+
+    def _look_at(self, made: _Container) -> None:
+        """Before any command runs, so that nothing is missed."""
+        with suppress(CannotRun):  # it is only known less of, then
+            made.process = self._client.process(made.name)
+            self._memory.watch(made.name, *made.process)
 
     def _fail(self, made: _Container, report: Any) -> None:
         with suppress(CannotRun):
@@ -175,13 +195,14 @@ class ContainerBackend:
         """Find out how a container ended, and remove it."""
         try:
             report = reports.read(made.launch) or endings.of_container(
-                made.launch, self._patiently(lambda: self._client.state(made.name))
+                made.launch, self._patiently(lambda: self._client.state(made.name)), self._known(made)
             )
         except EngineGone:
             report = endings.of_lost_engine(made.launch)
         except Exception as error:  # as in _start
             what = f"it cannot be told how the task's container ended: {error}"
             report = reports.of_end(made.launch, RUNTIME_BROKE, what)
+        self._memory.forget(made.name)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))
         with suppress(CannotRun):  # what is left is removed at the end of the job
             if self._keep:
@@ -189,9 +210,19 @@ class ContainerBackend:
             else:
                 self._patiently(lambda: self._client.remove(made.name))
 
-    def _send(self, name: str, number: signal.Signals) -> None:
+    def _known(self, made: _Container) -> Known:
+        kill = self._memory.of(made.name)
+        if kill and made.heard - kill.at > _LONG_BEFORE_SEC:
+            kill = None  # the task has outlived it
+        return Known(made.memory, kill, self._memory.watches(made.name), made.up, made.destroyed)
+
+    def _send(self, made: _Container, number: signal.Signals) -> None:
+        """What somebody has paused or suspended goes on first."""
         with suppress(CannotRun):  # one that cannot be reached is destroyed, or given up, later
-            self._patiently(lambda: self._client.signal(name, number))
+            if made.process and processes.is_suspended(made.process.pid):
+                self._patiently(lambda: self._client.signal(made.name, signal.SIGCONT))
+            if self._patiently(lambda: self._client.signal(made.name, number)):
+                self.say(f"the container of {made.launch.task} was paused; it goes on, to be stopped")
 
     def _patiently(self, call: Callable[[], T], again: Callable[[], T] | None = None) -> T:
         """Call until the engine answers, for a while; `again` from the second time on, if the first may have worked."""
@@ -219,6 +250,7 @@ class ContainerBackend:
     def _ended(self, name: str) -> None:
         made = self._by_name.get(name)
         if made and not made.burying:
+            made.heard = time.monotonic()
             made.burying = self._others.submit(self._bury, made)
 
     def _lost(self) -> None:
@@ -232,7 +264,7 @@ class ContainerBackend:
     def _signal(self, made: _Container, number: signal.Signals) -> None:
         """Now, or as soon as the supervisor takes it: the first process of a container loses what comes before."""
         if made.up:
-            self._others.submit(self._send, made.name, number)
+            self._others.submit(self._send, made, number)
         else:
             made.signals.append(number)
 

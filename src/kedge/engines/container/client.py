@@ -63,11 +63,19 @@ class Image(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A container that is there. One that was made and not started neither runs nor has ended."""
+    """A container that is there. One that was made and not started neither runs nor has ended; one that is paused
+    runs."""
 
     name: str
     running: bool
     ended: bool
+
+
+class Process(NamedTuple):
+    """A container that runs: the engine's id of it, and the pid of its first process on the engine's machine."""
+
+    identity: str
+    pid: int
 
 
 class State(NamedTuple):
@@ -225,10 +233,22 @@ class Client:
         if state in _NOT_STARTED:
             self.start(name)
 
-    def signal(self, name: str, number: int) -> None:
-        """Signal the first process of a container. Nothing happens to one that does not run, or is not there."""
+    def signal(self, name: str, number: int) -> bool:
+        """Signal the first process of a container. Nothing happens to one that does not run, or is not there. One that
+        is paused goes on first, since it would not take the signal (and Podman does not say so): whether it was."""
+        was_paused = False
+        with _errors(self.address, 404, 409, 500):
+            self._api.unpause(name)
+            was_paused = True
         with _errors(self.address, 404, 409, 500):  # Podman says 500 or 409 of one that has ended
             self._api.kill(name, number)
+        return was_paused
+
+    def process(self, name: str) -> Process:
+        """The first process of a container; its pid is 0 when it does not run."""
+        with _errors(self.address):
+            found = self._api.inspect_container(name)
+        return Process(found["Id"], found["State"]["Pid"])
 
     def remove(self, name: str) -> None:
         """Remove a container, whatever it does. Nothing happens if it is not there."""
@@ -250,7 +270,11 @@ class Client:
         with _errors(self.address):
             found = self._api.containers(all=True, filters={"label": label})
         return [
-            Seen(c["Names"][0].lstrip("/"), c["State"] == "running", c["State"] in ("exited", "dead", "stopped"))
+            Seen(
+                c["Names"][0].lstrip("/"),
+                c["State"] in ("running", "paused"),
+                c["State"] in ("exited", "dead", "stopped"),
+            )
             for c in found
         ]
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
+from typing import NamedTuple
 
-from kedge.contract import CANNOT_START, COMMAND_KILLED, DISK_FULL, RUNTIME_BROKE, RUNTIME_ERROR, Report
+from kedge.contract import (
+    CANNOT_START,
+    COMMAND_KILLED,
+    DISK_FULL,
+    PERHAPS_MEMORY,
+    RUNTIME_BROKE,
+    RUNTIME_ERROR,
+    Report,
+)
 from kedge.diagnose.classify import classify
-from kedge.diagnose.model import Evidence
+from kedge.diagnose.model import SURE, Evidence
 from kedge.engines.container.client import Refused, State
 from kedge.engines.container.images import ImageProblem
+from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 from kedge.errors import DiskFull
@@ -20,6 +31,8 @@ OUT_OF_MEMORY = -1200
 NOT_STARTED = -1201
 IMAGE = 254
 _KILLED, _TERMINATED = 137, 143
+_MIB = 1 << 20
+RUNTIME_NEEDS = 8 * _MIB  # measured: what a container whose command is a shell needs at most
 _DOCKER_FAILED = 125  # what `docker run` exits with when it could not start the container
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
@@ -32,18 +45,61 @@ _BRING_IT = (
 _NO_USER = "no matching entries in"
 
 
-def of_container(launch: Launch, state: State | None) -> Report:
+class Known(NamedTuple):
+    """What is known of a container besides the engine's answer. `memory`: its limit, in bytes; `kill`: the kernel's for
+    want of memory, just before the end; `watched`: whether one would have been seen; `up`: whether its supervisor has
+    ever spoken; `destroyed`: whether kedge has killed it."""
+
+    memory: int | None = None
+    kill: MemoryKill | None = None
+    watched: bool = False
+    up: bool = True
+    destroyed: bool = False
+
+
+def of_container(launch: Launch, state: State | None, known: Known) -> Report:
     """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
+    if known.destroyed and (state is None or state.exit_code == _KILLED):
+        return reports.of_forced_stop(launch)
     if state is None:
         return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
-    if state.out_of_memory:
-        what = "the task needed more memory than its memoryMB: the kernel killed all of its container"
-        return _diagnosed(launch, OUT_OF_MEMORY, COMMAND_KILLED, what, Evidence((), _KILLED, {"oom_kills": 1}))
+    if what := _for_memory(state, known):
+        return _out_of_memory(launch, what)
+    if state.exit_code == _KILLED and not known.watched and not reports.is_damaged(launch):
+        return reports.of_kill(launch, signal.SIGKILL, _perhaps_for_memory(known.memory), PERHAPS_MEMORY)
     if state.exit_code > 128 and not reports.is_damaged(launch):
         return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
     said = "; ".join(filter(None, (state.error, state.said[-_LONGEST_QUOTE:])))
     what = f"the task's container ended with {state.exit_code} and no report: {said or 'it said nothing'}"
     return reports.of_end(launch, state.exit_code, what)
+
+
+def _for_memory(state: State, known: Known) -> str:
+    """In which way memory ended a container; empty when it did not."""
+    limit = f"its memoryMB{f' of {known.memory // _MIB}' if known.memory else ''}"
+    if state.exit_code == _KILLED and not known.up and known.memory and known.memory < RUNTIME_NEEDS:
+        return (
+            f"{limit} is less than the runtime needs, about {RUNTIME_NEEDS // _MIB}: the kernel killed it at its start"
+        )
+    if known.kill and not known.kill.own_limit:
+        return "this machine's memory was used up: the kernel killed in the task's container"
+    if known.kill or state.out_of_memory:
+        peak = known.kill.peak if known.kill else None
+        most = f", which had {peak // _MIB} MiB" if peak else ""
+        return f"the task needed more memory than {limit}: the kernel killed all of its container{most}"
+    return ""
+
+
+def _out_of_memory(launch: Launch, what: str) -> Report:
+    found = classify(Evidence((), _KILLED, {"oom_kills": 1}))._replace(confidence=SURE)
+    return reports.ended(launch, OUT_OF_MEMORY, COMMAND_KILLED, what)._replace(diagnosis=found.to_json())
+
+
+def _perhaps_for_memory(limit: int | None) -> str:
+    what = (
+        f"it needed more memory than its memoryMB of {limit // _MIB}" if limit else "this machine's memory was used up"
+    )
+    return f"the task's container was killed (signal 9), perhaps because {what}: kedge cannot watch it here"
 
 
 def of_problem(launch: Launch, error: Exception) -> Report:

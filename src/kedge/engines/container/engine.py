@@ -162,9 +162,11 @@ class ContainerEngine:
         subnet = network.create(client, name, plan.task_count, labels)
         return Places(plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks())))
 
-    def stop(self, run: Run, kill: bool) -> None:
-        if not controllers.ask_to_stop(run, kill):
-            leftovers.clean_up(run, kill)
+    def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
+        return controllers.stop(run, kill, leftovers.clean_up)
+
+    def suspended(self, run: Run) -> int | None:
+        return controllers.suspended(run)
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)

@@ -8,6 +8,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from kedge.engines.container import connection, owners, spec
 from kedge.engines.container.client import Client
@@ -70,7 +71,8 @@ def _stop(client: Client, run: Run) -> None:
     """Ask all supervisors to stop their tasks, and wait for their end."""
     running = _running(client, run)
     with ThreadPoolExecutor(_WORKERS) as pool:
-        list(pool.map(lambda name: client.signal(name, signal.SIGTERM), running))
+        for number in (signal.SIGTERM, signal.SIGCONT):  # somebody may have suspended them
+            list(pool.map(partial(client.signal, number=number), running))
     end = time.monotonic() + controllers.grace_sec(run) + _PATIENCE_SEC
     while _running(client, run) and time.monotonic() < end:
         time.sleep(_PAUSE_SEC)

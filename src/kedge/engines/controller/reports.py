@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kedge.contract import (
     COMMAND_FAILED,
+    COMMAND_KILLED,
     DISK_FULL,
     REPORT_FILE,
     RUNTIME_BROKE,
@@ -24,6 +25,7 @@ from kedge.policy.codes import Behaviour
 from kedge.runs import said
 from kedge.runs.files import open_regular
 
+_KILLED = 137
 _LONGEST = 16 << 20  # bytes of a report; what is longer is not one of a supervisor
 
 
@@ -61,6 +63,12 @@ def is_damaged(launch: Launch) -> bool:
 def of_kill(launch: Launch, number: int, what: str, reason: str = RUNTIME_ERROR) -> Report:
     """The report of a supervisor that signal `number` has ended."""
     return ended(launch, container_code(128 + number), reason, what)
+
+
+def of_forced_stop(launch: Launch) -> Report:
+    """The report of a supervisor that was told to stop, did not end, and was killed by kedge."""
+    what = "stopped by KILL: it did not end by itself"
+    return ended(launch, _KILLED, COMMAND_KILLED, what)._replace(stopped_by="KILL", killed=True)
 
 
 def of_end(launch: Launch, code: int, what: str) -> Report:

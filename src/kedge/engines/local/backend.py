@@ -37,6 +37,7 @@ class LocalBackend:
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
         self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
+        self._destroyed: set[int] = set()  # by pid, too
         self._failed: list[Ended] = []  # attempts that could not be started
         # One pipe for all supervisors: each writes whole event lines, short enough to be atomic.
         self._events, self._events_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -94,12 +95,15 @@ class LocalBackend:
 
     def destroy(self, task: Task) -> None:
         if pid := self._pids.get(task):
+            self._destroyed.add(pid)
             processes.kill_tree(pid)
 
     def _signal(self, task: Task, number: signal.Signals) -> None:
         # A child that has ended keeps its pid until it is reaped, so this cannot hit a stranger.
         if pid := self._pids.get(task):
             os.kill(pid, number)
+            if processes.is_suspended(pid):
+                os.kill(pid, signal.SIGCONT)
 
     def fileno(self) -> int:
         return self._events
@@ -131,15 +135,16 @@ class LocalBackend:
                 break
             if child := self._children.pop(pid, None):
                 del self._pids[child.task]
-                ended.append(Ended(child.task, self._report(child, os.waitstatus_to_exitcode(status))))
+                report = self._report(child, os.waitstatus_to_exitcode(status), pid in self._destroyed)
+                ended.append(Ended(child.task, report))
         return ended
 
-    def _report(self, child: Launch, code: int) -> Report:
+    def _report(self, child: Launch, code: int, destroyed: bool) -> Report:
         if report := reports.read(child):
             return report
         # The supervisor was killed, or could not run at all. Whatever it left behind ends now.
         processes.kill_orphans(set(self._children))
-        return _without_report(child, code)
+        return reports.of_forced_stop(child) if destroyed else _without_report(child, code)
 
     def close(self) -> None:
         for pid in self._children:  # some only after a fault

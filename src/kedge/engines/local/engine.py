@@ -70,9 +70,11 @@ class LocalEngine:
 
         return controlled(run, body)
 
-    def stop(self, run: Run, kill: bool) -> None:
-        if not controllers.ask_to_stop(run, kill):
-            lost.clean_up(run, kill)
+    def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
+        return controllers.stop(run, kill, lost.clean_up)
+
+    def suspended(self, run: Run) -> int | None:
+        return controllers.suspended(run)
 
     def forget(self, run: Run) -> None:
         return

@@ -19,6 +19,7 @@ def clean_up(run: Run, kill: bool) -> None:
         supervisors = [] if kill else _supervisors(run)
         for supervisor in supervisors:
             processes.send(supervisor, signal.SIGTERM)
+            processes.send(supervisor, signal.SIGCONT)
         processes.wait(supervisors, controllers.grace_sec(run) + PATIENCE_SEC)
         processes.kill(lambda: processes.of_job(run.id))
 

@@ -20,7 +20,8 @@ DEADLINE_SEC = 5.0
 
 _STOP_SEC = 0.5  # enough for all that is not hung in the kernel
 _ENDED = frozenset({b"Z", b"X"})
-_STILL = frozenset({b"T", b"t"}) | _ENDED
+_STOPPED = frozenset({b"T", b"t"})
+_STILL = _STOPPED | _ENDED
 
 _START_TIME = 22  # the number of the field in /proc/PID/stat, see proc_pid_stat(5)
 _THREADS = 20
@@ -50,6 +51,12 @@ def identify(pid: int) -> Process | None:
 def is_alive(process: Process) -> bool:
     """Whether it still runs. A zombie does not."""
     return identify(process.pid) == process
+
+
+def is_suspended(pid: int) -> bool:
+    """Whether a signal, or a debugger, has stopped this process: its first thread, which takes its signals."""
+    text = _read(f"/proc/{pid}/stat")
+    return text[text.rfind(b")") + 2 :][:1] in _STOPPED
 
 
 def send(process: Process, number: int) -> bool:

@@ -1,0 +1,92 @@
+"""Kills for want of memory, in real control groups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.container import memory_kills
+from kedge.engines.container.memory_kills import MemoryKills
+from kedge.testing.wait import wait_until
+
+TIMEOUT = 600.0
+LIMIT = 16 << 20
+_V2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+_FOLDER = Path("/sys/fs/cgroup" if _V2 else "/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """An empty group with a limit."""
+    made = _FOLDER / f"kedge-test-{os.urandom(4).hex()}"
+    try:
+        made.mkdir()
+        (made / ("memory.max" if _V2 else "memory.limit_in_bytes")).write_text(str(LIMIT))
+    except OSError as error:
+        pytest.skip(f"this user cannot make control groups here: {error}")
+    yield made
+    if made.exists():
+        made.rmdir()
+
+
+@pytest.fixture
+def kills() -> Iterator[MemoryKills]:
+    made = MemoryKills()
+    yield made
+    made.close()
+
+
+def start(group: Path, command: str) -> subprocess.Popen[bytes]:
+    """A shell in the group, which runs a command when it is told to."""
+    shell = f"echo $$ > {group}/cgroup.procs; read go; {command}"
+    return subprocess.Popen(["sh", "-c", shell], stdin=subprocess.PIPE)
+
+
+def test_a_kill_is_known_when_the_group_is_gone(kills: MemoryKills, group: Path) -> None:
+    process = start(group, "tail /dev/zero")
+    wait_until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split(), TIMEOUT)
+    kills.watch("box", group.name, process.pid)
+    assert kills.watches("box")
+    assert kills.of("box") is None
+    process.communicate(b"\n", timeout=TIMEOUT)
+    wait_until(lambda: kills.of("box"), TIMEOUT)
+    group.rmdir()
+    kill = kills.of("box")
+    assert kill is not None
+    assert kill.own_limit
+    assert kill.peak is None or LIMIT // 2 < kill.peak <= LIMIT
+    kills.forget("box")
+    assert kills.of("box") is None
+
+
+def test_an_orderly_end_is_no_kill(kills: MemoryKills, group: Path) -> None:
+    process = start(group, "true")
+    wait_until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split(), TIMEOUT)
+    kills.watch("box", group.name, process.pid)
+    process.communicate(b"\n", timeout=TIMEOUT)
+    group.rmdir()
+    assert kills.of("box") is None
+
+
+def test_a_process_of_another_machine_is_not_watched(kills: MemoryKills) -> None:
+    kills.watch("box", "0123456789abcdef", os.getpid())
+    kills.watch("box", "0123456789abcdef", 0)
+    assert not kills.watches("box")
+
+
+def test_version_2_counts_by_kind(tmp_path: Path) -> None:
+    (tmp_path / "memory.peak").write_text("1000\n")
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 0\noom_group_kill 0\n")
+    group = memory_kills._Group(tmp_path)
+    assert group.look() is None
+    events.write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 2\noom_group_kill 0\n")
+    found = group.look()
+    assert found
+    assert (found.peak, found.own_limit) == (1000, True)
+    assert group.look() is None
+    os.close(group.fd)
