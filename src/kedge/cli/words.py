@@ -25,7 +25,8 @@ def event_words(event: Event) -> str | None:
     task = f"{event.get('role')}:{event.get('index')}"
     match event["event"]:
         case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] > 0:
-            return f"{task} failed: {event['message']}"
+            alone = f"; not started again by itself: {event['why']}" if event.get("why") else ""
+            return f"{task} failed: {event['message']}{alone}"
         case status.HOOK_RETRYING:
             number, most = event["next_try"], event["tries"]
             return f"{task} in hook {event['step']}, try {number} of {most} {_soon(event)}: {event['message']}"

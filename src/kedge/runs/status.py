@@ -21,11 +21,13 @@ from kedge.runs.lock import is_held
 JOB_SUBMITTED = "job-submitted"  # roles: {"worker": 2, ...}
 ATTEMPT_STARTED = "attempt-started"  # attempt
 TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
-TASK_COMPLETED = "task-completed"  # role, index, task_attempt, succeeded, code, user_exit_code, reason
-TASK_RETRYING = "task-retrying"  # role, index, delay_sec, why; code, user_exit_code, reason of the attempt that failed
+# role, index, task_attempt, succeeded, code, user_exit_code, reason; where tasks are tried again alone: why, decided_by
+TASK_COMPLETED = "task-completed"
+# role, index, delay_sec, why, decided_by; code, user_exit_code, reason of the attempt that failed
+TASK_RETRYING = "task-retrying"
 HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
 ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
-JOB_RETRYING = "job-retrying"  # delay_sec, why
+JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
 STOP_REQUESTED = "stop-requested"  # by, why
 JOB_COMPLETED = "job-completed"  # state, code, text
 NOTE = "note"  # text: what the engine does that takes long, or went wrong and may come right

@@ -10,6 +10,8 @@ from kedge.contract import COMMAND_FAILED, CURRENT, PERHAPS_MEMORY, USER_ALL, Re
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Evidence
 from kedge.engines.base import Task
+from kedge.engines.container import endings
+from kedge.engines.container.images import ImageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.reports import Launch
@@ -69,6 +71,24 @@ def test_only_the_program_fails_the_same_way_again(
     tmp_path: Path, first: tuple[int, str], second: tuple[int, str], again: bool
 ) -> None:
     assert [failure.again for failure in failures(Run(tmp_path), first, second)] == [False, again]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "toomanyrequests: You have reached your pull rate limit",
+        "reading manifest 1 in r.io/x: received unexpected HTTP status: 503 Service Unavailable",
+        'Get "https://r.io/v2/": read tcp 1.2.3.4:5->6.7.8.9:443: read: connection reset by peer',
+    ],
+)
+def test_a_registry_that_refuses_for_now_is_asked_until_the_limit(tmp_path: Path, said: str) -> None:
+    judging, before, found = Judge(Run(tmp_path)), History(), []
+    for attempt in range(2):
+        launch = Launch(TASK, str(Run(tmp_path).task("worker", 0, attempt)), attempt, 0, 0)
+        problem = ImageProblem(f"the image r.io/x:1 cannot be pulled: {said}")
+        task = TaskState(TASK, FAILED, report=endings.of_problem(launch, problem))
+        found.append(judging.failure(judge([task]), 254, attempt, task, before))
+    assert [(f.says, f.sure, f.again) for f in found] == [(Behaviour.TRANSIENT, True, False)] * 2
 
 
 def test_the_same_failure_twice_comes_one_after_the_other(tmp_path: Path) -> None:

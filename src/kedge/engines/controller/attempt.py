@@ -149,7 +149,8 @@ class Attempt:
 
     def _complete(self, task: TaskState, state: str, code: int) -> None:
         """The task has ended for good; see whether that decides the attempt."""
-        move(task, state, self._emit, status.TASK_COMPLETED, succeeded=state == SUCCEEDED, **_facts(task.report, code))
+        facts = _facts(task.report, code) | (task.retries.facts() if state == FAILED else {})
+        move(task, state, self._emit, status.TASK_COMPLETED, succeeded=state == SUCCEEDED, **facts)
         self._open -= 1
         verdict = self._tally.add(completion.Completed(*task.task, state == SUCCEEDED, code))
         if verdict is not None:

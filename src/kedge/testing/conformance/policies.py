@@ -179,6 +179,15 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=1,
         prints=(r"^worker:1 +succeeded +3 ",),
     ),
+    "a task alone is not retried for ever either": Case(
+        "echo try $FC_TASK_ATTEMPT_ID; exit 127",
+        roles={"worker": {"taskRetryCount": 3}},
+        keys={"extras": {"gangAllocation": False}},
+        code=FAILED,
+        said={"worker-0": "try 0\n", "worker-0.1": "try 1\n"},
+        attempts=1,
+        prints=("not started again by itself: command_not_found came twice at the same place",),
+    ),
     "a failed peer's loss is not the cause": Case(
         f"if [ $PAI_TASK_INDEX = 1 ]; then {_MISSING}; else echo 'ConnectionResetError: [Errno 104] Connection reset "
         "by peer'; fi; exit 1",
