@@ -7,7 +7,7 @@ import inspect
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.resolve import lock as lockfile
 from kedge.resolve.cache import Cache, default_folder
+from kedge.resolve.lock import Pin
 from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
 from kedge.resolve.shelf import ALL
@@ -76,17 +77,38 @@ def prepare(path: str, inputs: Inputs) -> Prepared:
     if is_masked(resolved.job):
         plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
     parameters = {**resolved.job.parameters, **inputs.parameters}
-    return Prepared(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings)
+    return _with_new_pins(Prepared(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings))
+
+
+def _with_new_pins(prepared: Prepared) -> Prepared:
+    """With the images pinned anew whose change the submitter accepts."""
+    state = prepared.locked
+    if state.old is None or not state.images:
+        return prepared
+    pins = _image_pins(state.images)
+    roles = (replace(role, pin=pins[role.image].value) if role.image in pins else role for role in prepared.plan.roles)
+    locked = state._replace(new=replace(state.new, images={**state.new.images, **pins}))
+    return replace(prepared, plan=replace(prepared.plan, roles=tuple(roles)), locked=locked)
+
+
+def _image_pins(images: Iterable[str]) -> dict[str, Pin]:
+    """What every image is now: the one that is here, else the one that its registry has."""
+    # Both take long to import, and only here.
+    asked = importlib.import_module("kedge.resolve.sources.pinning").digests(images)
+    found = importlib.import_module("kedge.engines.container.image_pins").here(
+        {image: pin.value for image, pin in asked.items()}
+    )
+    return {image: Pin(found[image]) if image in found else pin for image, pin in asked.items()}
 
 
 def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
     """Write the lock file of a job: what every name outside of it stands for now. Gives its path and what it says."""
     prepared = prepare(path, replace(inputs, update_lock=(ALL,)))
     state = prepared.locked
-    images = {role.image for role in prepared.plan.roles}
+    renewed = state.new.images if state.old else _image_pins(state.images)
+    images = {image: renewed[image] for image in state.images}
     pinning = importlib.import_module("kedge.resolve.sources.pinning")  # it takes long to import, and only here
-    pins: dict[str, Any] = {"git": pinning.commits(state.repositories), "images": pinning.digests(images)}
-    made = replace(state.new, **pins)
+    made = replace(state.new, git=pinning.commits(state.repositories), images=images)
     lockfile.save(state.path, made)
     return state.path, made
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +99,44 @@ def on_engine(request: pytest.FixtureRequest) -> Kedge:
     if request.param == "local":
         return request.getfixturevalue("kedge")  # type: ignore[no-any-return]
     return request.getfixturevalue("in_containers")("busybox")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def derived(image: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Makes an image that differs from the one of busybox by `podman import` options."""
+    made = []
+
+    def make(*options: str) -> str:
+        name, box, tar = (
+            f"localhost/kedge/test-{os.urandom(4).hex()}:1",
+            f"kedge-{os.urandom(4).hex()}",
+            tmp_path / "tar",
+        )
+        tool("create", "--name", box, image("busybox"), "true")
+        tool("export", "--output", str(tar), box)
+        tool("rm", box)
+        made.append(tool("import", *options, str(tar), name)[-1])
+        return name
+
+    yield make
+    for image in made:  # by its id: a test may have taken its name away
+        tool("rmi", "--force", image)
+
+
+def need_own_service() -> None:
+    """Skip where kedge takes an engine that is there."""
+    if any(Path(path).exists() for path in ("/var/run/docker.sock", "/run/podman/podman.sock")):
+        pytest.skip("there is an engine that is not kedge's own")
+
+
+def report(kedge: Kedge) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((kedge.only_run() / "report.json").read_text())
+    return found
+
+
+def message(kedge: Kedge) -> str:
+    """What the only task's end was put down to."""
+    return str(next(e["message"] for e in kedge.events() if e["event"] == "task-completed"))
 
 
 def processes_of(marker: str) -> list[int]:

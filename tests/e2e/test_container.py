@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,8 +21,7 @@ from kedge.jobs import prepare
 from kedge.resolve.model import Inputs
 from kedge.testing.wait import wait_until
 
-from .conftest import TIMEOUT, Kedge, tool
-from .registry import PASSWORD, USER, Registry
+from .conftest import TIMEOUT, Kedge, message, need_own_service, report, tool
 
 NO_RETRY = {"kedge": {"retry": {"maxTransient": 0}}}
 SLEEP = "trap 'exit 0' TERM; echo ready; sleep 1000 & wait"
@@ -34,48 +32,10 @@ def kedge(in_containers: Callable[[str], Kedge]) -> Kedge:
     return in_containers("busybox")
 
 
-@pytest.fixture
-def derived(kedge: Kedge, tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Makes an image that differs from the usual one by `podman import` options."""
-    made = []
-
-    def make(*options: str) -> str:
-        name, box, tar = (
-            f"localhost/kedge/test-{os.urandom(4).hex()}:1",
-            f"kedge-{os.urandom(4).hex()}",
-            tmp_path / "tar",
-        )
-        tool("create", "--name", box, kedge.image, "true")
-        tool("export", "--output", str(tar), box)
-        tool("rm", box)
-        made.append(tool("import", *options, str(tar), name)[-1])
-        return name
-
-    yield make
-    for image in made:  # by its id: a test may have taken its name away
-        tool("rmi", "--force", image)
-
-
-def need_own_service() -> None:
-    """Skip where kedge takes an engine that is there."""
-    if any(Path(path).exists() for path in ("/var/run/docker.sock", "/run/podman/podman.sock")):
-        pytest.skip("there is an engine that is not kedge's own")
-
-
 def running(kedge: Kedge) -> list[str]:
     """The names of the only run's containers that run."""
     label = f"label=kedge.job={kedge.only_run().name}"
     return tool("ps", "--filter", label, "--format", "{{.Names}}")
-
-
-def report(kedge: Kedge) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((kedge.only_run() / "report.json").read_text())
-    return found
-
-
-def message(kedge: Kedge) -> str:
-    """What the only task's end was put down to."""
-    return str(next(e["message"] for e in kedge.events() if e["event"] == "task-completed"))
 
 
 def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_path: Path) -> None:
@@ -156,72 +116,6 @@ def test_stored_passwords_that_cannot_be_read_are_told_as_that(kedge: Kedge, tmp
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1, DOCKER_CONFIG=str(tmp_path))
     assert "docker-credential-nowhere" in message(kedge)
     assert report(kedge)["code"] == 254
-
-
-@pytest.fixture
-def registry(kedge: Kedge, tmp_path: Path) -> Iterator[Registry]:
-    """A registry that kedge's own service of podman takes without TLS."""
-    need_own_service()
-    served = Registry(tmp_path, kedge.image)
-    settings = tmp_path / "registries.conf"
-    settings.write_text(f'[[registry]]\nlocation = "{served.address}"\ninsecure = true\n')
-    kedge.environment["CONTAINERS_REGISTRIES_CONF"] = str(settings)
-    kedge.image = served.name
-    yield served
-    served.shutdown()
-    served.server_close()
-    tool("rmi", "--force", served.name)
-
-
-def private(kedge: Kedge, password: str) -> Path:
-    """A job of three tasks with the image of the registry."""
-    auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": kedge.image.partition("/")[0]}
-    image = {"name": "private", "type": "dockerimage", "uri": kedge.image, "auth": auth}
-    role = {"instances": 3, "dockerImage": "private"}
-    return kedge.job(
-        "true", roles={"worker": role}, prerequisites=[image], secrets={"password": password}, extras=NO_RETRY
-    )
-
-
-def test_an_image_is_pulled_once_with_the_jobs_password(kedge: Kedge, registry: Registry) -> None:
-    done = kedge("run", private(kedge, PASSWORD))
-    assert registry.manifests == 1
-    assert done.stderr.count(f"pulling the image {registry.name}") == 1
-    assert f"pulled the image {registry.name} in" in done.stderr
-
-
-def test_a_job_can_be_stopped_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
-    registry.silent.set()
-    process = kedge.start("run", private(kedge, PASSWORD))
-    wait_until(lambda: registry.manifests, TIMEOUT)
-    process.send_signal(signal.SIGINT)
-    kedge.finish(process, 130)
-    registry.silent.clear()
-    assert {task["state"] for task in report(kedge)["tasks"]} == {"stopped"}
-    assert not kedge.leftovers()
-
-
-def test_ends_are_heard_of_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
-    registry.silent.set()
-    there = {"name": "there", "type": "dockerimage", "uri": "localhost/kedge/busybox:1"}
-    auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": registry.address}
-    images = [there, {"name": "private", "type": "dockerimage", "uri": registry.name, "auth": auth}]
-    roles = {"quick": {"dockerImage": "there"}, "waiting": {"instances": 6, "dockerImage": "private"}}
-    extras = {**NO_RETRY, "gangAllocation": False}
-    job = kedge.job("true", roles=roles, prerequisites=images, secrets={"password": PASSWORD}, extras=extras)
-    process = kedge.start("run", job)
-    wait_until(lambda: registry.manifests and "task-completed" in str(kedge.events()), TIMEOUT)
-    process.send_signal(signal.SIGINT)
-    kedge.finish(process, 130)
-    registry.silent.clear()
-    assert not kedge.leftovers()
-
-
-def test_a_wrong_password_for_an_image_is_told_and_not_shown(kedge: Kedge, registry: Registry) -> None:
-    done = kedge("run", private(kedge, "wrong-password"), code=1)
-    assert report(kedge)["tasks"][0]["pai_code"] == 254
-    assert "cannot be pulled" in message(kedge)
-    assert "wrong-password" not in done.stdout + done.stderr
 
 
 def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:

@@ -18,7 +18,7 @@ def command(file: str, inputs: Inputs) -> None:
     """Pin what a job takes from elsewhere, in its lock file.
 
     The lock file (job.lock for job.yaml) is written anew: the content of prerequisites from elsewhere, the commits of
-    repositories and the digests of images. Later runs refuse what has changed.
+    repositories and the digests of images. Later runs refuse what has changed; in containers they pull by digest.
     """
     path, lock = jobs.lock_names(file, inputs)
     counts = [
@@ -28,6 +28,8 @@ def command(file: str, inputs: Inputs) -> None:
         _count(len(lock.images), "image", "images"),
     ]
     click.echo(f"{path}: {', '.join(counts)}")
+    for name in (name for name, pin in lock.images.items() if (pin.value or "").startswith("id:")):
+        click.echo(f"note: no registry has the image {name} that is here: other machines cannot pull it", err=True)
     for what, pins in (("repository", lock.git), ("image", lock.images)):
         _say_unlocked(what, pins)
 

@@ -63,7 +63,7 @@ _OPTIONS = (
         "--update-lock",
         multiple=True,
         metavar="NAME|all",
-        help="Accept that this prerequisite has changed since the lock file was written.",
+        help="Accept that this prerequisite or image has changed since the lock file was written.",
     ),
 )
 _ENGINE_OPTIONS = (

@@ -37,7 +37,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
     rows = [
         "",
         bold(f"{role.name} ×{role.instances}"),
-        _row("image", role.image),
+        _row("image", f"{role.image}, locked as {role.pin}" if role.pin else role.image),
         _row("each", f"{wanted.cpu} CPU, {wanted.memory_mb} MiB, {wanted.gpu} GPU, ports {ports}"),
         *([] if plan.every_task_succeeds else [_row("done", _completion(role))]),
         _row("starts in", _where(plan, role)),

@@ -47,6 +47,7 @@ def _role(resolved: ResolvedRole) -> RolePlan:
         command=resolved.command,
         steps=resolved.steps,
         code=resolved.code,
+        pin=resolved.image.pin,
     )
 
 

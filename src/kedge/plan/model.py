@@ -26,6 +26,7 @@ class RetryPolicy:
 class RolePlan:
     """One role: `instances` tasks that differ only in their index. Memory and shm in MiB.
 
+    `pin` is what the lock file has for the image: the digest `sha256:…`, or `id:sha256:…` for one that no registry has.
     `environment` is what the role adds to the plan's (a task's own index is added by `plan.task`); `code` names the
     snapshot that is the working directory, None is an empty folder per task.
     """
@@ -43,6 +44,7 @@ class RolePlan:
     command: Text
     steps: tuple[Step, ...]
     code: str | None
+    pin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
         "name": role.name,
         "instances": role.instances,
         "image": role.image,
+        "imagePin": role.pin,
         "auth": {key: show_text(text) for key, text in role.auth.items()} if role.auth else None,
         "resources": {
             "cpu": role.resources.cpu,

@@ -45,11 +45,12 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The container image of a role; `auth` values are texts that may hold secrets."""
+    """The container image of a role; `auth` values are texts that may hold secrets; `pin` is what the lock file has."""
 
     name: str
     uri: str
     auth: Mapping[str, Text] | None = None
+    pin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,13 @@ NOTHING_REQUIRED = Requirements()
 
 class LockState(NamedTuple):
     """The job's lock file, what it says (None: there is no such file), and what it would say if it were written now;
-    `repositories` are what the job clones without naming a commit."""
+    `repositories` are what the job clones without naming a commit; `images` are those whose pins are to be renewed."""
 
     path: str
     old: Lock | None
     new: Lock
     repositories: tuple[Repository, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

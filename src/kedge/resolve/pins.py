@@ -1,4 +1,4 @@
-"""Git commits in a lock file: which steps want one, and steps that have one."""
+"""Git commits and image digests in a lock file: what wants one, and what has one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from kedge.contract import Action, Callback, Step
 from kedge.plugins.base import GIT
 from kedge.resolve.lock import Lock, Repository
+from kedge.resolve.model import Image
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEAD = "HEAD"
@@ -23,6 +24,18 @@ def pinned(steps: Iterable[Step], lock: Lock | None) -> tuple[Step, ...]:
     return tuple(
         step._replace(callbacks=tuple(_pinned(callback, lock) for callback in step.callbacks)) for step in steps
     )
+
+
+def image_names(image: Image) -> frozenset[str]:
+    """How a user may name an image: as in the job file, by the item's name, or its last part, with or without tag."""
+    last = image.uri.rpartition("/")[2].partition("@")[0]
+    return frozenset({image.uri, image.name, last, last.partition(":")[0]})
+
+
+def image_pin(image: Image, lock: Lock | None) -> str | None:
+    """What the lock file has for an image. One that has a digest in its name is pinned by it."""
+    pin = lock.images.get(image.uri) if lock else None
+    return image.uri.partition("@")[2] or (pin.value if pin else None)
 
 
 def _pinned(callback: Callback, lock: Lock) -> Callback:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 
@@ -17,7 +18,7 @@ from kedge.resolve.lock import Repository
 from kedge.resolve.lookup import Lookup
 from kedge.resolve.model import Entry, Image, Inputs, LockState, Requirements, ResolvedJob, ResolvedRole
 from kedge.resolve.scope import References, join
-from kedge.resolve.shelf import Settings, Shelf, is_url
+from kedge.resolve.shelf import ALL, Settings, Shelf, is_url
 from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS, SPACE
@@ -62,6 +63,7 @@ class _Resolution:
         parameters = partial(self._found.render, items={}, roots=("parameters",))
         self._graph = Graph(Lookup(job, shelf), parameters, self._problems)
         self._repositories: list[Repository] = []
+        self._images: dict[str, Image] = {}
 
     def result(self) -> ResolvedJob:
         job, inputs = self._job, self._inputs
@@ -80,7 +82,9 @@ class _Resolution:
             code=self._code.paths,
             rules=self._code.rules(inputs),
             secrets=values,
-            lock=LockState(self._shelf.lock_file, self._shelf.old, self._shelf.lock, tuple(self._repositories)),
+            lock=LockState(
+                self._shelf.lock_file, self._shelf.old, self._shelf.lock, tuple(self._repositories), self._renewed()
+            ),
             inert=tuple(self._said.inert),
             notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
             mounts=mounts,
@@ -99,11 +103,21 @@ class _Resolution:
         self._repositories += pins.repositories(made)
         return ResolvedRole(
             role=role,
-            image=_image(image, self._found) if image else Image(role.docker_image, "", None),
+            image=self._image(image) if image else Image(role.docker_image, "", None),
             command=_command(self._job, role, render),
             steps=pins.pinned(made, self._shelf.old),
             code=self._code.of(held["script"]),
         )
+
+    def _image(self, item: Prerequisite) -> Image:
+        image = _image(item, self._found)
+        self._images[image.uri] = image
+        return replace(image, pin=pins.image_pin(image, self._shelf.old))
+
+    def _renewed(self) -> tuple[str, ...]:
+        """The images that may have changed since the lock file was written."""
+        named = set(self._inputs.update_lock)
+        return tuple(uri for uri, image in self._images.items() if named & {ALL, *pins.image_names(image)})
 
     def _held(self, kind: str, name: str | None) -> Item | None:
         item = _item(self._job, kind, name)
@@ -142,7 +156,8 @@ class _Resolution:
     def _refuse(self, problems: Iterable[Problem]) -> None:
         """Raise what is wrong, each thing once, in the order of the file."""
         unique = in_order(problems)
-        messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused())]
+        images = {name for image in self._images.values() for name in pins.image_names(image)}
+        messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused(images))]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
         if unique or messages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -150,9 +151,9 @@ class Shelf:
     def _may_change(self, name: str) -> bool:
         return any(given in _names(name) for given in self._update)
 
-    def unused(self) -> list[str]:
-        """What may change without being among what was fetched, as messages."""
-        known = {ALL}.union(*map(_names, self._items))
+    def unused(self, others: Iterable[str]) -> list[str]:
+        """What may change without being among what was fetched, nor among the names of `others`, as messages."""
+        known = {ALL}.union(others, *map(_names, self._items))
         return [
             f"--update-lock {given}: the job takes nothing of that name from elsewhere"
             for given in self._update

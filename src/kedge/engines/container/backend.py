@@ -166,7 +166,7 @@ class ContainerBackend:
             wait([before])
         task, attempt, retry = made.launch.task, made.launch.job_attempt, made.launch.task_attempt
         try:
-            image = self._patiently(lambda: self._images.get(self._plan.role(task.role)))
+            image = self._patiently(lambda: self._images.get(self._plan.role(task.role), retry))
             with disk_errors(made.launch.folder):
                 wanted = self._places.container(task, attempt, retry, image)
             self._patiently(lambda: self._client.create(wanted))

@@ -4,21 +4,24 @@ ours."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import docker
 import docker.errors
 import requests
 import urllib3
+from docker.auth import encode_header, get_config_header, resolve_repository_name
 from docker.types import CancellableStream, DeviceRequest, IPAMConfig, IPAMPool, LogConfig, Ulimit
+from docker.utils import parse_repository_tag
 
 from kedge.engines.container.spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
 from kedge.errors import CannotRun
 
 TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes seconds
 QUIET_SEC = 30  # without an event, then it is asked whether one was missed
+PULL_QUIET_SEC = 900  # of a pull; who waits for it gives up much earlier
 _POOL = 16
 _PODMAN_WITH_GPUS = (5, 4)  # older ones overlook, in Docker's API, every way to ask for them
 _NOT_STARTED = ("created", "configured", "initialized")  # the last two are Podman's
@@ -53,13 +56,14 @@ class Facts(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What an image says of itself."""
+    """What an image says of itself. `digests` are those of its manifests, each as `repository@sha256:…`."""
 
     id: str
     architecture: str
     user: str
     workdir: str
     environment: Mapping[str, str]
+    digests: tuple[str, ...] = ()
 
 
 class Seen(NamedTuple):
@@ -87,33 +91,38 @@ class State(NamedTuple):
     said: str
 
 
-class Pulling(NamedTuple):
-    """How far a pull is, in bytes; of engines that do not say, both are 0."""
+class Lines:
+    """What the engine tells line by line in JSON, as it does, until it says nothing for the time of the request.
+    `close`, by any thread, ends it."""
 
-    done: int
-    total: int
+    def __init__(self, address: str, response: Any) -> None:
+        self._address, self._response = address, response
+        self._stream = CancellableStream(response.iter_lines(), response)
+
+    def __iter__(self) -> Generator[dict[str, Any], None, None]:
+        with _errors(self._address), suppress(_Quiet), closing(self._response):
+            while True:
+                with _silence():
+                    line = next(self._stream, None)
+                if line is None:
+                    return
+                yield json.loads(line)
+
+    def close(self) -> None:
+        with suppress(OSError, AttributeError):  # the package looks for the socket below what it was given
+            self._stream.close()
 
 
 class Deaths:
     """The name of every container that ends, as it ends, until none has for QUIET_SEC. `close`, by any thread, ends
     it."""
 
-    def __init__(self, address: str, response: Any) -> None:
-        self._address = address
-        self._stream = CancellableStream(response.iter_lines(), response)
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.close = lines.close
 
     def __iter__(self) -> Iterator[str]:
-        with _errors(self._address), suppress(_Quiet):
-            while True:
-                with _silence():
-                    line = next(self._stream, None)
-                if line is None:
-                    return
-                yield json.loads(line)["Actor"]["Attributes"]["name"]
-
-    def close(self) -> None:
-        with suppress(OSError, AttributeError):  # the package looks for the socket below what it was given
-            self._stream.close()
+        return (line["Actor"]["Attributes"]["name"] for line in self._lines)
 
 
 class Client:
@@ -158,19 +167,25 @@ class Client:
         config = found.get("Config") or {}
         environment = dict(entry.partition("=")[::2] for entry in config.get("Env") or [])
         workdir, user = config.get("WorkingDir") or "/", config.get("User") or ""
-        return Image(found["Id"], found["Architecture"], user, workdir, environment)
+        digests = tuple(found.get("RepoDigests") or ())
+        return Image(found["Id"], found["Architecture"], user, workdir, environment, digests)
 
-    def pull(self, name: str, auth: Mapping[str, str] | None, progress: Callable[[Pulling], None]) -> None:
-        """Fetch an image."""
-        layers: dict[str, tuple[int, int]] = {}
+    def pull(self, name: str, auth: Mapping[str, str] | None) -> Lines:
+        """Begin to fetch an image. The lines tell how far it is; one with an `error` is the last."""
+        api = self._api
+        repository, tag = parse_repository_tag(name)
         with _errors(self.address):
-            for line in self._api.pull(name, auth_config=auth, stream=True, decode=True):
-                if error := line.get("error"):
-                    raise Refused(str(error).strip(), 0)
-                detail = line.get("progressDetail") or {}
-                if detail.get("total"):
-                    layers[line.get("id", "")] = detail["current"], detail["total"]
-                progress(Pulling(*map(sum, zip(*layers.values(), strict=True))) if layers else Pulling(0, 0))
+            header = encode_header(auth) if auth else get_config_header(api, resolve_repository_name(repository)[0])
+            # Not the package's own `pull`, which waits for ever, and nobody could end it.
+            response = api.post(
+                f"{api.base_url}/v{api.api_version}/images/create",
+                params={"fromImage": repository, "tag": tag or "latest"},
+                headers={"X-Registry-Auth": header} if header else {},
+                stream=True,
+                timeout=PULL_QUIET_SEC,
+            )
+            api._raise_for_status(response)
+            return Lines(self.address, response)
 
     def create(self, spec: ContainerSpec) -> None:
         """Make a container. Nothing happens if there is one of that name."""
@@ -292,7 +307,7 @@ class Client:
             # Not the package's own `events`, which waits for ever.
             response = api.get(url, params={"since": int(since), "filters": filters}, stream=True, timeout=QUIET_SEC)
             api._raise_for_status(response)
-            return Deaths(self.address, response)
+            return Deaths(Lines(self.address, response))
         return None
 
     def create_network(self, name: str, subnet: str, gateway: str, labels: Mapping[str, str]) -> None:

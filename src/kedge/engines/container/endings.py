@@ -18,6 +18,7 @@ from kedge.contract import (
 )
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import SURE, Evidence
+from kedge.diagnose.packaged import packaged
 from kedge.engines.container.client import Refused, State
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
@@ -107,15 +108,22 @@ def of_problem(launch: Launch, error: Exception) -> Report:
     if isinstance(error, Refused) and _NO_USER in str(error):
         error = ImageProblem(f"no container of the image can be started: {error}")
     if isinstance(error, ImageProblem):
-        return _of_image(launch, str(error))
+        return _of_image(launch, error)
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
     what = f"the task's container could not be started: {error}{_hint(str(error))}"
     return _diagnosed(launch, NOT_STARTED, CANNOT_START, what, Evidence(_log(launch, what), _DOCKER_FAILED))
 
 
-def _of_image(launch: Launch, what: str) -> Report:
+def _of_image(launch: Launch, problem: ImageProblem) -> Report:
+    what = str(problem)
     found = classify(Evidence(_log(launch, what), IMAGE))
+    if problem.cause:  # what kedge has found out itself
+        known = packaged().cause(problem.cause)
+        found = found._replace(
+            cause=problem.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender,
+            meaning=known.meaning, remedy=known.remedy,
+        )  # fmt: skip
     if found.mender == "network":  # the advice of these causes is for what a command fetches
         found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)
     return reports.ended(launch, IMAGE, CANNOT_START, what)._replace(diagnosis=found.to_json())

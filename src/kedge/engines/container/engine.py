@@ -13,11 +13,10 @@ from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Outcome, Request, Task
-from kedge.engines.container import connection, leftovers, network, notices, rehearsal, spec
+from kedge.engines.container import connection, images, leftovers, network, notices, rehearsal, spec
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
 from kedge.engines.container.connection import Connection
-from kedge.engines.container.images import Images
 from kedge.engines.container.places import Given, Places, make_folder
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
@@ -74,6 +73,7 @@ class ContainerEngine:
 
     def check(self, plan: Plan) -> None:
         assert self._facts
+        _check_images(plan)
         self._check_storages({mount.name for mount in plan.mounts})
         if self._network == "host":
             limits.check(tasks=0, ports=plan.port_count)
@@ -115,8 +115,10 @@ class ContainerEngine:
             stack.callback(self._leave_nothing, connected.client, run, log)
             given = self._taken(plan, run, secrets, connected.client, stack)
             places = self._places(plan, run, given, connected.client)
-            images = Images(connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text))
-            backend = ContainerBackend(plan, run, connected.client, images, places, log, self._keep, connected.restore)
+            pulled = images.Images(
+                connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text)
+            )
+            backend = ContainerBackend(plan, run, connected.client, pulled, places, log, self._keep, connected.restore)
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
 
@@ -170,6 +172,19 @@ class ContainerEngine:
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)
+
+
+def _check_images(plan: Plan) -> None:
+    """InputError for an image that is here and is not what the lock file has."""
+    pinned = [role for role in plan.roles if role.pin]
+    if not pinned:
+        return
+    with Connection(connection.address()) as connected:
+        for role in pinned:
+            try:
+                images.here(connected.client, role)
+            except images.ImageProblem as problem:
+                raise InputError(str(problem)) from problem
 
 
 def busy_gpus(client: Client) -> frozenset[str]:

@@ -4,106 +4,145 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from kedge.contract import render_text
-from kedge.engines.container.client import Client, Image, Pulling, Refused
+from kedge.engines.container import pinned
+from kedge.engines.container.client import Client, Image, Refused
+from kedge.engines.container.pulls import Pull
 from kedge.plan.model import RolePlan
 
 Say = Callable[[str], None]
 
+PATIENCE_SEC = 60.0  # with a registry that sends nothing
+_UNPACKING_SEC = 600.0  # what has been downloaded may take long to unpack, and engines do not tell how far that is
 _EVERY_SEC = 5.0  # between two words about the progress
 _MIB = 1 << 20
 _NO_NAME = ("invalid reference format", "must be lowercase")  # as Docker and Podman say
 
 
 class ImageProblem(Exception):
-    """The image is not there, may not be had, or does not run here: the job's error."""
+    """The image is not there, may not be had, or does not run here: the job's error. `cause`, as diagnose/ names it, is
+    set where kedge knows it better than the text tells."""
+
+    def __init__(self, message: str, cause: str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class Cancelled(Exception):
-    """The job was told to stop while an image was pulled."""
+    """The job was told to stop before an image was there."""
 
 
 class Images:
     """`secrets` are the values by key; `say` hears what is being pulled. For use by several threads."""
 
-    def __init__(self, client: Client, architecture: str, secrets: Mapping[str, str], say: Say) -> None:
+    def __init__(
+        self,
+        client: Client,
+        architecture: str,
+        secrets: Mapping[str, str],
+        say: Say,
+        patience_sec: float = PATIENCE_SEC,
+    ) -> None:
         self._client, self._architecture, self._secrets, self._say = client, architecture, secrets, say
-        self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._patience_sec = patience_sec
+        self._guard = threading.Lock()
+        self._pulls: dict[tuple[str, int], Future[Image]] = {}
         self._cancelled: Future[None] = Future()
 
-    def get(self, role: RolePlan) -> Image:
-        """The image of a role, pulled if it is not here. ImageProblem, Cancelled."""
-        with self._locks[role.image]:
-            found = self._here(role.image) or self._pulled(role)
+    def get(self, role: RolePlan, retry: int = 0) -> Image:
+        """The image of a role, pulled if it is not here. A pull that failed has failed for all tasks that are at the
+        same `retry`. ImageProblem, Cancelled."""
+        found = here(self._client, role) or self._pulled_once(role, retry)
         if found.architecture and found.architecture != self._architecture:
             raise ImageProblem(
                 f"the image {role.image} is for {found.architecture} and this machine is {self._architecture}: "
-                "exec format error"
+                "take an image that was built for this machine, or a machine of the image's kind",
+                "container_failure",
             )
         return found
 
     def cancel(self) -> None:
-        """Give up what is being pulled."""
-        if not self._cancelled.done():
-            self._cancelled.set_result(None)
+        """Give up what is being pulled, and pull nothing more."""
+        with self._guard:
+            if not self._cancelled.done():
+                self._cancelled.set_result(None)
 
     def resume(self) -> None:
-        """Pull again what is needed."""
-        if self._cancelled.done():
-            self._cancelled = Future()
+        """Pull again what is needed, also what has failed."""
+        with self._guard:
+            self._pulls.clear()
+            if self._cancelled.done():
+                self._cancelled = Future()
 
-    def _here(self, name: str) -> Image | None:
+    def _pulled_once(self, role: RolePlan, retry: int) -> Image:
+        key = role.image, retry
+        with self._guard:
+            if self._cancelled.done():
+                raise Cancelled
+            is_first = key not in self._pulls
+            pulled = self._pulls.setdefault(key, Future())
+        if is_first:
+            self._settle(key, pulled, role)
+        return pulled.result()
+
+    def _settle(self, key: tuple[str, int], pulled: Future[Image], role: RolePlan) -> None:
+        """Pull, for all who wait. Only what is the image's own problem is remembered for those that come later."""
         try:
-            return self._client.image(name)
-        except Refused as error:
-            if any(words in str(error) for words in _NO_NAME):
-                raise ImageProblem(f"{name} is not the name of an image: {error}") from error
-            raise
+            pulled.set_result(self._pulled(role))
+        except BaseException as error:
+            pulled.set_exception(error)
+            if isinstance(error, ImageProblem):
+                return
+        with self._guard:
+            self._pulls.pop(key, None)
 
     def _pulled(self, role: RolePlan) -> Image:
-        self._say(f"pulling the image {role.image}")
+        if pinned.is_own(role):
+            raise ImageProblem(pinned.missing(role), "container_failure")
+        name = pinned.reference(role)
+        self._say(f"pulling the image {name}")
         started = time.monotonic()
+        pull = Pull(self._client, name, self._auth(role))
+        pull.start()
         try:
-            self._pull(role)
+            self._follow(pull, name)
         except Refused as error:
-            raise ImageProblem(f"the image {role.image} cannot be pulled: {error}") from error
-        found = self._client.image(role.image)
+            raise ImageProblem(f"the image {name} cannot be pulled: {error}") from error
+        finally:
+            pull.close()
+        found = here(self._client, role)
         if found is None:
-            raise ImageProblem(f"the image {role.image} was pulled and is not there: was it removed?")
-        self._say(f"pulled the image {role.image} in {time.monotonic() - started:.1f} s")
+            raise ImageProblem(f"the image {name} was pulled and is not there: was it removed?")
+        self._say(f"pulled the image {name} in {time.monotonic() - started:.1f} s")
         return found
 
-    def _pull(self, role: RolePlan) -> None:
-        """In a thread of its own, which is left alone when the job is to stop: a registry may not answer for ever."""
-        cancelled, pulled = self._cancelled, Future[None]()
-
-        def pull() -> None:
-            try:
-                self._client.pull(role.image, self._auth(role), self._progress(role.image))
-                pulled.set_result(None)
-            except BaseException as error:
-                pulled.set_exception(error)
-
-        threading.Thread(target=pull, name="pull", daemon=True).start()
-        wait((pulled, cancelled), return_when=FIRST_COMPLETED)
-        if not pulled.done():
-            raise Cancelled
-        pulled.result()
-
-    def _progress(self, name: str) -> Callable[[Pulling], None]:
-        due = time.monotonic() + _EVERY_SEC
-
-        def progress(now: Pulling) -> None:
-            nonlocal due
-            if now.total and time.monotonic() > due:
-                due = time.monotonic() + _EVERY_SEC
-                self._say(f"pulling the image {name}: {now.done // _MIB} of {now.total // _MIB} MiB")
-
-        return progress
+    def _follow(self, pull: Pull, name: str) -> None:
+        """Wait for the end of a pull, and say how far it is."""
+        cancelled, told, silent_since = self._cancelled, time.monotonic(), 0.0
+        while not pull.ended.done():
+            wait((pull.ended, cancelled), min(1.0, self._patience_sec / 4), return_when=FIRST_COMPLETED)
+            if cancelled.done():
+                raise Cancelled
+            now, limit = time.monotonic(), self._patience_sec
+            if not pull.progress.waits_for_registry:
+                limit = max(limit, _UNPACKING_SEC)
+            if now - pull.moved > limit:
+                raise ImageProblem(
+                    f"the image {name} cannot be pulled: no progress for {limit:.0f} s. Its registry does not answer, "
+                    "or the way to it is broken",
+                    "network_transient",
+                )
+            if now - pull.moved > limit / 2 and silent_since != pull.moved:
+                silent_since = pull.moved
+                self._say(f"pulling the image {name}: no progress for {limit / 2:.0f} s; given up after {limit:.0f} s")
+            elif pull.progress.total and now - told > _EVERY_SEC and pull.moved > told:
+                told = now
+                done, total = pull.progress.done // _MIB, pull.progress.total // _MIB
+                self._say(f"pulling the image {name}: {done} of {total} MiB")
+        pull.ended.result()
 
     def _auth(self, role: RolePlan) -> dict[str, str] | None:
         if not role.auth:
@@ -111,3 +150,20 @@ class Images:
         values = {key: render_text(text, self._secrets) for key, text in role.auth.items()}
         known = {"username": "username", "password": "password", "registryuri": "serveraddress"}
         return {name: values[key] for key, name in known.items() if key in values}
+
+
+def here(client: Client, role: RolePlan) -> Image | None:
+    """The image of a role, if it is on this machine. ImageProblem: what is here is not what was pinned."""
+    found = _inspect(client, role.image)
+    if found and role.pin and not pinned.fits(found, role.pin):
+        raise ImageProblem(pinned.changed(role, found), "container_failure")
+    return found or (_inspect(client, pinned.reference(role)) if role.pin else None)
+
+
+def _inspect(client: Client, name: str) -> Image | None:
+    try:
+        return client.image(name)
+    except Refused as error:
+        if any(words in str(error) for words in _NO_NAME):
+            raise ImageProblem(f"{name} is not the name of an image: {error}") from error
+        raise

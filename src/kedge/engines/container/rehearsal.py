@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kedge.contract import LogPolicy
 from kedge.engines.base import Request, Task
-from kedge.engines.container import render
+from kedge.engines.container import pinned, render
 from kedge.engines.container.client import Client, Facts, Image
 from kedge.engines.container.command_line import command_line
 from kedge.engines.container.places import Given, Places
 from kedge.engines.container.render import Place
-from kedge.plan.model import Plan
+from kedge.plan.model import Plan, RolePlan
 from kedge.runs import snapshot
 from kedge.runs.folder import Run
 
@@ -39,7 +39,7 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> Request:
         storages=given.storages,
         infiniband=given.infiniband,
     )
-    found = image(client, role.image, given.facts)
+    found = image(client, role, given.facts)
     return Request(str(task), render.render(plan, task, place, found, given.facts).to_json())
 
 
@@ -54,12 +54,13 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
     given = given._replace(logs=LogPolicy(console=True))
     places = Places(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
     places.reserve(0)
-    spec = places.container(task, 0, 0, image(client, plan.role(task.role).image, given.facts))
+    spec = places.container(task, 0, 0, image(client, plan.role(task.role), given.facts))
     places.release()
     program = "podman" if "Podman" in given.facts.name else "docker"
     return Request(str(task), spec.to_json(), command_line(spec, program))
 
 
-def image(client: Client, name: str, facts: Facts) -> Image:
-    """What is known of an image; one that has not been pulled yet is taken to set nothing."""
-    return client.image(name) or Image("", facts.architecture, "", "/", {})
+def image(client: Client, role: RolePlan, facts: Facts) -> Image:
+    """What is known of a role's image; one that has not been pulled yet is taken to set nothing."""
+    found = client.image(pinned.reference(role))
+    return found or Image("", facts.architecture, "", "/", {})

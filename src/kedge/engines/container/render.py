@@ -9,7 +9,7 @@ from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.contract import LOADER_VARIABLES, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
-from kedge.engines.container import spec
+from kedge.engines.container import pinned, spec
 from kedge.engines.container.client import Facts, Image
 from kedge.engines.container.spec import Bind, ContainerSpec
 from kedge.plan.model import Plan, RolePlan
@@ -57,7 +57,7 @@ def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> 
     role = plan.role(task.role)
     return ContainerSpec(
         name=container_name(place.run_id, task, place.job_attempt, place.task_attempt),
-        image=role.image,
+        image=image.id if role.pin and image.id else pinned.reference(role),
         hostname=hostname(task),
         entrypoint=_entrypoint(place),
         environment=_environment(image, place),
