@@ -102,7 +102,7 @@ def test_what_a_registry_refuses_for_now_is_tried_again(kedge: Kedge, registry: 
     kedge("run", kedge.job("true", roles={"worker": {"instances": 3}}, extras=again))
     assert registry.refusals == 0
     (why,) = (event["why"] for event in kedge.events() if event["event"] == "job-retrying")
-    assert why == "transient failure"
+    assert why == "network_transient is transient"
 
 
 # What is pinned.
