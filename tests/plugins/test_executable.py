@@ -68,7 +68,9 @@ def test_it_can_refuse_parameters(tmp_path: Path) -> None:
     ("code", "message"),
     [
         ("sys.exit('first\\nsecond')", "ended with code 1: second$"),
-        ("os.kill(os.getpid(), 9)", "ended with code -9$"),
+        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL$"),
+        ("os._exit(0)", "ended without an answer$"),
+        ("print('[' * 100_000)", "answered no JSON"),
         ("print('hello')", "answered no JSON"),
         ("answer([])", "answered JSON that is no object"),
         ("answer({'steps': 1})", "answered with unknown keys: steps"),

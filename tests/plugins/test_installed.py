@@ -21,6 +21,14 @@ class Plugin:
             raise ParameterError("there is nobody to greet")
         return Steps((Callback(TASK_STARTS, lines([f"echo hello {values['whom']}"])),), environment={"GREETED": "1"})
 """
+
+
+def with_steps(body: str) -> str:
+    """A plugin without parameters that does this in `steps`."""
+    head = "from kedge.plugins.base import Steps\nimport os, signal\n"
+    return f"{head}class Plugin:\n    parameters = None\n    def steps(self, values):\n        {body}\n"
+
+
 ITEM = {"name": "a", "plugin": "greet", "whom": "you"}
 
 
@@ -53,6 +61,22 @@ def test_an_entry_of_the_extras_can_name_it_in_full(with_packages: Packages) -> 
             "the plugin greet (hello) has parameters that are no Parameter",
         ),
         ("class Plugin:\n    def steps(self, values): return 1", {}, "(hello) returned int, no Steps"),
+        (
+            "import sys; sys.exit()",
+            {},
+            "the plugin greet (hello) cannot be loaded: it would end kedge with sys.exit(",
+        ),
+        ("class Plugin:\n def __init__(self): raise SystemExit(0)", {}, "(hello) cannot be loaded: it would end kedge"),
+        ("class Plugin:\n parameters = property(lambda self: exit(3))", {}, "would end kedge with sys.exit(3)"),
+        ("syntax error", {}, "the plugin greet (hello) cannot be loaded: SyntaxError: invalid syntax"),
+        (with_steps("exit(0)"), {}, "the plugin greet (hello) failed: it would end kedge with sys.exit(0) ("),
+        (with_steps("raise KeyboardInterrupt"), {}, "the plugin greet (hello) failed: KeyboardInterrupt ("),
+        (with_steps("raise GeneratorExit"), {}, "the plugin greet (hello) failed: GeneratorExit ("),
+        (with_steps("return Steps(None)"), {}, "the plugin greet (hello) failed: TypeError"),
+        (with_steps("return Steps(notices=(1,))"), {}, "'notices' is no tuple of texts"),
+        (with_steps("return Steps(storages=(1,))"), {}, "'storages' holds what is no Storage"),
+        (GREET.replace("string, ", "lambda v: exit(), "), {}, "(hello) failed on its parameter 'whom': it would end"),
+        (GREET.replace("string, ", "lambda v: 1 / 0, "), {}, "'whom': ZeroDivisionError: division by zero"),
         (GREET.replace("TASK_STARTS,", '"whenever",'), {}, "'whenever' is no event"),
     ],
 )
@@ -90,3 +114,14 @@ def test_an_executable_on_path_is_found(
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     (step,) = steps(with_packages(document({"name": "a", "plugin": "timeline", "uri": "x", "file": "f"}), {}))
     assert step["environment"] == {"TIMELINE": "f"}
+
+
+def test_what_it_prints_does_not_go_among_what_kedge_prints(with_packages: Packages) -> None:
+    done = with_packages(document(ITEM), {"hello": {"greet": "print('imported')\n" + GREET}})
+    assert len(steps(done)) == 1
+    assert "imported" in done.stderr
+
+
+def test_the_user_can_interrupt_it(with_packages: Packages) -> None:
+    done = with_packages(document(ITEM), {"hello": {"greet": with_steps("os.kill(os.getpid(), signal.SIGINT)")}})
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")

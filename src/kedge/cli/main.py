@@ -100,15 +100,23 @@ def _run() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # click and rich make a SystemExit of a closed pipe
+    except BrokenPipeError:
         return EXIT_OK
+    except SystemExit as error:
+        if error.code == 1:  # click and rich make one of a closed pipe
+            return EXIT_OK
+        return _bug()
     except OSError as error:
         return _cannot(error)
     except Exception:
-        traceback.print_exc()
-        click.echo(f"\nThis is a bug in kedge {__version__}: please report it with the lines above.", err=True)
-        return EXIT_BUG
+        return _bug()
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    click.echo(f"\nThis is a bug in kedge {__version__}: please report it with the lines above.", err=True)
+    return EXIT_BUG
 
 
 def _cannot(error: OSError) -> int:

@@ -104,6 +104,10 @@ def checked(steps: Steps) -> Steps:
     for name, value in steps.environment.items():
         if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:
             raise PluginFailed(f"{name!r} is no name of a variable, or its value is no string")
+    if not all(isinstance(storage, Storage) for storage in steps.storages):
+        raise PluginFailed("'storages' holds what is no Storage")
+    if isinstance(steps.notices, str) or not all(isinstance(notice, str) for notice in steps.notices):
+        raise PluginFailed("'notices' is no tuple of texts")
     return steps
 
 

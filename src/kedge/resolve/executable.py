@@ -55,14 +55,16 @@ class Executable:
                 raise
         if process.returncode:
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
-            raise self._failed(f"ended with code {process.returncode}" + (f": {last}" if last else ""))
+            raise self._failed(_end(process.returncode) + (f": {last}" if last else ""))
         return answer
 
     def _parsed(self, answer: bytes) -> dict[str, Any]:
         try:
             value = json.loads(answer)
-        except ValueError as error:
-            raise self._failed(f"answered no JSON ({error})") from error
+        except (ValueError, RecursionError) as error:
+            raise self._failed(
+                f"answered no JSON ({error})" if answer.strip() else "ended without an answer"
+            ) from error
         if not isinstance(value, dict):
             raise self._failed("answered JSON that is no object")
         if unknown := sorted(value.keys() - _KEYS):
@@ -71,6 +73,14 @@ class Executable:
 
     def _failed(self, what: str) -> PluginFailed:
         return PluginFailed(f"the plugin {self._path} {what}")
+
+
+def _end(code: int) -> str:
+    if code >= 0:
+        return f"ended with code {code}"
+    with suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
 
 
 def _to_json(value: Any) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from kedge.plugins.base import Parameter, ParameterError, Plugin, PluginFailed, Steps
+from kedge.plugins.base import Parameter, ParameterError, Plugin, PluginFailed, Steps, checked
 
 GROUP = "kedge.plugins"
 
@@ -23,42 +28,86 @@ def installed() -> dict[str, tuple[EntryPoint, ...]]:
 
 
 class Installed:
-    """The plugin behind an entry point. Whatever goes wrong in it is PluginFailed, in one line."""
+    """The plugin behind an entry point. Whatever goes wrong in it is PluginFailed, in one line, also that it would end
+    the process (only `os._exit` cannot be stopped). What it prints goes to stderr."""
 
     def __init__(self, points: tuple[EntryPoint, ...]) -> None:
         self._name = points[0].name
         self._package = " and ".join(sorted({point.dist.name if point.dist else "?" for point in points}))
         if len({point.value for point in points}) > 1:
             raise PluginFailed(f"several packages bring a plugin {self._name}: {self._package}; uninstall all but one")
-        self._plugin = self._load(points[0])
-        self.parameters = self._table()
+        with self._guarded("cannot be loaded"):
+            loaded = points[0].load()
+            self._plugin: Plugin = loaded() if isinstance(loaded, type) else loaded
+            self.parameters = self._table()
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
-        try:
+        with self._guarded("failed"):
             steps = self._plugin.steps(values)
-        except ParameterError:
-            raise
-        except Exception as error:  # code of others: its bug must not look like one of kedge
-            raise self._failed("failed", error) from error
-        if not isinstance(steps, Steps):
-            raise PluginFailed(f"the plugin {self._name} ({self._package}) returned {type(steps).__name__}, no Steps")
-        return steps
-
-    def _load(self, point: EntryPoint) -> Plugin:
-        try:
-            loaded = point.load()
-            made: Plugin = loaded() if isinstance(loaded, type) else loaded
-        except Exception as error:  # importing runs any code at all
-            raise self._failed("cannot be loaded", error) from error
-        return made
+            if isinstance(steps, Steps):
+                return checked(steps)
+        raise PluginFailed(f"the plugin {self._name} ({self._package}) returned {type(steps).__name__}, no Steps")
 
     def _table(self) -> tuple[Parameter, ...] | None:
         table = getattr(self._plugin, "parameters", ())
-        if table is not None and not all(isinstance(parameter, Parameter) for parameter in table):
+        if table is None:
+            return None
+        listed = tuple(table)
+        if not all(isinstance(parameter, Parameter) for parameter in listed):
             raise PluginFailed(f"the plugin {self._name} ({self._package}) has parameters that are no Parameter")
-        return table if table is None else tuple(table)
+        return tuple(replace(parameter, read=self._reader(parameter)) for parameter in listed)
 
-    def _failed(self, what: str, error: Exception) -> PluginFailed:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0] + f" ({place.filename}:{place.lineno})"
-        return PluginFailed(f"the plugin {self._name} ({self._package}) {what}: {reason}")
+    def _reader(self, parameter: Parameter) -> Callable[[object], Any]:
+        def read(value: object) -> Any:
+            with self._guarded(f"failed on its parameter {parameter.name!r}"):
+                return parameter.read(value)
+
+        return read
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """Code of others, whose bug must not look like one of kedge; an interruption by the user is none."""
+        with _signals() as interrupted, redirect_stdout(sys.stderr):
+            try:
+                yield
+            except (ParameterError, PluginFailed):
+                raise
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and interrupted:
+                    raise
+                raise self._failed(what, error) from error
+
+    def _failed(self, what: str, error: BaseException) -> PluginFailed:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": ")
+        if isinstance(error, SystemExit):
+            reason = f"it would end kedge with sys.exit({error.code!r})"
+        return PluginFailed(f"the plugin {self._name} ({self._package}) {what}: {reason} ({_place(error)})")
+
+
+def _place(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    # Of a module that is being imported the last frames may be those of the import itself.
+    last = next((frame for frame in reversed(frames) if not frame.filename.startswith("<frozen")), frames[-1])
+    return f"{last.filename}:{last.lineno}"
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Meanwhile, the numbers of the interrupts that came from outside: any code can raise KeyboardInterrupt."""
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield came
+        return
+
+    def handler(number: int, frame: Any) -> None:
+        came.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
