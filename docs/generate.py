@@ -31,6 +31,9 @@ A job file is YAML 1.2, in OpenPAI's job protocol, version 2. `kedge validate` c
 
 into the first line of a job file, and `kedge schema > job.schema.json` beside it, and editors complete and check it.
 
+`-` in place of a file is stdin, for `run`, `validate`, `plan` and `lock`: messages call it `<stdin>`, relative paths
+start in the current folder, and there is no lock file (`kedge lock -` prints one).
+
 ## References
 
 `<% $parameters.lr %>` in a command or a hook stands for the value of the parameter `lr`. The roots are `$parameters`,
@@ -60,10 +63,11 @@ warnings, `run` in one line each. `kedge validate --strict` takes them for error
 | a wrong shape, an unknown or repeated key, a wrong type; `4GB`, `10m` or `"8"` for a number (with the number to write); 1024 ports or more of one label, which are the number of a port | error |
 | names that lead nowhere or are not unique; an unknown reference, one that is never closed | error |
 | `<% $params.lr %>`, `<% $secret.x %>`, `<% parameters.lr %>`: a root of references mistyped, or without its `$` | error |
-| `sha256` of data without a `uri` | error |
+| `sha256` of data without a `uri`; prerequisites that require each other in a circle | error |
 | what looks like a reference: `${{ parameters.lr }}`, `{{ lr }}`, `<% $x %>`, `<%= $parameters.lr %>`, `$parameters.lr`; a reference where none is replaced | warning |
 | a key that differs from a known one by one or two letters, where any key may stand (prerequisites, `extras`, `defaults`, …) | warning |
 | a `PAI_…` variable of a role, task or port label that the job does not have | warning |
+| parameters, secrets and prerequisites that nothing uses | warning |
 | `minFailedInstances`, `minSucceededInstances` above `instances`: never reached | warning |
 | `taskRetryCount` without `extras.gangAllocation: false`: no effect | warning |
 | empty `ports:` or `storages:`, unknown keys in `auth`; 22, 80 or 443 ports of one label | warning |

@@ -33,6 +33,7 @@ from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, RunInfo
 from kedge.runs.status import JobStatus
+from kedge.spec.files import STDIN
 from kedge.spec.mask import is_masked, mask_secrets
 from kedge.spec.model import Job
 from kedge.spec.parse import load
@@ -102,14 +103,16 @@ def _image_pins(images: Iterable[str]) -> dict[str, Pin]:
 
 
 def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
-    """Write the lock file of a job: what every name outside of it stands for now. Gives its path and what it says."""
+    """Write the lock file of a job: what every name outside of it stands for now. Gives its path and what it says. The
+    path is empty for a job from stdin, which has no such file."""
     prepared = prepare(path, replace(inputs, update_lock=(ALL,)))
     state = prepared.locked
     renewed = state.new.images if state.old else _image_pins(state.images)
     images = {image: renewed[image] for image in state.images}
     pinning = importlib.import_module("kedge.resolve.sources.pinning")  # it takes long to import, and only here
     made = replace(state.new, git=pinning.commits(state.repositories), images=images)
-    lockfile.save(state.path, made)
+    if state.path:
+        lockfile.save(state.path, made)
     return state.path, made
 
 
@@ -202,7 +205,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             engine=where.name,
             created=timestamp(time.time_ns()),
             version=__version__,
-            source=os.path.abspath(source.file),
+            source=source.file if source.file == STDIN else os.path.abspath(source.file),
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
             parameters=dict(prepared.parameters),
         )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
-from .conftest import Kedge
+from kedge.testing.wait import wait_until
+
+from .conftest import TIMEOUT, Kedge
 
 
 def test_warnings_are_shown_by_every_command_that_reads_a_job(kedge: Kedge) -> None:
@@ -61,3 +64,31 @@ def test_json_is_json_whatever_the_file_is(kedge: Kedge) -> None:
         kedge("validate", "--json", "--strict", kedge.job("x", roles={"w": {"taskRetryCount": 1}}), code=2).stdout
     )
     assert [problem["severity"] for problem in told["problems"]] == ["error"]
+
+
+def test_a_job_can_come_from_stdin(kedge: Kedge) -> None:
+    (kedge.folder / "code").mkdir()
+    (kedge.folder / "code" / "say.sh").write_text("echo from the code\n")
+    code = {"name": "code", "type": "script", "uri": "./code"}
+    job = kedge.job("sh say.sh", roles={"worker": {"script": "code"}}, prerequisites=[code], secrets={"a": "hidden!"})
+    text = job.read_text()
+    job.unlink()
+
+    def pipe(*args: str, of: str = text) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            kedge.argv(args), input=of, cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True,
+            timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+
+    assert pipe("validate", "-").stdout == "<stdin>: job job: worker ×1\n"
+    assert "sh say.sh" in pipe("plan", "-").stdout
+    assert json.loads(pipe("lock", "-").stdout)["version"] == 1
+    refused = pipe("validate", "-", of=text.replace("cpu", "cpus"))
+    assert (refused.returncode, refused.stderr.startswith("error: <stdin>:")) == (2, True)
+    started = pipe("run", "-d", "-")
+    assert started.returncode == 0, started.stderr
+    kedge("wait", started.stdout.strip())
+    wait_until(lambda: kedge.said() == "from the code\n", TIMEOUT, "what the task says")
+    assert kedge("show", "job", "--yaml").stdout.split("\n")[:3] == text.split("\n")[:3]
+    assert 'secrets: "******"' in kedge("show", "job", "--yaml").stdout
+    assert sorted(path.name for path in kedge.folder.iterdir() if path.suffix in (".lock", ".yaml")) == []

@@ -178,6 +178,10 @@ def test_the_active_deployment_surrounds_the_commands() -> None:
     assert command("a", deployments=deployments, defaults={"deployment": "prod"}) == "x\na\ny"
 
 
+def test_around_a_command_the_same_is_space_as_in_openpai() -> None:
+    assert command("\ufeff a \xa0", "b\x85") == "a\nb\x85"
+
+
 def test_an_unknown_reference_in_a_deployment_is_found_at_its_place() -> None:
     deployments = [{"name": "prod", "taskRoles": {"w": {"preCommands": ["x", "<% $parameters.no %>"]}}}]
     with pytest.raises(InputError) as error:

@@ -169,3 +169,22 @@ def test_a_tag_is_found_in_the_file(text: str, nth: int, line: int, column: int)
     mark = locate(read(text).source, ("a",), "<% $p %>", nth)
     assert isinstance(mark, Mark)
     assert (mark.line, mark.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("tag", "values", "text"),
+    [
+        ("<% $parameters[0] %>", {"0": "zero"}, "zero"),
+        ("<% $parameters.o[1] %>", {"o": {"1": "one"}}, "one"),
+        ("<%\ufeff$parameters.x\ufeff%>", {"x": 1}, "1"),
+    ],
+)
+def test_what_counts_as_in_openpai(tag: str, values: dict[str, Any], text: str) -> None:
+    (reference,) = split(tag)
+    assert isinstance(reference, Reference)
+    assert lookup(reference, values, {}, ("parameters",)) == text
+
+
+@pytest.mark.parametrize("tag", ["<%\x85$parameters.x %>", "<% \x1c$parameters.x %>"])
+def test_what_is_no_space_in_openpai(tag: str) -> None:
+    assert split(tag) == (tag,)

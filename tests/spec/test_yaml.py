@@ -98,6 +98,10 @@ def test_marks_count_lines_however_they_end() -> None:
     assert read("\ufeffa: 1").source.marks[("a",)].column == 4
 
 
+def test_only_the_first_byte_order_mark_is_none_of_the_text() -> None:
+    assert read("\ufeff\ufeffa: \ufeff1\n\ufeffb: x\ufeff").value == {"\ufeffa": "\ufeff1", "\ufeffb": "x\ufeff"}
+
+
 def test_line_separators_of_unicode_are_ordinary_characters() -> None:
     source = read('a: "x\u2028\u2029\x85y"\nb: 1\n').source
     assert source.marks[("a",)].scalar == "x\u2028\u2029\x85y"

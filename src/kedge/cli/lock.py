@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import click
@@ -18,7 +19,8 @@ def command(file: str, inputs: Inputs) -> None:
     """Pin what a job takes from elsewhere, in its lock file.
 
     The lock file (job.lock for job.yaml) is written anew: the content of prerequisites from elsewhere, the commits of
-    repositories and the digests of images. Later runs refuse what has changed; in containers they pull by digest.
+    repositories and the digests of images. Later runs refuse what has changed; in containers they pull by digest. For a
+    job from stdin (-) it is printed.
     """
     path, lock = jobs.lock_names(file, inputs)
     counts = [
@@ -27,7 +29,9 @@ def command(file: str, inputs: Inputs) -> None:
         _count(len(lock.git), "repository", "repositories"),
         _count(len(lock.images), "image", "images"),
     ]
-    click.echo(f"{path}: {', '.join(counts)}")
+    if not path:
+        click.echo(json.dumps(lock.to_json(), indent=2))
+    click.echo(f"{path or 'not written'}: {', '.join(counts)}", err=not path)
     for name in (name for name, pin in lock.images.items() if (pin.value or "").startswith("id:")):
         click.echo(f"note: no registry has the image {name} that is here: other machines cannot pull it", err=True)
     for what, pins in (("repository", lock.git), ("image", lock.images)):

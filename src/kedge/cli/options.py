@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import getpass
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,11 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def job_file(function: F) -> F:
-    """FILE, and what a submitter adds to it: the command gets `file` and `inputs`. InputError for a bad value."""
+    """FILE, `-` for stdin, and what a submitter adds to it: the command gets `file` and `inputs`. InputError for a bad
+    value."""
 
     @functools.wraps(function)
     def with_inputs(**given: Any) -> Any:
         taken = {name: given.pop(name) for name in _TAKEN}
+        if given["file"] == "-" and sys.stdin.isatty():
+            click.echo("reading the job from the terminal until Ctrl-D", err=True)
         return function(inputs=_inputs(**taken), **given)
 
     decorated: Any = with_inputs

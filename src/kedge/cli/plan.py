@@ -35,7 +35,7 @@ def command(
     graph: str | None,
     task: str | None,
 ) -> None:
-    """Show what will run: roles, resources, policies, commands. Starts nothing."""
+    """Show what will run: roles, resources, policies, commands. Starts nothing. FILE may be - for stdin."""
     prepared = jobs.prepare(file, inputs)
     plan = prepared.plan
     wanted = _checked(plan, task) if task else None

@@ -35,7 +35,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run a job, and show it until it has ended.
+    """Run a job, and show it until it has ended. FILE may be - for stdin.
 
     Ctrl-C stops it in an orderly way, a second one at once. Exit codes: 0 succeeded, 1 the job failed or was stopped,
     2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.

@@ -31,14 +31,14 @@ def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
         if not as_json:
             raise
         problems = error.problems if isinstance(error, InputError | Unreachable) else (str(error),)
-        _print([_problem(problem, file) for problem in problems])
+        _print([_problem(problem, "<stdin>" if file == "-" else file) for problem in problems])
         return error.exit_code
     if as_json:
         _print(list(prepared.warnings))
         return EXIT_OK
     show_problems(prepared.warnings)
     roles = ", ".join(f"{role.name} ×{role.instances}" for role in prepared.plan.roles)
-    click.echo(f"{file}: job {prepared.plan.job}: {roles}")
+    click.echo(f"{prepared.job.source.file}: job {prepared.plan.job}: {roles}")
     for notice in prepared.plan.notices:
         click.echo(f"note: {notice}", err=True)
     return EXIT_OK

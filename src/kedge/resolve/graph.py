@@ -76,6 +76,7 @@ class Graph:
         self._parameters = parameters
         self._problems = problems
         self._made: dict[Key, Needed | None] = {}
+        self.used: set[Path] = set()  # the items of the job file that something needs
         self._fresh = 0  # made for the role at hand
 
     def of_role(self, name: str, references: Iterable[str], source: Source) -> tuple[Needed, ...]:
@@ -103,6 +104,8 @@ class Graph:
         template = self._find(asked, place)
         if template is None:
             return None
+        if not template.origin:
+            self.used.add(template.path)
         values, wrong = values_of(variables(template.node), asked, _name(template), self._parameters)
         if wrong:
             self._problems += wrong

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from kedge.errors import InputError, Problem
+from kedge.spec.files import STDIN
 
 _FORMAT = 1
 
@@ -74,7 +75,10 @@ NOTHING = Lock()
 
 
 def lock_path(job_file: str) -> str:
-    """The lock file of a job file: the same name with `.lock` instead of its suffix."""
+    """The lock file of a job file: the same name with `.lock` instead of its suffix. Empty, for none, if the job comes
+    from stdin."""
+    if job_file == STDIN:
+        return ""
     return os.path.splitext(job_file)[0] + ".lock"
 
 

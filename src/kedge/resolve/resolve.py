@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path as FilePath
 
 from kedge.contract import Text, show_text
-from kedge.errors import UNKNOWN, InputError, Problem, Unreachable, in_order
-from kedge.resolve import cache, pins, secrets, storages
+from kedge.errors import ERROR, UNKNOWN, InputError, Problem, Unreachable, in_order
+from kedge.resolve import cache, pins, secrets, storages, unused
 from kedge.resolve.code import Code
 from kedge.resolve.graph import Graph, Needed, ordered
 from kedge.resolve.items import Item
@@ -72,7 +72,8 @@ class _Resolution:
         resolved = tuple(self._role(role, needed[role.name]) for role in roles)
         everything = ordered(one for listed in needed.values() for one in listed)
         mounts, wrong, nested = storages.merge(self._storages(everything))
-        self._refuse((*self._problems, *self._code.problems, *wrong))
+        idle = unused.prerequisites(job, self._graph.used)
+        self._refuse((*self._problems, *self._code.problems, *wrong, *(p for p in idle if p.severity == ERROR)))
         values = secrets.collect(job, inputs, self._found.secret_texts)
         unmasked = secrets.unmasked(values) if job.kedge.mask else ()
         return ResolvedJob(
@@ -89,7 +90,7 @@ class _Resolution:
             notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
             mounts=mounts,
             requirements=self._requirements(everything, needed),
-            warnings=job.warnings,
+            warnings=tuple(in_order([*job.warnings, *idle, *unused.values(job, self._found.used)])),
         )
 
     def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:

@@ -21,7 +21,8 @@ GIVEN = ("parameters", "secrets")  # the roots whose values a submitter can give
 class References:
     """Renders the references of a whole job, and collects all that is wrong with them in `problems`.
 
-    `secret_texts` are the values of the secrets that were referred to, by the key of their SecretRef.
+    `secret_texts` are the values of the secrets that were referred to, by the key of their SecretRef; `used` holds root
+    and first name of every reference.
     """
 
     def __init__(self, job: Job, inputs: Inputs) -> None:
@@ -30,6 +31,7 @@ class References:
         self._unused = {(root, name) for root, values in self._given.items() for name in values}
         self.problems: list[Problem] = []
         self.secret_texts: dict[str, str] = {}
+        self.used: set[tuple[str, str]] = set()
 
     def render(
         self,
@@ -51,6 +53,7 @@ class References:
             if isinstance(part, str) or part.root not in roots:
                 parts.append(part if isinstance(part, str) else part.source)
                 continue
+            self.used.add((part.root, str(part.path[0]) if part.path else ""))
             value = self._value(part, items)
             if isinstance(value, Unresolved):
                 self._unresolved(part, value, path, source or self._job.source, seen[part.source])

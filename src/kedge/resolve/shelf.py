@@ -60,7 +60,7 @@ class Shelf:
 
     @property
     def lock_file(self) -> str:
-        """The job's lock file, whether it exists or not."""
+        """The job's lock file, whether it exists or not; empty if the job can have none."""
         return self._settings.lock_file
 
     @property
@@ -118,6 +118,8 @@ class Shelf:
         return document
 
     def _cached(self, name: str, locked: Locked | None) -> Document:
+        if locked is None and not self._lock_name:
+            raise NotHad("--offline needs it in a lock file, and a job from stdin has none", UNKNOWN)
         if locked is None:
             raise NotHad(f"--offline needs it in {self._lock_name}; 'kedge lock' puts it there", UNKNOWN)
         data = self._cache.get(locked.sha256)

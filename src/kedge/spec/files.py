@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from kedge.errors import InputError, Problem
 from kedge.spec.suggest import did_you_mean
 
+STDIN = "<stdin>"
 LARGEST_FILE = 4 << 20  # bytes; a job of a thousand roles stays far below
 
 
+def named(path: str | os.PathLike[str]) -> str:
+    """What messages call a job file: its path, or STDIN for `-`."""
+    return STDIN if os.fspath(path) == "-" else os.fspath(path)
+
+
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a regular UTF-8 file of at most 4 MiB, with its byte order mark if it has one.
+    """The text of a regular UTF-8 file of at most 4 MiB, with its byte order mark if it has one; `-` is stdin.
 
     InputError: there is no such file, it cannot be read, it is no regular file, it is too large, or it is not UTF-8.
     """
     name = os.fspath(path)
+    if name == "-":
+        return decode(_read_stdin(), STDIN)
     try:
         data = _read(name)
     except FileNotFoundError:
@@ -62,6 +71,16 @@ def _read(name: str) -> bytes:
         os.close(descriptor)
     if len(data) > LARGEST_FILE:
         raise too_large(name, "more than that")
+    return data
+
+
+def _read_stdin() -> bytes:
+    try:
+        data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise _refused(STDIN, f"it cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST_FILE:
+        raise too_large(STDIN, "more than that")
     return data
 
 

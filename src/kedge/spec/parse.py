@@ -9,7 +9,7 @@ from dataclasses import replace
 from kedge.errors import ERROR, InputError, Problem, in_order
 from kedge.spec import checks, schema, yaml
 from kedge.spec.build import build
-from kedge.spec.files import read_text
+from kedge.spec.files import named, read_text
 from kedge.spec.lint import checks as lint
 from kedge.spec.model import Job
 
@@ -17,10 +17,10 @@ from kedge.spec.model import Job
 def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> tuple[Job, tuple[Problem, ...]]:
     """The job in a file, and the names in it that mean nothing: who resolves the others finds more that is wrong.
 
-    `given` are the names of parameters and secrets whose values do not come from the file.
+    `path` may be `-` for stdin. `given` are the names of parameters and secrets whose values do not come from the file.
     InputError: the file cannot be read, or so much is wrong that there is no job; it holds all problems.
     """
-    return _read(read_text(path), os.fspath(path), given)
+    return _read(read_text(path), named(path), given)
 
 
 def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job:

@@ -16,6 +16,7 @@ _WORDS = {
     ),
     "did not find expected ',' or ']'": "a ',' or the ']' that ends the list is missing before this",
     "did not find expected ',' or '}'": "a ',' or the '}' that ends the mapping is missing before this",
+    "did not find expected node content": "a value is missing here, or the ']' or '}' that ends what stands above",
     "found invalid Unicode character escape code": (
         "this escape is no character; write one beyond U+FFFF as itself or like \\U0001F600"
     ),
