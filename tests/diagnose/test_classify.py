@@ -197,6 +197,15 @@ def test_a_lone_symptom_says_that_the_cause_lies_elsewhere() -> None:
     assert not answer(OOM).lone_symptom
 
 
+def test_a_rule_may_say_what_to_do() -> None:
+    log = "OSError: [Errno 24] Too many open files: '/data/shard-0121.tar'\n"
+    unknown = answer(log).remedy
+    known = answer(log, facts={"nofile": 1024.0}).remedy
+    assert known == ("The task began with a limit of 1024 open files for each process.", *unknown)
+    assert any("ulimit -n" in step for step in unknown)
+    assert answer(OOM).remedy == RULES.cause("gpu_oom").remedy
+
+
 def test_symptoms_are_named_beside_the_cause() -> None:
     assert answer(OOM + CHILD).symptoms == ("peer_failure",)
 

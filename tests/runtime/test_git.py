@@ -137,8 +137,14 @@ def test_submodules(attempt, clone, repository, tmp_path):
 
 def test_a_repository_that_is_not_there_is_not_tried_again(attempt, clone, web):
     assert clone(repo_uri=f"{web.url}/none.git")[0] == 255
-    assert attempt.report["diagnosis"]["cause"] == "data_file_missing"
+    assert attempt.report["diagnosis"]["cause"] == "bad_config"
     assert len(web.requests) == 1
+
+
+def test_the_line_that_tells_why_a_repository_cannot_be_read_is_quoted(attempt, clone, tmp_path):
+    assert clone(repo_uri=f"file://{tmp_path}/none.git")[0] == 255
+    assert attempt.report["diagnosis"]["cause"] == "bad_config"
+    assert "does not appear to be a git repository" in attempt.report["diagnosis"]["evidence"][0]["text"]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -150,6 +150,7 @@ def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -
     frame = next((c.trace.frame(c.block) for c in same if c.trace and c.block), "")
     answer = _answer(best.cause, _confidence(best, live), rules, evidence, quotes, frame)
     return answer._replace(
+        remedy=rules.remedy(best.rule, evidence.facts) or answer.remedy,
         symptoms=tuple(others),
         rule=best.rule,
         rank=best.line.rank,

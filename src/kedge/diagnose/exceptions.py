@@ -51,8 +51,23 @@ _TABLE = {
     Meaning("unknown", 5, symptom=True): "CalledProcessError SystemExit",
 }  # fmt: skip
 _TYPES = {name: found for found, names in _TABLE.items() for name in names.split()}
-# What the name of a type tells that the table does not hold: of clients of services, of who lost his peer.
+# What the name of a type tells that the table does not hold; the first that fits.
 _BY_NAME = (
+    (rb"^(?:File|Path|Group|Array|Node|Object|Resource|Blob|Key|Bucket|Entry|Dataset|Data)s?\w*NotFound",
+     Meaning("data_file_missing", 35)),
+    (rb"Preempt", Meaning("preempted", 35)),
+    (rb"Unauthori[sz]ed|Forbidden|AccessDenied|NotAuthori[sz]ed|Authentication|Credentials?(?:Error|NotFound)|TokenLoad",
+     Meaning("remote_access_denied", 40)),
+    (rb"(?:Parameter|Option|Config|Configuration|Settings?|Hyperparameter)\w*(?:Error|Exception|Invalid)$|"
+     rb"^Invalid(?:Parameter|Option|Config)|Duplicated?(?:Study|Experiment|Name)", Meaning("bad_config", 35)),
+    (rb"NotInstalled|Missing(?:Dependency|Requirement|Package)|Optional(?:Import|Dependency)|Dependency(?:Missing|NotFound)",
+     Meaning("missing_module", 40)),
+    (rb"Version(?:Error|Conflict|Mismatch)|Incompatible\w*Version", Meaning("import_conflict", 35)),
+    (rb"Corrupt|Truncat|Malformed|InvalidData|Undecodable|Decod(?:e|ing)\w*Error|ParseError|Checksum|BadMagic",
+     Meaning("data_corrupt", 35)),
+    (rb"Shape\w*Error|Dimension\w*(?:Error|Mismatch)|SizeMismatch", Meaning("shape_mismatch", 40)),
+    (rb"Lock(?:ed|Timeout|Error|Exception)", Meaning("lock_contention", 35)),
+    (rb"OutOfMemory|MemoryError", Meaning("host_oom_alloc", 40)),
     (rb"Timeout|TimedOut|Deadline|Unavailable|Connection|Network|Socket|Transport|RateLimit|Throttl|TooManyRequests",
      Meaning("network_transient", 22)),
     (rb"Cancell?ed|Abort|Disconnect|Closed|Lost|Died|Dead(?:Error|Exception)|Killed|Terminated|Shutdown",

@@ -50,7 +50,7 @@ _LAST_WORDS = (
     rb"\b(?:KeyboardInterrupt|Terminated|Killed)\W*$|^execution halted|"
     rb"\bseg(?:mentation )?fault|^forrtl: |\bfatal\b|\bbad termination\b|"
     rb"^failed\b|\D failed\W*$|\bexit(?:ed|s)?(?: with)?(?: exit)? ?(?:code|status)[ =:]{0,4}-?[1-9]|\bnon-?zero\b|"
-    rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^[EF]\d{4} |^\S+: error\b|^E: "
+    rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^\[?[EF]\d{4} |^\S+: error\b|^E: "
 )
 # Words of a program that comes to its end as it should.
 _WRAPS_UP = (
@@ -78,6 +78,8 @@ _MOVES_DATA = (
     rb".{0,80}\b(?:data(?:set)?|checkpoint|ckpt|files?|model|weights|shards?|state|optimizer|index|archive|images?)|"
     rb"\b(?:NFS|Lustre|GPFS|BeeGFS|Ceph|S3)\b"
 )
+# Within a message of torch_npu: what Ascend's runtime says of the error.
+_CANN = rb"^\[ERROR\] \d{4}-\d\d-\d\d-[\d:]+ \(PID:"
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
@@ -161,6 +163,8 @@ def breaks_message(line: Line, timed: bool) -> bool:
 
     A time stamp says so, unless all lines are `timed`.
     """
+    if regex(_CANN).search(line.body[:200]):
+        return False
     if (line.time and not timed) or regex(_OTHERS).search(line.body[:200]):
         return True
     return bool(regex(_LEVEL).search(line.body[:200]) or regex(_PROGRESS).search(line.body[:300]))

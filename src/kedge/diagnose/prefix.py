@@ -14,7 +14,7 @@ from kedge.diagnose.regex import regex
 
 _PREFIX = (
     rb"(?:\[(?P<tagged>(?:rank|default|worker|trainer|role_?|node|[A-Za-z_]+_rank)_?\d+)\]:[ ]?"
-    rb"|\[(?:\d+, ?)?(?P<mpi>\d+)\]<std(?:out|err)>: ?"
+    rb"|\[(?:[\w.@\-]+, ?)?(?P<mpi>\d+)\](?:\[[^\[\]]*\])?<std(?:out|err)>: ?"
     rb"|\((?P<ray>(?:[\w.:\-<>()]+ )?pid=\d+(?:, ip=[\w.:]+)?)\) ?"
     rb"|(?P<piped>[A-Za-z][\w.\-/]*[\-:_\[]\d+\]?)\s*\| "
     rb"|\[pod/(?P<pod>[\w.\-/]+)\] "

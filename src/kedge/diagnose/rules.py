@@ -21,7 +21,7 @@ from kedge.diagnose.packaged import content
 from kedge.diagnose.ruleset import RuleSet
 from kedge.errors import CannotRun, InputError
 
-FORMAT = 1  # of a compiled file; part of the cache's key
+FORMAT = 2  # of a compiled file; part of the cache's key
 
 
 def load(paths: Sequence[Path]) -> RuleSet:

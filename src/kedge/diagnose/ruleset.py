@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import re2
@@ -18,7 +18,10 @@ LONGEST = 16  # more of a text makes the set slower to build and hardly more tel
 
 
 class Rule(NamedTuple):
-    """One rule, as in rules/README.md. A pattern is [text, required texts, case does not matter]."""
+    """One rule, as in rules/README.md. A pattern is [text, required texts, case does not matter].
+
+    `remedy`: what to do, where it is more than what its cause says.
+    """
 
     name: str
     cause: str
@@ -29,6 +32,7 @@ class Rule(NamedTuple):
     when: Sequence[Any]
     evidence: Sequence[Any]
     patterns: Sequence[Any]
+    remedy: Sequence[str] = ()
 
 
 class Literal(NamedTuple):
@@ -65,6 +69,12 @@ class RuleSet:
         remedy, subject = tuple(fields["remedy"]), tuple(fields.get("subject", ()))
         return Cause(fields["meaning"], fields["mender"], fields["behaviour"], remedy, subject)
 
+    def remedy(self, name: str, facts: Mapping[str, float]) -> tuple[str, ...]:
+        """What a rule by this name says to do; a sentence about a fact that is not known is left out."""
+        found = next((Rule(*fields).remedy for fields in self._rules if fields[0] == name), ())
+        sentences = (_filled(text, facts) for text in found)
+        return tuple(text for text in sentences if "{" not in text)
+
     def causes(self) -> list[str]:
         """The names of all causes."""
         return list(self._causes)
@@ -79,6 +89,12 @@ class RuleSet:
         for first, searcher in self._sets:
             found |= _matches(searcher, first, text)
         return found
+
+
+def _filled(text: str, facts: Mapping[str, float]) -> str:
+    for name, value in facts.items():
+        text = text.replace(f"{{{name}}}", f"{value:.0f}")
+    return text
 
 
 def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:

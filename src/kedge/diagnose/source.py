@@ -16,8 +16,8 @@ from kedge.errors import InputError
 
 ROLES = ("root", "symptom", "note")
 PLACES = ("error", "any")
-FIELDS = ("name", "cause", "role", "rank", "where", "exit_codes", "when", "evidence", "patterns")
-_TEXTS = ("patterns", "when", "evidence", "matches", "rejects")
+FIELDS = ("name", "cause", "role", "rank", "where", "exit_codes", "when", "evidence", "patterns", "remedy")
+_TEXTS = ("patterns", "when", "evidence", "remedy", "matches", "rejects")
 _KEYS = {"cause", "role", "rank", "where", "exit_codes", *_TEXTS}
 
 
@@ -60,7 +60,7 @@ def _rule(name: str, table: Any, causes: set[str]) -> list[Any]:
     rank, where = table.get("rank", 50), table.get("where", "error")
     return [
         name, table["cause"], table["role"], rank, where, table.get("exit_codes", []),
-        conditions["when"], conditions["evidence"], patterns,
+        conditions["when"], conditions["evidence"], patterns, table.get("remedy", []),
     ]  # fmt: skip
 
 

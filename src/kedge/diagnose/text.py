@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-from kedge.diagnose import prefix
+from kedge.diagnose import mpi_tags, prefix
 
 TAIL = 10 << 20
 LONGEST = 8 << 10  # how much of a very long line is looked at on each side of a hit
@@ -35,7 +35,7 @@ class Log:
         self._skipped = content[:-TAIL].count(b"\n") if len(content) > TAIL else 0
         self._returns = content[-TAIL:].replace(b"\r\n", b"\n") if b"\r" in content else None
         tail = content[-TAIL:] if self._returns is None else self._returns
-        self.text = _without_escapes(tail.replace(b"\0", b"")).replace(b"\r", b"\n")
+        self.text = mpi_tags.joined(_without_escapes(tail.replace(b"\0", b"")).replace(b"\r", b"\n"))
         self._cache: dict[int, Line] = {}
         self._numbers: list[int] | None = None
 

@@ -37,6 +37,8 @@ _GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
 # Python's words for what a finalizer raised; the names of the threads in which wandb looks for news.
 _IGNORED = rb"Exception ignored|^Thread (?:ChkStop|IntMsg|NetStat)Thr:$"
+# Headers of what another process raised: of a data-loader worker, of a rank of torch.distributed.checkpoint.
+_CARRIED = (b"Original Traceback", b"last): (RANK ")
 _DURING = b"During handling of the above exception"
 
 
@@ -256,7 +258,7 @@ def _link(log: Log, block: Block, following: Block) -> str | None:
     """How a block follows from the one before; None if it does not."""
     if following.header.rank != block.header.rank:
         return None
-    if b"Original Traceback" in following.header.body:
+    if any(words in following.header.body for words in _CARRIED):
         return "wrapped"
     between = b""
     for line in log.before(following.header, LINK_LINES):

@@ -58,6 +58,7 @@ def _case(session: Session, result: Outcome, clock: Clock) -> Case:
         oom=session.oom_kills,
         secrets=session.log.secrets,
         supervisor=os.getpid(),
+        open_files=session.options.open_files,
         site=session.options.site,
         after_stop=session.logs.said_after_stop,
     )

@@ -11,8 +11,9 @@ from kedge.runtime.outcome import Outcome
 
 class Case(NamedTuple):
     """A failed attempt. `started` and `ended` in nanoseconds since 1970, `tick` the monotonic clock at its start;
-    `supervisor` is its pid; `after_stop` counts the bytes of user-all that came after the task was told to stop;
-    `site`, if any, is where installed packages are."""
+    `supervisor` is its pid; `open_files` the soft limit of its command, None for the supervisor's own; `after_stop`
+    counts the bytes of user-all that came after the task was told to stop; `site`, if any, is where installed packages
+    are."""
 
     spec: TaskSpec
     outcome: Outcome
@@ -22,5 +23,6 @@ class Case(NamedTuple):
     oom: OomKills | None
     secrets: tuple[bytes, ...]
     supervisor: int
+    open_files: int | None
     site: str | None
     after_stop: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import resource
 import stat
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ def collect(case: Case) -> Collected:
     evidence = Evidence(
         logs=tuple(logs),
         exit_code=code,
-        facts={**_space(spec), **_oom_kills(case), **_gpus(case)},
+        facts={**_space(spec), **_open_files(case), **_oom_kills(case), **_gpus(case)},
         stopped_by=outcome.stopped_by,
         started=case.started / 1e9,
         ended=case.ended / 1e9,
@@ -85,6 +86,12 @@ def _free(path: str) -> int | None:
     except OSError:
         return None
     return found.f_bavail * found.f_frsize
+
+
+def _open_files(case: Case) -> dict[str, float]:
+    """How many files a process of the task could have open."""
+    soft = case.open_files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return {} if soft == resource.RLIM_INFINITY else {"nofile": soft}
 
 
 def _oom_kills(case: Case) -> dict[str, float]:

@@ -13,7 +13,7 @@ _PERMANENT = (
     (r"returned error: 40[13]\b|Authentication failed|could not read (?:Username|Password)|Permission denied|"
      r"terminal prompts disabled|Host key verification failed|HTTP Basic: Access denied", "remote_access_denied"),
     (r"returned error: 404\b|repository '[^']*' (?:not found|does not exist)|Repository not found|"
-     r"does not appear to be a git repository", "data_file_missing"),
+     r"does not appear to be a git repository", "bad_config"),
     (r"No space left on device|Disk quota exceeded", "disk_full"),
     (r"Remote branch .* not found|couldn't find remote ref|not our ref|did not match any file|not a tree|"
      r"unadvertised object|unknown option|unknown switch", "bad_config"),
@@ -38,7 +38,8 @@ def explain(output: str, code: int) -> Failed:
     message = told[-1].strip() if told else f"git exited with code {code}"
     for pattern, cause in _PERMANENT:
         if re.search(pattern, output):
-            return Failed(message, cause)
+            reason = next((line.strip() for line in told if re.search(pattern, line)), message)
+            return Failed(reason, cause)
     said = _SAID.search(output)
     if re.search(_DNS, output):
         return Failed(message, "network_unreachable", transient=True, tries=_DNS_TRIES)
