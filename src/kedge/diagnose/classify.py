@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.diagnose import candidates, facts, lines, peers, scan, tracebacks
+from kedge.diagnose import candidates, exitcodes, facts, lines, peers, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
@@ -45,6 +45,14 @@ def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
     rules = rules or packaged()
     evidence = evidence._replace(exit_code=_code(evidence.exit_code), facts=_facts(evidence))
     looked = [_look(Log(name, content), rules, evidence) for name, content in _logs(evidence)]
+    answer = _judge(looked, rules, evidence)
+    if tells(answer):
+        return answer
+    return answer._replace(exit_meaning=exitcodes.meaning(evidence.exit_code), last_words=_last_words(looked))
+
+
+def _judge(looked: list[Looked], rules: RuleSet, evidence: Evidence) -> Diagnosis:
+    """The answer of what was looked at."""
     if evidence.stopped_by and (own := _before_stop(evidence, rules)):
         return own
     if evidence.stopped_by and evidence.exit_code in _STOP_CODES | {None, 0}:
@@ -66,13 +74,33 @@ def _before_stop(evidence: Evidence, rules: RuleSet) -> Diagnosis | None:
         return None
     name, content = evidence.logs[0]
     one = _look(Log(name, content[: len(content) - evidence.after_stop]), rules, evidence._replace(exit_code=1))
+    found = _own_failure(one, rules, evidence)
+    return found._replace(before_stop=True) if found else None
+
+
+def _own_failure(one: Looked, rules: RuleSet, evidence: Evidence) -> Diagnosis | None:
+    """What a log ends with, or a process in it ended with, for a reason of its own; never sure."""
     best = one.choice.best
     if best is None or best.role != "root" or best.calm or effect(best) or best.cause in _AFTER_OTHERS:
         return None
     if not best.uncaught and not (one.tail.near(best.end) and (best.trace or best.rank >= SPECIFIC)):
         return None
     found = _explain(one, best, rules, evidence)
-    return found._replace(before_stop=True, confidence=LIKELY if found.confidence == SURE else found.confidence)
+    return found._replace(confidence=LIKELY if found.confidence == SURE else found.confidence)
+
+
+def tells(answer: Diagnosis) -> bool:
+    """Whether the logs, a fact or a signal said why; where not, it is worth to look elsewhere."""
+    killed = answer.exit_code is not None and answer.exit_code > 128
+    return not answer.failed or (answer.cause != UNKNOWN and (killed or answer.confidence != GUESS))
+
+
+def second_look(answer: Diagnosis, evidence: Evidence, rules: RuleSet) -> Diagnosis:
+    """The answer that further logs (in `evidence`, the most telling first) give in place of one that tells nothing."""
+    evidence = evidence._replace(exit_code=_code(evidence.exit_code), facts=_facts(evidence))
+    looked = (_look(Log(name, content), rules, evidence) for name, content in evidence.logs)
+    found = next((own for one in looked if (own := _own_failure(one, rules, evidence))), None)
+    return found._replace(last_words=answer.last_words, exit_meaning=answer.exit_meaning) if found else answer
 
 
 def _code(code: int | None) -> int | None:
@@ -175,6 +203,12 @@ def _confidence(best: Candidate, live: list[Candidate]) -> str:
 def _quotes(log: Log, chosen: list[Line]) -> tuple[Quote, ...]:
     distinct = list({line.start: line for line in chosen}.values())[:MOST_QUOTES]
     return tuple(Quote(log.name, log.number(line.start), log.show(line)) for line in distinct)
+
+
+def _last_words(looked: list[Looked]) -> Quotes:
+    """The last lines of the first log that says anything."""
+    one = next((one for one in looked if one.tail.last), None)
+    return _quotes(one.log, one.tail.last_said(MOST_QUOTES)) if one else ()
 
 
 def _last_lines(looked: list[Looked]) -> tuple[Quote, ...]:

@@ -60,7 +60,8 @@ class Diagnosis(NamedTuple):
 
     `lone_symptom`: what is named can only be a consequence; the cause lies elsewhere. `before_stop`: the task said so
     before kedge stopped it, which is how it ended. `time`: when, as the log writes it. `missing`: the peers that took
-    no part any more, as far as the log tells: `rank3`.
+    no part any more, as far as the log tells: `rank3`. Where the log does not tell: `exit_meaning`, what the exit code
+    alone says; `last_words`, the last lines; `unread_bytes` of the log that nobody has looked at.
     """
 
     cause: str
@@ -78,6 +79,9 @@ class Diagnosis(NamedTuple):
     before_stop: bool = False
     time: str = ""
     missing: tuple[str, ...] = ()
+    exit_meaning: str = ""
+    last_words: tuple[Quote, ...] = ()
+    unread_bytes: int = 0
     exit_code: int | None = None
 
     @property
@@ -89,11 +93,12 @@ class Diagnosis(NamedTuple):
         """The documented keys; `behavior` as in the exit spec."""
         data = self._asdict()
         data["behavior"] = data.pop("behaviour")
-        return data | {"evidence": [quote._asdict() for quote in self.evidence]}
+        return data | {name: [quote._asdict() for quote in getattr(self, name)] for name in ("evidence", "last_words")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Diagnosis:
         """The inverse of `to_json`."""
         fields = {name: data[name] for name in cls._fields if name in data}
-        fields |= {"behaviour": data["behavior"], "evidence": tuple(Quote(**quote) for quote in data["evidence"])}
+        fields |= {name: tuple(Quote(**quote) for quote in data.get(name, ())) for name in ("evidence", "last_words")}
+        fields["behaviour"] = data["behavior"]
         return cls(**fields | {name: tuple(data.get(name, ())) for name in ("remedy", "symptoms", "missing")})

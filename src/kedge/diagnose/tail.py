@@ -35,6 +35,10 @@ class Tail:
     def _latest(self) -> list[Line]:
         return [self.last, *self._log.before(self.last, LAST_LINES)] if self.last else []
 
+    def last_said(self, most: int) -> list[Line]:
+        """The last lines that hold anything, in the order of the log."""
+        return [line for line in self._latest if line.body.strip()][:most][::-1]
+
     @cached_property
     def _progress(self) -> dict[str, list[int]]:
         """Where lines of progress start, by rank; "" holds those of all."""

@@ -82,8 +82,11 @@ def _placed(run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any]
     role, index = parse_task(task)
     ended = next(t for t in status.tasks if (t.role, t.index) == (role, index))
     folder = run.task(role, index, status.attempt, max(0, ended.attempts - 1))
-    quotes = [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis["evidence"]]
-    return {**diagnosis, "evidence": quotes, "message": ended.message}
+    quotes = {
+        name: [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis[name]]
+        for name in ("evidence", "last_words")
+    }
+    return {**diagnosis, **quotes, "message": ended.message}
 
 
 def _path(folder: str, name: str) -> str:

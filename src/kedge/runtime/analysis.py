@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kedge import contract
 from kedge.runtime import apart
 from kedge.runtime.case import Case
 from kedge.runtime.ending import Clock
@@ -60,5 +61,6 @@ def _case(session: Session, result: Outcome, clock: Clock) -> Case:
         supervisor=os.getpid(),
         open_files=session.options.open_files,
         site=session.options.site,
+        removed=session.logs.removed_bytes.get(contract.USER_ALL, 0),
         after_stop=session.logs.said_after_stop,
     )

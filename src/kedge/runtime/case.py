@@ -12,8 +12,8 @@ from kedge.runtime.outcome import Outcome
 class Case(NamedTuple):
     """A failed attempt. `started` and `ended` in nanoseconds since 1970, `tick` the monotonic clock at its start;
     `supervisor` is its pid; `open_files` the soft limit of its command, None for the supervisor's own; `after_stop`
-    counts the bytes of user-all that came after the task was told to stop; `site`, if any, is where installed packages
-    are."""
+    counts the bytes of user-all that came after the task was told to stop, `removed` those that rotation has deleted;
+    `site`, if any, is where installed packages are."""
 
     spec: TaskSpec
     outcome: Outcome
@@ -26,3 +26,4 @@ class Case(NamedTuple):
     open_files: int | None
     site: str | None
     after_stop: int = 0
+    removed: int = 0

@@ -16,7 +16,7 @@ from kedge.diagnose.model import Evidence
 from kedge.runtime import cgroup, environment, tails
 from kedge.runtime.case import Case
 from kedge.runtime.files import remove
-from kedge.runtime.mask import Mask
+from kedge.runtime.mask import masked
 from kedge.runtime.tails import Tail
 
 _DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
@@ -138,10 +138,7 @@ def _error_file(case: Case) -> str | None:
     finally:
         if case.secrets:
             remove(f"{case.spec.folder}/{contract.ERROR_FILE}")  # it may hold them escaped, as no mask finds them
-    data = text.encode("utf-8", "surrogateescape")
-    if case.secrets:
-        mask = Mask(case.secrets)
-        data = mask.feed(data) + mask.finish()
+    data = masked(text.encode("utf-8", "surrogateescape"), case.secrets)
     return data.decode("utf-8", "replace") or None
 
 

@@ -126,3 +126,11 @@ def _anchor(secret: bytes) -> bytes:
     plain = bytes(byte if chr(byte).isalnum() and byte < 128 else 0 for byte in secret)  # the same in both alphabets
     longest = max(plain.split(b"\0"), key=len)
     return longest if len(longest) >= _SHORTEST_ANCHOR else secret
+
+
+def masked(data: bytes, secrets: tuple[bytes, ...]) -> bytes:
+    """All of a text at once."""
+    if not secrets:
+        return data
+    mask = Mask(secrets)
+    return mask.feed(data) + mask.finish()

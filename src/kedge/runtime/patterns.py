@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from kedge.diagnose import exitspec, packaged
-from kedge.diagnose.classify import classify
+from kedge.diagnose.classify import classify, tells
 from kedge.diagnose.exitspec import ExitSpec
 from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
 from kedge.diagnose.progress import reached
@@ -18,6 +18,7 @@ from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.termination import Verdict
 from kedge.errors import InputError
+from kedge.runtime import elsewhere
 from kedge.runtime.case import Case
 from kedge.runtime.collect import Collected
 from kedge.runtime.files import read_file
@@ -40,9 +41,9 @@ def diagnosis(found: Collected, case: Case, notes: list[str]) -> Diagnosis:
     answer = classify(found.evidence, rules)
     if case.outcome.step and answer.cause != STOPPED:
         answer = _of_hook(answer, case.outcome, found, rules)
-    tails = {tail.name: tail for tail in (found.user, found.platform)}
-    placed = (q._replace(**tails[q.file].place(q.line)) if q.file in tails else q for q in answer.evidence)
-    return answer._replace(evidence=tuple(placed))
+    answer = elsewhere.placed(answer, found.user, found.platform)
+    own = not case.outcome.step and not case.outcome.broken and case.outcome.stopped_by is None
+    return elsewhere.look(answer, found, case, rules) if own and not tells(answer) else answer
 
 
 def progress(found: Collected) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -46,7 +48,7 @@ class Tail(NamedTuple):
 
 def of_stream(folder: str, name: str, started: int) -> Tail:
     """A user stream of the attempt that began at `started` (nanoseconds since 1970)."""
-    return _tail(folder, name, _stream_files(folder, name, label(started)))
+    return _tail(folder, name, files_of_stream(folder, name, started))
 
 
 def of_file(folder: str, name: str) -> Tail:
@@ -54,7 +56,9 @@ def of_file(folder: str, name: str) -> Tail:
     return _tail(folder, name, [name])
 
 
-def _stream_files(folder: str, name: str, first: str) -> list[str]:
+def files_of_stream(folder: str, name: str, started: int) -> list[str]:
+    """The files of a user stream, oldest first, relative to the task's folder."""
+    first = label(started)
     try:
         found = os.listdir(os.path.join(folder, name))
     except OSError:
@@ -71,7 +75,7 @@ def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[Piece]:
     left = LIMIT
     for path in reversed(paths):
         try:
-            with open(os.path.join(folder, path), "rb", buffering=0) as file:
+            with open_regular(os.path.join(folder, path)) as file:
                 skipped = max(0, os.fstat(file.fileno()).st_size - left)
                 file.seek(skipped)
                 data = file.readall()[:left]
@@ -83,11 +87,20 @@ def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[Piece]:
             return
 
 
+def open_regular(path: str) -> io.FileIO:
+    """A file to read, without following a link or waiting for a pipe's writer. OSError if it is not a regular one."""
+    file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is no regular file")
+    return file
+
+
 def _newlines(path: str, end: int) -> int:
     """How many lines end before the byte `end` of a file."""
     count = 0
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_regular(path) as file:
             while end > 0 and (data := file.read(min(end, _PIECE))):
                 count += data.count(b"\n")
                 end -= len(data)

@@ -1,0 +1,34 @@
+"""What an exit code alone says, in words."""
+
+from __future__ import annotations
+
+import signal
+
+_KNOWN = {
+    0: "success",
+    1: "an error, by the program's own word",
+    2: "an error by the program's own word; many programs mean wrong arguments, shells a wrong use of a builtin",
+    124: "`timeout` ended the command at its limit",
+    125: "`timeout`, `docker run` or the like failed itself",
+    126: "the command was found and could not be executed",
+    127: "the command was not found",
+    128: "an invalid argument of `exit`, or a fatal error of git",
+    255: "an exit code out of range such as -1, or a failure of ssh",
+}
+
+
+def meaning(code: int | None) -> str:
+    """What the code (128+n or -n for signal n) says; empty if it is not known."""
+    if code is None:
+        return ""
+    if code in _KNOWN:
+        return _KNOWN[code]
+    try:
+        return f"death by signal {_signal(code)}"
+    except ValueError:
+        return "a code of the program's own"
+
+
+def _signal(code: int) -> str:
+    number = -code if code < 0 else code - 128
+    return f"{number} ({signal.Signals(number).name})"

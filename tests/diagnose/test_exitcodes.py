@@ -1,0 +1,24 @@
+"""What exit codes say in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedge.diagnose.exitcodes import meaning
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (None, ""),
+        (1, "an error, by the program's own word"),
+        (124, "`timeout` ended the command at its limit"),
+        (127, "the command was not found"),
+        (137, "death by signal 9 (SIGKILL)"),
+        (-11, "death by signal 11 (SIGSEGV)"),
+        (42, "a code of the program's own"),
+        (250, "a code of the program's own"),
+    ],
+)
+def test_a_code_in_words(code: int | None, said: str) -> None:
+    assert meaning(code) == said
