@@ -95,6 +95,31 @@ def test_memory_above_the_limit_is_the_tasks_own_fault(kedge: Kedge, memory: int
     assert not (kedge.folder / "oom").exists()  # which podman leaves where it was started
 
 
+def test_tasks_may_do_little_and_run_as_the_user_that_is_asked_for(kedge: Kedge) -> None:
+    show = "id -u; grep -E 'CapBnd|NoNewPrivs' /proc/self/status; grep ' /usr/local/pai ' /proc/mounts"
+    limit = "cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
+    kedge("run", kedge.job([show, limit, "touch $PAI_LOG_DIR/mine"]), "--user", "1234:5678", "--pids-limit", "100")
+    assert (kedge.task() / "mine").exists()
+    user, bounding, privileges, mount, pids = kedge.said().splitlines()
+    assert (user, privileges.split()[1], pids) == ("1234", "1", "100")
+    for bit in (13, 27, 29, 31):  # NET_RAW, MKNOD, AUDIT_WRITE, SETFCAP
+        assert not int(bounding.split()[1], 16) >> bit & 1
+    assert "nosuid,nodev" in mount or tool("--version")[0].startswith("Docker")
+
+
+def test_what_engines_take_away_a_role_gets_back(kedge: Kedge) -> None:
+    extras = {"kedge": {"capabilities": {"worker": ["NET_RAW"]}}}
+    kedge("run", kedge.job("grep CapBnd /proc/self/status", extras=extras))
+    assert int(kedge.said().split()[1], 16) >> 13 & 1
+
+
+def test_users_that_no_container_can_have_are_refused_beforehand(kedge: Kedge) -> None:
+    assert "write it as UID or UID:GID" in kedge("run", kedge.job("true"), "--user", "a b", code=2).stderr
+    if os.geteuid() == 0:
+        done = kedge("run", kedge.job("true"), "--userns", "keep-id", code=4)
+        assert "--userns keep-id" in done.stderr
+
+
 def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:
     kedge.image = "localhost:1/none:1"
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1)

@@ -114,7 +114,7 @@ def test_what_is_not_acted_on_is_a_notice() -> None:
 def test_a_plan_does_not_grow_with_the_tasks() -> None:
     def size(instances: int) -> int:
         role = {"instances": instances, "dockerImage": "image", "commands": ["a"]}
-        role["resourcePerInstance"] = {"cpu": 1, "memoryMB": 1, "gpu": 0}
+        role["resourcePerInstance"] = {"cpu": 1, "memoryMB": 1024, "gpu": 0}
         return len(json.dumps(plan(taskRoles={"w": role}).to_json()))
 
     assert size(100_000) - size(10) < 100

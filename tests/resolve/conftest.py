@@ -46,7 +46,7 @@ class Folder:
         role = {
             "prerequisites": listed,
             "dockerImage": "image",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0},
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
             "commands": ["true"],
         }
         document = {"protocolVersion": 2, "name": "j", "type": "job"}

@@ -26,7 +26,7 @@ def resolved(role: dict[str, Any], inputs: Inputs | None = None, file: str = "jo
         "taskRoles": {
             "w": {
                 "dockerImage": "image",
-                "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0},
+                "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
                 "commands": ["true"],
                 **role,
             }
@@ -67,7 +67,7 @@ def test_references_are_replaced_by_the_text_of_the_value(written: str, value: o
 
 
 def test_a_number_keeps_the_spelling_of_the_file() -> None:
-    text = "{protocolVersion: 2, name: j, type: job, parameters: {a: 1.0, b: 1e3, c: 0x1F}, prerequisites: [{name: i, type: dockerimage, uri: u}], taskRoles: {w: {dockerImage: i, resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}, commands: ['<% $parameters.a %> <% $parameters.b %> <% $parameters.c %>']}}}"  # noqa: E501
+    text = "{protocolVersion: 2, name: j, type: job, parameters: {a: 1.0, b: 1e3, c: 0x1F}, prerequisites: [{name: i, type: dockerimage, uri: u}], taskRoles: {w: {dockerImage: i, resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}, commands: ['<% $parameters.a %> <% $parameters.b %> <% $parameters.c %>']}}}"  # noqa: E501
     assert show_text(resolve(parse(text), Inputs("me")).roles[0].command) == "1.0 1e3 0x1F"
 
 
@@ -119,12 +119,12 @@ taskRoles:
   v:
     dockerImage: img
     prerequisites: [nope, s]
-    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
     commands: ["echo <% $parameters.x %>"]
   w:
     dockerImage: imgg
     data: dada
-    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
     commands: ["echo <% $data.uri %> <% $output.uri %>"]
 """
     )

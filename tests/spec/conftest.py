@@ -25,7 +25,7 @@ def base() -> dict[str, Any]:
         "taskRoles": {
             "w": {
                 "dockerImage": "img",
-                "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0},
+                "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0},
                 "commands": ["a"],
             }
         },

@@ -16,7 +16,7 @@ CALLBACKS = [{"event": "taskStarts", "commands": ["a"]}]
 
 
 def role(**keys: Any) -> dict[str, Any]:
-    needs = {"cpu": 1, "memoryMB": 1, "gpu": 0}
+    needs = {"cpu": 1, "memoryMB": 1024, "gpu": 0}
     return {"dockerImage": "img", "resourcePerInstance": needs, "commands": ["a"], **keys}
 
 
@@ -103,6 +103,11 @@ def role(**keys: Any) -> dict[str, Any]:
             {"extras/kedge": {"stop": {"signal": "TRM"}}},
             "extras.kedge.stop.signal: 'TRM' is not known here; did you mean 'TERM'?",
         ),
+        (
+            {"extras/kedge": {"capabilities": {"w": ["SYS_ADMIN"]}}},
+            "extras.kedge.capabilities.w[0]: must be one of 'NET_RAW', 'MKNOD'",
+        ),
+        ({"extras/kedge": {"capabilities": {"ww": []}}}, "extras.kedge.capabilities.ww: no task role is named 'ww'"),
         ({"extras/kedge": {"retires": {}}}, "extras.kedge.retires: unknown key 'retires'; did you mean 'retry'?"),
         (
             {"extras/kedge": {"unknownReferences": "kep"}},

@@ -15,7 +15,7 @@ prerequisites: [{name: img, type: dockerimage, uri: u}]
 taskRoles:
   w:
     dockerImage: img
-    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
     commands: [a]
 """
 

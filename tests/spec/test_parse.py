@@ -232,10 +232,11 @@ def test_kedges_own_settings(changed: Any) -> None:
                 "retry": {"maxTransient": 3, "backoffSec": 0},
                 "unknownReferences": "keep",
                 "workdir": "/w",
+                "capabilities": {"w": ["MKNOD"]},
             }
         }
     )
-    assert job.kedge == KedgeExtras("INT", 2.5, False, 3, 0.0, True, "/w")
+    assert job.kedge == KedgeExtras("INT", 2.5, False, 3, 0.0, True, "/w", capabilities={"w": ("MKNOD",)})
 
 
 def test_old_spellings_of_hived_are_read(changed: Any) -> None:

@@ -24,7 +24,7 @@ prerequisites:
 taskRoles:
   w: &w
     dockerImage: img
-    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
     commands: [a <% $parameters.x %>]
   v: {<<: *w, prerequisites: [s]}
 secrets: {a: b}

@@ -90,8 +90,20 @@ _ENGINE_OPTIONS = (
         metavar="NAME=FOLDER",
         help="Containers: the folder of this machine that is the storage NAME.",
     ),
+    click.option("--user", metavar="UID[:GID]", help="Containers: who runs the tasks, in place of the image's user."),
+    click.option(
+        "--userns",
+        metavar="MODE",
+        help="Containers: the engine's user namespace, as keep-id of an ordinary user's Podman.",
+    ),
+    click.option(
+        "--pids-limit",
+        type=click.IntRange(min=16),
+        metavar="N",
+        help="Containers: how many processes and threads a task may have (32768).",
+    ),
 )
-_ENGINE_TAKEN = ("engine", "allow_fewer_gpus", "network", "keep", "storage")
+_ENGINE_TAKEN = ("engine", "allow_fewer_gpus", "network", "keep", "storage", "user", "userns", "pids_limit")
 
 
 def engine(function: F) -> F:

@@ -21,7 +21,7 @@ def build(resolved: ResolvedJob) -> Plan:
         stop=StopPolicy(settings.stop_signal, settings.stop_grace_sec),
         mask=settings.mask,
         environment=job_environment(resolved),
-        roles=tuple(_role(role) for role in resolved.roles),
+        roles=tuple(_role(role, settings.capabilities.get(role.role.name, ())) for role in resolved.roles),
         code=dict(resolved.code),
         rules=resolved.rules,
         notices=_notices(resolved),
@@ -31,7 +31,7 @@ def build(resolved: ResolvedJob) -> Plan:
     )
 
 
-def _role(resolved: ResolvedRole) -> RolePlan:
+def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
     role = resolved.role
     return RolePlan(
         name=role.name,
@@ -48,6 +48,7 @@ def _role(resolved: ResolvedRole) -> RolePlan:
         steps=resolved.steps,
         code=resolved.code,
         pin=resolved.image.pin,
+        capabilities=capabilities,
     )
 
 

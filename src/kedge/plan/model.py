@@ -28,7 +28,8 @@ class RolePlan:
 
     `pin` is what the lock file has for the image: the digest `sha256:…`, or `id:sha256:…` for one that no registry has.
     `environment` is what the role adds to the plan's (a task's own index is added by `plan.task`); `code` names the
-    snapshot that is the working directory, None is an empty folder per task.
+    snapshot that is the working directory, None is an empty folder per task; `capabilities` are those of Linux that its
+    containers have besides the usual ones.
     """
 
     name: str
@@ -45,6 +46,7 @@ class RolePlan:
     steps: tuple[Step, ...]
     code: str | None
     pin: str | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
         "command": show_text(role.command),
         "steps": [_step_json(step) for step in role.steps],
         "code": role.code,
+        "capabilities": list(role.capabilities),
     }
 
 

@@ -151,6 +151,7 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         rules=tuple(value.get("rules", ())),
         marketplace=value.get("marketplace"),
         every_task_succeeds=value.get("completion") == EVERY_TASK_SUCCEEDS,
+        capabilities={role: tuple(names) for role, names in value.get("capabilities", {}).items()},
     )
 
 

@@ -168,6 +168,7 @@ class KedgeExtras:
     rules: tuple[str, ...] = ()
     marketplace: str | None = None
     every_task_succeeds: bool = False
+    capabilities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by role
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from kedge.engines.container import notices, render
 from kedge.engines.container.client import Facts, Image
 from kedge.engines.container.command_line import command_line
 from kedge.engines.container.places import numbered
-from kedge.engines.container.render import Place
+from kedge.engines.container.render import Options, Place
 from kedge.engines.container.spec import GPUS
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
@@ -69,23 +69,6 @@ def test_limits_are_what_the_machine_has_and_the_submitter_is_told(plan: Plan) -
     assert "2 CPUs and this machine has 1" in said
     assert "100 MiB of memory" in said
     assert "512 MiB of shared memory" in said
-
-
-@pytest.mark.parametrize(
-    ("memory", "shm", "said"),
-    [
-        (4, None, "w: a memoryMB of 4 is too little to start with: the runtime alone needs about 8"),
-        (12, None, "w: of its memoryMB of 12, the runtime alone needs about 8"),
-        (100, 200, "w: its shmMB of 200 is above its memoryMB of 100"),
-        (100, 100, ""),
-    ],
-)
-def test_limits_that_cannot_do_are_told(tmp_path: Path, memory: int, shm: int | None, said: str) -> None:
-    role: dict[str, Any] = {"resourcePerInstance": {"cpu": 1, "memoryMB": memory, "gpu": 0}}
-    role |= {"extraContainerOptions": {"shmMB": shm}} if shm else {}
-    told = list(notices.of(planned(tmp_path, role), FACTS, (), 0, False))
-    assert told[0].startswith(said) if said else not told
-    assert not list(notices.of(planned(tmp_path, role), FACTS._replace(limits_memory=False), (), 0, False))[1:]
 
 
 def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> None:
@@ -168,6 +151,25 @@ def test_the_line_says_all_that_the_engine_would_be_told(plan: Plan) -> None:
     assert tuple(words[place + 1 :]) == spec.entrypoint[1:]
     for pair in (["--ip", "10.1.2.3"], ["--add-host", "w-1:10.1.2.4"], ["--network", "kedge-job-abc"]):
         assert pair in [words[n : n + 2] for n in range(place)]
+
+
+def test_a_container_may_do_little_and_a_role_more(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {}, extras={"kedge": {"capabilities": {"w": ["NET_RAW"]}}})
+    usual = render.render(planned(tmp_path, {}), Task("w", 0), PLACE, IMAGE, FACTS)
+    assert (usual.dropped, usual.added) == (("NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP"), ())
+    assert (usual.pids, usual.security, usual.mounts, usual.user) == (32768, ("no-new-privileges",), (), None)
+    podman = FACTS._replace(name="Podman 4", selinux=True, limits_pids=False)
+    place = replace(PLACE, options=Options("1000:1000", "keep-id", 100))
+    more = render.render(plan, Task("w", 0), place, IMAGE, podman)
+    assert (more.dropped, more.added) == (("MKNOD", "AUDIT_WRITE", "SETFCAP"), ("NET_RAW",))
+    assert more.pids is None
+    assert more.security == ("no-new-privileges", "label=disable")
+    line = command_line(replace(more, pids=100), "podman")
+    for option in (
+        "--user 1000:1000", "--userns keep-id", "--pids-limit 100", "--cap-drop MKNOD", "--cap-add NET_RAW",
+        "--security-opt label=disable", ":/usr/local/pai:rw,nosuid,nodev", ":/usr/local/pai/kedge:ro,nosuid,nodev",
+    ):  # fmt: skip
+        assert option in line
 
 
 def test_ports_are_numbered_and_no_two_alike(plan: Plan) -> None:

@@ -38,6 +38,24 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     (command("a {{lr}}"), WARNING, "taskRoles.w.commands[0]: '{{lr}}' stays as it is", "<% $parameters.lr %>"),
     (command("a $parameters.lr"), WARNING, "taskRoles.w.commands[0]: to the shell, '$para", "<% $parameters.lr %>"),
     (command("a ${secrets.x}"), WARNING, "taskRoles.w.commands[0]: to the shell, '${secrets.x}'", "<% $secrets.x %>"),
+    (
+        {f"{W}/resourcePerInstance/memoryMB": 4},
+        WARNING,
+        "taskRoles.w.resourcePerInstance.memoryMB: 4 MB are too little to start with",
+        None,
+    ),
+    (
+        {f"{W}/resourcePerInstance/memoryMB": 12},
+        WARNING,
+        "taskRoles.w.resourcePerInstance.memoryMB: 12 MB are li",
+        None,
+    ),
+    (
+        {f"{W}/extraContainerOptions": {"shmMB": 4096}},
+        WARNING,
+        "taskRoles.w.extraContainerOptions.shmMB: 4096 MB are more than the role's memoryMB of",
+        None,
+    ),
     (command("a", b="<% $parameters.lr %>"), WARNING, "parameters.b: '<% $parameters.lr %>' is not replaced", None),
     ({"secrets": {"a": "pw<% $secrets.b %>"}}, WARNING, "secrets.a: a reference is not replaced here", None),
     ({"extras/kedge": {"workdir": "./<% $parameters.x %>"}}, WARNING, "extras.kedge.workdir: '<% $parameters.x", None),
@@ -125,7 +143,7 @@ def test_nothing_is_said_about_what_may_well_be_meant(told: Told, changes: dict[
 
 
 def test_a_role_is_known_by_its_name_in_kubernetes_too(told: Told) -> None:
-    role = {"dockerImage": "img", "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0}}
+    role = {"dockerImage": "img", "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0}}
     line = "echo $PAI_HOST_IP_ps_server_0 $PAI_HOST_IP_psserver_0 $PAI_PORT_LIST_ps_server_0_ssh"
     assert told({"taskRoles/ps_server": {**role, "commands": [line]}}) == []
 
@@ -139,7 +157,7 @@ prerequisites: [{name: img, type: dockerimage, uri: u}]
 taskRoles:
   w:
     dockerImage: img
-    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
     commands:
       - |
         echo <% $x %> $PAI_HOST_IP_v_0

@@ -41,7 +41,8 @@ class Refused(CannotRun):
 
 
 class Facts(NamedTuple):
-    """The machine as its container engine sees it. `memory` in bytes; `limits_*`: whether it can limit them; `gpus`:
+    """The machine as its container engine sees it. `memory` in bytes; `limits_*`: whether it can limit them; `selinux`:
+    whether it labels containers; `gpus`:
     whether it can pass them on, `cdi`: whether by their names for CDI."""
 
     name: str
@@ -53,6 +54,13 @@ class Facts(NamedTuple):
     rootless: bool
     gpus: bool
     cdi: bool
+    limits_pids: bool = True
+    selinux: bool = False
+
+    @property
+    def podman(self) -> bool:
+        """Whether it is Podman."""
+        return self.name.startswith("Podman")
 
 
 class Image(NamedTuple):
@@ -143,7 +151,8 @@ class Client:
             info, version = self._api.info(), self._api.version()
         parts = [part["Name"] for part in version.get("Components") or []]
         podman = any("Podman" in name for name in parts)
-        rootless = "name=rootless" in (info.get("SecurityOptions") or []) or bool(info.get("Rootless"))
+        options = info.get("SecurityOptions") or []
+        rootless = "name=rootless" in options or bool(info.get("Rootless"))
         can_limit = not (rootless and info.get("CgroupVersion") == "1")  # it says that it can, and does not
         return Facts(
             name=f"{'Podman' if podman else 'Docker'} {version['Version']}",
@@ -155,6 +164,8 @@ class Client:
             rootless=rootless,
             gpus=not podman or _version(version["Version"]) >= _PODMAN_WITH_GPUS,
             cdi=podman or bool(info.get("CDISpecDirs")),
+            limits_pids=can_limit and bool(info.get("PidsLimit")),
+            selinux=any("selinux" in option for option in options),
         )
 
     def image(self, name: str) -> Image | None:
@@ -196,21 +207,25 @@ class Client:
         if spec.cpus is not None:
             limits["nano_cpus"] = int(spec.cpus * 1e9)
         if spec.locked_memory:
-            limits |= {"ulimits": [Ulimit(name="memlock", soft=-1, hard=-1)], "cap_add": ["IPC_LOCK"]}
+            limits["ulimits"] = [Ulimit(name="memlock", soft=-1, hard=-1)]
         if spec.gpus:
             kind = {"driver": "cdi"} if "=" in spec.gpus[0] else {"capabilities": [["gpu"]]}
             limits["device_requests"] = [DeviceRequest(device_ids=list(spec.gpus), **kind)]
         with _errors(self.address):
             host = api.create_host_config(
-                binds=[f"{b.source}:{b.target}:{'ro' if b.read_only else 'rw'}" for b in spec.binds],
+                binds=[f"{bind.source}:{bind.target}:{spec.options(bind)}" for bind in spec.binds],
                 tmpfs=dict.fromkeys(spec.tmpfs, TMPFS_OPTIONS),
                 devices=[f"{device}:{device}:rwm" for device in spec.devices],
                 extra_hosts=dict(spec.hosts or {}),
                 network_mode=spec.network,
                 log_config=LogConfig(type="json-file", config={"max-size": LOG_LIMIT}),
-                security_opt=["label=disable"],  # the mounts are not relabelled: they are the user's own
+                security_opt=list(spec.security),
+                cap_drop=list(spec.dropped),
+                cap_add=list(spec.added),
+                pids_limit=spec.pids,
                 **limits,
             )
+            host |= {"UsernsMode": spec.userns} if spec.userns else {}  # the package knows Docker's only
             networks = None
             if spec.address:
                 endpoint = api.create_endpoint_config(

@@ -32,7 +32,7 @@ def _options(spec: ContainerSpec) -> Iterator[list[str]]:
     yield from (_option("--env", f"{name}={value}") for name, value in spec.environment.items())
     yield from (_option("--tmpfs", f"{path}:{TMPFS_OPTIONS}") for path in spec.tmpfs)
     for bind in spec.binds:
-        yield _option("--volume", f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}")
+        yield _option("--volume", f"{bind.source}:{bind.target}:{spec.options(bind)}")
     if spec.memory is not None:
         yield [*_option("--memory", spec.memory), *_option("--memory-swap", spec.memory)]
     if spec.cpus is not None:
@@ -47,5 +47,18 @@ def _options(spec: ContainerSpec) -> Iterator[list[str]]:
             else [_option("--gpus", f'"device={",".join(spec.gpus)}"')]
         )
     if spec.locked_memory:
-        yield [*_option("--ulimit", "memlock=-1:-1"), *_option("--cap-add", "IPC_LOCK")]
-    yield [*_option("--security-opt", "label=disable"), *_option("--log-opt", f"max-size={LOG_LIMIT}")]
+        yield _option("--ulimit", "memlock=-1:-1")
+    yield from _restrictions(spec)
+    yield _option("--log-opt", f"max-size={LOG_LIMIT}")
+
+
+def _restrictions(spec: ContainerSpec) -> Iterator[list[str]]:
+    if spec.user is not None:
+        yield _option("--user", spec.user)
+    if spec.userns is not None:
+        yield _option("--userns", spec.userns)
+    if spec.pids is not None:
+        yield _option("--pids-limit", spec.pids)
+    yield from (_option("--cap-drop", name) for name in spec.dropped)
+    yield from (_option("--cap-add", name) for name in spec.added)
+    yield from (_option("--security-opt", option) for option in spec.security)

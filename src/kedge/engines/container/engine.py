@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import re
 from collections.abc import Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,7 @@ from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.places import Given, Places, make_folder
+from kedge.engines.container.render import DEFAULT_PIDS, Options
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.running import controlled
@@ -32,12 +34,14 @@ from kedge.runs.folder import Run
 
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _INFINIBAND = Path("/dev/infiniband")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_ROOTLESS = ("keep-id", "nomap")  # user namespaces
 
 
 class ContainerEngine:
     """`allow_fewer_gpus`: start with the GPUs there are, even none, instead of refusing. `network`: `job` for one of
     the job's own, or `host`. `keep` leaves ended containers for a look at them. `storage` has folders of this machine
-    by the storages' names."""
+    by the storages' names. `user`, `userns` and `pids_limit` are as in ContainerSpec."""
 
     name = "container"
 
@@ -47,9 +51,13 @@ class ContainerEngine:
         network: str = "job",
         keep: bool = False,
         storage: Mapping[str, str] | None = None,
+        user: str | None = None,
+        userns: str | None = None,
+        pids_limit: int = DEFAULT_PIDS,
     ) -> None:
         self._allow_fewer_gpus, self._network, self._keep = allow_fewer_gpus, network, keep
         self._storages = storage or {}
+        self._options = Options(user, userns, pids_limit)
 
     @functools.cached_property
     def _facts(self) -> Facts:
@@ -75,6 +83,7 @@ class ContainerEngine:
         assert self._facts
         _check_images(plan)
         self._check_storages({mount.name for mount in plan.mounts})
+        self._check_options()
         if self._network == "host":
             limits.check(tasks=0, ports=plan.port_count)
         else:
@@ -93,6 +102,17 @@ class ContainerEngine:
                 raise InputError(f"--storage {name}: the job has no storage of that name; {there}")
             if ":" in folder:
                 raise InputError(f"--storage {name}={folder}: container engines take no path with a colon in it")
+
+    def _check_options(self) -> None:
+        user, userns = self._options.user, self._options.userns
+        if user is not None and not _USER.fullmatch(user):
+            raise InputError(f"--user {user}: write it as UID or UID:GID, or as names that the image knows")
+        if userns is None or userns == "host":
+            return
+        if not self._facts.podman:
+            raise CannotRun(f"--userns {userns}: {self._facts.name} knows host; Podman knows more, as keep-id")
+        if userns.partition(":")[0] in _ROOTLESS and not self._facts.rootless:
+            raise CannotRun(f"--userns {userns}: only the Podman of an ordinary user has it, and this one is root's")
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
         with Connection(connection.address()) as connected:
@@ -142,6 +162,7 @@ class ContainerEngine:
             devices=[],
             cdi=self._facts.cdi and any(folder.is_dir() for folder in _CDI),
             infiniband=infiniband(),
+            options=self._options,
             cache=data_cache(),
             storages={m.path: self._storages[m.name] for m in plan.mounts if m.name in self._storages},
         )

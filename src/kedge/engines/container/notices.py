@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 
 from kedge.contract import show_text
 from kedge.engines.container.client import Facts
-from kedge.engines.container.endings import RUNTIME_NEEDS
 from kedge.engines.container.render import DEFAULT_SHM_MB
 from kedge.plan.model import Plan, RolePlan, action_text
 
@@ -19,7 +18,6 @@ def of(plan: Plan, facts: Facts, storages: Collection[str], fewer_gpus: str | No
     """What this machine does not give that the plan asks for; one sentence each."""
     for role in plan.roles:
         yield from _clamped(role, facts)
-        yield from _too_small(role, facts)
     if not facts.limits_memory:
         yield f"{facts.name} cannot limit memory on this machine: memoryMB is not enforced"
     if not facts.limits_cpu:
@@ -52,18 +50,3 @@ def _clamped(role: RolePlan, facts: Facts) -> Iterator[str]:
     for what, wanted in (("memory", role.resources.memory_mb), ("shared memory", role.shm_mb or DEFAULT_SHM_MB)):
         if wanted > there:
             yield f"{role.name} asks for {wanted} MiB of {what} and this machine has {there}: it gets those"
-
-
-def _too_small(role: RolePlan, facts: Facts) -> Iterator[str]:
-    memory, needs = role.resources.memory_mb, RUNTIME_NEEDS // _MIB
-    if not facts.limits_memory:
-        return
-    if memory < needs:
-        yield f"{role.name}: a memoryMB of {memory} is too little to start with: the runtime alone needs about {needs}"
-    elif memory < 2 * needs:
-        yield f"{role.name}: of its memoryMB of {memory}, the runtime alone needs about {needs}"
-    if (role.shm_mb or 0) > memory:
-        yield (
-            f"{role.name}: its shmMB of {role.shm_mb} is above its memoryMB of {memory}, and what lies in /dev/shm "
-            "counts as memory: the kernel kills the task before it is full"
-        )

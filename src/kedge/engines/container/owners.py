@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kedge.bundle import build
 from kedge.engines.container.client import Client
-from kedge.engines.container.render import BUNDLE
+from kedge.engines.container.render import BUNDLE, security
 from kedge.engines.container.spec import JOB, Bind, ContainerSpec
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run
@@ -37,8 +37,8 @@ def all_ours(folder: Path) -> bool:
 def give_back(client: Client, run: Run) -> None:
     """Make this user the owner, by root in a container of the job's own image. CannotRun says how else."""
     bundle = build.ensure()
-    rootless = client.facts().rootless
-    owner = 0 if rootless else os.geteuid()
+    facts = client.facts()
+    owner = 0 if facts.rootless else os.geteuid()
     image = json.loads(run.plan_file.read_bytes())["roles"][0]["image"]
     *python, _runtime = build.command(bundle, BUNDLE)
     spec = ContainerSpec(
@@ -55,6 +55,7 @@ def give_back(client: Client, run: Run) -> None:
         shm=_MEMORY,
         network="none",
         user="0",
+        security=security(facts),
     )
     try:
         client.create(spec)

@@ -16,7 +16,7 @@ from kedge.contract import PAI_DIR, RUNTIME_D, SECRET_DOCUMENT, SECRET_VALUES, S
 from kedge.engines.base import Task
 from kedge.engines.container import render
 from kedge.engines.container.client import Facts, Image
-from kedge.engines.container.render import GATE, STATUS, Place
+from kedge.engines.container.render import GATE, STATUS, Options, Place
 from kedge.engines.container.spec import ContainerSpec
 from kedge.engines.machine import gpus
 from kedge.engines.machine.shares import HeldPorts, share_out, write_peers
@@ -42,6 +42,7 @@ class Given(NamedTuple):
     cache: str | None
     storages: Mapping[str, str]
     logs: LogPolicy = LogPolicy()
+    options: Options = Options()
 
 
 class Places:
@@ -136,6 +137,7 @@ class Places:
             storages=given.storages,
             gpus=tuple(device_name(gpu, given.cdi) for gpu in self._devices[task]),
             infiniband=given.infiniband,
+            options=given.options,
         )
 
     def _rules(self) -> list[Path]:

@@ -38,6 +38,7 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> Request:
         cache=given.cache,
         storages=given.storages,
         infiniband=given.infiniband,
+        options=given.options,
     )
     found = image(client, role, given.facts)
     return Request(str(task), render.render(plan, task, place, found, given.facts).to_json())
@@ -56,7 +57,7 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
     places.reserve(0)
     spec = places.container(task, 0, 0, image(client, plan.role(task.role), given.facts))
     places.release()
-    program = "podman" if "Podman" in given.facts.name else "docker"
+    program = "podman" if given.facts.podman else "docker"
     return Request(str(task), spec.to_json(), command_line(spec, program))
 
 

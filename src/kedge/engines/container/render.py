@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
@@ -23,8 +24,19 @@ DATA_CACHE = f"{PAI}/data-cache"
 GATE, STATUS = "gate", "status"
 
 DEFAULT_SHM_MB = 512  # OpenPAI's
+DEFAULT_PIDS = 32768  # threads count, and programs of many data loaders have thousands
+# Of those that engines give by default: what training does not need, and attacks begin with.
+DROPPED = ("NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP")
 _MIB = 1 << 20
 _LONGEST_HOSTNAME = 63
+
+
+class Options(NamedTuple):
+    """What the submitter says of all containers: `user` and `userns` as in ContainerSpec."""
+
+    user: str | None = None
+    userns: str | None = None
+    pids: int = DEFAULT_PIDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +62,13 @@ class Place:
     storages: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     infiniband: tuple[str, ...] = ()
+    options: Options = field(default_factory=Options)
 
 
 def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> ContainerSpec:
     """The container of one attempt of a task."""
     role = plan.role(task.role)
+    locked = role.infiniband and bool(place.infiniband)
     return ContainerSpec(
         name=container_name(place.run_id, task, place.job_attempt, place.task_attempt),
         image=image.id if role.pin and image.id else pinned.reference(role),
@@ -72,8 +86,20 @@ def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> 
         hosts=place.hosts,
         devices=place.infiniband if role.infiniband else (),
         gpus=place.gpus,
-        locked_memory=role.infiniband and bool(place.infiniband),
+        locked_memory=locked,
+        user=place.options.user,
+        pids=place.options.pids if facts.limits_pids else None,
+        dropped=tuple(name for name in DROPPED if name not in role.capabilities),
+        added=(*role.capabilities, *(("IPC_LOCK",) if locked else ())),
+        security=security(facts),
+        mounts=("nosuid", "nodev") if facts.podman else (),  # Docker takes no such options
+        userns=place.options.userns,
     )
+
+
+def security(facts: Facts) -> tuple[str, ...]:
+    """What `--security-opt` is given. With SELinux, mounts are not relabelled: they are the user's own."""
+    return ("no-new-privileges", *(("label=disable",) if facts.selinux else ()))
 
 
 def container_name(run_id: str, task: Task, job_attempt: int, task_attempt: int) -> str:

@@ -22,7 +22,9 @@ class ContainerSpec:
     Sizes are in bytes. `cpus` and `memory` are None where the machine cannot limit them. `network` is the name of a
     network, or `host`; `address` is the container's in it. `hosts` are names that it knows besides, with their
     addresses. `tmpfs` are folders in memory. `gpus` are devices for the NVIDIA runtime by UUID or, with an equals sign
-    in them, by their names for CDI; `devices` are paths.
+    in them, by their names for CDI; `devices` are paths. `pids` is how many processes and threads it may have at once.
+    `dropped` are capabilities of Linux that it does not get from the engine, `added` those that it gets besides.
+    `security` is as of `--security-opt`, `userns` as of `--userns`; `mounts` are options of every bind.
     """
 
     name: str
@@ -43,6 +45,16 @@ class ContainerSpec:
     gpus: tuple[str, ...] = ()
     locked_memory: bool = False
     user: str | None = None
+    pids: int | None = None
+    dropped: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    security: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    userns: str | None = None
+
+    def options(self, bind: Bind) -> str:
+        """Of one of its binds, with commas between."""
+        return ",".join(("ro" if bind.read_only else "rw", *self.mounts))
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
@@ -57,5 +69,5 @@ TASK = "kedge.task"
 ATTEMPT = "kedge.attempt"
 GPUS = "kedge.gpus"  # UUIDs with commas between, for who comes when the job's controller and its locks are gone
 
-TMPFS_OPTIONS = "size=16m,mode=1777"
+TMPFS_OPTIONS = "size=16m,mode=1777,nosuid,nodev"
 LOG_LIMIT = "1m"  # the container's own log only holds what the runtime says if it cannot start

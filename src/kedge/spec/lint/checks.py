@@ -22,6 +22,7 @@ _CHECKS: tuple[Callable[[Mapping[str, Any], Source], Iterator[Problem]], ...] = 
     values.empty,
     values.credentials,
     values.port_counts,
+    values.memory,
 )
 
 

@@ -16,6 +16,7 @@ _NEVER = {
     "minFailedInstances": "no number of failed tasks fails the job",
     "minSucceededInstances": "the role never ends the job before all tasks have ended",
 }
+_RUNTIME_MB = 8  # measured, as by engines.container.endings
 _WELL_KNOWN_PORTS = frozenset({22, 80, 443})
 
 
@@ -67,6 +68,25 @@ def credentials(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
                 hint = did_you_mean(key, [name for name in known if name not in auth])
                 message = f"unknown key {quote(key)} is ignored{hint or f'; known here: {name_list(known)}'}"
                 yield source.warning(("prerequisites", index, "auth", key), message, key=True)
+
+
+def memory(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+    """What a container cannot start with, and what kills it before it is full."""
+    for name, role in mapping(job.get("taskRoles")).items():
+        limit: Any = mapping(mapping(role).get("resourcePerInstance")).get("memoryMB")
+        shm: Any = mapping(mapping(role).get("extraContainerOptions")).get("shmMB")
+        if not _is_number(limit):
+            continue
+        if limit < 2 * _RUNTIME_MB:
+            few = "too little to start with: " if limit < _RUNTIME_MB else "little: "
+            message = f"{limit} MB are {few}beside a task, the runtime alone needs about {_RUNTIME_MB}"
+            yield source.warning(("taskRoles", name, "resourcePerInstance", "memoryMB"), message)
+        if _is_number(shm) and shm > limit:
+            message = (
+                f"{shm} MB are more than the role's memoryMB of {limit}, and what lies in /dev/shm counts as memory"
+                ": the task is killed before it is full"
+            )
+            yield source.warning(("taskRoles", name, "extraContainerOptions", "shmMB"), message)
 
 
 def port_counts(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
