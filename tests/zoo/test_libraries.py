@@ -51,6 +51,9 @@ CASES = [
          "from sklearn.ensemble import RandomForestClassifier\n\n"
          "RandomForestClassifier(n_estimators=0).fit([[1]], [1])\n",
          frame="train.py:3", needs=(SKLEARN,)),
+    Case("torch, learning rate", "bad_config",
+         "import torch\n\ntorch.optim.AdamW(torch.nn.Linear(1, 1).parameters(), lr=-1)\n", frame="train.py:3",
+         needs=(TORCH,)),
     Case("joblib, a worker raises", "data_file_missing", WORKERS.format(body="return open(path).read()"),
          needs=(JOBLIB,)),
     Case("joblib, a worker crashes", "native_crash", WORKERS.format(body="os.abort()"), needs=(JOBLIB,)),

@@ -16,6 +16,7 @@ from kedge.diagnose.tracebacks import Block, Trace
 
 OURS = b"[openpai-runtime] [INFO] "
 GENERIC = "python_bug"  # what an exception is called whose text says nothing
+REFUSALS = {"ValueError", "AssertionError", "NotImplementedError"}  # raised where arguments are checked
 SOURCES = 12  # failing lines, the innermost, that may tell what a file was for
 SPECIFIC = 40  # from this rank on the text itself names the reason
 
@@ -160,6 +161,8 @@ def _of_trace(trace: Trace) -> Candidate:
 
 
 def _refined(cause: str, block: Block) -> str:
+    if cause == GENERIC and block.type in REFUSALS and block.frames and block.frames[-1].checks_arguments:
+        return "bad_config"
     message = b"\n".join(line.body for line in block.message[:3])
     sources = b"\n".join(line.body for line in block.sources[-SOURCES:])
     return exceptions.refined(cause, block.type, message, sources)

@@ -58,10 +58,11 @@ _BY_NAME = (
     (rb"Preempt", Meaning("preempted", 35)),
     (rb"Unauthori[sz]ed|Forbidden|AccessDenied|NotAuthori[sz]ed|Authentication|Credentials?(?:Error|NotFound)|TokenLoad",
      Meaning("remote_access_denied", 40)),
-    (rb"(?:Parameter|Option|Config|Configuration|Settings?|Hyperparameter)\w*(?:Error|Exception|Invalid)$|"
-     rb"^Invalid(?:Parameter|Option|Config)|Duplicated?(?:Study|Experiment|Name)", Meaning("bad_config", 35)),
     (rb"NotInstalled|Missing(?:Dependency|Requirement|Package)|Optional(?:Import|Dependency)|Dependency(?:Missing|NotFound)",
      Meaning("missing_module", 40)),
+    (rb"(?:Parameter|Option|Config|Configuration|Settings?|Hyperparameter)\w*(?:Error|Exception|Invalid)$|"
+     rb"^Invalid(?:Parameter|Option|Config|Backend|Setting|Choice)|Duplicated?(?:Study|Experiment|Name)",
+     Meaning("bad_config", 35)),
     (rb"Version(?:Error|Conflict|Mismatch)|Incompatible\w*Version", Meaning("import_conflict", 35)),
     (rb"Corrupt|Truncat|Malformed|InvalidData|Undecodable|Decod(?:e|ing)\w*Error|ParseError|Checksum|BadMagic",
      Meaning("data_corrupt", 35)),

@@ -29,6 +29,13 @@ _CLIENTS = (
 _OUTERMOST = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_call_main")
 
 
+# Functions of libraries that check what they were given: constructors, `validate_args`, `check_config`, …
+_CHECKS = (
+    rb"^__(?:post_)?init__$|^_*(?:re)?validate(?:_\w*(?:arg|conf|param|option|setting|spec)\w*)?$|"
+    rb"(?:check|verify|sanity|parse|resolve|finalize|handle)_\w*(?:arg|conf|param|option|setting)"
+)
+
+
 class Frame(NamedTuple):
     """One frame of a traceback."""
 
@@ -53,6 +60,11 @@ class Frame(NamedTuple):
     def before(self, later: Frame) -> bool:
         """Whether a program that is at `later` has gone past this frame: it is further down in the same file."""
         return self.file == later.file and (len(self.line), self.line) < (len(later.line), later.line)
+
+    @property
+    def checks_arguments(self) -> bool:
+        """Whether it is code of a library that checks what it was given."""
+        return not self.users and bool(regex(_CHECKS).search(self.where.rpartition(".")[2].encode()))
 
     @property
     def outermost(self) -> bool:
