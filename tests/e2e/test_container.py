@@ -17,6 +17,7 @@ from kedge.engines.container import connection, engine
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.engine import busy_gpus
 from kedge.engines.container.spec import JOB, Bind, ContainerSpec
+from kedge.engines.container.unkept import Looks
 from kedge.jobs import prepare
 from kedge.resolve.model import Inputs
 from kedge.testing.wait import wait_until
@@ -216,6 +217,33 @@ def test_secrets_are_not_in_what_the_engine_knows(kedge: Kedge) -> None:
 def test_the_machines_own_network_is_there_on_request(kedge: Kedge) -> None:
     kedge("run", kedge.job("echo $PAI_CURRENT_CONTAINER_IP; readlink /proc/self/ns/net"), "--network", "host")
     assert kedge.said() == f"127.0.0.1\n{os.readlink('/proc/self/ns/net')}\n"
+
+
+WRITE = "mkdir -p /app/empty; head -c 2000000 /dev/zero > /app/model.pt; echo 1 > /app/log; echo 1 > /tmp/noise"
+
+
+def test_what_is_gone_with_its_container_is_told(kedge: Kedge) -> None:
+    done = kedge("run", kedge.job([WRITE, "echo 1 > $PAI_LOG_DIR/kept"]))
+    said = "2 files were written inside containers and not kept; the largest is /app/model.pt of worker:0 (2 MB)"
+    for text in (done.stdout, kedge("show", "job").stdout):
+        assert said in " ".join(text.split())
+    assert report(kedge)["notes"][0].startswith(said)
+
+
+def test_what_is_gone_is_told_where_only_the_engine_may_look(kedge: Kedge) -> None:
+    name = f"kedge-changes-{os.urandom(4).hex()}"
+    command = ("/bin/sh", "-c", WRITE)
+    made = ContainerSpec(name, kedge.image, "box", command, {}, {JOB: name}, (), (), None, None, 1 << 20, "none")
+    with Connection(connection.address()) as connected:
+        connected.client.create(made)
+        try:
+            connected.client.start(name)
+            wait_until(lambda: connected.client.containers(f"{JOB}={name}")[0].ended, TIMEOUT)
+            looks = Looks(connected.client)
+            looks.look(Task("w", 0), made, "/", None)
+            assert "the largest is /app/model.pt of w:0 (2 MB)" in str(looks.note())
+        finally:
+            connected.client.remove(name)
 
 
 def test_kept_containers_can_be_looked_at_until_the_run_is_removed(kedge: Kedge) -> None:

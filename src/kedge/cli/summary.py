@@ -36,7 +36,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         print_answer(out, found)
     if not (found and found["root"] and found["root"]["evidence"]):  # whose log is named, with its path
         rows(out, "Logs", [home(str(run.path))])
-    rows(out, "Note", notes)
+    rows(out, "Note", [*now.notes, *notes])
 
 
 def duration(started: str | None, ended: str | None) -> str:

@@ -33,6 +33,7 @@ def build(run: Run, status: JobStatus, judged: Mapping[str, Any]) -> dict[str, A
         "root": {"task": judged["task"], **_placed(run, status, judged["task"], root)} if root else None,
         "others": judged["others"] if root else [],
         "suspects": judged["suspects"] if root else [],
+        "notes": list(status.notes),
         "tasks": [
             {"task": f"{t.role}:{t.index}", "state": t.state, "attempts": t.attempts, "exit_code": t.exit_code,
              "pai_code": t.code, "started": t.started, "ended": t.ended, "reason": t.reason}
@@ -72,6 +73,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         ]
     if others := report["others"]:
         parts.append("**After it**: " + ", ".join(f"{other['kind']} ×{other['count']}" for other in others))
+    parts += [f"**Note**: {note}" for note in report.get("notes", [])]
     rows = [f"| {t['task']} | {t['state']} | {t['attempts']} | {_shown(t['exit_code'])} |" for t in report["tasks"]]
     parts.append("\n".join(["| task | state | tries | exit code |", "|---|---|---|---|", *rows]))
     return "\n\n".join(filter(None, parts)) + "\n"

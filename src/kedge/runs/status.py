@@ -31,6 +31,7 @@ JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
 STOP_REQUESTED = "stop-requested"  # by, why
 JOB_COMPLETED = "job-completed"  # state, code, text
 NOTE = "note"  # text: what the engine does that takes long, or went wrong and may come right
+REMARK = "remark"  # text: what a person should know of the run when it has ended
 
 WAITING = "waiting"
 RUNNING = "running"
@@ -66,7 +67,7 @@ class TaskStatus:
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     """A run as it is now: `code` and `text` say how it ended, `attempt` counts job attempts from 0; `cause` is the root
-    cause of the latest attempt that has failed."""
+    cause of the latest attempt that has failed; `notes` are what a person should know besides."""
 
     state: str
     attempt: int
@@ -76,6 +77,7 @@ class JobStatus:
     code: int | None = None
     text: str | None = None
     cause: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def failed_tasks(self) -> int:
@@ -142,6 +144,9 @@ class _Fold:
     def stop_requested(self, event: Event) -> None:
         self._job(STOPPING)
 
+    def remark(self, event: Event) -> None:
+        self.status = replace(self.status, notes=(*self.status.notes, str(event.get("text"))))
+
     def job_completed(self, event: Event) -> None:
         state = event.get("state")
         self.status = replace(
@@ -187,6 +192,7 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], None]] = {
     ATTEMPT_COMPLETED: _Fold.attempt_completed,
     JOB_RETRYING: _Fold.job_retrying,
     STOP_REQUESTED: _Fold.stop_requested,
+    REMARK: _Fold.remark,
     JOB_COMPLETED: _Fold.job_completed,
 }
 

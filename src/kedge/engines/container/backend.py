@@ -23,6 +23,8 @@ from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.inbox import Inbox
 from kedge.engines.container.memory_kills import MemoryKills
 from kedge.engines.container.places import Places
+from kedge.engines.container.spec import ContainerSpec
+from kedge.engines.container.unkept import Looks
 from kedge.engines.container.watch import Watch
 from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
@@ -49,7 +51,8 @@ class _Container:
     launch: Launch
     name: str
     starting: Future[None] | None = None
-    memory: int | None = None  # its limit
+    spec: ContainerSpec | None = None
+    workdir: str = "/"  # the image's
     process: Process | None = None
     up: bool = False
     destroyed: bool = False
@@ -83,7 +86,7 @@ class ContainerBackend:
         self._status: int | None = None
         self._to_start = 0  # how many containers the gate still waits for
         self._partial = b""
-        self._memory = MemoryKills()
+        self._memory, self._looks = MemoryKills(), Looks(client)
         self._watch = Watch(
             client, f"{spec.JOB}={run.id}", self._say_ended, lambda why: self.say(f"{why}; trying again"),
             lambda: self.say("the container engine answers again"), lambda: self._post(self._lost), restore,
@@ -156,6 +159,8 @@ class ContainerBackend:
         self._places.release()
         self._close_pipes()
         self._selector.close()
+        if text := self._looks.note():
+            self._emit(status.REMARK, text=text)
 
     # In threads of the pools.
 
@@ -171,7 +176,7 @@ class ContainerBackend:
                 wanted = self._places.container(task, attempt, retry, image)
             self._patiently(lambda: self._client.create(wanted))
             self._places.start_holds(task)
-            made.memory = wanted.memory
+            made.spec, made.workdir = wanted, image.workdir
             self._patiently(lambda: self._client.start(made.name), lambda: self._client.start_if_new(made.name))
             self._look_at(made)
         except Cancelled:
@@ -184,7 +189,7 @@ class ContainerBackend:
         """Before any command runs, so that nothing is missed."""
         with suppress(CannotRun):  # it is only known less of, then
             made.process = self._client.process(made.name)
-            self._memory.watch(made.name, *made.process)
+            self._memory.watch(made.name, made.process.identity, made.process.pid)
 
     def _fail(self, made: _Container, report: Any) -> None:
         with suppress(CannotRun):
@@ -207,14 +212,21 @@ class ContainerBackend:
         with suppress(CannotRun):  # what is left is removed at the end of the job
             if self._keep:
                 self._client.state(made.name)  # the answer comes when the engine has let go of its address
-            else:
-                self._patiently(lambda: self._client.remove(made.name))
+                return
+            self._look_for_results(made)
+            self._patiently(lambda: self._client.remove(made.name))
+
+    def _look_for_results(self, made: _Container) -> None:
+        if made.spec and made.up:
+            layer = made.process.layer if made.process else None
+            self._looks.look(made.launch.task, made.spec, made.workdir, layer)
 
     def _known(self, made: _Container) -> Known:
         kill = self._memory.of(made.name)
         if kill and made.heard - kill.at > _LONG_BEFORE_SEC:
             kill = None  # the task has outlived it
-        return Known(made.memory, kill, self._memory.watches(made.name), made.up, made.destroyed)
+        limit = made.spec.memory if made.spec else None
+        return Known(limit, kill, self._memory.watches(made.name), made.up, made.destroyed)
 
     def _send(self, made: _Container, number: signal.Signals) -> None:
         """What somebody has paused or suspended goes on first."""

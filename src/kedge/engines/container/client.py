@@ -3,6 +3,7 @@ ours."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -23,6 +24,10 @@ TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes
 QUIET_SEC = 30  # without an event, then it is asked whether one was missed
 PULL_QUIET_SEC = 900  # of a pull; who waits for it gives up much earlier
 _POOL = 16
+_LOOK_SEC = 5  # for what is nice to know
+_MOST_CHANGES = 8 << 20  # bytes of an answer
+_DELETED = 2  # the kind of a change
+_TYPE_SHIFT = 19  # in a mode as Go writes it, the highest bits say what is no regular file
 _PODMAN_WITH_GPUS = (5, 4)  # older ones overlook, in Docker's API, every way to ask for them
 _NOT_STARTED = ("created", "configured", "initialized")  # the last two are Podman's
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -84,10 +89,12 @@ class Seen(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A container that runs: the engine's id of it, and the pid of its first process on the engine's machine."""
+    """A container that runs: the engine's id of it, the pid of its first process, and the folder of what it changes, on
+    the engine's machine."""
 
     identity: str
     pid: int
+    layer: str | None
 
 
 class State(NamedTuple):
@@ -278,7 +285,30 @@ class Client:
         """The first process of a container; its pid is 0 when it does not run."""
         with _errors(self.address):
             found = self._api.inspect_container(name)
-        return Process(found["Id"], found["State"]["Pid"])
+        layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
+        return Process(found["Id"], found["State"]["Pid"], layer)
+
+    def changes(self, name: str) -> list[str]:
+        """The paths that a container has made or changed; of very many, the first."""
+        api = self._api
+        with _errors(self.address):
+            response = api._get(api._url("/containers/{0}/changes", name), stream=True, timeout=_LOOK_SEC)
+            api._raise_for_status(response)
+            with response:
+                text = response.raw.read(_MOST_CHANGES, decode_content=True)
+        if len(text) == _MOST_CHANGES:
+            text = text[: text.rindex(b"}") + 1] + b"]"
+        return [change["Path"] for change in json.loads(text) or [] if change["Kind"] != _DELETED]
+
+    def file_size(self, name: str, path: str) -> int | None:
+        """Of a regular file in a container; None of what is something else."""
+        api = self._api
+        with _errors(self.address):
+            url = api._url("/containers/{0}/archive", name)
+            answer = api.head(url, params={"path": path}, timeout=_LOOK_SEC)
+            api._raise_for_status(answer)
+        found = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+        return found["size"] if found["mode"] >> _TYPE_SHIFT == 0 else None
 
     def remove(self, name: str) -> None:
         """Remove a container, whatever it does. Nothing happens if it is not there."""
