@@ -75,3 +75,9 @@ def test_every_byte_string_is_a_log(content: bytes) -> None:
     numbers = [log.number(offset) for offset in range(len(log.text))]
     assert numbers == sorted(numbers)
     assert all(1 <= number <= content.count(b"\n") + 1 for number in numbers)
+
+
+def test_line_numbers_can_be_asked_for_in_any_order() -> None:
+    log = Log("log", b"".join(b"%d\n" % n for n in range(1, 200)))
+    places = [log.text.index(b"\n%d\n" % n) + 1 for n in (150, 20, 199, 2, 150, 151)]
+    assert [log.number(place) for place in places] == [150, 20, 199, 2, 150, 151]

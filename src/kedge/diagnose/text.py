@@ -38,6 +38,7 @@ class Log:
         self.text = mpi_tags.joined(_without_escapes(tail.replace(b"\0", b"")).replace(b"\r", b"\n"))
         self._cache: dict[int, Line] = {}
         self._numbers: list[int] | None = None
+        self._counted = 0, 0
 
     def line(self, offset: int) -> Line:
         """The line that holds an offset; of a very long one, what is near."""
@@ -74,13 +75,21 @@ class Log:
 
     def number(self, offset: int) -> int:
         """The number of a line in its file, from 1."""
-        count = self.text.count(b"\n", 0, offset)
+        count = self._newlines(offset)
         if self._returns is None:
             return self._skipped + count + 1
         if self._numbers is None:
             parts = [piece.count(b"\r") + 1 for piece in self._returns.split(b"\n")]
             self._numbers = list(accumulate(parts))
         return self._skipped + bisect_right(self._numbers, count) + 1
+
+    def _newlines(self, offset: int) -> int:
+        """How many precede an offset, counted from the last one that was asked for: those of quotes are near."""
+        place, count = self._counted
+        between = self.text.count(b"\n", *sorted((place, offset)))
+        count += between if offset >= place else -between
+        self._counted = offset, count
+        return count
 
     def show(self, line: Line) -> str:
         """The text of a line for a person, at most 1,000 characters."""
