@@ -11,16 +11,19 @@ from kedge.spec import checks, schema, yaml
 from kedge.spec.build import build
 from kedge.spec.files import named, read_text
 from kedge.spec.lint import checks as lint
+from kedge.spec.lint import shell
+from kedge.spec.lint.scripts import scripts
 from kedge.spec.model import Job
 
 
 def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> tuple[Job, tuple[Problem, ...]]:
     """The job in a file, and the names in it that mean nothing: who resolves the others finds more that is wrong.
 
-    `path` may be `-` for stdin. `given` are the names of parameters and secrets whose values do not come from the file.
+    `path` may be `-` for stdin. A shell reads the job's commands, too. `given` are the names of parameters and secrets
+    whose values do not come from the file.
     InputError: the file cannot be read, or so much is wrong that there is no job; it holds all problems.
     """
-    return _read(read_text(path), named(path), given)
+    return _read(read_text(path), named(path), given, shell_too=True)
 
 
 def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job:
@@ -31,11 +34,12 @@ def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job
     return job
 
 
-def _read(text: str, file: str, given: Collection[str]) -> tuple[Job, tuple[Problem, ...]]:
+def _read(text: str, file: str, given: Collection[str], shell_too: bool = False) -> tuple[Job, tuple[Problem, ...]]:
     document = yaml.read(text, file)
     value, source = document.value, document.source
+    reading = shell.start(scripts(value, source, given)) if shell_too else []
     found = [*document.problems, *schema.check(value, source), *checks.check(value, source)]
-    found += _beside(found, lint.check(value, source))
+    found += _beside(found, [*lint.check(value, source), *shell.finish(reading, source)])
     names = tuple(checks.check_names(value, source))
     if any(problem.severity == ERROR for problem in found):
         # Nobody will render the references of this file, so what is wrong with them is told here.

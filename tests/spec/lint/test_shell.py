@@ -1,0 +1,154 @@
+"""What the shell refuses, and the line of the job file where."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.errors import InputError, Problem
+from kedge.spec.lint import shell
+from kedge.spec.parse import load
+
+HEAD = """\
+protocolVersion: 2
+name: j
+type: job
+prerequisites:
+  - {name: img, type: dockerimage, uri: u}
+parameters: {n: 3, msg: "it's", lines: "a\\nb'"}
+taskRoles:
+  w:
+    dockerImage: img
+    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    commands:
+"""  # eleven lines
+
+
+def warnings(folder: Path, commands: str, tail: str = "") -> list[tuple[int, int, str]]:
+    """Line, column and message of what is said about a job with these commands, which start in line 12."""
+    file = folder / "job.yaml"
+    indented = "".join(f"      {line}\n" for line in commands.split("\n"))
+    file.write_text(HEAD + indented + tail)
+    job, _ = load(file)
+    return [(found.line, found.column, found.message) for found in job.warnings]
+
+
+@pytest.fixture(autouse=True)
+def _needs_bash() -> None:
+    if not shutil.which("bash"):
+        pytest.skip("bash is not installed")
+
+
+REFUSED = [
+    ("- fi", (12, 9), "bash refuses this script: syntax error near unexpected token 'fi'"),
+    ("- echo a\n- |\n  echo b\n  done", (15, 9), "syntax error near unexpected token 'done'"),
+    ("- >\n  echo a\n\n  echo b; fi", (15, 9), "syntax error near unexpected token 'fi'"),
+    ('- "echo \\"a\\nfi"', (12, 9), "this opens what no '\"' closes"),
+    ("- echo 'a", (12, 9), 'this opens what no "\'" closes'),
+    ("- if true; then\n- echo a", (13, 9), "it ends before something is closed that was opened (if, do, case, {, …)"),
+    ("- echo\n- cat <<EOF\n- a\n- EOFF", (13, 9), "the here-document that starts here goes on to the end"),
+    ("- echo <% $parameters.msg %>\n- a", (12, 9), 'this opens what no "\'" closes'),
+    ("- echo <% $parameters.n\n  %>\n- fi", (14, 9), "near unexpected token 'fi'"),
+    ("- fi\n- &a |\n  echo\n- *a", (12, 9), "near unexpected token 'fi'"),
+]
+
+
+@pytest.mark.parametrize(("commands", "place", "message"), REFUSED)
+def test_a_refused_line_is_told_where_it_stands(
+    tmp_path: Path, commands: str, place: tuple[int, int], message: str
+) -> None:
+    (found,) = warnings(tmp_path, commands)
+    assert found[:2] == place
+    assert message in found[2]
+
+
+ACCEPTED = [
+    "- for i in 1 2; do\n- echo $i\n- done",
+    "- cat <<EOF\n- it's <% $secrets.x %>\n- EOF",
+    "- |\n  a=(1\n  2)\n  [[ $a =~ (x|y) ]] && diff <(a) >(b)",
+    "- shopt -s extglob\n- ls !(a|b)",
+    "- x=$(( <% $parameters.n %> + 1 )); echo ${a:<% $parameters.n %>}",
+    "- for i in <% $parameters.lines %>; do :; done",
+    "- 'if [ <% $secrets.x %> = y ]; then echo; fi  # it''s'",
+    "- python -c 'print(1)' || exit\n- ''\n- '  '",
+]
+SECRET = 'secrets: {x: "it\'s"}\n'
+
+
+@pytest.mark.parametrize("commands", ACCEPTED)
+def test_what_bash_takes_is_not_told(tmp_path: Path, commands: str) -> None:
+    assert [found for found in warnings(tmp_path, commands, SECRET) if "nothing refers" not in found[2]] == []
+
+
+def test_deployments_stand_around_and_hooks_alone(tmp_path: Path) -> None:
+    tail = """\
+    prerequisites: [h]
+deployments:
+  - {name: d, taskRoles: {w: {preCommands: ["if true; then"], postCommands: ["fi"]}}}
+  - {name: e, taskRoles: {w: {preCommands: ["(("]}}}
+defaults: {deployment: d}
+extras:
+  com.microsoft.pai.runtimeplugin:
+    - {plugin: cmd, parameters: {preCommands: ["echo", "fi"]}}
+"""
+    head = HEAD.replace(
+        "parameters:", "  - {name: h, type: script, callbacks: [{event: taskStarts, commands: [do]}]}\nparameters:"
+    )
+    file = tmp_path / "job.yaml"
+    file.write_text(f"{head}      - echo\n{tail}")
+    job, _ = load(file)
+    assert [found.where for found in job.warnings] == [
+        "prerequisites[1].callbacks[0].commands[0]",
+        "extras.com.microsoft.pai.runtimeplugin[0].parameters.preCommands[1]",
+    ]
+
+
+def test_a_shell_without_line_numbers_or_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busybox, true = shutil.which("busybox"), shutil.which("true")
+    assert true
+    monkeypatch.setattr(shell.shutil, "which", lambda name: busybox if name == "sh" else None)
+    assert warnings(tmp_path, "- fi") == []  # busybox without `sh`: nothing that could be understood
+    monkeypatch.setattr(shell.shutil, "which", lambda name: None)
+    assert warnings(tmp_path, "- fi") == []
+    monkeypatch.setattr(shell.shutil, "which", lambda name: str(tmp_path / "no-shell"))
+    assert warnings(tmp_path, "- fi") == []
+
+
+def test_sh_is_asked_where_there_is_no_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sh = shutil.which("dash") or shutil.which("sh")
+    monkeypatch.setattr(shell.shutil, "which", lambda name: sh if name == "sh" else None)
+    ((line, _, message),) = warnings(tmp_path, "- echo\n- fi")
+    assert (line, "refuses this script: syntax error" in message.lower()) == (13, True)
+
+
+def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "bash"
+    slow.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1000)\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(shell.shutil, "which", lambda name: str(slow))
+    monkeypatch.setattr(shell, "_PATIENCE", 0.1)
+    assert warnings(tmp_path, "- fi\n- echo " + "'a' " * 100_000) == []
+
+
+def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = tmp_path / "marker"
+    (tmp_path / "env").write_text(f"touch {marker}\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "env"))
+    monkeypatch.setenv("ENV", str(tmp_path / "env"))
+    assert warnings(tmp_path, f"- touch {marker}; echo $(touch {marker})\n- ': ${{x:=`touch {marker}`}}'") == []
+    assert not marker.exists()
+
+
+def test_commands_are_read_although_more_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(HEAD.replace("cpu: 1", "cpu: x") + "      - fi\n")
+    with pytest.raises(InputError) as caught:
+        load(file)
+    problems: list[Any] = [problem for problem in caught.value.problems if isinstance(problem, Problem)]
+    assert [problem.severity for problem in problems] == ["error", "warning"]
+    assert json.dumps([problem.to_json() for problem in problems])
