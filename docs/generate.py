@@ -67,6 +67,7 @@ warnings, `run` in one line each. `kedge validate --strict` takes them for error
 | what looks like a reference: `${{ parameters.lr }}`, `{{ lr }}`, `<% $x %>`, `<%= $parameters.lr %>`, `$parameters.lr`; a reference where none is replaced | warning |
 | a key that differs from a known one by one or two letters, where any key may stand (prerequisites, `extras`, `defaults`, …) | warning |
 | a `PAI_…` variable of a role, task or port label that the job does not have | warning |
+| commands and hooks that `bash -n` refuses, or `sh -n` where bash is missing; nothing is executed | warning |
 | parameters, secrets and prerequisites that nothing uses | warning |
 | `minFailedInstances`, `minSucceededInstances` above `instances`: never reached | warning |
 | `taskRetryCount` without `extras.gangAllocation: false`: no effect | warning |

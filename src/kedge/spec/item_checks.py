@@ -74,14 +74,14 @@ def _variables(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[
     if "template_variables" not in item:
         return
     declared = variables(node_at(source, path))
-    seen: set[object] = set()
+    seen: set[str] = set()
     for index, entry in entries(item["template_variables"]):
-        here, name = (*path, "template_variables", index), entry.get("name")
+        here, name = (*path, "template_variables", index), str(entry.get("name"))
         if name in seen:
-            yield source.problem((*here, "name"), f"duplicate template variable {quote(str(name))}")
+            yield source.problem((*here, "name"), f"duplicate template variable {quote(name)}")
             continue
         seen.add(name)
-        variable = declared.get(str(name))
+        variable = declared.get(name)
         if (entry.get("type") == CHOICE) != ("choices" in entry):
             yield source.problem(here, "a template variable has 'choices' exactly when its type is 'choice'")
         elif variable and variable.default and (wrong := describe(variable, variable.default)):

@@ -72,7 +72,8 @@ def _is_an_event(broken: Violation) -> bool:
 
 def _comes_later(broken: Violation) -> bool:
     """A text of a prerequisite with a place for a value, which is checked when the value is there."""
-    is_item = broken.path[:1] == ("prerequisites",) or broken.path[1:2] == ("reference_prerequisites",)
+    depth = 2 if broken.path[1:2] == ("reference_prerequisites",) else 1 if broken.path[:1] == ("prerequisites",) else 0
+    is_item = depth > 0 and len(broken.path) > depth + 1
     return is_item and isinstance(broken.value, str) and bool(LATER.search(broken.value))
 
 

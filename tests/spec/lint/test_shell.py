@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kedge.errors import InputError, Problem
 from kedge.spec.lint import shell
+from kedge.spec.lint.scripts import scripts
 from kedge.spec.parse import load
+from kedge.spec.yaml import read
 
 HEAD = """\
 protocolVersion: 2
@@ -24,7 +29,7 @@ parameters: {n: 3, msg: "it's", lines: "a\\nb'"}
 taskRoles:
   w:
     dockerImage: img
-    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
     commands:
 """  # eleven lines
 
@@ -38,7 +43,7 @@ def warnings(folder: Path, commands: str, tail: str = "") -> list[tuple[int, int
     return [(found.line, found.column, found.message) for found in job.warnings]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _needs_bash() -> None:
     if not shutil.which("bash"):
         pytest.skip("bash is not installed")
@@ -106,6 +111,37 @@ extras:
         "prerequisites[1].callbacks[0].commands[0]",
         "extras.com.microsoft.pai.runtimeplugin[0].parameters.preCommands[1]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_read"),
+    [
+        ("python train.py --lr 0.1 --out=./x_$RANK/${NAME}", False),
+        ("echo 'it is (so)' \"well $X\" && cd /a; b | tee c.log 2>&1", False),
+        ("", False),
+        ("a=1 b > x 2>> y", False),
+        ("if a", True),
+        ("echo fi", True),  # fine, and not worth a look at grammar
+        ("echo $(x)", True),
+        ('echo "$(x)"', True),
+        ("a &&", True),
+        ("; a", True),
+        ("a > ", True),
+        ("(a)", True),
+        ("echo 'a", True),
+    ],
+)
+def test_only_what_may_be_refused_is_read(command: str, is_read: bool) -> None:
+    document = read(json.dumps({"taskRoles": {"w": {"commands": [command]}}}))
+    assert bool(list(scripts(document.value, document.source, ()))) == is_read
+
+
+@given(st.text("ab $'\"\\n;|&>=2{}(#!`\\-", max_size=12) | st.sampled_from(["fi", "do", "echo x; }", "a ||"]))
+@settings(max_examples=100, deadline=None)
+def test_what_is_not_read_is_what_bash_takes(text: str) -> None:
+    document = read(json.dumps({"taskRoles": {"w": {"commands": [text]}}}))
+    if not list(scripts(document.value, document.source, ())):
+        subprocess.run(["bash", "-n"], input=text.encode() + b"\n", check=True, capture_output=True)
 
 
 def test_a_shell_without_line_numbers_or_none_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,16 @@ from kedge.spec.shape import entries, items, mapping
 # What gets its value later, or has one now; and tags that stay as they are, about which there are other warnings.
 _INSERTED = re.compile(rf"<%.*?%>|{TOKEN.pattern}", re.DOTALL)
 _UNKNOWN = "x"  # in place of a value that is not known yet
-# Words of these characters alone are a command that no shell can refuse, unless one of them is a keyword.
-_PLAIN = re.compile(r"(?:[\w \n./:,@%+=-]|\$\w+)*")
-_KEYWORDS = re.compile(r"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|coproc)\b")
+# A line that no shell can refuse: simple commands, without any word that may be a keyword. Most commands are such.
+_VARIABLE = r"\$\w+|\$\{\w+\}"
+_WORD = rf"(?:[\w./:,@%+=~^-]|{_VARIABLE}|'[^'\n]*'|\"(?:[^\"$`\\\n]|{_VARIABLE})*\")+"
+_COMMAND = rf"{_WORD}(?:[ \t]+{_WORD})*(?:[ \t]*[12]?>>?[ \t]*{_WORD}|[ \t]+[12]>&[12])*"
+_SIMPLE = re.compile(rf"[ \t]*(?:{_COMMAND}(?:[ \t]*(?:&&|\|\||[|;])[ \t]*{_COMMAND})*)?[ \t]*")
+_KEYWORDS = re.compile(
+    r"(?<![\w./:,@%+=~^-])"
+    r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|select|function|coproc|time)"
+    r"(?![\w./:,@%+=~^-])"
+)
 
 
 class Line(NamedTuple):
@@ -54,7 +61,9 @@ def scripts(job: Mapping[str, Any], source: Source, given: Collection[str]) -> I
 
 
 def _may_be_refused(text: str) -> bool:
-    return not _PLAIN.fullmatch(text) or bool(_KEYWORDS.search(text))
+    if _KEYWORDS.search(text):
+        return True
+    return not all(_SIMPLE.fullmatch(line) for line in text.split("\n"))
 
 
 def _commands(job: Mapping[str, Any]) -> Iterator[list[tuple[Path, str]]]:

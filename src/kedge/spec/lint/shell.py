@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from kedge.errors import Problem
 from kedge.spec.lint.scripts import Script
 from kedge.spec.model import Source
 
-_MOST = 16  # scripts; each is a process
+_MOST = 8  # scripts; each is a process, and starting one takes up to 2 ms
 _LONGEST = 1 << 20  # characters of a script
 _FITS = 4096  # bytes; a pipe takes them although nobody reads yet
 _PATIENCE = 5.0  # seconds for all of them; what takes longer is not told
@@ -67,8 +68,8 @@ def _started(script: Script, shell: str) -> Reading:
     )
     data = _encoded(script)
     if len(data) <= _FITS and process.stdin:
-        process.stdin.write(data)
-        process.stdin.close()
+        with suppress(BrokenPipeError), process.stdin as pipe:  # it may have ended already
+            pipe.write(data)
         process.stdin = None
     return Reading(script, "bash" if shell.endswith("bash") else "sh", process)
 
