@@ -236,7 +236,8 @@ def run(submitted: Submitted) -> Outcome:
         outcome = submitted.where.run(submitted.prepared.plan, submitted.run, submitted.prepared.secrets)
         now = status.read(submitted.run)
         with suppress(DiskFull):  # what the report says stands in the events, too
-            report.write(submitted.run, report.build(submitted.run, now, outcome.judged.to_json()))
+            lines = {role.name: role.lines for role in submitted.prepared.plan.roles}
+            report.write(submitted.run, report.build(submitted.run, now, outcome.judged.to_json(), lines))
     return outcome
 
 

@@ -231,3 +231,14 @@ def test_several_logs_are_tasks_of_one_job(kedge: Kedge) -> None:
     found = json.loads(kedge("diagnose", "--json", "rank0.log", "rank1.log", "--exit-code", "1").stdout)
     assert (found["task"], found["cause"]) == ("rank1.log", "gpu_oom")
     assert sum(other["count"] for other in found["others"]) == 1
+
+
+def test_a_line_of_the_script_is_told_as_that_of_the_job_file(on_engine: Kedge) -> None:
+    kedge, commands = on_engine, ["echo '<% $parameters.two %>'", "if true; then\n  no-such-program\nfi"]
+    job = kedge.job(commands, parameters={"two": "a\nb"})
+    text = job.read_text()
+    done = kedge("run", "-q", job, code=1)
+    line = 1 + text[: text.index("no-such-program")].count("\n")
+    told = rf"^ +{re.escape(str(job))}:{line}: no-such-program: (command )?not found$"
+    assert re.search(told, done.stdout, re.MULTILINE)
+    assert json.loads((kedge.only_run() / "report.json").read_text())["root"]["job_line"] == f"{job}:{line}"

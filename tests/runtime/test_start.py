@@ -130,7 +130,7 @@ def test_the_working_directory_and_the_scripts(attempt):
     attempt.run("pwd")
     assert attempt.stream("user-stdout").decode() == f"{attempt.folder}/work\n"
     script = attempt.folder / "pai/runtime.d/user.sh"
-    assert script.read_text() == "set -o errexit\nset -o nounset\nset -o pipefail\npwd\n"
+    assert script.read_text() == "set -o errexit -o nounset -o pipefail\npwd\n"
     assert stat.S_IMODE(script.stat().st_mode) == 0o700
     assert (attempt.folder / "pai/logs" / attempt.spec.uid).resolve() == attempt.folder
 

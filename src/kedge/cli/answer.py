@@ -11,11 +11,15 @@ from rich.text import Text
 from kedge.cli.tables import wrapped
 from kedge.cli.words import home
 from kedge.diagnose.model import UNKNOWN
-from kedge.runs.report import FAILED_TASK, ROOT_CAUSE
+from kedge.runs.report import FAILED_TASK, ROOT_CAUSE, SCRIPT_LINE
 from kedge.runs.status import SUCCEEDED
 
 _LABEL_WIDTH = 12
 _LONGEST_QUOTE = 300
+_SUSPECTS = {
+    "silent": "the others waited for it, and it said nothing",
+    "left": "the others waited for it, and it had ended",
+}
 BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "magenta"}
 
 
@@ -24,38 +28,49 @@ def print_answer(console: Console, report: Mapping[str, Any]) -> None:
     if root := report["root"]:
         label = FAILED_TASK if report.get("state") == SUCCEEDED else ROOT_CAUSE
         rows(console, label, _root(root, report.get("text") or ""))
-        if root["evidence"] and root["cause"] == UNKNOWN:
-            rows(console, "Last words", [_cut(quote["text"]) for quote in root["evidence"]])
-        if root["evidence"]:
-            rows(console, "Log", [_place(root["evidence"][-1 if root["cause"] == UNKNOWN else 0])])
+        rows(console, "Last words", [_cut(quote["text"]) for quote in root.get("last_words", ())])
+        if told := root.get("last_words", ())[-1:] or root["evidence"][:1]:
+            rows(console, "Log", [_place(told[0], root.get("unread_bytes", 0))])
         rows(console, "Do", root["remedy"])
+    if suspects := report.get("suspects"):
+        rows(console, "Look at", [f"{one['task']}: {_SUSPECTS[one['kind']]}" for one in suspects])
     if others := report["others"]:
         rows(console, "After it", [_others(others)])
 
 
 def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text]:
     yield Text(root["task"], style="bold").append("   ").append(_cause(root))
-    said = root.get("message")
-    if root["cause"] != UNKNOWN:
-        yield Text(root["meaning"])
-        if root["evidence"]:
-            yield Text(_cut(root["evidence"][0]["text"]), style="bold")
-        elif said and said not in verdict:
-            yield Text(said, style="bold")
+    message, unknown = root.get("message"), root["cause"] == UNKNOWN
+    if meaning := root.get("exit_meaning") if unknown and message else root["meaning"] if not unknown else "":
+        yield Text(meaning)
+    if root["evidence"] and not root.get("last_words"):
+        yield Text(_cut(_with_job_line(root)), style="bold")
+    elif message and message not in verdict and not unknown:
+        yield Text(message, style="bold")
     if root["frame"]:
         yield Text(f"in {root['frame']}")
+    if root.get("missing"):
+        yield Text(f"took no part any more: {', '.join(root['missing'])}")
 
 
 def _cause(root: Mapping[str, Any]) -> Text:
     if root["cause"] == UNKNOWN:
-        how = root.get("message") or (f"exit code {root['exit_code']}" if root["exit_code"] else "it failed")
+        how = root.get("message") or root.get("exit_meaning") or "the log does not tell"
         return Text("not recognised", "bold").append(f": {how}")
     sureness = f" ({root['behavior']}, {root['confidence']})"
     return Text(root["cause"], "bold").append(sureness, BEHAVIOUR_COLOURS[root["behavior"]])
 
 
-def _place(quote: Mapping[str, Any]) -> str:
-    return f"{home(quote['file'])}:{quote['line']}"
+def _with_job_line(root: Mapping[str, Any]) -> str:
+    """The quoted line; where it names a line of the command's script, that of the job file."""
+    text: str = root["evidence"][0]["text"]
+    line = root.get("job_line")
+    return text if line is None else SCRIPT_LINE.sub(lambda _: home(line), text, count=1)
+
+
+def _place(quote: Mapping[str, Any], unread: int) -> str:
+    rest = f" ({unread:,} bytes before it were not read)" if unread else ""
+    return f"{home(quote['file'])}:{quote['line']}{rest}"
 
 
 def _others(others: Iterable[Mapping[str, Any]]) -> str:

@@ -26,7 +26,7 @@ def meaning(code: int | None) -> str:
     try:
         return f"death by signal {_signal(code)}"
     except ValueError:
-        return "a code of the program's own"
+        return ""  # a code of the program's own
 
 
 def _signal(code: int) -> str:

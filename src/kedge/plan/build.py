@@ -45,6 +45,7 @@ def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
         task_retry_count=role.task_retry_count,
         environment=role_environment(role),
         command=resolved.command,
+        lines=resolved.lines,
         steps=resolved.steps,
         code=resolved.code,
         pin=resolved.image.pin,

@@ -29,7 +29,7 @@ class RolePlan:
     `pin` is what the lock file has for the image: the digest `sha256:…`, or `id:sha256:…` for one that no registry has.
     `environment` is what the role adds to the plan's (a task's own index is added by `plan.task`); `code` names the
     snapshot that is the working directory, None is an empty folder per task; `capabilities` are those of Linux that its
-    containers have besides the usual ones.
+    containers have besides the usual ones; `lines` has the line of the job file for each line of the command.
     """
 
     name: str
@@ -47,6 +47,7 @@ class RolePlan:
     code: str | None
     pin: str | None = None
     capabilities: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

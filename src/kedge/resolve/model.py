@@ -57,12 +57,14 @@ class Image:
 class ResolvedRole:
     """A role with its image, the assembled user command and its steps in start order.
 
-    `code` names the snapshot (a key of ResolvedJob.code) in which its tasks start; None is an empty folder per task.
+    `lines` has the line of the job file for each line of the command. `code` names the snapshot (a key of
+    ResolvedJob.code) in which its tasks start; None is an empty folder per task.
     """
 
     role: TaskRole
     image: Image
     command: Text
+    lines: tuple[int, ...]
     steps: tuple[Step, ...]
     code: str | None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
@@ -101,11 +101,13 @@ class _Resolution:
         image = _item(self._job, "dockerimage", role.docker_image)
         items = [one.item for one in ordered(needed)]
         made = steps(self._job, role, items, render, self._said)
+        command, lines = _command(self._job, role, render)
         self._repositories += pins.repositories(made)
         return ResolvedRole(
             role=role,
             image=self._image(image) if image else Image(role.docker_image, "", None),
-            command=_command(self._job, role, render),
+            command=command,
+            lines=lines,
             steps=pins.pinned(made, self._shelf.old),
             code=self._code.of(held["script"]),
         )
@@ -182,8 +184,9 @@ def _image(item: Prerequisite, found: References) -> Image:
     return Image(item.name, show_text(uri), auth)
 
 
-def _command(job: Job, role: TaskRole, render: partial[Text]) -> Text:
-    """All items in one shell: the active deployment's before, the role's, the deployment's after."""
+def _command(job: Job, role: TaskRole, render: partial[Text]) -> tuple[Text, tuple[int, ...]]:
+    """All items in one shell: the active deployment's before, the role's, the deployment's after. And for each line of
+    it the line of the job file."""
     listed: list[tuple[Path, str]] = [
         (("taskRoles", role.name, "commands", n), command) for n, command in enumerate(role.commands)
     ]
@@ -193,7 +196,24 @@ def _command(job: Job, role: TaskRole, render: partial[Text]) -> Text:
             before = [((*path, "preCommands", n), text) for n, text in enumerate(around.pre_commands)]
             after = [((*path, "postCommands", n), text) for n, text in enumerate(around.post_commands)]
             listed = [*before, *listed, *after]
-    return _trimmed(join(part for path, text in listed for part in (*render(text.strip(SPACE), path), "\n")))
+    listed = [(path, text.strip(SPACE)) for path, text in listed if text.strip(SPACE)]
+    texts = [render(text, path) for path, text in listed]
+    lines = [line for (path, text), made in zip(listed, texts, strict=True) for line in _lines(job, path, text, made)]
+    return _trimmed(join(part for text in texts for part in (*text, "\n"))), tuple(lines)
+
+
+def _lines(job: Job, path: Path, text: str, rendered: Text) -> Iterator[int]:
+    """The line of the job file for each line of an item; its first one where values have lines of their own."""
+    written, mark, whole = text.split("\n"), job.source.mark(path), job.source.text
+    count = 1 + sum(part.count("\n") for part in rendered if isinstance(part, str))
+    if count != len(written):
+        written = [""] * count
+    line, done = mark.line, mark.offset
+    for content in map(str.strip, written):
+        place = whole.find(content, done, mark.end)
+        if content and place >= 0:
+            line, done = line + whole.count("\n", done, place), place
+        yield line
 
 
 def _trimmed(text: Text) -> Text:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from kedge.contract import CURRENT, USER_ALL
+from kedge.contract import CURRENT, OPTION_LINES, USER_ALL, USER_SCRIPT
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
@@ -15,11 +17,18 @@ from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
 VERSION = 1
 ROOT_CAUSE = "Root cause"
 FAILED_TASK = "Failed task"  # where the job itself has succeeded, by its completion policy
+# bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
+SCRIPT_LINE = re.compile(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
 _JSON, _MARKDOWN = "report.json", "report.md"
 
 
-def build(run: Run, status: JobStatus, judged: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of a run from its status and its verdict, which is diagnose.job.JobVerdict as JSON."""
+def build(
+    run: Run, status: JobStatus, judged: Mapping[str, Any], lines: Mapping[str, Sequence[int]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The report of a run from its status and its verdict, which is diagnose.job.JobVerdict as JSON.
+
+    `lines`: for each role, the lines of the job file that those of its command come from.
+    """
     root = judged["diagnosis"] if status.state in (FAILED, SUCCEEDED) else None
     return {
         "version": VERSION,
@@ -30,7 +39,7 @@ def build(run: Run, status: JobStatus, judged: Mapping[str, Any]) -> dict[str, A
         "attempts": status.attempt + 1,
         "submitted": status.submitted,
         "ended": status.ended,
-        "root": {"task": judged["task"], **_placed(run, status, judged["task"], root)} if root else None,
+        "root": {"task": judged["task"], **_placed(run, status, judged["task"], root, lines)} if root else None,
         "others": judged["others"] if root else [],
         "suspects": judged["suspects"] if root else [],
         "notes": list(status.notes),
@@ -79,7 +88,9 @@ def markdown(report: Mapping[str, Any]) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _placed(run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any]) -> dict[str, Any]:
+def _placed(
+    run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any], lines: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
     """The diagnosis with the full paths of the logs that it quotes, and what the runtime says of the end."""
     role, index = parse_task(task)
     ended = next(t for t in status.tasks if (t.role, t.index) == (role, index))
@@ -88,7 +99,20 @@ def _placed(run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any]
         name: [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis[name]]
         for name in ("evidence", "last_words")
     }
-    return {**diagnosis, **quotes, "message": ended.message}
+    told = quotes["evidence"][0]["text"] if quotes["evidence"] else ""
+    return {
+        **diagnosis,
+        **quotes,
+        "message": ended.message,
+        "job_line": _job_line(told, run.info().source, lines.get(role, ())),
+    }
+
+
+def _job_line(told: str, source: str, lines: Sequence[int]) -> str | None:
+    """The line of the job file, as in `job.yaml:12`, that a shell means when it names one of user.sh."""
+    named = SCRIPT_LINE.search(told)
+    number = int(named[1]) - OPTION_LINES if named else 0
+    return f"{source}:{lines[number - 1]}" if 0 < number <= len(lines) else None
 
 
 def _path(folder: str, name: str) -> str:

@@ -44,7 +44,7 @@ def supervise(
 
 def run_command(session: Session, prepared: Prepared, secrets: tuple[bytes, ...]) -> int:
     """Run the user's command and return its wait status, when its output has been read."""
-    path = prepared.scripts.write("user.sh", (prepared.options, *session.spec.command))
+    path = prepared.scripts.write(contract.USER_SCRIPT, (prepared.options, *session.spec.command))
     writers = session.logs.connect(session.loop, secrets, session.consoles)
 
     def on_start(pid: int) -> None:

@@ -32,9 +32,9 @@ def find_shell(path: str | None, directory: str, has_pipefail: Callable[[str], b
 
 
 def command_options(shell: Shell) -> str:
-    """What user.sh begins with."""
+    """What user.sh begins with: contract.OPTION_LINES lines."""
     options = ("errexit", "nounset", "pipefail") if shell.pipefail else ("errexit", "nounset")
-    return "".join(f"set -o {option}\n" for option in options)
+    return f"set{''.join(f' -o {option}' for option in options)}\n"
 
 
 class ScriptFolder:
