@@ -272,6 +272,8 @@ ERROR_FILE = "error.json"  # where torchelastic writes the exception of the work
 WORK_DIR = "work"  # the default working directory
 PAI_DIR = "pai"  # stands for /usr/local/pai
 RUNTIME_D = "runtime.d"  # below that one
+DATA_CACHE_DIR = "data-cache"  # below PAI_DIR in a container: files by their SHA-256, which the task can only read
+FETCHED_DIR = "data-fetched"  # beside it: what the task has fetched, by its SHA-256, for the controller to take
 
 # In TaskSpec.secrets_dir (0700, memory-backed where possible, files 0600):
 SECRET_VALUES = "values.json"  # {"token": "text", "keys[0].name": "text"}: every scalar below `secrets`

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.container import connection, engine
+from kedge.engines.container import connection, engine, owners
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.engine import busy_gpus
 from kedge.engines.container.spec import JOB, Bind, ContainerSpec
 from kedge.engines.container.unkept import Looks
 from kedge.jobs import prepare
 from kedge.resolve.model import Inputs
+from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge, message, need_own_service, report, tool
@@ -174,6 +175,25 @@ def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callabl
     assert kedge.said() == "1234\n/here\n/none.so\n9\n"
     kedge("rm", "job")
     assert not kedge.runs()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")
+@pytest.mark.parametrize("plan", ['{"roles": [{"image": "localhost/kedge/none:1"}]}', "damaged"])
+def test_files_of_other_users_are_given_back_although_their_image_is_gone(
+    kedge: Kedge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
+    run = Run(tmp_path / f"run-{os.urandom(4).hex()}")
+    (run.path / "deep" / "er").mkdir(parents=True)
+    run.plan_file.write_text(plan)
+    os.mkfifo(run.path / "deep" / "er" / "pipe")
+    everything = [run.path, *run.path.rglob("*")]
+    for path in everything:
+        os.chown(path, 1234, 1234)
+        path.chmod(0o700)
+    with Connection(connection.address()) as connected:
+        owners.give_back(connected.client, run)
+    assert {path.stat().st_uid for path in everything} == {0}
 
 
 def test_code_is_where_the_command_starts(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:

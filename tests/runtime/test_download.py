@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kedge import contract
-from kedge.contract import Action, Callback, SecretRef, Step
+from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR, Action, Callback, SecretRef, Step
 from kedge.testing.wait import wait_until
 
 QUICK = {"tries": 4, "first_sec": 0.01, "cap_sec": 0.02}
@@ -78,8 +79,8 @@ def download(attempt, tmp_path):
 
 
 def cache(tmp_path):
-    folder = tmp_path / "cache/kedge/data"
-    return {path.name: path for path in folder.iterdir()} if folder.exists() else {}
+    folders = (tmp_path / "cache/kedge" / name for name in ("data", "data-partial"))
+    return {path.name: path for folder in folders if folder.exists() for path in folder.iterdir()}
 
 
 def cause(attempt):
@@ -127,11 +128,74 @@ def test_what_is_there_is_left_alone(attempt, download, served, web, tmp_path):
 def test_a_damaged_cache_entry_is_fetched_anew(attempt, download, served, tmp_path):
     uri = served("x")
     assert download(uri=uri, sha256=SUM, path=str(tmp_path / "one")) == 0
+    cache(tmp_path)[SUM].chmod(0o644)
     with cache(tmp_path)[SUM].open("r+b") as file:
         file.write(b"damage")
     assert download(uri=uri, sha256=SUM, path=str(tmp_path / "two")) == 0
     assert (tmp_path / "two").read_bytes() == cache(tmp_path)[SUM].read_bytes() == DATA
     assert any("is damaged and is fetched anew" in line for line in attempt.log)
+
+
+def hostile(path, kind, tmp_path):
+    """Put something in the place of a cached file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_bytes(DATA)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif kind == "folder":
+        (path / "sub").mkdir(parents=True)
+    else:
+        path.write_bytes(b"other")
+
+
+KINDS = ("fifo", "link", "folder", "file")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", ["data/{}", "data-partial/{}.partial"])
+def test_nothing_but_a_whole_regular_file_counts(attempt, download, served, tmp_path, kind, place):
+    path = tmp_path / "cache/kedge" / place.format(SUM)
+    hostile(path, kind, tmp_path)
+    assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert (tmp_path / "one").read_bytes() == DATA
+    entry = cache(tmp_path)[SUM]
+    assert entry.is_file()
+    assert not entry.is_symlink()
+    assert entry.stat().st_mode & 0o777 == 0o444
+
+
+@pytest.fixture
+def boxed(attempt):
+    """A task as in a container: with a cache that it can only read. Its folder, and the one for what it fetches."""
+    given, own = (attempt.folder / "pai" / name for name in (DATA_CACHE_DIR, FETCHED_DIR))
+    for folder in (given, own):
+        folder.mkdir(parents=True)
+    return given, own
+
+
+def test_in_a_container_the_cache_is_only_read(download, served, web, tmp_path, boxed):
+    given, own = boxed
+    (given / SUM).write_bytes(DATA)
+    with (given / SUM).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as any task could
+        assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert (tmp_path / "one").read_bytes() == DATA
+    assert web.requests == []
+    assert list(given.iterdir()) == [given / SUM]
+    assert list(own.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [*KINDS, None])
+def test_in_a_container_what_the_cache_lacks_is_left_for_the_controller(download, served, tmp_path, boxed, kind):
+    given, own = boxed
+    if kind:
+        hostile(given / SUM, kind, tmp_path)
+    before = [path.lstat().st_ino for path in given.iterdir()]
+    assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
+    assert (tmp_path / "one").read_bytes() == (own / SUM).read_bytes() == DATA
+    assert [path.lstat().st_ino for path in given.iterdir()] == before
 
 
 def test_another_content_is_refused(attempt, download, served, tmp_path):
@@ -437,7 +501,7 @@ def test_kill_9_in_the_middle_leaves_nothing_half_written(attempt, download, ser
 
 
 def test_a_wrong_beginning_is_dropped(attempt, download, served, web, tmp_path):
-    folder = tmp_path / "cache/kedge/data"
+    folder = tmp_path / "cache/kedge/data-partial"
     folder.mkdir(parents=True)
     (folder / f"{SUM}.partial").write_bytes(b"wrong")
     assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0

@@ -1,4 +1,4 @@
-"""kedge cache: the documents that prerequisites came from, and the bundles of the runtime."""
+"""kedge cache: the documents that prerequisites came from, downloaded data, and the bundles of the runtime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from kedge.bundle import prune as bundle_cache
 from kedge.bundle.prune import Kept
 from kedge.cli.tables import console, table
 from kedge.cli.words import seconds
-from kedge.runs import status
+from kedge.runs import data_cache, status
+from kedge.runs.data_cache import DataCache
 
 _DAY = 86_400.0
 
@@ -25,12 +26,15 @@ _DAY = 86_400.0
 def command(prune: bool, days: float) -> None:
     """Show or prune what kedge keeps for later jobs.
 
-    These are the documents from elsewhere, by the SHA-256 that lock files name, and the bundles that containers get. A
-    bundle that a job uses is never deleted.
+    These are the documents from elsewhere, by the SHA-256 that lock files name; downloaded data that have a SHA-256;
+    and the bundles that containers get. A bundle that a job uses is never deleted, and tasks that read data keep them.
     """
     cache = jobs.cache()
     found = cache.prune(days * _DAY) if prune else cache.entries()
     _show("document", [Kept(*entry) for entry in found], cache.folder, prune)
+    data = DataCache(data_cache.folder())
+    downloads = data.prune(days * _DAY) if prune else data.entries()
+    _show("data file", [Kept(*entry) for entry in downloads], data.path, prune)
     if prune and (lost := _lost()):
         click.echo(f"deleted no bundle: {lost} has lost its controller and may use one (kedge stop {lost} ends it)")
     else:
@@ -44,7 +48,7 @@ def _lost() -> str | None:
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:
-    rows = table("sha256" if what == "document" else what, "bytes", "last used", right=("bytes",))
+    rows = table("bundle" if what == "bundle" else "sha256", "bytes", "last used", right=("bytes",))
     for entry in entries:
         rows.add_row(entry.name, str(entry.size), f"{seconds(max(0.0, time.time() - entry.used))} ago")
     if entries and not prune:

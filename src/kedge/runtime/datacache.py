@@ -1,6 +1,11 @@
-"""Files that all tasks of this machine share, by their SHA-256: $XDG_CACHE_HOME/kedge/data/<sum>.
+"""Files that all tasks of a user share, by their SHA-256.
 
-A file under its sum is whole; what is being fetched is <sum>.partial, and whoever holds the lock <sum>.lock may write.
+On a machine itself the cache is $XDG_CACHE_HOME/kedge/data/<sum>; what is being fetched is in data-partial beside it,
+where whoever holds the lock <sum>.lock may write. A container sees the cache and cannot change it: it fetches what is
+not there into a folder of its own, from which kedge's controller, outside, takes it into the cache.
+
+Whatever lies there is opened without following links, must be a regular file, and counts only if its sum is right; the
+file that was checked is the one that is used, whatever happens to its name meanwhile.
 """
 
 from __future__ import annotations
@@ -9,75 +14,116 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from kedge import xdg
+from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR
 from kedge.errors import CannotRun
 from kedge.runtime.failed import Failed, Job
 
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-def folder(pai: str) -> str | None:
-    """Where the cache is; None if it cannot be written to. What a container was given for it comes first."""
-    if os.path.isdir(given := f"{pai}/data-cache"):
-        return given if os.access(given, os.W_OK | os.X_OK) else None
+
+class Cache(NamedTuple):
+    """Where whole files are looked for, where missing ones are fetched, and where they are put when they are whole."""
+
+    files: str
+    partial: str
+    target: str
+
+
+def find(pai: str) -> Cache | None:
+    """The cache of this machine, or the one that a container was given; None if there is none."""
+    if os.path.isdir(given := f"{pai}/{DATA_CACHE_DIR}"):
+        own = f"{pai}/{FETCHED_DIR}"
+        return Cache(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
     try:
-        path = xdg.cache("data", os.environ)
-        os.makedirs(path, exist_ok=True)
+        files = xdg.cache("data", os.environ)
+        cache = Cache(files, f"{files}-partial", files)
+        for folder in (cache.files, cache.partial):
+            os.makedirs(folder, exist_ok=True)
     except (CannotRun, OSError):
         return None
-    return path if os.access(path, os.W_OK | os.X_OK) else None
+    return cache if all(os.access(folder, os.W_OK | os.X_OK) for folder in cache) else None
 
 
 @contextlib.contextmanager
-def entry(cache: str, digest: str, fetch: Callable[[str], None], job: Job) -> Iterator[str]:
-    """The path of the file with this sum, fetched if it is not there; nobody replaces it meanwhile.
+def entry(cache: Cache, digest: str, fetch: Callable[[str], None], job: Job) -> Iterator[str]:
+    """A path of the file with this sum, fetched if it is not there; it stays what it is until the end.
 
     `fetch(path)` writes the file, completing what is there of it, and checks its sum."""
-    path = os.path.join(cache, digest)
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = _whole(cache.files, digest, job)
+    if fd is None:
+        fd = _fetched(cache, digest, fetch, job)
     try:
-        _open_up(cache, lock)
-        while not _is_whole(path, digest, lock, job):
-            partial = f"{path}.partial"
-            if os.path.exists(partial) and not os.access(partial, os.W_OK):  # of another user of a cache for all
-                os.unlink(partial)
-            fetch(partial)
-            with open(partial, "rb") as file:
-                _open_up(cache, file.fileno())
-                os.fsync(file.fileno())
-            os.rename(partial, path)
-        yield path
+        yield f"/proc/self/fd/{fd}"
     finally:
-        os.close(lock)
+        os.close(fd)
 
 
-def _open_up(cache: str, fd: int) -> None:
-    """In a cache into which everybody may write, as that of containers, others may need the file, too; what is in it is
-    checked before it is used."""
-    if os.stat(cache).st_mode & stat.S_IWOTH and os.fstat(fd).st_uid == os.geteuid():
-        os.fchmod(fd, 0o666)
+def _fetched(cache: Cache, digest: str, fetch: Callable[[str], None], job: Job) -> int:
+    with _locked(os.path.join(cache.partial, f"{digest}.lock"), digest, job):
+        fd = _whole(cache.target, digest, job)  # another task may have been faster
+        while fd is None:
+            partial = os.path.join(cache.partial, f"{digest}.partial")
+            _clear(partial, but_files=True)
+            fetch(partial)
+            fd = _open(partial)
+            if fd is not None:
+                os.fchmod(fd, 0o444)  # for tasks in containers and for the controller, whatever the umask
+                os.fsync(fd)
+                target = os.path.join(cache.target, digest)
+                _clear(target)
+                os.rename(partial, target)
+    return fd
 
 
-def _is_whole(path: str, digest: str, lock: int, job: Job) -> bool:
-    """Whether the file is there as it should be, and then locked for readers; else locked for whoever fetches it."""
-    _lock(lock, digest, job)
-    while os.path.exists(path):
-        seen = os.stat(path).st_ino
-        fcntl.flock(lock, fcntl.LOCK_SH)  # several may look at it at once
-        if sha256(path) == digest:
-            os.utime(path)  # for who removes what nobody used for long
-            return True
-        _lock(lock, digest, job)
-        if os.stat(path).st_ino == seen:
-            job.say(f"{path} is damaged and is fetched anew")
-            os.unlink(path)
-    return False
+def _whole(folder: str, digest: str, job: Job) -> int | None:
+    """A descriptor of the file, if it is there as it should be."""
+    path = os.path.join(folder, digest)
+    fd = _open(path)
+    if fd is not None and _sum(fd) == digest:
+        with contextlib.suppress(OSError):
+            os.utime(fd)  # for who removes what nobody used for long
+        return fd
+    if fd is not None:
+        os.close(fd)
+    if os.path.lexists(path):
+        job.say(f"{path} is damaged and is fetched anew")
+    return None
+
+
+def _open(path: str) -> int | None:
+    """A descriptor for reading; None for what is no regular file."""
+    try:
+        fd = os.open(path, _READ)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _clear(path: str, but_files: bool = False) -> None:
+    """Remove what is there; with `but_files`, only if it is no regular file."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path) and not (but_files and stat.S_ISREG(os.lstat(path).st_mode)):
+        os.unlink(path)
 
 
 def sha256(path: str) -> str:
     """The sum of a file, in hex."""
     with open(path, "rb") as file:
+        return _sum(file.fileno())
+
+
+def _sum(fd: int) -> str:
+    with open(fd, "rb", closefd=False) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -87,9 +133,15 @@ def check(path: str, digest: str | None, what: str) -> None:
         raise Failed(f"{what} has the SHA-256 {found}, not {digest}: it was changed, or is damaged", "data_corrupt")
 
 
-def _lock(fd: int, digest: str, job: Job) -> None:
+@contextlib.contextmanager
+def _locked(path: str, digest: str, job: Job) -> Iterator[None]:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        job.say(f"{digest[:12]}… is in use by another task of this machine; waiting for it")
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            job.say(f"{digest[:12]}… is in use by another task of this machine; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

@@ -89,7 +89,7 @@ def _obtained(wanted: Wanted, folder: str, patience: Patience, job: Job) -> Iter
         _check_local(local, wanted)
         yield local
         return
-    if wanted.digest and (cache := datacache.folder(job.pai)):
+    if wanted.digest and (cache := datacache.find(job.pai)):
         with datacache.entry(cache, wanted.digest, lambda path: _complete(wanted, path, patience, job), job) as path:
             yield path
         return

@@ -101,6 +101,7 @@ def test_mounts_stand_from_the_outside_in(plan: Plan) -> None:
     assert spec.tmpfs == ("/usr/local/pai/secrets",)
     assert {bind.target for bind in spec.binds if bind.read_only} == {
         "/usr/local/pai/kedge", "/usr/local/pai/shared", "/usr/local/pai/secrets/values.json",
+        "/usr/local/pai/data-cache",
     }  # fmt: skip
 
 

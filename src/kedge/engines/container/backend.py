@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kedge.contract import RUNTIME_BROKE, STARTING
-from kedge.engines.base import Ended, Task, Update
+from kedge.engines.base import Ended, Started, Task, Update
 from kedge.engines.container import endings, render, spec
 from kedge.engines.container.client import Client, EngineGone, Process
+from kedge.engines.container.downloads import Downloads
 from kedge.engines.container.endings import Known
 from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.inbox import Inbox
@@ -87,6 +88,7 @@ class ContainerBackend:
         self._to_start = 0  # how many containers the gate still waits for
         self._partial = b""
         self._memory, self._looks = MemoryKills(), Looks(client)
+        self._downloads = Downloads(plan, places.cache)
         self._watch = Watch(
             client, f"{spec.JOB}={run.id}", self._say_ended, lambda why: self.say(f"{why}; trying again"),
             lambda: self.say("the container engine answers again"), lambda: self._post(self._lost), restore,
@@ -99,6 +101,7 @@ class ContainerBackend:
 
     def place(self, attempt: int) -> None:
         self._images.resume()
+        self._downloads.resume()
         self._places.reserve(attempt)
         self._close_pipes()
         shared = self._places.shared(attempt)
@@ -119,6 +122,7 @@ class ContainerBackend:
 
     def stop(self, task: Task) -> None:
         self._images.cancel()
+        self._downloads.give_up()
         made = self._containers[task]
         if made.starting and made.starting.cancel():
             # Posted, so that the controller wakes up: nothing else may happen any more.
@@ -153,6 +157,7 @@ class ContainerBackend:
             self._others.submit(self._send, made, signal.SIGKILL)
         self._by_name.clear()
         self._others.shutdown()
+        self._downloads.close()
         self._watch.close()
         self._memory.close()
         self._inbox.close()
@@ -209,6 +214,7 @@ class ContainerBackend:
             report = reports.of_end(made.launch, RUNTIME_BROKE, what)
         self._memory.forget(made.name)
         self._post(lambda: self._end(made, Ended(made.launch.task, report)))
+        self._downloads.look(made.launch)
         with suppress(CannotRun):  # what is left is removed at the end of the job
             if self._keep:
                 self._client.state(made.name)  # the answer comes when the engine has let go of its address
@@ -297,6 +303,8 @@ class ContainerBackend:
             return
         if update := heard.update(event):
             self._updates.append(update)
+            if isinstance(update, Started):
+                self._downloads.look(made.launch)
         elif event["event"] == STARTING:
             made.up = True
             for number in made.signals:

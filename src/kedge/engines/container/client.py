@@ -188,6 +188,11 @@ class Client:
         digests = tuple(found.get("RepoDigests") or ())
         return Image(found["Id"], found["Architecture"], user, workdir, environment, digests)
 
+    def images(self) -> list[str]:
+        """The IDs of all images that are here."""
+        with _errors(self.address):
+            return [found["Id"] for found in self._api.images()]
+
     def pull(self, name: str, auth: Mapping[str, str] | None) -> Lines:
         """Begin to fetch an image. The lines tell how far it is; one with an `error` is the last."""
         api = self._api

@@ -30,6 +30,7 @@ from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs import status
+from kedge.runs.data_cache import folder as data_cache_folder
 from kedge.runs.folder import Run
 
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -224,12 +225,9 @@ def cache_folder() -> str:
 
 
 def data_cache() -> str | None:
-    """The folder of downloads that the containers of this user share, whatever user they run as; only the folder above
-    it keeps strangers out."""
-    folder = cache_folder()
+    """The folder of downloads that the tasks of this user share; those in containers can only read it."""
     try:
-        make_folder(folder, 0o700)
-        make_folder(data := os.path.join(folder, "data"), 0o777)
+        make_folder(folder := data_cache_folder(), 0o755)
     except OSError:  # without one, everybody fetches for himself
         return None
-    return data if os.path.isabs(data) else None
+    return str(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from kedge.bundle import build
@@ -35,29 +36,28 @@ def all_ours(folder: Path) -> bool:
 
 
 def give_back(client: Client, run: Run) -> None:
-    """Make this user the owner, by root in a container of the job's own image. CannotRun says how else."""
+    """Make this user the owner, by root in a container. CannotRun says how else."""
     bundle = build.ensure()
     facts = client.facts()
     owner = 0 if facts.rootless else os.geteuid()
-    image = json.loads(run.plan_file.read_bytes())["roles"][0]["image"]
     *python, _runtime = build.command(bundle, BUNDLE)
-    spec = ContainerSpec(
-        name=f"kedge-{run.id}-owner",
-        image=image,
-        hostname="owner",
-        entrypoint=(*python, "-c", _CHOWN, _RUN, str(owner)),
-        environment={},
-        labels={JOB: run.id},
-        binds=(Bind(str(bundle.path), BUNDLE, read_only=True), Bind(str(run.path), _RUN)),
-        tmpfs=(),
-        memory=None,
-        cpus=None,
-        shm=_MEMORY,
-        network="none",
-        user="0",
-        security=security(facts),
-    )
     try:
+        spec = ContainerSpec(
+            name=f"kedge-{run.id}-owner",
+            image=_image(client, run),
+            hostname="owner",
+            entrypoint=(*python, "-c", _CHOWN, _RUN, str(owner)),
+            environment={},
+            labels={JOB: run.id},
+            binds=(Bind(str(bundle.path), BUNDLE, read_only=True), Bind(str(run.path), _RUN)),
+            tmpfs=(),
+            memory=None,
+            cpus=None,
+            shm=_MEMORY,
+            network="none",
+            user="0",
+            security=security(facts),
+        )
         client.create(spec)
         client.start(spec.name)
         _await(client, run.id)
@@ -67,6 +67,17 @@ def give_back(client: Client, run: Run) -> None:
             f"{run.path} holds files of another user, left by its containers, which you may not delete: {error}. "
             f"As root: rm -r {run.path}"
         ) from error
+
+
+def _image(client: Client, run: Run) -> str:
+    """The job's own image, or any other: what runs in it is the bundle's. CannotRun: there is none."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        for role in json.loads(run.plan_file.read_bytes())["roles"]:
+            if found := client.image(role["image"]):
+                return found.id
+    for name in client.images():
+        return name
+    raise CannotRun("that takes an image, and the container engine has none: pull any")
 
 
 def _await(client: Client, run_id: str) -> None:

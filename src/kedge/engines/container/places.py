@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.bundle.build import Bundle
-from kedge.contract import PAI_DIR, RUNTIME_D, SECRET_DOCUMENT, SECRET_VALUES, SPEC_FILE, LogPolicy
+from kedge.contract import (
+    DATA_CACHE_DIR,
+    FETCHED_DIR,
+    PAI_DIR,
+    RUNTIME_D,
+    SECRET_DOCUMENT,
+    SECRET_VALUES,
+    SPEC_FILE,
+    LogPolicy,
+)
 from kedge.engines.base import Task
 from kedge.engines.container import render
 from kedge.engines.container.client import Facts, Image
@@ -59,6 +68,11 @@ class Places:
         self._ports = numbered(plan)
         if run.code.is_dir():
             open_up(run.code)
+
+    @property
+    def cache(self) -> str | None:
+        """The folder of the data cache, if there is one."""
+        return self._given.cache
 
     def shared(self, attempt: int) -> Path:
         """The folder that all tasks of a job attempt see."""
@@ -184,11 +198,13 @@ def lay_out(folder: str, task: dict[str, object], place: Place) -> None:
     pai = f"{folder}/{PAI_DIR}"
     inner = [f"{pai}/logs/{place.uid}", f"{pai}/kedge", f"{pai}/shared"]
     inner += [f"{pai}/scripts/{Path(place.code).name}"] if place.code else []
-    inner += [f"{pai}/data-cache"] if place.cache else []
+    inner += [f"{pai}/{DATA_CACHE_DIR}"] if place.cache else []
     for path in inner:
         make_folder(path, 0o755)
-    for path in (folder, pai, f"{pai}/{RUNTIME_D}", *([f"{pai}/secrets"] if place.secrets else [])):
+    for path in (folder, pai, f"{pai}/{RUNTIME_D}", f"{pai}/{FETCHED_DIR}"):
         make_folder(path, _OPEN)
+    if place.secrets:
+        make_folder(f"{pai}/secrets", _OPEN)
     write(f"{folder}/{SPEC_FILE}", json.dumps(task).encode(), 0o644)
     write(f"{pai}/runtime", _ENTRY, 0o755)
 

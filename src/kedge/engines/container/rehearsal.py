@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from kedge.contract import LogPolicy
@@ -48,7 +49,9 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
     """One task by itself, with its files really laid out below `folder`, so that its command line can be pasted. Its
     output goes to the terminal; it has no peers, and none of the job's secrets and GPUs."""
     shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder, 0o700)
+    if folder.exists():  # a container's root has written there, and it cannot be removed
+        folder = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
+    os.makedirs(folder, 0o700, exist_ok=True)
     run = Run(folder)
     for name, source in plan.code.items():
         snapshot.copy(Path(source), run.code / name)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.contract import LOADER_VARIABLES, SHELVED, SPEC_FILE
+from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import pinned, spec
 from kedge.engines.container.client import Facts, Image
@@ -20,7 +20,7 @@ BUNDLE = f"{PAI}/kedge"
 SHARED = f"{PAI}/shared"  # what the tasks of a job attempt have in common
 SECRETS = f"{PAI}/secrets"
 SCRIPTS = f"{PAI}/scripts"
-DATA_CACHE = f"{PAI}/data-cache"
+DATA_CACHE = f"{PAI}/{DATA_CACHE_DIR}"
 GATE, STATUS = "gate", "status"
 
 DEFAULT_SHM_MB = 512  # OpenPAI's
@@ -164,6 +164,6 @@ def _binds(role: RolePlan, place: Place) -> tuple[Bind, ...]:
     if place.code:
         binds.append(Bind(place.code, f"{SCRIPTS}/{role.code}"))
     if place.cache:
-        binds.append(Bind(place.cache, DATA_CACHE))
+        binds.append(Bind(place.cache, DATA_CACHE, read_only=True))
     binds += [Bind(source, f"{SECRETS}/{name}", read_only=True) for name, source in place.secrets.items()]
     return (*binds, *(Bind(source, target) for target, source in place.storages.items()))
