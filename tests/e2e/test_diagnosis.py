@@ -161,6 +161,20 @@ def test_diagnose_counts_the_lines_of_the_whole_file(kedge: Kedge) -> None:
     assert said["evidence"][0] == {"file": str(log), "line": 1_500_001, "text": "MemoryError"}
 
 
+def test_diagnose_finds_a_traceback_long_before_the_end(kedge: Kedge) -> None:
+    """Where the end of the log tells nothing, also in what is compressed."""
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n'
+    log = f"start\n{trace}ModuleNotFoundError: No module named 'apex'\n" + "".join(
+        f"item {n}\n" for n in range(1_500_000)
+    )
+    (kedge.folder / "log").write_text(log)
+    (kedge.folder / "log.gz").write_bytes(gzip.compress(log.encode(), 1))
+    for name in ("log", "log.gz"):
+        said = json.loads(kedge("diagnose", "--json", "--exit-code", "9", name).stdout)
+        assert said["cause"] == "missing_module"
+        assert said["evidence"][0] == {"file": name, "line": 4, "text": "ModuleNotFoundError: No module named 'apex'"}
+
+
 def test_diagnose_abstains_and_knows_success(kedge: Kedge) -> None:
     (kedge.folder / "log").write_text("epoch 1 done\n")
     assert "Nothing failed" in kedge("diagnose", "log").stdout

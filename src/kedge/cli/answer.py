@@ -28,8 +28,9 @@ def print_answer(console: Console, report: Mapping[str, Any]) -> None:
     if root := report["root"]:
         label = FAILED_TASK if report.get("state") == SUCCEEDED else ROOT_CAUSE
         rows(console, label, _root(root, report.get("text") or ""))
-        rows(console, "Last words", [_cut(quote["text"]) for quote in root.get("last_words", ())])
-        if told := root.get("last_words", ())[-1:] or root["evidence"][:1]:
+        words = _last_words(root)
+        rows(console, "Last words", [_cut(quote["text"]) for quote in words])
+        if told := words[-1:] or root["evidence"][:1]:
             rows(console, "Log", [_place(told[0], root.get("unread_bytes", 0))])
         rows(console, "Do", root["remedy"])
     if suspects := report.get("suspects"):
@@ -43,7 +44,7 @@ def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text]:
     message, unknown = root.get("message"), root["cause"] == UNKNOWN
     if meaning := root.get("exit_meaning") if unknown and message else root["meaning"] if not unknown else "":
         yield Text(meaning)
-    if root["evidence"] and not root.get("last_words"):
+    if root["evidence"] and not _last_words(root):
         yield Text(_cut(_with_job_line(root)), style="bold")
     elif message and message not in verdict and not unknown:
         yield Text(message, style="bold")
@@ -53,9 +54,19 @@ def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text]:
         yield Text(f"took no part any more: {', '.join(root['missing'])}")
 
 
+def _last_words(root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The end of the log, where it tells no more than that."""
+    return list(root.get("last_words", ())) if root["cause"] == UNKNOWN else []
+
+
 def _cause(root: Mapping[str, Any]) -> Text:
     if root["cause"] == UNKNOWN:
-        how = root.get("message") or root.get("exit_meaning") or "the log does not tell"
+        code = root["exit_code"]
+        how = (
+            root.get("message")
+            or root.get("exit_meaning")
+            or (f"exit code {code}" if code else "the log does not tell")
+        )
         return Text("not recognised", "bold").append(f": {how}")
     sureness = f" ({root['behavior']}, {root['confidence']})"
     return Text(root["cause"], "bold").append(sureness, BEHAVIOUR_COLOURS[root["behavior"]])

@@ -13,10 +13,10 @@ from kedge.cli.answer import print_answer
 from kedge.cli.log_files import Tail, read_tail
 from kedge.cli.tables import console
 from kedge.diagnose import exitspec, rules
-from kedge.diagnose.classify import classify
+from kedge.diagnose.classify import classify, second_look, tells
 from kedge.diagnose.exitspec import is_exit_spec
 from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
-from kedge.diagnose.model import NONE, Diagnosis, Evidence
+from kedge.diagnose.model import NONE, Diagnosis, Evidence, Quote
 from kedge.diagnose.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
 from kedge.jobs import exit_spec
@@ -91,5 +91,24 @@ def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...
 
 def _diagnose(path: str, tail: Tail, exit_code: int | None, known: RuleSet) -> Diagnosis:
     found = classify(Evidence(logs=((path, tail.content),), exit_code=exit_code), known)
-    quotes = (quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence)
-    return found._replace(evidence=tuple(quotes))
+    found = found._replace(
+        evidence=tuple(quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence),
+        last_words=tuple(quote._replace(line=quote.line + tail.lines_before) for quote in found.last_words),
+    )
+    if not tail.earlier or tells(found):
+        return found
+    content = b"".join(piece.content for piece in tail.earlier)
+    earlier = second_look(found, Evidence(logs=((path, content),), exit_code=exit_code), known)
+    if earlier is found:
+        return found
+    return earlier._replace(evidence=tuple(quote._replace(line=_line(tail, quote)) for quote in earlier.evidence))
+
+
+def _line(tail: Tail, quote: Quote) -> int:
+    """The line of the file that a quote of all its earlier pieces together stands in."""
+    left = quote.line
+    for piece in tail.earlier:
+        if left <= (count := piece.content.count(b"\n")):
+            return piece.lines_before + left
+        left -= count
+    return quote.line

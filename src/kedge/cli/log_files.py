@@ -1,4 +1,5 @@
-"""Logs that a person has at hand: plain or compressed, in files or on stdin. Only their end is kept."""
+"""Logs that a person has at hand: plain or compressed, in files or on stdin. Their end is kept, and of what precedes it
+the few places where something may have failed."""
 
 from __future__ import annotations
 
@@ -11,22 +12,34 @@ from typing import NamedTuple, Protocol
 
 import zstandard
 
+from kedge.diagnose.lines import ANCHORS
 from kedge.errors import InputError
 
 KEPT = 10 << 20  # bytes; as much as a diagnosis looks at
 _CHUNK = 1 << 18
 _SAMPLE = 1 << 16  # bytes by which text is told from other data; a terminal's control characters may be in both
 _NO_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
+_FIRST, _LAST = 4, 12  # pieces of what precedes the end
+_BEFORE, _AFTER = 2 << 10, 16 << 10  # bytes around the place of an error
 _COMPRESSED = 1 << 10  # bytes at a time: a thousand may hold some 30 MB
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
+class Piece(NamedTuple):
+    """Whole lines of a log, and how many lines end before them."""
+
+    content: bytes
+    lines_before: int
+
+
 class Tail(NamedTuple):
-    """The end of a log, and how many lines end before it. `cut`: the compressed file ends before its end."""
+    """The end of a log, and how many lines end before it. `cut`: the compressed file ends before its end. `earlier`:
+    pieces around the first and the last places before that where something may have failed."""
 
     content: bytes
     lines_before: int
     cut: bool = False
+    earlier: tuple[Piece, ...] = ()
 
     @property
     def unreadable(self) -> str:
@@ -87,15 +100,42 @@ def _decompressed(file: io.BufferedReader, new: Callable[[], _Decompressor]) -> 
 def _tail(chunks: Iterator[bytes]) -> Tail:
     kept: deque[bytes] = deque()
     size = lines_before = 0
-    cut = False
+    cut, earlier = False, _Earlier()
     try:
         for chunk in chunks:
             kept.append(chunk)
             size += len(chunk)
             while size - len(kept[0]) >= KEPT:
-                size -= len(kept[0])
-                lines_before += kept.popleft().count(b"\n")
+                past = kept.popleft()
+                size -= len(past)
+                earlier.search(past, kept[0], lines_before)
+                lines_before += past.count(b"\n")
     except EOFError:
         cut = True
     content = b"".join(kept)
-    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut)
+    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut, earlier.pieces())
+
+
+class _Earlier:
+    """Pieces of what precedes the end of a log: the first ones and the last ones."""
+
+    def __init__(self) -> None:
+        self._first: list[Piece] = []
+        self._last: deque[Piece] = deque(maxlen=_LAST)
+
+    def search(self, chunk: bytes, after: bytes, lines_before: int) -> None:
+        """Keep the lines around the first and the last of each anchor in a chunk that `after` follows."""
+        places = {at for anchor in ANCHORS for at in (chunk.find(anchor), chunk.rfind(anchor)) if at >= 0}
+        done = 0
+        for at in sorted(places):
+            start = max(done, chunk.rfind(b"\n", 0, max(0, at - _BEFORE)) + 1)
+            if at < start:
+                continue
+            text = chunk[start : at + _AFTER] + after[: max(0, at + _AFTER - len(chunk))]
+            text = text[: text.rfind(b"\n") + 1]
+            piece = Piece(text, lines_before + chunk.count(b"\n", 0, start))
+            (self._first if len(self._first) < _FIRST else self._last).append(piece)
+            done = start + len(text)
+
+    def pieces(self) -> tuple[Piece, ...]:
+        return (*self._first, *self._last)

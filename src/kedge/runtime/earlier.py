@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kedge.diagnose.lines import ANCHORS
 from kedge.runtime.tails import Piece, Tail, files_of_stream, open_regular
 
-# Searched for one by one: each costs half a second a GiB, and a regular expression for all costs more than all.
-ANCHORS = (b"(most recent call last)", b"Error: ", b"FATAL")
 FIRST, LAST = 4, 12  # places that are kept for each of them
 BEFORE, AFTER = 2 << 10, 16 << 10  # bytes around a place
 LIMIT_SEC = 4.0
