@@ -262,3 +262,16 @@ def test_no_number_is_no_duration() -> None:
     said = [str(problem).partition("\n")[0] for problem in caught.value.problems]
     assert "job.yaml:4:35: extras.kedge.stop.graceSec: must be at least 0, not nan" in said
     assert "job.yaml:4:62: extras.kedge.retry.backoffSec: must be at least 0, not nan" in said
+
+
+def test_references_of_every_root_are_checked_although_more_is_wrong() -> None:
+    lines = "echo <% $script.uri %> <% $data.nam %> <% $output %> <% $parameters.x %> <% $data.uri[3] %>"
+    found = problems(JOB.replace("python train.py", lines).replace("gpu: 1", "gpu: x") + "parameters: {lr: 1}\n")
+    messages = [problem.message for problem in found if problem.where.startswith("taskRoles.worker.commands")]
+    assert messages == [
+        "this task role names no script prerequisite",
+        "$data has no 'nam'; did you mean 'name'?",
+        "this task role names no output prerequisite",
+        "no parameter is named 'x'",
+        "$data.uri is no mapping and no list; there is nothing below it",
+    ]

@@ -35,19 +35,47 @@ def check_names(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
 
 
 def references(job: Mapping[str, Any], source: Source, given: Collection[str]) -> Iterator[Problem]:
-    """References to parameters and secrets that the file does not have and that were not `given` otherwise."""
+    """References to what the file does not have and that was not `given` otherwise."""
     if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
         return
-    told = [root for root in ("parameters", "secrets") if isinstance(job.get(root), dict)]
     supplied = {(name,) for name in given}
     for path, text in islice(_rendered(job), MOST_PROBLEMS):
         seen: Counter[str] = Counter()
         for part in _whole(text):
-            if part.root in told and part.path[:1] not in supplied:
-                found = lookup(part, job[part.root], source.marks, (part.root,))
-                if isinstance(found, Unresolved):
-                    yield source.problem(path, found.message, mark=locate(source, path, part.source, seen[part.source]))
+            is_given = part.root in ("parameters", "secrets") and part.path[:1] in supplied
+            if not is_given and (why := _unresolved(part, path, job, source)):
+                yield source.problem(path, why.message, mark=locate(source, path, part.source, seen[part.source]))
             seen[part.source] += 1
+
+
+def _unresolved(part: Reference, path: Path, job: Mapping[str, Any], source: Source) -> Unresolved | None:
+    """Why a reference at a path has no value; None also where that cannot be said because more is wrong."""
+    if part.root in ("parameters", "secrets"):
+        values: object = job.get(part.root)  # where there is none, its key may be mistyped
+        found = lookup(part, values, source.marks, (part.root,)) if isinstance(values, dict) else None
+    elif (name := _held(part.root, path, job)) == "":
+        found = lookup(part, None, source.marks, ())
+    else:
+        named = (at for at, item in entries(job.get("prerequisites")) if _is(item, part.root, name))
+        index = next(named, None)
+        where: Path = ("prerequisites", index or 0)
+        found = None if index is None else lookup(part, job["prerequisites"][index], source.marks, where)
+    return found if isinstance(found, Unresolved) else None
+
+
+def _held(root: str, path: Path, job: Mapping[str, Any]) -> str | None:
+    """The name of the prerequisite behind `$script`, `$output` or `$data` at a path, empty if the role has none; None
+    where that is not for one role to say."""
+    at = {"taskRoles": 1, "deployments": 3}.get(str(path[0]))
+    if at is None:
+        return None
+    role = mapping(mapping(job.get("taskRoles")).get(str(path[at])))
+    name = role.get(root, "")
+    return name if isinstance(name, str) else None
+
+
+def _is(item: Mapping[str, Any], kind: str, name: str | None) -> bool:
+    return item.get("type") == kind and item.get("name") == name
 
 
 def _whole(text: str) -> list[Reference]:

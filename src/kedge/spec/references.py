@@ -18,9 +18,10 @@ WHERE_THEY_WORK = "references work in commands, in parameters of plugins, and in
 # What counts as space in references and around commands: what JavaScript says, as in OpenPAI. Of U+0085 and the
 # separators U+001C to U+001F Python says that they are space, of U+FEFF that it is none.
 SPACE = "\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
-_S = f"[{SPACE}]*"
+_NO_SPACE = r"\x1c-\x1f\x85"  # though Python's \s
+_S = rf"(?:[^\S{_NO_SPACE}]|\ufeff)*"
 _BEGIN = re.compile(rf"{_S}\$(\w+)(?![\w-]){_S}")
-_STEP = re.compile(rf"\.{_S}([^{SPACE}.\[\]]+){_S}|\[{_S}([0-9]{{1,9}}){_S}\]{_S}")
+_STEP = re.compile(rf"\.{_S}((?:[^\s.\[\]\ufeff]|[{_NO_SPACE}])+){_S}|\[{_S}([0-9]{{1,9}}){_S}\]{_S}")
 
 
 class Reference(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,18 +15,17 @@ from kedge.spec.references import SPACE, Reference, TagError, locate, lookup, sp
 from kedge.spec.shape import entries, items, mapping
 
 # What gets its value later, or has one now; and tags that stay as they are, about which there are other warnings.
-_INSERTED = re.compile(rf"<%.*?%>|{TOKEN.pattern}", re.DOTALL)
+_INSERTED = rf"(?s)<%.*?%>|{TOKEN.pattern}"
 _UNKNOWN = "x"  # in place of a value that is not known yet
-# A line that no shell can refuse: simple commands, without any word that may be a keyword. Most commands are such.
-_VARIABLE = r"\$\w+|\$\{\w+\}"
-_WORD = rf"(?:[\w./:,@%+=~^-]|{_VARIABLE}|'[^'\n]*'|\"(?:[^\"$`\\\n]|{_VARIABLE})*\")+"
-_COMMAND = rf"{_WORD}(?:[ \t]+{_WORD})*(?:[ \t]*[12]?>>?[ \t]*{_WORD}|[ \t]+[12]>&[12])*"
-_SIMPLE = re.compile(rf"[ \t]*(?:{_COMMAND}(?:[ \t]*(?:&&|\|\||[|;])[ \t]*{_COMMAND})*)?[ \t]*")
-_KEYWORDS = re.compile(
-    r"(?<![\w./:,@%+=~^-])"
-    r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|select|function|coproc|time)"
-    r"(?![\w./:,@%+=~^-])"
-)
+# What no shell can refuse needs no process: plain words, quoted texts and variables, with simple operators between,
+# and no word that may be a keyword. Most commands are such.
+_QUOTED = r"""'[^'\n]*'|"(?:[^"$`\\\n]|\$\w+|\$\{\w+\})*"|\$\w+|\$\{\w+\}"""
+_OPERATORS = r"(?<=[\w.*]) *(?:&&|\|\||[|;]|[12]?>>?) +(?=[\w./])|(?<=[\w.*]) +[12]>&[12](?=\s|$)"
+_PLAIN = frozenset(string.ascii_letters + string.digits + " \n\t_./:,@%+=~^*?-")
+_KEYWORDS = frozenset({
+    "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "in", "select",
+    "function", "coproc", "time",
+})  # fmt: skip
 
 
 class Line(NamedTuple):
@@ -61,9 +61,9 @@ def scripts(job: Mapping[str, Any], source: Source, given: Collection[str]) -> I
 
 
 def _may_be_refused(text: str) -> bool:
-    if _KEYWORDS.search(text):
-        return True
-    return not all(_SIMPLE.fullmatch(line) for line in text.split("\n"))
+    if not _PLAIN.issuperset(text):
+        text = re.sub(_OPERATORS, " ", re.sub(_QUOTED, "q", text))
+    return not _PLAIN.issuperset(text) or not _KEYWORDS.isdisjoint(text.split())
 
 
 def _commands(job: Mapping[str, Any]) -> Iterator[list[tuple[Path, str]]]:
@@ -107,7 +107,8 @@ def _parts(text: str, values: Mapping[str, Any], source: Source) -> Iterator[tup
     """The lines of a text with values in place, each with its offset. A value stands in one line."""
     start = done = len(text) - len(text.lstrip(SPACE))
     line = ""
-    for found in (*_INSERTED.finditer(text), None):
+    inserted = re.finditer(_INSERTED, text) if "<%" in text or "{{" in text else ()
+    for found in (*inserted, None):
         first, *others = text[done : found.start() if found else None].split("\n")
         line += first
         for other in others:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kedge.errors import ERROR, WARNING, Problem
 from kedge.spec.lint import texts
 from kedge.spec.model import Path, Source
-from kedge.spec.references import ROOTS, WHERE_THEY_WORK, Reference, TagError, locate, split
+from kedge.spec.references import OPEN, ROOTS, WHERE_THEY_WORK, Reference, TagError, locate, split
 from kedge.spec.shape import mapping
 from kedge.spec.suggest import mistyped
 from kedge.spec.text import quote
@@ -21,11 +21,12 @@ from kedge.spec.text import quote
 _GIVEN = ("parameters", "secrets")
 # Too short for a typing mistake of what they stand for.
 _ABBREVIATIONS = {"param": "parameters", "params": "parameters", "parms": "parameters", "args": "parameters"}
-_TAG = re.compile(r"<%(.*?)%>", re.DOTALL)
-_BODY = re.compile(r"(\$?)\s*([A-Za-z_][\w-]*)\s*((?:\.\s*[^\s.\[\]]+|\[\s*\d+\s*\])*)\s*")
-_MARKED = re.compile(r"[=\-&#!{>]\s*\$?(\w+)((?:\.\w+|\[\d+\])+)")  # `<%= $parameters.x %>`
-_BRACES = re.compile(r"(\$?)\{\{-?\s*(\$?)(\w+)((?:\.[^\s.\[\]{}]+|\[\d+\])*)\s*-?\}\}")
-_BARE = re.compile(r"\$(?:\{\s*)?(parameters|secrets)((?:\.\w+|\[\w+\])+)(?:\s*\})?")
+# Most jobs need none of these, and to compile them takes longer than all checks: `re` does it at the first use.
+_TAG = r"(?s)<%(.*?)%>"
+_BODY = r"(\$?)\s*([A-Za-z_][\w-]*)\s*((?:\.\s*[^\s.\[\]]+|\[\s*\d+\s*\])*)\s*"
+_MARKED = r"[=\-&#!{>]\s*\$?(\w+)((?:\.\w+|\[\d+\])+)"  # `<%= $parameters.x %>`
+_BRACES = r"(\$?)\{\{-?\s*(\$?)(\w+)((?:\.[^\s.\[\]{}]+|\[\d+\])*)\s*-?\}\}"
+_BARE = r"\$(?:\{\s*)?(parameters|secrets)((?:\.\w+|\[\w+\])+)(?:\s*\})?"
 
 
 class _Seen(NamedTuple):
@@ -93,17 +94,22 @@ def _in_text(text: str, path: Path, is_command: bool, job: Mapping[str, Any], so
 
 
 def _looks_like_references(text: str, is_command: bool, job: Mapping[str, Any]) -> Iterator[_Seen]:
-    tags = list(_TAG.finditer(text))
-    whole = {reference.offset for reference in _references(text)}
-    for tag in tags:
-        if tag.start() not in whole and (found := _tag(tag, is_command, job)):
-            yield found
-    braces = list(_BRACES.finditer(text))
-    yield from (found for found in (_braces(match, is_command, job) for match in braces) if found)
-    taken = [match.span() for match in (*tags, *braces)]
-    for bare in _BARE.finditer(text) if is_command else ():
-        inside = any(start <= bare.start() < end for start, end in taken)
-        if not inside and not re.search(rf"\b{bare[1]}=", text) and _first(bare[2]) in mapping(job.get(bare[1])):
+    parts = _parts(text)
+    whole = {part.offset: part.offset + len(part.source) for part in parts if isinstance(part, Reference)}
+    tags = list(re.finditer(_TAG, text)) if text.count(OPEN) > len(whole) else []
+    yield from (found for tag in tags if tag.start() not in whole and (found := _tag(tag, is_command, job)))
+    braces = list(re.finditer(_BRACES, text)) if "{{" in text else []
+    yield from (found for match in braces if (found := _braces(match, is_command, job)))
+    rest = "".join(part for part in parts if isinstance(part, str))
+    if is_command and any(root in rest for root in _GIVEN):
+        taken = [*whole.items(), *(match.span() for match in (*tags, *braces))]
+        yield from (bare for bare in _bare(text, job) if not any(start <= bare.offset < end for start, end in taken))
+
+
+def _bare(text: str, job: Mapping[str, Any]) -> Iterator[_Seen]:
+    """`$parameters.x` alone, unless the script has such a variable."""
+    for bare in re.finditer(_BARE, text):
+        if not re.search(rf"\b{bare[1]}=", text) and _first(bare[2]) in mapping(job.get(bare[1])):
             meant = _written(bare[1], bare[2])
             what = f"to the shell, {quote(bare[0])} is its variable {bare[1]!r}; write {meant}"
             yield _Seen(bare[0], bare.start(), what, meant)
@@ -114,9 +120,9 @@ def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen 
     if body.startswith("this") and not body[4:5].isalnum():
         what = "'this' is a prerequisite: there is none in a command, and the text stays as it is"
         return _Seen(tag[0], tag.start(), what) if is_command else None
-    if marked := _MARKED.match(body):
+    if marked := re.match(_MARKED, body):
         return _other_brackets(tag, marked[1], marked[2], job)
-    match = _BODY.fullmatch(body)
+    match = re.fullmatch(_BODY, body)
     if not match:
         return None
     dollar, word, below = match.groups()

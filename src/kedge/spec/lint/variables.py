@@ -16,7 +16,7 @@ from kedge.spec.suggest import distance, nearest
 from kedge.spec.text import quote
 
 # Read, not set, and not only the beginning of a name: $X, ${X}, ${!X}, "X" in a program of another language.
-_READ = re.compile(r"(?:\$\{?[!#]?|[\"'])(PAI_\w+)(?![\w$<*]|\{|%\()")
+_READ = r"(?:\$\{?[!#]?|[\"'])(PAI_\w+)(?![\w$<*]|\{|%\()"
 _ALWAYS = frozenset({
     "PAI_FRAMEWORK_NAME", "PAI_JOB_NAME", "PAI_USER_NAME", "PAI_USERNAME", "PAI_DEFAULT_FS_URI", "PAI_VIRTUAL_CLUSTER",
     "PAI_TASK_ROLE_COUNT", "PAI_TASK_ROLES_NUM", "PAI_JOB_TASK_ROLE_COUNT", "PAI_TASK_ROLE_LIST",
@@ -25,23 +25,24 @@ _ALWAYS = frozenset({
     "PAI_CONTAINER_HOST_IP", "PAI_CURRENT_CONTAINER_PORT", "PAI_CONTAINER_HOST_PORT", "PAI_CONTAINER_SSH_PORT",
     "PAI_CONTAINER_HOST_PORT_LIST", "PAI_WORK_DIR", "PAI_LOG_DIR",
 })  # fmt: skip
-_ROLE = re.compile(
+# Patterns are compiled at their first use: it takes longer than the check, and few jobs need them.
+_ROLE = (
     r"(PAI_TASK_ROLE_)(?!TASK_COUNT_)(\w+)(_HOST_LIST)"
     r"|(PAI_TASK_ROLE_TASK_COUNT_|PAI_RESOURCE_|PAI_MIN_FAILED_TASK_COUNT_|PAI_MIN_SUCCEEDED_TASK_COUNT_)(\w+)()"
 )
-_IP = re.compile(r"PAI_HOST_IP_(\w+?)_(\d+)")
-_PORTS = re.compile(r"PAI_PORT_LIST_(\w+?)_(\d+)_([A-Za-z_]\w*)")
-_OLD_PORTS = re.compile(r"PAI_(\w+?)_(\d+)_([A-Za-z_]\w*)_PORT")
-_OWN_PORTS = re.compile(r"PAI_CONTAINER_HOST_(\w+)_PORT_LIST")
+_IP = r"PAI_HOST_IP_(\w+?)_(\d+)"
+_PORTS = r"PAI_PORT_LIST_(\w+?)_(\d+)_([A-Za-z_]\w*)"
+_OLD_PORTS = r"PAI_(\w+?)_(\d+)_([A-Za-z_]\w*)_PORT"
+_OWN_PORTS = r"PAI_CONTAINER_HOST_(\w+)_PORT_LIST"
 
 
 def variables(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
     """A warning for each place that reads such a variable."""
     known = _Known(job)
     for path, text in _shell_lines(job):
-        for found in _READ.finditer(text) if "PAI_" in text else ():
+        for found in re.finditer(_READ, text) if "PAI_" in text else ():
             name = found[1]
-            if name.endswith("_") or re.search(rf"\b{name}=", text) or not (wrong := known.wrong(name)):
+            if name.endswith("_") or f"{name}=" in text or not (wrong := known.wrong(name)):
                 continue
             why, meant = wrong
             hint = f"; did you mean {quote(meant)}?" if meant else ""
@@ -72,18 +73,18 @@ class _Known:
         """Why no task has it, and the name that was meant, if that can be told."""
         if name in _ALWAYS:
             return None
-        if match := _ROLE.fullmatch(name):
+        if match := re.fullmatch(_ROLE, name):
             before, role, after = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
             return self._no_role(role, lambda meant: f"{before}{meant}{after}")
-        if match := _IP.fullmatch(name):
+        if match := re.fullmatch(_IP, name):
             role, index = match.groups()
             return self._no_task(role, index, lambda meant, task: f"PAI_HOST_IP_{meant}_{task}")
-        if match := _PORTS.fullmatch(name):
+        if match := re.fullmatch(_PORTS, name):
             return self._no_port(match, lambda role, task, label: f"PAI_PORT_LIST_{role}_{task}_{label}")
-        if match := _OWN_PORTS.fullmatch(name):
+        if match := re.fullmatch(_OWN_PORTS, name):
             labels = {label for role in self._roles.values() for label in _labels(role)}
             return None if match[1] in labels else (f"no task role has ports labelled {quote(match[1])}", None)
-        if match := _OLD_PORTS.fullmatch(name):
+        if match := re.fullmatch(_OLD_PORTS, name):
             return self._no_port(match, lambda role, task, label: f"PAI_{role}_{task}_{label}_PORT")
         meant = min(_ALWAYS, key=lambda other: (distance(name, other), other))
         return ("there is none of that name", meant) if distance(name, meant) <= 2 else None
