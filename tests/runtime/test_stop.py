@@ -10,6 +10,7 @@ import pytest
 
 from kedge import contract
 from kedge.contract import StopPolicy
+from kedge.runtime import procfs
 from kedge.testing.wait import wait_until
 
 NEVER = 1000.0
@@ -49,6 +50,17 @@ def test_who_ignores_the_signal_is_killed_after_the_grace_period(attempt):
     attempt.signal(signal.SIGTERM)
     assert attempt.wait() == 137
     assert attempt.report["killed"] is True
+
+
+def test_what_is_suspended_goes_on_to_be_stopped(attempt):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER))
+    apart = "setsid sh -c 'touch ready; kill -STOP $$' &"
+    attempt.start(f"{apart} while [ ! -e ready ]; do sleep 0.01; done; kill -STOP $$")
+    attempt.wait_for("ready")
+    wait_until(lambda: [each.state for each in procfs.descendants(attempt.process.pid)] == ["T", "T"])
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+    assert attempt.report["killed"] is False
 
 
 def test_a_second_stop_signal_kills_at_once(attempt):

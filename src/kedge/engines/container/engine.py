@@ -130,6 +130,7 @@ class ContainerEngine:
         def body(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
             if ":" in str(run.path):
                 raise CannotRun(f"container engines take no path with a colon in it: {run.path}; set XDG_STATE_HOME")
+            limits.raise_open_files()  # reserved ports are some, and every container's control group is one
             address = connection.address()
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
@@ -179,7 +180,6 @@ class ContainerEngine:
 
     def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> Places:
         if self._network == "host":
-            limits.raise_open_files()  # reserved ports are open files
             return Places(plan, run, given, None, None)
         name = f"kedge-{run.id}"
         labels = {spec.JOB: run.id, spec.USER: plan.user}
