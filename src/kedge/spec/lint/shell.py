@@ -22,9 +22,9 @@ _MOST = 8  # scripts; each is a process, and starting one takes up to 2 ms
 _LONGEST = 1 << 20  # characters of a script
 _FITS = 4096  # bytes; a pipe takes them although nobody reads yet
 _PATIENCE = 5.0  # seconds for all of them; what takes longer is not told
-_ERROR = re.compile(rb"/dev/stdin: (?:line )?(\d+): (.*)")
-_HERE = re.compile(r"warning: here-document at line (\d+) delimited by end-of-file \(wanted `(.*)'\)")
-_OPENED = re.compile(r"unexpected EOF while looking for matching `(.*)'")
+_ERROR = rb"/dev/stdin: (?:line )?(\d+): (.*)"
+_HERE = r"warning: here-document at line (\d+) delimited by end-of-file \(wanted `(.*)'\)"
+_OPENED = r"unexpected EOF while looking for matching `(.*)'"
 _END = "syntax error: unexpected end of file"
 
 
@@ -86,11 +86,11 @@ def _finished(reading: Reading, deadline: float, source: Source) -> Iterator[Pro
         except subprocess.TimeoutExpired:
             process.kill()
             return
-    found = [(int(number), message.decode(errors="replace")) for number, message in _ERROR.findall(said)]
+    found = [(int(number), message.decode(errors="replace")) for number, message in re.findall(_ERROR, said)]
     if process.returncode and found:
         number, message = found[0]
         yield reading.script.problem(number, f"{reading.shell} refuses this script: {_in_words(message)}", source)
-    for here in filter(None, (_HERE.match(message) for _, message in found)):
+    for here in filter(None, (re.match(_HERE, message) for _, message in found)):
         message = f"the here-document that starts here goes on to the end of the script: no line is only {here[2]!r}"
         yield reading.script.problem(int(here[1]), message, source)
 
@@ -98,7 +98,7 @@ def _finished(reading: Reading, deadline: float, source: Source) -> Iterator[Pro
 def _in_words(message: str) -> str:
     if message.startswith(_END):
         return "it ends before something is closed that was opened (if, do, case, {, …)"
-    if opened := _OPENED.match(message):
+    if opened := re.match(_OPENED, message):
         return f"this opens what no {opened[1]!r} closes"
     said = re.sub(r"`(.+?)'(?=$| )", lambda found: repr(found[1]), message)
     return said[:1].lower() + said[1:]
