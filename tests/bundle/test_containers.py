@@ -18,6 +18,7 @@ from kedge.contract import (
     TASK_STARTS,
     Action,
     Callback,
+    LogPolicy,
     Step,
 )
 
@@ -69,6 +70,14 @@ def test_beside_another_c_library(other_libc: str, run: Run) -> None:
 )
 def test_it_runs_under_restrictions(options: tuple[str, ...], bare: str, run: Run) -> None:
     succeeded(run(bare, task_spec("env", HOOKS), *options))
+
+
+def test_a_read_only_root_is_no_failure_of_its_own(busybox: str, run: Run) -> None:
+    spec = task_spec("echo 'ModuleNotFoundError: x' >&2; exit 1", logs=LogPolicy(console=True))
+    done = run(busybox, spec, "--read-only", "--read-only-tmpfs=false")
+    assert done.report["diagnosis"]["cause"] == "missing_module"
+    assert "cannot be written" not in done.said + done.log
+    assert "Read-only" not in done.said + done.log
 
 
 @pytest.mark.parametrize("shell", [False, True], ids=["started directly", "started by its script"])

@@ -89,7 +89,10 @@ def test_an_archive(name: str, bundle: Bundle, tmp_path: Path) -> None:
     assert runs(tmp_path / "unpacked" / "kedge", tmp_path)
 
 
-def test_the_layout_of_an_image_is_sound_and_the_same_each_time(bundle: Bundle, tmp_path: Path) -> None:
+def test_the_layout_of_an_image_is_sound_and_the_same_each_time(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("one", "two"):
         export.image(bundle.path, tmp_path / name, "kedge-runtime:1")
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
@@ -97,7 +100,15 @@ def test_the_layout_of_an_image_is_sound_and_the_same_each_time(bundle: Bundle, 
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     index = json.loads((tmp_path / "one" / "index.json").read_text())
     image = tmp_path / "one" / "blobs" / index["manifests"][0]["digest"].replace(":", "/")
-    assert len(json.loads(image.read_text())["layers"]) == 2
+    told = json.loads(image.read_text())
+    assert len(told["layers"]) == 2
+    config = json.loads((tmp_path / "one" / "blobs" / told["config"]["digest"].replace(":", "/")).read_text())
+    assert config["config"]["Labels"] == told["annotations"]
+    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in told["annotations"].items()}
+    assert labels["title"] == "kedge runtime"
+    assert labels["version"] == bundle.head["kedge"]
+    assert {"MIT", "Python-2.0", "Apache-2.0"} <= set(labels["licenses"].split(" AND "))
+    assert labels["created"] == config["created"] == "2023-11-14T22:13:20Z"
 
 
 @needs_podman

@@ -150,6 +150,7 @@ def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: C
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254
     assert "is for s390x and this machine is" in message(kedge)
+    assert "built for another kind of processor" in json.dumps(report(kedge)["root"])
 
 
 def test_an_image_whose_user_does_not_exist_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:

@@ -31,7 +31,7 @@ def assemble(folder: Path, chosen: Sequence[str]) -> None:
 
 
 def _entry(piece: Part, data: bytes) -> Entry:
-    return Entry(piece.path, hashlib.sha256(data).hexdigest(), len(data), piece.layer, *piece.origin[:2])
+    return Entry(piece.path, hashlib.sha256(data).hexdigest(), len(data), piece.layer, *piece.origin[:2], piece.program)
 
 
 def _head(chosen: Sequence[str]) -> dict[str, Any]:

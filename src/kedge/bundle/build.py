@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kedge.bundle import cache, manifest, stubs
+from kedge.bundle import cache, intact, manifest, stubs
 from kedge.bundle.layers import CORE, NET
 
-BUILDING = "building the runtime's bundle, once: this takes some seconds"  # to be said where it is not there yet
+BUILDING = "building the runtime's bundle, once: this takes some seconds"
+REPAIRING = "the runtime's bundle in the cache is damaged: building it again takes some seconds"
 
 
 class Bundle(NamedTuple):
@@ -43,9 +44,17 @@ def held(layers: Sequence[str] = (CORE, NET)) -> Iterator[Bundle]:
         yield opened(path)
 
 
-def is_there(layers: Sequence[str] = (CORE, NET)) -> bool:
-    """Whether that has been built already."""
-    return cache.path_of(layers).exists()
+def to_do(layers: Sequence[str] = (CORE, NET)) -> str | None:
+    """What takes some seconds before it can be used, to be said first; None if it is there as it should be."""
+    place = cache.path_of(layers)
+    if not place.is_dir():
+        return BUILDING
+    return None if intact.is_intact(place) else REPAIRING
+
+
+def distrust(bundle: Bundle) -> None:
+    """Let all of a bundle be read at its next use: something that was started from it did not run."""
+    intact.distrust(bundle.path)
 
 
 def opened(path: Path) -> Bundle:

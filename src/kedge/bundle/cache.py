@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kedge import xdg
-from kedge.bundle import layers, machine
+from kedge.bundle import intact, layers, machine
 from kedge.errors import CannotRun
 
 PACKAGE = Path(__file__).parents[1]
@@ -36,12 +36,17 @@ def path_of(chosen: Sequence[str]) -> Path:
 
 
 def ensure(chosen: Sequence[str]) -> Path:
-    """The folder of the bundle with these layers, built if it is not there. CannotRun says why it cannot be."""
+    """The folder of the bundle with these layers, built if it is not there, repaired if it is not as it was built.
+    CannotRun says why it cannot be."""
     place = path_of(chosen)
-    if not place.exists():
-        with _errors(place), locked(place):
-            if not place.exists():
-                _build(place, chosen)
+    with _errors(place):
+        if not place.is_dir():
+            with locked(place):
+                if not place.is_dir():
+                    place.unlink(missing_ok=True)
+                    _build(place, chosen)
+        elif not intact.is_intact(place):
+            _repair(place, chosen)
     with contextlib.suppress(OSError):
         os.utime(place)  # when it was last used
     return place
@@ -84,10 +89,24 @@ def _files(chosen: Sequence[str]) -> Iterator[Path]:
 def _build(path: Path, chosen: Sequence[str]) -> None:
     """Build aside, and move it to its place. What builders that were killed have left goes, too."""
     sweep(path)
+    with _built(path, chosen) as fresh:
+        os.rename(fresh, path)
+    intact.stamp(path)
+
+
+def _repair(path: Path, chosen: Sequence[str]) -> None:
+    """Build aside, and take over what differs. Jobs that use it hold its lock, too, and go on."""
+    with locked(path, fcntl.LOCK_SH), _built(path, chosen) as fresh:
+        intact.repair(path, fresh)
+
+
+@contextlib.contextmanager
+def _built(path: Path, chosen: Sequence[str]) -> Iterator[Path]:
+    """A new bundle beside its place."""
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         importlib.import_module("kedge.bundle.assemble").assemble(partial, chosen)
-        os.rename(partial, path)
+        yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -6,7 +6,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from kedge.bundle.origins import UNKNOWN, Origin
+from kedge.bundle import spdx
+from kedge.bundle.origins import Origin
 
 # By the beginning of a library's name: what distributions take them from is the same everywhere.
 _LICENCES = {
@@ -28,11 +29,13 @@ def origins(paths: Iterable[Path]) -> dict[Path, Origin]:
 
 
 def _origin(path: Path, package: tuple[str, str] | None) -> Origin:
-    licence = next((name for start, name in _LICENCES.items() if path.name.startswith(start)), UNKNOWN)
+    licence = next((name for start, name in _LICENCES.items() if path.name.startswith(start)), None)
     if package is None:
-        return Origin(str(path), licence, path.name)
+        return Origin(str(path), licence or spdx.UNKNOWN, path.name)
     name, version = package
     text = Path("/usr/share/doc", name, "copyright")
+    if licence is None:
+        licence = spdx.of_debian(text.read_text(errors="replace")) if text.is_file() else spdx.UNKNOWN
     return Origin(f"Debian {name} {version}", licence, name, (text,) if text.is_file() else ())
 
 

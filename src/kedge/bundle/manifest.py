@@ -14,7 +14,8 @@ NAME = "MANIFEST.json"
 
 
 class Entry(NamedTuple):
-    """One file of a bundle: `size` in bytes, `origin` and `licence` in words."""
+    """One file of a bundle: `size` in bytes, `origin` in words, `licence` as an SPDX expression, `program`: it can be
+    executed."""
 
     path: str
     sha256: str
@@ -22,6 +23,7 @@ class Entry(NamedTuple):
     layer: str
     origin: str
     licence: str
+    program: bool = False
 
 
 def text(head: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:

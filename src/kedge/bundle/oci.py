@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +40,7 @@ def write(bundle: Path, folder: Path, tag: str) -> str:
     plain = [_archive(bundle, layer) for layer in head["layers"]]
     layers = [_Blob("layer.v1.tar+gzip", _compressed(data)) for data in plain]
     config = _Blob("config.v1+json", _json(_config(head, plain)))
-    image = _Blob("manifest.v1+json", _json(_manifest(config, layers)))
+    image = _Blob("manifest.v1+json", _json(_manifest(head, config, layers)))
     for blob in (*layers, config, image):
         _put(folder, blob)
     described = image.descriptor() | {"annotations": {"org.opencontainers.image.ref.name": tag}}
@@ -67,18 +69,44 @@ def _config(head: Mapping[str, Any], plain: list[bytes]) -> dict[str, Any]:
     return {
         "architecture": _ARCHITECTURES.get(head["machine"], head["machine"]),
         "os": "linux",
-        "config": {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [_TARGET]},
+        **_created(),
+        "config": {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [_TARGET], "Labels": _labels(head)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}" for data in plain]},
         "history": [{"created_by": f"kedge bundle: {layer}"} for layer in head["layers"]],
     }
 
 
-def _manifest(config: _Blob, layers: list[_Blob]) -> dict[str, Any]:
+def _labels(head: Mapping[str, Any]) -> dict[str, str]:
+    """What the image is, by the names that OCI has set down for it (image-spec, annotations.md)."""
+    labels = {
+        "title": "kedge runtime",
+        "description": "The runtime of kedge with a Python of its own, which copies itself into a pod",
+        "version": head["kedge"],
+        "licenses": " AND ".join(f"({one})" if " OR " in one else one for one in _licences(head)),
+        **_created(),
+    }
+    return {f"org.opencontainers.image.{name}": value for name, value in labels.items()}
+
+
+def _licences(head: Mapping[str, Any]) -> list[str]:
+    return sorted({file["licence"] for file in head["files"]})
+
+
+def _created() -> dict[str, str]:
+    """The time that SOURCE_DATE_EPOCH says, so that the same bundle makes the same image; none without it."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not seconds.isdecimal():
+        return {}
+    return {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(seconds)))}
+
+
+def _manifest(head: Mapping[str, Any], config: _Blob, layers: list[_Blob]) -> dict[str, Any]:
     return {
         "schemaVersion": 2,
         "mediaType": f"{_TYPE}.manifest.v1+json",
         "config": config.descriptor(),
         "layers": [layer.descriptor() for layer in layers],
+        "annotations": _labels(head),
     }
 
 

@@ -1,4 +1,4 @@
-"""Where files come from, under which licence they may be passed on, and the texts that go with them."""
+"""Where files come from, under which licence (by SPDX) they may be passed on, and the texts that go with them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import kedge
+from kedge.bundle import spdx
 
-UNKNOWN = "see its origin"
+_LONGEST_NAME = 60  # what is longer is the licence itself
 _TEXTS = ("LICEN", "COPYING", "NOTICE")
 
 
@@ -38,7 +39,7 @@ def of_kedge() -> Origin:
 def of_python(version: str) -> Origin:
     """The interpreter and its standard library."""
     text = Path(sysconfig.get_path("stdlib"), "LICENSE.txt")
-    return Origin(f"python {version}", "PSF-2.0", "python", (text,) if text.is_file() else ())
+    return Origin(f"python {version}", "Python-2.0", "python", (text,) if text.is_file() else ())
 
 
 @cache
@@ -46,10 +47,11 @@ def of_module(top: str) -> Origin:
     """The distribution that brought a module of this name."""
     names = _distributions().get(top)
     if not names:
-        return Origin(top, UNKNOWN, top)
+        return Origin(top, spdx.UNKNOWN, top)
     found = importlib.metadata.distribution(names[0])
     name = str(found.metadata["Name"])
-    return Origin(f"{name} {found.version}", _licence(found.metadata), name, _texts(found))
+    texts = _texts(found)
+    return Origin(f"{name} {found.version}", _licence(found.metadata, texts), name, texts)
 
 
 @cache
@@ -57,12 +59,14 @@ def _distributions() -> dict[str, list[str]]:
     return dict(importlib.metadata.packages_distributions())
 
 
-def _licence(metadata: PackageMetadata) -> str:
-    for name in ("License-Expression", "License"):
-        if name in metadata and "\n" not in metadata[name] and len(metadata[name]) < 60:
-            return metadata[name]
+def _licence(metadata: PackageMetadata, texts: tuple[Path, ...]) -> str:
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
+    said = metadata["License"] if "License" in metadata else ""  # noqa: SIM401  it has no `get`
     classifiers = (line for line in metadata.get_all("Classifier") or () if line.startswith("License :: "))
-    return next((line.rpartition(" :: ")[2] for line in classifiers), UNKNOWN)
+    if not said or "\n" in said or len(said) >= _LONGEST_NAME:
+        said = next((line.rpartition(" :: ")[2] for line in classifiers), "")
+    return spdx.expression(said, "\n".join(path.read_text(errors="replace") for path in texts))
 
 
 def _texts(distribution: Distribution) -> tuple[Path, ...]:

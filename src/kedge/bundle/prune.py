@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge.bundle import cache
+from kedge.bundle import cache, intact
 
 
 class Kept(NamedTuple):
@@ -38,6 +38,7 @@ def prune(unused_sec: float = 0.0) -> list[Kept]:
             if place.exists() and (kept := _kept(place)).used <= limit:
                 os.rename(place, place.with_name(f".{place.name}.gone"))
                 gone.append(kept)
+                intact.distrust(place)
             cache.sweep(place)
     return gone
 

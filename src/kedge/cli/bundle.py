@@ -30,8 +30,8 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
     It needs no Python, no C library and no package of the image. It is built once and kept in the cache.
     """
     chosen = layers.available() if names is None else layers.choose(names.split(","))
-    if not build.is_there(chosen):
-        click.echo(f"note: {build.BUILDING}", err=True)
+    if to_do := build.to_do(chosen):
+        click.echo(f"note: {to_do}", err=True)
     bundle = build.ensure(chosen)
     if output:
         export.folder(bundle.path, output)

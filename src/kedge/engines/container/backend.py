@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kedge.contract import RUNTIME_BROKE, STARTING
+from kedge.contract import RUNTIME_BROKE, STARTING, Report
 from kedge.engines.base import Ended, Started, Task, Update
 from kedge.engines.container import endings, render, spec
 from kedge.engines.container.client import Client, EngineGone, Process
@@ -204,9 +204,7 @@ class ContainerBackend:
     def _bury(self, made: _Container) -> None:
         """Find out how a container ended, and remove it."""
         try:
-            report = reports.read(made.launch) or endings.of_container(
-                made.launch, self._patiently(lambda: self._client.state(made.name)), self._known(made)
-            )
+            report = reports.read(made.launch) or self._without_report(made)
         except EngineGone:
             report = endings.of_lost_engine(made.launch)
         except Exception as error:  # as in _start
@@ -226,6 +224,12 @@ class ContainerBackend:
         if made.spec and made.up:
             layer = made.process.layer if made.process else None
             self._looks.look(made.launch.task, made.spec, made.workdir, layer)
+
+    def _without_report(self, made: _Container) -> Report:
+        state = self._patiently(lambda: self._client.state(made.name))
+        if not made.up:
+            self._places.distrust_bundle()
+        return endings.of_container(made.launch, state, self._known(made))
 
     def _known(self, made: _Container) -> Known:
         kill = self._memory.of(made.name)

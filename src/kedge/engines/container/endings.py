@@ -122,7 +122,7 @@ def _of_image(launch: Launch, problem: ImageProblem) -> Report:
         known = packaged().cause(problem.cause)
         found = found._replace(
             cause=problem.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender,
-            meaning=known.meaning, remedy=known.remedy,
+            meaning=problem.meaning or known.meaning, remedy=(problem.remedy,) if problem.remedy else known.remedy,
         )  # fmt: skip
     if found.mender == "network":  # the advice of these causes is for what a command fetches
         found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)

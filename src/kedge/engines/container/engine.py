@@ -68,14 +68,14 @@ class ContainerEngine:
 
     def notices(self, plan: Plan) -> tuple[str, ...]:
         try:
-            facts, there = self._facts, build.is_there()
+            facts, to_do = self._facts, build.to_do()
         except CannotRun:  # `check` says so
             return ()
         fewer = too_few_gpus(plan) if self._allow_fewer_gpus else None
         said = tuple(notices.of(plan, facts, self._storages, fewer, bool(infiniband())))
         if self._network == "job":
             said += tuple(notices.loopback(plan))
-        return said if there else (*said, build.BUILDING)
+        return (*said, to_do) if to_do else said
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:
         return ("its containers are kept: kedge rm removes them, too",) if self._keep else ()

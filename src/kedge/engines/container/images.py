@@ -19,16 +19,19 @@ PATIENCE_SEC = 60.0  # with a registry that sends nothing
 _UNPACKING_SEC = 600.0  # what has been downloaded may take long to unpack, and engines do not tell how far that is
 _EVERY_SEC = 5.0  # between two words about the progress
 _MIB = 1 << 20
+_OTHER = "The image that the lock file has is not the one that is here."
+_ACCEPT = "Bring the image that was locked, or accept the other one with --update-lock."
 _NO_NAME = ("invalid reference format", "must be lowercase")  # as Docker and Podman say
 
 
 class ImageProblem(Exception):
     """The image is not there, may not be had, or does not run here: the job's error. `cause`, as diagnose/ names it, is
-    set where kedge knows it better than the text tells."""
+    set where kedge knows it better than the text tells, and `meaning` and `remedy` where it knows more than the cause
+    does."""
 
-    def __init__(self, message: str, cause: str | None = None) -> None:
+    def __init__(self, message: str, cause: str | None = None, meaning: str = "", remedy: str = "") -> None:
         super().__init__(message)
-        self.cause = cause
+        self.cause, self.meaning, self.remedy = cause, meaning, remedy
 
 
 class Cancelled(Exception):
@@ -58,9 +61,11 @@ class Images:
         found = here(self._client, role) or self._pulled_once(role, retry)
         if found.architecture and found.architecture != self._architecture:
             raise ImageProblem(
-                f"the image {role.image} is for {found.architecture} and this machine is {self._architecture}: "
-                "take an image that was built for this machine, or a machine of the image's kind",
+                f"the image {role.image} is for {found.architecture} and this machine is {self._architecture}",
                 "container_failure",
+                "The image was built for another kind of processor.",
+                f"Take an image for {self._architecture} (docker manifest inspect NAME tells what there is), "
+                f"or a machine that is {found.architecture}.",
             )
         return found
 
@@ -101,7 +106,7 @@ class Images:
 
     def _pulled(self, role: RolePlan) -> Image:
         if pinned.is_own(role):
-            raise ImageProblem(pinned.missing(role), "container_failure")
+            raise ImageProblem(pinned.missing(role), "container_failure", _OTHER, _ACCEPT)
         name = pinned.reference(role)
         self._say(f"pulling the image {name}")
         started = time.monotonic()
@@ -156,7 +161,7 @@ def here(client: Client, role: RolePlan) -> Image | None:
     """The image of a role, if it is on this machine. ImageProblem: what is here is not what was pinned."""
     found = _inspect(client, role.image)
     if found and role.pin and not pinned.fits(found, role.pin):
-        raise ImageProblem(pinned.changed(role, found), "container_failure")
+        raise ImageProblem(pinned.changed(role, found), "container_failure", _OTHER, _ACCEPT)
     return found or (_inspect(client, pinned.reference(role)) if role.pin else None)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.contract import (
     DATA_CACHE_DIR,
@@ -68,6 +69,10 @@ class Places:
         self._ports = numbered(plan)
         if run.code.is_dir():
             open_up(run.code)
+
+    def distrust_bundle(self) -> None:
+        """A supervisor could not even report: look at all of the bundle before its next use."""
+        build.distrust(self._given.bundle)
 
     @property
     def cache(self) -> str | None:
