@@ -73,9 +73,9 @@ def test_it_runs_under_restrictions(options: tuple[str, ...], bare: str, run: Ru
 
 
 def test_a_read_only_root_is_no_failure_of_its_own(busybox: str, run: Run) -> None:
-    spec = task_spec("echo 'ModuleNotFoundError: x' >&2; exit 1", logs=LogPolicy(console=True))
+    spec = task_spec("exit 1", logs=LogPolicy(console=True))
     done = run(busybox, spec, "--read-only", "--read-only-tmpfs=false")
-    assert done.report["diagnosis"]["cause"] == "missing_module"
+    assert done.report["user_exit_code"] == 1
     assert "cannot be written" not in done.said + done.log
     assert "Read-only" not in done.said + done.log
 
