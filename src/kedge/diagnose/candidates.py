@@ -62,10 +62,19 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
     known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
     found += [_of_trace(trace) for trace in traces if trace.decisive.type and trace.start not in known]
-    found = _without_echoes(found)
+    found = [_raced(c, found) for c in _without_echoes(found)]
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
     ignored = (line.start for trace in traces if trace.ignored for block in trace.blocks for line in block.message)
     return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), {*noted, *ignored})
+
+
+def _raced(c: Candidate, others: list[Candidate]) -> Candidate:
+    """Several processes that fail to create the same file or directory have raced for it."""
+    if c.cause != "output_path_error" or not c.block or c.block.type != "FileExistsError":
+        return c
+    same = (o for o in others if o.block and o.start != c.start and o.line.body == c.line.body)
+    raced = any(o.line.rank != c.line.rank or (o.uncaught and c.uncaught) for o in same)
+    return c._replace(cause="lock_contention") if raced else c
 
 
 def _without_echoes(found: list[Candidate]) -> list[Candidate]:
@@ -160,7 +169,18 @@ def _of_trace(trace: Trace) -> Candidate:
     return Candidate(_refined(found.cause, block), role, found.rank, line, trace.start, trace.end, "", trace, block)
 
 
+def bare(line: Line) -> Candidate | None:
+    """The candidate of an exception's last line, where its traceback is lost or was never printed."""
+    block = Block(line, (), (line,), ())
+    found = exceptions.meaning(block.type)
+    if not exceptions.named(block.type) or found.symptom:
+        return None
+    return Candidate(_refined(found.cause, block), "root", found.rank, line, line.start, line.end)
+
+
 def _refined(cause: str, block: Block) -> str:
+    if cause == GENERIC and block.frames and exceptions.between_packages(block.frames[-1], block.message):
+        return "import_conflict"
     if cause == GENERIC and block.type in REFUSALS and block.frames and block.frames[-1].checks_arguments:
         return "bad_config"
     message = b"\n".join(line.body for line in block.message[:3])

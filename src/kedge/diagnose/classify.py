@@ -10,7 +10,7 @@ from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Di
 from kedge.diagnose.packaged import packaged
 from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.select import BY_PEERS, ENDERS, Choice, choose, effect
+from kedge.diagnose.select import BY_PEERS, ENDERS, NEEDS_SETUP, SETUP, Choice, choose, effect
 from kedge.diagnose.tail import Tail
 from kedge.diagnose.text import Line, Log
 
@@ -27,6 +27,8 @@ Quotes = tuple[Quote, ...]
 _AFTER_OTHERS = BY_PEERS | ENDERS | {
     "nccl_timeout", "remote_worker_lost", "peer_failure", "user_interrupt", "native_crash", "tracker_failure",
 }  # fmt: skip
+# What a program says that fails for want of its environment.
+SHOWN_BY = dict.fromkeys(SETUP, NEEDS_SETUP)
 MOST_QUOTES = 5
 SILENCE = 1800  # seconds: what is computed says so more often
 
@@ -130,7 +132,10 @@ def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
     last_words = tail.unanswered(found.harmless)
     if traces and not traces[-1].blocks[-1].message and tail.near(traces[-1].end):
         last_words = traces[-1].blocks[-1].header  # the log ends inside a traceback
-    return Looked(log, choose(found.candidates, tail, evidence.exit_code is not None), tail, last_words)
+    choice = choose(found.candidates, tail, evidence.exit_code is not None)
+    if not choice.best and last_words and evidence.exit_code != 0:
+        choice = choice._replace(best=candidates.bare(last_words))
+    return Looked(log, choice, tail, last_words)
 
 
 def _proven(cause: str, one: Looked | None, rules: RuleSet, evidence: Evidence, quotes: Quotes) -> Diagnosis:
@@ -170,6 +175,7 @@ def _explain(one: Looked, best: Candidate, rules: RuleSet, evidence: Evidence) -
     quoted = [
         best.line,
         *(c.line for c in live if c.cause == best.cause),
+        *(c.line for c in live if c.cause in SHOWN_BY.get(best.cause, ())),
         *(c.line for c in live if c.role == "symptom"),
     ]
     quotes = _quotes(one.log, quoted)

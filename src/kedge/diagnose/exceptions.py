@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from kedge.diagnose.frames import Frame
 from kedge.diagnose.regex import regex
+from kedge.diagnose.text import Line
 
 
 class Meaning(NamedTuple):
@@ -48,13 +51,14 @@ _TABLE = {
     Meaning("remote_worker_lost", 18): "BrokenProcessPool TerminatedWorkerError",
     Meaning("peer_failure", 15, symptom=True): "BrokenPipeError RendezvousClosedError",
     Meaning("peer_failure", 10, symptom=True): "ChildFailedError ProcessExitedException",
-    Meaning("unknown", 5, symptom=True): "CalledProcessError SystemExit",
+    Meaning("unknown", 5, symptom=True): "CalledProcessError SystemExit CellExecutionError PapermillExecutionError",
 }  # fmt: skip
 _TYPES = {name: found for found, names in _TABLE.items() for name in names.split()}
 # What the name of a type tells that the table does not hold; the first that fits.
 _BY_NAME = (
     (rb"^(?:File|Path|Group|Array|Node|Object|Resource|Blob|Key|Bucket|Entry|Dataset|Data)s?\w*NotFound",
      Meaning("data_file_missing", 35)),
+    (rb"Unschedulable|InsufficientResources", Meaning("scheduler_resource_unavailable", 40)),
     (rb"Preempt", Meaning("preempted", 35)),
     (rb"Unauthori[sz]ed|Forbidden|AccessDenied|NotAuthori[sz]ed|Authentication|Credentials?(?:Error|NotFound)|TokenLoad",
      Meaning("remote_access_denied", 40)),
@@ -74,6 +78,11 @@ _BY_NAME = (
     (rb"Cancell?ed|Abort|Disconnect|Closed|Lost|Died|Dead(?:Error|Exception)|Killed|Terminated|Shutdown",
      Meaning("peer_failure", 15, symptom=True)),
 )  # fmt: skip
+
+_NAME = rb"^[A-Z]\w*(?:Error|Exception|Interrupt|Exit|NotFound|Failed|Timeout)$"
+_UNKNOWN_ARGUMENT = rb"^TypeError: (?:[\w.]+\.)?[\w<>]*\.?__init__\(\) got an unexpected keyword argument"
+# Installed code that calls the user's with what the user gave it.
+_PASS_ON = ("_call_impl", "_wrapped_call_impl", "_call_target", "instantiate", "build_from_cfg", "_Fire", "invoke")
 
 # Calls in the failing lines of a traceback that say what a file was for.
 _WRITES = (
@@ -101,6 +110,21 @@ def meaning(kind: str) -> Meaning:
     """What an exception of this type (without its module) means."""
     by_name = (found for pattern, found in _BY_NAME if regex(pattern).search(kind.encode()))
     return _TYPES.get(kind) or next(by_name, OTHERS)
+
+
+def named(kind: str) -> bool:
+    """Whether it is for certain the name of an exception of which more is known than that it is one."""
+    return kind in _TYPES or (bool(regex(_NAME).search(kind.encode())) and meaning(kind) is not OTHERS)
+
+
+def between_packages(innermost: Frame, message: Sequence[Line]) -> bool:
+    """Whether installed code calls a class with an argument that the installed version of it does not know."""
+    return (
+        not innermost.users
+        and bool(message)
+        and innermost.where not in _PASS_ON
+        and bool(regex(_UNKNOWN_ARGUMENT).search(message[0].body))
+    )
 
 
 def telling(kind: str) -> bool:

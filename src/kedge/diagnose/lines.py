@@ -43,7 +43,7 @@ _ERROR = (
     rb"\bcannot\b|\bpanic\b|[a-z]error\b|\w+Exception\b)"
 )
 # An exception's own message may hold advice ("to avoid fragmentation") and is an error all the same.
-_RAISED = rb"\b[A-Z]\w*(?:Error|Exception): |^\[?E ?(?:\d{4} |\w+\.cpp)|\bwhat\(\): "
+_RAISED = rb"\b[A-Z]\w*(?:Error|Exception)(?:: |\(['\"])|^\[?E ?(?:\d{4} |\w+\.cpp)|\bwhat\(\): "
 # `error: 0.12` is a measurement.
 _LAST_WORDS = (
     rb"(?i)(?:^|[\s:\[\]|(])(?:error|fatal|panic|critical|exception)\b[^\w\s]{0,2}[:\]!]\s*(?:[^\d\s]|$)|"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kedge.diagnose import lines
-from kedge.diagnose.candidates import SPECIFIC, Candidate
+from kedge.diagnose.candidates import GENERIC, SPECIFIC, Candidate
 from kedge.diagnose.tail import Tail
 
 WEAK = 20  # below this rank: an effect without an explanation
 CERTAIN = 60  # from this rank on a plain line needs no crash beside it
+VAGUE = 24  # up to this rank an exception has no more than a name of all purposes
 EXPLAINS = 51  # a symptom of this rank explains an abort that follows it
 TELLS = 15  # a symptom of this rank tells that something has failed
 # What goes wrong before the program starts is seldom why it failed, unless it failed for want of just that.
@@ -31,6 +32,11 @@ UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
 # What a rank reports as well when one of its peers has died.
 BY_PEERS = {"nccl_network", "nccl_init_error", "rendezvous_failure", "network_transient"}
+# What is said of a job that has failed already.
+AFTERWARDS = SETUP | BY_PEERS | (ENDERS - {"host_oom_kill"}) | {
+    "nccl_timeout", "remote_worker_lost", "peer_failure", "user_interrupt", "native_crash", "tracker_failure",
+    "distributed_usage_error", "python_bug",
+}  # fmt: skip
 # What NCCL reports as an error of CUDA or of the system.
 BEHIND_NCCL = {"gpu_oom", "gpu_oom_contention", "shm_exhausted", "gpu_hw_fault", "driver_mismatch"}
 # How many lines of progress after an error show that the work went on.
@@ -114,11 +120,21 @@ def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
         return any(_told(c, EXPLAINS) for c in earlier) or any(
             c.role == "root" and c.rank >= SPECIFIC and c.cause not in ENDERS for c in others
         )
+    if root.cause == "package_install_failure":  # what did not compile
+        return any(c.cause == "extension_build_failure" for c in others)
     if root.cause == "job_cancelled":
+        if any(c.cause in ENDERS and _together(c, root, tail) for c in others):
+            return True
         return _fails_before(root, tail) or any(_told(c, TELLS) and c.cause != "sigterm_unattributed" for c in earlier)
     if root.cause == "nccl_init_error":  # "unhandled cuda error", and the next line or another rank says which
         return any(c.role == "root" and c.cause in BEHIND_NCCL for c in others)
     return root.cause == "rendezvous_failure" and any(c.cause == "nccl_timeout" for c in earlier)
+
+
+def _together(one: Candidate, other: Candidate, tail: Tail) -> bool:
+    """Whether no work was done between two of them."""
+    first, last = sorted((one, other), key=lambda c: c.start)
+    return not tail.progress(first.line, first.end, last.start)
 
 
 def _fails_before(cancelled: Candidate, tail: Tail) -> bool:
@@ -161,7 +177,9 @@ def _own_reason(lost: Candidate, reasons: list[Candidate]) -> bool:
 def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
     if earlier.uncaught:
-        return _went_past(earlier, later)
+        return _went_past(earlier, later) or _tells_more(earlier, later, tail)
+    if earlier.cause in ENDERS and later.cause not in ENDERS and lines.of_launcher(earlier.line):
+        return tail.progress(earlier.line, earlier.end, later.start) >= GOES_ON_AFTER_LINE  # until then it shuts down
     if tail.progress(earlier.line, earlier.end, later.start):
         return True
     if earlier.cause in SETUP and later.cause in NEEDS_SETUP:
@@ -182,6 +200,15 @@ def _went_past(earlier: Candidate, later: Candidate) -> bool:
         return False
     there, then = earlier.trace.main, later.trace.main
     return there is not None and then is not None and there.before(then)
+
+
+def _tells_more(vague: Candidate, later: Candidate, tail: Tail) -> bool:
+    """Whether an exception whose text says nothing is explained by what was said right after it, or by another rank."""
+    if vague.rank > VAGUE or vague.cause != GENERIC or later.rank < CERTAIN or later.cause in AFTERWARDS:
+        return False
+    if later.trace:
+        return later.uncaught and later.line.rank != vague.line.rank
+    return not tail.ordinary(vague.end, later.start)
 
 
 def _needed(later: Candidate) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kedge.diagnose import frames
+from kedge.diagnose import frames, notebooks
 from kedge.diagnose.exceptions import telling
 from kedge.diagnose.frames import Frame
 from kedge.diagnose.lines import breaks_message
@@ -39,6 +39,8 @@ _DIRECT = b"was the direct cause of the following exception"
 _IGNORED = rb"Exception ignored|^Thread (?:ChkStop|IntMsg|NetStat)Thr:$"
 # Headers of what another process raised: of a data-loader worker, of a rank of torch.distributed.checkpoint.
 _CARRIED = (b"Original Traceback", b"last): (RANK ")
+# What those raise who run notebooks; what a cell raised stands in their message.
+_OF_NOTEBOOKS = ("CellExecutionError", "PapermillExecutionError")
 _DURING = b"During handling of the above exception"
 
 
@@ -187,6 +189,8 @@ def _cut(log: Log, headers: list[Line]) -> Block | None:
 
 
 def _block(log: Log, header: Line) -> Block:
+    if kind := notebooks.kind(header.body):
+        return _cells(log, header, kind)
     own = _own(header, [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank])
     found: list[Frame] = []
     sources: list[Line] = []
@@ -204,6 +208,12 @@ def _block(log: Log, header: Line) -> Block:
     if own[count : count + 1] and CALL in own[count].body:
         count += 1
     return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
+
+
+def _cells(log: Log, header: Line, kind: bytes) -> Block:
+    own = [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank]
+    found = notebooks.read(kind, own)
+    return Block(header, found.frames, tuple(_message(own[found.message :], bool(header.time))), found.sources)
 
 
 def _strange(following: list[Line]) -> int:
@@ -269,6 +279,8 @@ def _link(log: Log, block: Block, following: Block) -> str | None:
         return "direct"
     if _DURING in between:
         return "during"
+    if notebooks.kind(following.header.body) and block.type in _OF_NOTEBOOKS:
+        return "wrapped"
     nested = b"terminated with the following error" in between or strip(following.header.body) != following.header.body
     return "wrapped" if nested and block.message and following.header.start - block.end < 2000 else None
 
