@@ -77,7 +77,11 @@ def test_ends_are_heard_of_while_a_registry_does_not_answer(kedge: Kedge, regist
     there = {"name": "there", "type": "dockerimage", "uri": "localhost/kedge/busybox:1"}
     auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": registry.address}
     images = [there, {"name": "private", "type": "dockerimage", "uri": registry.name, "auth": auth}]
-    roles = {"quick": {"dockerImage": "there"}, "waiting": {"instances": 6, "dockerImage": "private"}}
+    goes_on = {"minSucceededInstances": -1}
+    roles = {
+        "quick": {"dockerImage": "there", "completion": goes_on},
+        "waiting": {"instances": 6, "dockerImage": "private"},
+    }
     extras = {**NO_RETRY, "gangAllocation": False}
     job = kedge.job("true", roles=roles, prerequisites=images, secrets={"password": PASSWORD}, extras=extras)
     process = kedge.start("run", job)

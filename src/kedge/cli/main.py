@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import importlib
+import os
 import sys
 import traceback
 
@@ -46,6 +47,9 @@ COMMANDS = {
     "schema": "Print the JSON Schema of a job file, for editors.",
     "completion": "Print the completion script of a shell.",
 }
+
+
+_COMPLETION = "_KEDGE_COMPLETE"  # set by a shell that asks what a word may be
 
 
 class LazyGroup(click.Group):
@@ -103,7 +107,7 @@ def _run() -> int:
     except BrokenPipeError:
         return EXIT_OK
     except SystemExit as error:
-        if error.code == 1:  # click and rich make one of a closed pipe
+        if error.code == 1 or _COMPLETION in os.environ:  # click and rich make one of a closed pipe, completion ends so
             return EXIT_OK
         return _bug()
     except OSError as error:
