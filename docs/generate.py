@@ -76,7 +76,7 @@ warnings, `run` in one line each. `kedge validate --strict` takes them for error
 `kedge validate --json` prints them for editors and CI, also when the file is no YAML at all:
 
 ```json
-{"version": 1, "problems": [{"severity": "error", "file": "job.yaml", "line": 14, "column": 19, "path": "taskRoles.worker.commands[0]", "message": "'<% $params.lr %>' is no reference; write <% $parameters.lr %>", "suggestion": "<% $parameters.lr %>"}]}
+{"version": 1, "problems": [{"severity": "error", "file": "job.yaml", "line": 14, "column": 19, "path": "taskRoles.worker.commands[0]", "message": "'<% $params.lr %>' is not a reference; write <% $parameters.lr %>", "suggestion": "<% $parameters.lr %>"}]}
 ```
 
 `severity` is `error` or `warning`; `line` and `column` count from 1 and are null for the file as a whole; `suggestion` is

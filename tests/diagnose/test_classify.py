@@ -242,3 +242,10 @@ def test_the_error_file_counts_where_the_log_says_nothing() -> None:
     found = answer(CHILD, 1, error_file=KEY)
     assert (found.cause, found.frame) == ("python_bug", "train.py:9")
     assert answer("", 1, error_file="ModuleNotFoundError: No module named 'x'").cause == "missing_module"
+
+
+def test_last_words_are_those_of_the_task_not_of_the_runtime() -> None:
+    said = b"[Sun Nov 22 05:57:10 UTC 2026] [openpai-runtime] "
+    log = said + b"[INFO] USER COMMAND START\n" + said + b"in the hook\n" + said + b"[INFO] exit code 1\n"
+    answer = classify(Evidence(logs=(("user-all", b""), ("runtime.log", log)), exit_code=1))
+    assert [(quote.file, quote.line) for quote in answer.last_words] == [("runtime.log", 2)]

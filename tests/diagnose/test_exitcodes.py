@@ -11,7 +11,7 @@ from kedge.diagnose.exitcodes import meaning
     ("code", "said"),
     [
         (None, ""),
-        (1, "an error, by the program's own word"),
+        (1, ""),
         (124, "`timeout` ended the command at its limit"),
         (127, "the command was not found"),
         (137, "death by signal 9 (SIGKILL)"),

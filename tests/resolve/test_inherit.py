@@ -79,7 +79,7 @@ def test_a_tag_that_is_a_whole_scalar_takes_the_type(folder: Folder) -> None:
         ("<% this.list[2] %>", "Reference this.list[2] of prerequisite top is undefined."),
         ("<% this.list %>", "Reference this.list of prerequisite top is a list, not a scalar."),
         ("<% this.loop %>", "Reference this.loop of prerequisite top stands for itself."),
-        ("<% this %>", "'<% this %>' is no reference; write it like <% this.key %>"),
+        ("<% this %>", "'<% this %>' is not a reference; write it like <% this.key %>"),
     ],
 )
 def test_no_value(folder: Folder, written: str, message: str) -> None:

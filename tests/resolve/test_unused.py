@@ -26,8 +26,15 @@ def warnings(folder: Folder, listed: list[str], **keys: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({"parameters": {"a": 1}}, ["parameters.a: nothing refers to this parameter; <% $parameters.a %> would"]),
-        ({"secrets": {"a": 1}}, ["secrets.a: nothing refers to this secret; <% $secrets.a %> would"]),
+        (
+            {"parameters": {"a": 1}},
+            ["parameters.a: this parameter is not used; refer to it as <% $parameters.a %>, or remove it"],
+        ),
+        (
+            {"parameters": {"one two": 1}},
+            ["parameters.'one two': this parameter is not used, and no reference can have such a name"],
+        ),
+        ({"secrets": {"a": 1}}, ["secrets.a: this secret is not used; refer to it as <% $secrets.a %>, or remove it"]),
         ({"prerequisites": [IMAGE]}, ["prerequisites[1]: no task role uses 'other'"]),
         ({"prerequisites": [item("a", "b"), item("b")]}, ["prerequisites[1]: no", "prerequisites[2]: no task role"]),
         (

@@ -133,7 +133,7 @@ def test_a_damaged_cache_entry_is_fetched_anew(attempt, download, served, tmp_pa
         file.write(b"damage")
     assert download(uri=uri, sha256=SUM, path=str(tmp_path / "two")) == 0
     assert (tmp_path / "two").read_bytes() == cache(tmp_path)[SUM].read_bytes() == DATA
-    assert any("is damaged and is fetched anew" in line for line in attempt.log)
+    assert any("is damaged and is fetched again" in line for line in attempt.log)
 
 
 def hostile(path, kind, tmp_path):

@@ -43,7 +43,7 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"extras/kedge": {"completion": "everyTaskSucceeds"}, "taskRoles/w/completion": {"minFailedInstances": 1}},
-            "taskRoles.w.completion: 'extras.kedge.completion' stands for the completion of all roles",
+            "taskRoles.w.completion: 'extras.kedge.completion' replaces the completion of all roles",
         ),
         (
             {"extras": {"hivedScheduler": {}, "hivedscheduler": {}}},

@@ -85,10 +85,14 @@ def test_a_text_is_cut_at_all_its_references() -> None:
         ("a <% $x", 2, "never closed"),
         ("a <% $x %> <%", 11, "never closed"),
         ("printf '<%s' <% $parameters.x %>", 8, "never closed"),
-        ("a <% $parameters.x y %>", 2, "'<% $parameters.x y %>' is no reference; write it like <% $parameters.name %>"),
-        ("<% $data.uri[x] %>", 0, "is no reference"),
-        ("<% $data..uri %>", 0, "is no reference"),
-        ("<% $data.uri[-1] %>", 0, "is no reference"),
+        (
+            "a <% $parameters.x y %>",
+            2,
+            "'<% $parameters.x y %>' is not a reference; write it like <% $parameters.name %>",
+        ),
+        ("<% $data.uri[x] %>", 0, "is not a reference"),
+        ("<% $data..uri %>", 0, "is not a reference"),
+        ("<% $data.uri[-1] %>", 0, "is not a reference"),
     ],
 )
 def test_broken_tags(text: str, offset: int, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Scripts with Windows line ends, in perl, with a limit, and under mpirun's tags."""
+"""Scripts with Windows line endings, in perl, with a limit, and under mpirun's tags."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def perl(name: str, cause: str, text: str) -> Case:
 
 
 CASES = [
-    windows("Windows line ends, interpreter", "command_not_found", "#!/bin/bash\necho start\n"),
-    windows("Windows line ends, env", "command_not_found", "#!/usr/bin/env bash\necho start\n"),
-    windows("Windows line ends, option of dash", "syntax_error", "set -e\necho start\n", "dash run.sh"),
-    windows("Windows line ends, loop", "syntax_error", "for i in 1 2\ndo\necho $i\ndone\n", "bash run.sh"),
+    windows("Windows line endings, interpreter", "command_not_found", "#!/bin/bash\necho start\n"),
+    windows("Windows line endings, env", "command_not_found", "#!/usr/bin/env bash\necho start\n"),
+    windows("Windows line endings, option of dash", "syntax_error", "set -e\necho start\n", "dash run.sh"),
+    windows("Windows line endings, loop", "syntax_error", "for i in 1 2\ndo\necho $i\ndone\n", "bash run.sh"),
     perl("perl, module missing", "missing_module", "use Kedge::Zoo::Absent;\n"),
     perl("perl, syntax", "syntax_error", "use strict;\nmy $x = ;\nprint $y;\n"),
     perl("perl, file missing", "data_file_missing",

@@ -61,6 +61,9 @@ def _of_run(folder: Path) -> dict[str, Any]:
     found = report.read(Run(folder))
     if found is None:
         raise InputError(f"{folder}: the run has no report yet; kedge show {folder.resolve().name} tells how it is")
+    if found["root"] is None and found["state"] == SUCCEEDED:
+        nothing = classify(Evidence((), exit_code=0)).to_json()
+        return {"task": None, **nothing, "message": found["text"], "job_line": None, "pai_code": 0, "others": []}
     if found["root"] is None:
         text = found["text"] or found["state"]
         raise InputError(f"{folder}: nothing to judge: no task has failed ({text})")

@@ -54,10 +54,10 @@ def _retries(plan: Plan) -> Iterable[str]:
     yield f"{transient}, others {_times(job)} (jobRetryCount{' is 0' * (job == 0)})"
     counts = {role.name: _times(role.task_retry_count) for role in plan.roles}
     if not plan.gang and len(set(counts.values())) == 1:
-        yield f"each task first by itself: {transient}, others {counts[plan.roles[0].name]} (taskRetryCount)"
+        yield f"each task first on its own: {transient}, others {counts[plan.roles[0].name]} (taskRetryCount)"
     elif not plan.gang:
         others = ", ".join(f"{count} in {name}" for name, count in counts.items())
-        yield f"each task first by itself: {transient}, others {others} (taskRetryCount)"
+        yield f"each task first on its own: {transient}, others {others} (taskRetryCount)"
     if spec := next(filter(is_exit_spec, plan.rules), None):
         yield f"rows of {spec} come first"
 

@@ -12,6 +12,7 @@ from kedge import jobs
 from kedge.cli.summary import duration
 from kedge.cli.tables import console, table
 from kedge.cli.words import STATE_COLOURS, succeeded_despite_failures
+from kedge.diagnose.model import UNKNOWN
 from kedge.runs import status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
@@ -63,8 +64,13 @@ def _table(found: list[tuple[Run, JobStatus]]) -> Table:
     for run, now in found:
         state = Text(now.state, style=STATE_COLOURS[now.state])
         age = duration(run.info().created, None)
-        rows.add_row(run.id, state, _tasks(now), age, duration(now.submitted, now.ended), now.cause or "")
+        rows.add_row(run.id, state, _tasks(now), age, duration(now.submitted, now.ended), _cause(now))
     return rows
+
+
+def _cause(now: JobStatus) -> str:
+    """`not recognised` in the words of `kedge show`."""
+    return "not recognised" if now.cause == UNKNOWN else now.cause or ""
 
 
 def _tasks(now: JobStatus) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from kedge.cli.answer import print_answer, rows
 from kedge.cli.tables import console, table, wrapped
 from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds, succeeded_despite_failures
-from kedge.runs import report, status
+from kedge.runs import answer, report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
 
@@ -34,7 +34,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     found = report.read(run)
     if found:
         print_answer(out, found)
-    if not (found and found["root"] and found["root"]["evidence"]):  # whose log is named, with its path
+    if not (found and found["root"] and answer.place(found["root"])):  # the log that is named lies in there
         rows(out, "Logs", [home(str(run.path))])
     rows(out, "Note", [*now.notes, *notes])
 

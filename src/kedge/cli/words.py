@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kedge.contract import STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.runs import status
 from kedge.runs.events import Event
 from kedge.runs.status import JobStatus, TaskStatus
@@ -20,12 +20,15 @@ STATE_COLOURS = {
 }
 
 
+_STOPPED = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
+
+
 def event_words(event: Event) -> str | None:
     """What an event of the controller means, or None if nobody needs to be told."""
     task = f"{event.get('role')}:{event.get('index')}"
     match event["event"]:
-        case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] > 0:
-            alone = f"; not started again by itself: {event['why']}" if event.get("why") else ""
+        case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] not in _STOPPED:
+            alone = f"; not started again: {event['why']}" if event.get("why") else ""
             return f"{task} failed: {event['message']}{alone}"
         case status.HOOK_RETRYING:
             number, most = event["next_try"], event["tries"]

@@ -212,9 +212,9 @@ def _quotes(log: Log, chosen: list[Line]) -> tuple[Quote, ...]:
 
 
 def _last_words(looked: list[Looked]) -> Quotes:
-    """The last lines of the first log that says anything."""
-    one = next((one for one in looked if one.tail.last), None)
-    return _quotes(one.log, one.tail.last_said(MOST_QUOTES)) if one else ()
+    """The last lines of the first log in which the task says anything."""
+    said = ((one.log, one.tail.last_said(MOST_QUOTES)) for one in looked)
+    return next((_quotes(log, words) for log, words in said if words), ())
 
 
 def _last_lines(looked: list[Looked]) -> tuple[Quote, ...]:

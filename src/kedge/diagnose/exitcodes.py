@@ -6,13 +6,12 @@ import signal
 
 _KNOWN = {
     0: "success",
-    1: "an error, by the program's own word",
-    2: "an error by the program's own word; many programs mean wrong arguments, shells a wrong use of a builtin",
+    2: "many programs exit with it on wrong arguments, shells on a misused builtin",
     124: "`timeout` ended the command at its limit",
-    125: "`timeout`, `docker run` or the like failed itself",
-    126: "the command was found and could not be executed",
+    125: "`timeout`, `docker run` or the like itself failed",
+    126: "the command was found but could not be executed",
     127: "the command was not found",
-    128: "an invalid argument of `exit`, or a fatal error of git",
+    128: "an invalid argument to `exit`, or a fatal error of git",
     255: "an exit code out of range such as -1, or a failure of ssh",
 }
 

@@ -84,6 +84,7 @@ _MOVES_DATA = (
 # Within a message of torch_npu: what Ascend's runtime says of the error.
 _CANN = rb"^\[ERROR\] \d{4}-\d\d-\d\d-[\d:]+ \(PID:"
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
+_RUNTIME = rb"^\[[^\]]{1,60}\] \[openpai-runtime\] \[(?:INFO|WARNING|ERROR)\]"  # as runtime/runtimelog.py writes it
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
     rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Primary job|MPI_ABORT|Sender: |"
@@ -121,6 +122,11 @@ def saved(line: Line) -> bool:
 def of_launcher(line: Line) -> bool:
     """Whether a shell, a launcher, a tracker or native code wrote the line."""
     return bool(regex(_OTHERS).search(line.body[:200]))
+
+
+def of_runtime(line: Line) -> bool:
+    """Whether kedge's runtime says something itself. What hooks print it passes on without a level."""
+    return bool(regex(_RUNTIME).search(line.body[:200]))
 
 
 def moves_data(line: Line) -> bool:

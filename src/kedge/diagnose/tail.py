@@ -36,8 +36,8 @@ class Tail:
         return [self.last, *self._log.before(self.last, LAST_LINES)] if self.last else []
 
     def last_said(self, most: int) -> list[Line]:
-        """The last lines that hold anything, in the order of the log."""
-        return [line for line in self._latest if line.body.strip()][:most][::-1]
+        """The last lines that hold anything of the task's own, in the order of the log."""
+        return [line for line in self._latest if line.body.strip() and not lines.of_runtime(line)][:most][::-1]
 
     @cached_property
     def _progress(self) -> dict[str, list[int]]:

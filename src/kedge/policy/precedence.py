@@ -100,7 +100,8 @@ def decide(policy: Policy, done: Done, failure: Failure, max_transient: int, *, 
         why = f"{failure.cause} came twice at the same place, without progress in between"
         return Decision(*retry.NO, Decider.SAME_FAILURE, why)
     if ruling.retry and not ruling.accountable and done.transient >= max_transient:
-        why = f"given up after {done.transient} retries of transient failures (maxTransient is {max_transient})"
+        retries = "1 retry" if done.transient == 1 else f"{done.transient} retries"
+        why = f"given up after {retries} of transient failures (maxTransient is {max_transient})"
         return Decision(*retry.NO, Decider.LIMIT, why)
     count = _count(ruling, policy, done, "jobRetryCount" if job else "taskRetryCount")
     return Decision(*ruling, found.decider, _why(found, failure, ruling, count))

@@ -131,7 +131,7 @@ def _path(written: str) -> Path:
         steps.append(step[1] if step[1] is not None else int(step[2]))
         at = step.end()
     if written[at:].strip() or not steps:
-        raise _Missing(f"'<% this{bare(written)}%>' is no reference; write it like <% this.key %>")
+        raise _Missing(f"'<% this{bare(written)}%>' is not a reference; write it like <% this.key %>")
     return tuple(steps[1:] if steps[0] == "parameters" and len(steps) > 1 else steps)
 
 

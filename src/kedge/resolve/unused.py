@@ -23,8 +23,14 @@ def values(job: Job, used: Collection[tuple[str, str]]) -> Iterator[Problem]:
     for root, defined in (("parameters", job.parameters), ("secrets", job.secrets)):
         for name in defined:
             if (root, name) not in known and (root, "") not in known:
-                message = f"nothing refers to this {root.removesuffix('s')}; <% ${root}.{bare(name)} %> would"
-                yield job.source.warning((root, name), message, key=True)
+                yield job.source.warning((root, name), _unused(root, name), key=True)
+
+
+def _unused(root: str, name: str) -> str:
+    what, reference = root.removesuffix("s"), f"<% ${root}.{bare(name)} %>"
+    if (root, name) not in _referred_to(reference):
+        return f"this {what} is not used, and no reference can have such a name; rename it, or remove it"
+    return f"this {what} is not used; refer to it as {reference}, or remove it"
 
 
 def _referred_to(document: object) -> Iterator[tuple[str, str]]:

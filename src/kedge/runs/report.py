@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kedge.contract import CURRENT, OPTION_LINES, USER_ALL, USER_SCRIPT
+from kedge.contract import CURRENT, OPTION_LINES, USER_ALL
+from kedge.runs import answer
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
 
 VERSION = 1
-ROOT_CAUSE = "Root cause"
-FAILED_TASK = "Failed task"  # where the job itself has succeeded, by its completion policy
-# bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
-SCRIPT_LINE = re.compile(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
 _JSON, _MARKDOWN = "report.json", "report.md"
 
 
@@ -44,8 +40,8 @@ def build(
         "suspects": judged["suspects"] if root else [],
         "notes": list(status.notes),
         "tasks": [
-            {"task": f"{t.role}:{t.index}", "state": t.state, "attempts": t.attempts, "exit_code": t.exit_code,
-             "pai_code": t.code, "started": t.started, "ended": t.ended, "reason": t.reason}
+            {"task": f"{t.role}:{t.index}", "state": t.state, "attempts": t.attempts, "tries": t.tries,
+             "exit_code": t.exit_code, "pai_code": t.code, "started": t.started, "ended": t.ended, "reason": t.reason}
             for t in status.tasks
         ],
     }  # fmt: skip
@@ -69,23 +65,32 @@ def read(run: Run) -> dict[str, Any] | None:
 def markdown(report: Mapping[str, Any]) -> str:
     """The report for people to read or to paste into an issue."""
     parts = [f"# {report['id']}: {report['state']}", report["text"] or ""]
-    label = FAILED_TASK if report["state"] == SUCCEEDED else ROOT_CAUSE
     if root := report["root"]:
-        parts += [
-            f"**{label}**: {root['task']}, `{root['cause']}` ({root['behavior']}, {root['confidence']})",
-            root["meaning"],
-            *(
-                [f"    {quote['text']}\n\n{quote['file']}, line {quote['line']}" for quote in root["evidence"][:1]]
-                or [root["message"]]
-            ),
-            "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
-        ]
-    if others := report["others"]:
-        parts.append("**After it**: " + ", ".join(f"{other['kind']} ×{other['count']}" for other in others))
+        parts += _explained(root, answer.label(report), report["text"] or "")
+    parts += [f"**Look at**: {one}" for one in answer.suspects(report)]
+    parts += [f"**After it**: {others}" for others in [answer.others(report)] if others]
     parts += [f"**Note**: {note}" for note in report.get("notes", [])]
-    rows = [f"| {t['task']} | {t['state']} | {t['attempts']} | {_shown(t['exit_code'])} |" for t in report["tasks"]]
+    rows = [
+        f"| {t['task']} | {t['state']} | {t.get('tries', t['attempts'])} | {_shown(t['exit_code'])} |"
+        for t in report["tasks"]
+    ]
     parts.append("\n".join(["| task | state | tries | exit code |", "|---|---|---|---|", *rows]))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _explained(root: Mapping[str, Any], label: str, verdict: str) -> list[str]:
+    """The root as `kedge show` has it, in Markdown."""
+    cause = f"`{root['cause']}` ({answer.certainty(root)})" if answer.known(root) else None
+    words, place = answer.last_words(root), answer.place(root)
+    return [
+        f"**{label}**: {root['task']}, {cause or f'not recognised: {answer.ending(root)}'}",
+        answer.meaning(root),
+        *(f"    {quote}" for quote in [answer.quote(root, verdict)] if quote),
+        *answer.where(root),
+        "**Last words**:\n\n" + "\n".join(f"    {line}" for line in words) if words else "",
+        f"**Log**: {place}" if place else "",
+        "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
+    ]
 
 
 def _placed(
@@ -110,7 +115,7 @@ def _placed(
 
 def _job_line(told: str, source: str, lines: Sequence[int]) -> str | None:
     """The line of the job file, as in `job.yaml:12`, that a shell means when it names one of user.sh."""
-    named = SCRIPT_LINE.search(told)
+    named = answer.SCRIPT_LINE.search(told)
     number = int(named[1]) - OPTION_LINES if named else 0
     return f"{source}:{lines[number - 1]}" if 0 < number <= len(lines) else None
 

@@ -38,6 +38,8 @@ def collect(case: Case) -> Collected:
     user = tails.of_stream(spec.folder, contract.USER_ALL, case.started)
     platform = tails.of_file(spec.folder, contract.RUNTIME_LOG)
     logs = [(tail.name, tail.content) for tail in (user, platform)]
+    if outcome.step is not None and outcome.stopped_by is None:  # a hook failed, and hooks print there
+        logs.reverse()
     code = outcome.exit_code if outcome.user_code is None else outcome.user_code
     if outcome.broken:  # the command's end was the runtime's doing, and nobody could log why
         code = outcome.exit_code

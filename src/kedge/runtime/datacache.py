@@ -92,7 +92,7 @@ def _whole(folder: str, digest: str, job: Job) -> int | None:
     if fd is not None:
         os.close(fd)
     if os.path.lexists(path):
-        job.say(f"{path} is damaged and is fetched anew")
+        job.say(f"{path} is damaged and is fetched again")
     return None
 
 

@@ -155,7 +155,7 @@ def _completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
         return
     for name, role in mapping(job.get("taskRoles")).items():
         if mapping(role).get("completion"):
-            message = "'extras.kedge.completion' stands for the completion of all roles; remove one of the two"
+            message = "'extras.kedge.completion' replaces the completion of all roles; remove one of the two"
             yield source.problem(("taskRoles", name, "completion"), message, key=True)
 
 

@@ -14,7 +14,7 @@ from kedge.spec.text import quote
 ROOTS = ("parameters", "secrets", "script", "output", "data")
 MASKED = "******"  # stands where secrets were
 OPEN, CLOSE = "<%", "%>"
-WHERE_THEY_WORK = "references work in commands, in parameters of plugins, and in 'uri' and 'auth' of images"
+WHERE_THEY_WORK = "references work only in commands, in parameters of plugins, and in 'uri' and 'auth' of images"
 # What counts as space in references and around commands: what JavaScript says, as in OpenPAI. Of U+0085 and the
 # separators U+001C to U+001F Python says that they are space, of U+FEFF that it is none.
 SPACE = "\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -121,7 +121,7 @@ def _reference(tag: str, offset: int) -> Reference | None:
     while at < end:
         step = _STEP.match(tag, at, end)
         if not step:
-            raise TagError(f"{quote(tag)} is no reference; write it like <% ${begin[1]}.name %>", offset)
+            raise TagError(f"{quote(tag)} is not a reference; write it like <% ${begin[1]}.name %>", offset)
         path.append(step[1] if step[1] is not None else int(step[2]))
         at = step.end()
     return Reference(begin[1], tuple(path), tag, offset)

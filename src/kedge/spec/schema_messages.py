@@ -62,7 +62,7 @@ def _type(broken: Violation) -> str:
 def _hint(broken: Violation, allowed: list[str]) -> str:
     value = broken.value
     if isinstance(value, str) and "<%" in value:
-        return f"; write the value itself, {WHERE_THEY_WORK}"
+        return f"; write the value itself; {WHERE_THEY_WORK}"
     if "integer" in allowed or "number" in allowed:
         return number_meant(broken.path, value, whole="number" not in allowed)
     if broken.path[-1:] == ("ports",):

@@ -50,14 +50,14 @@ def _needs_bash() -> None:
 
 
 REFUSED = [
-    ("- fi", (12, 9), "bash refuses this script: syntax error near unexpected token 'fi'"),
+    ("- fi", (12, 9), "bash cannot read this script: syntax error near unexpected token 'fi'"),
     ("- echo a\n- |\n  echo b\n  done", (15, 9), "syntax error near unexpected token 'done'"),
     ("- >\n  echo a\n\n  echo b; fi", (15, 9), "syntax error near unexpected token 'fi'"),
-    ('- "echo \\"a\\nfi"', (12, 9), "this opens what no '\"' closes"),
-    ("- echo 'a", (12, 9), 'this opens what no "\'" closes'),
-    ("- if true; then\n- echo a", (13, 9), "it ends before something is closed that was opened (if, do, case, {, …)"),
+    ('- "echo \\"a\\nfi"', (12, 9), "no '\"' closes what starts here"),
+    ("- echo 'a", (12, 9), 'no "\'" closes what starts here'),
+    ("- if true; then\n- echo a", (13, 9), "it ends while something is still open (if, do, case, {, …)"),
     ("- echo\n- cat <<EOF\n- a\n- EOFF", (13, 9), "the here-document that starts here goes on to the end"),
-    ("- echo <% $parameters.msg %>\n- a", (12, 9), 'this opens what no "\'" closes'),
+    ("- echo <% $parameters.msg %>\n- a", (12, 9), 'no "\'" closes what starts here'),
     ("- echo <% $parameters.n\n  %>\n- fi", (14, 9), "near unexpected token 'fi'"),
     ("- fi\n- &a |\n  echo\n- *a", (12, 9), "near unexpected token 'fi'"),
 ]
@@ -159,7 +159,7 @@ def test_sh_is_asked_where_there_is_no_bash(tmp_path: Path, monkeypatch: pytest.
     sh = shutil.which("dash") or shutil.which("sh")
     monkeypatch.setattr(shell.shutil, "which", lambda name: sh if name == "sh" else None)
     ((line, _, message),) = warnings(tmp_path, "- echo\n- fi")
-    assert (line, "refuses this script: syntax error" in message.lower()) == (13, True)
+    assert (line, "cannot read this script: syntax error" in message.lower()) == (13, True)
 
 
 def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

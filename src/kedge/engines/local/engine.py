@@ -43,7 +43,7 @@ class LocalEngine:
     def remarks(self, plan: Plan) -> tuple[str, ...]:
         wanted = [f"{r.name} {r.resources.cpu} CPU, {r.resources.memory_mb} MiB" for r in plan.roles]
         shown = "; ".join((*wanted[:4], "…") if len(wanted) > 4 else wanted)
-        return (f"CPU and memory requests are shown, not enforced here. Each task of {shown}",)
+        return (f"CPU and memory requests are not enforced here (per task: {shown})",)
 
     def check(self, plan: Plan) -> None:
         if not sys.platform.startswith("linux"):

@@ -33,7 +33,7 @@ def checksum_without_uri(job: Mapping[str, Any], source: Source) -> Iterator[Pro
     for path, item in texts.prerequisites(job):
         if _lacks_uri(item):
             meant = mistyped("uri", [key for key in item if key != "sha256"])
-            hint = f"; {quote(meant)} is no key of it, write 'uri'" if meant else ""
+            hint = f"; {quote(meant)} is not one of its keys; write 'uri'" if meant else ""
             where = (*path, meant or "sha256")
             yield source.problem(where, f"'sha256' needs a 'uri' from which to download{hint}", key=True)._replace(
                 suggestion="uri" if meant else None

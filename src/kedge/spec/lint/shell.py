@@ -89,7 +89,7 @@ def _finished(reading: Reading, deadline: float, source: Source) -> Iterator[Pro
     found = [(int(number), message.decode(errors="replace")) for number, message in re.findall(_ERROR, said)]
     if process.returncode and found:
         number, message = found[0]
-        yield reading.script.problem(number, f"{reading.shell} refuses this script: {_in_words(message)}", source)
+        yield reading.script.problem(number, f"{reading.shell} cannot read this script: {_in_words(message)}", source)
     for here in filter(None, (re.match(_HERE, message) for _, message in found)):
         message = f"the here-document that starts here goes on to the end of the script: no line is only {here[2]!r}"
         yield reading.script.problem(int(here[1]), message, source)
@@ -97,8 +97,8 @@ def _finished(reading: Reading, deadline: float, source: Source) -> Iterator[Pro
 
 def _in_words(message: str) -> str:
     if message.startswith(_END):
-        return "it ends before something is closed that was opened (if, do, case, {, …)"
+        return "it ends while something is still open (if, do, case, {, …)"
     if opened := re.match(_OPENED, message):
-        return f"this opens what no {opened[1]!r} closes"
+        return f"no {opened[1]!r} closes what starts here"
     said = re.sub(r"`(.+?)'(?=$| )", lambda found: repr(found[1]), message)
     return said[:1].lower() + said[1:]

@@ -68,7 +68,7 @@ def _in_image(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[P
     for where, text, root in wanted:
         for reference in _references(text) if isinstance(text, str) else ():
             if reference.root != root:
-                message = f"{quote(reference.source)} is not replaced here, where only ${root} is"
+                message = f"{quote(reference.source)} is not replaced here; only ${root} works"
                 yield source.warning(where, message, mark=locate(source, where, reference.source))
 
 
@@ -131,11 +131,11 @@ def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen 
         meant = _written(root, below)
         # JavaScript has objects with such names, too, and `<% data.x %>` may be a template of its.
         sure = bool(dollar) or (root in _GIVEN and (word == root or _first(below) in mapping(job.get(root))))
-        what = f"{quote(tag[0])} is no reference; write {meant}"
+        what = f"{quote(tag[0])} is not a reference; write {meant}"
         return _Seen(tag[0], tag.start(), what, meant, ERROR if sure else WARNING)
     if dollar:
         roots = ", ".join(f"${root}" for root in ROOTS)
-        what = f"{quote(tag[0])} is no reference and stays as it is; references start with {roots}, and a name follows"
+        what = f"{quote(tag[0])} is not a reference and stays as it is; a reference is one of {roots}, and a name"
         return _Seen(tag[0], tag.start(), what)
     return None
 

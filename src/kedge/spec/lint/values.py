@@ -13,8 +13,8 @@ from kedge.spec.suggest import did_you_mean, name_list
 from kedge.spec.text import quote
 
 _NEVER = {
-    "minFailedInstances": "no number of failed tasks fails the job",
-    "minSucceededInstances": "the role never ends the job before all tasks have ended",
+    "minFailedInstances": "failed tasks never fail the job",
+    "minSucceededInstances": "the job goes on until all tasks have ended",
 }
 _RUNTIME_MB = 8  # measured, as by engines.container.endings
 _WELL_KNOWN_PORTS = frozenset({22, 80, 443})
@@ -28,9 +28,8 @@ def completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             wanted: Any = mapping(mapping(role).get("completion")).get(key)
             if _is_number(wanted) and _is_number(count) and wanted > count:
                 tasks = "1 task" if count == 1 else f"{count:g} tasks"
-                message = (
-                    f"{wanted:g} is never reached with {tasks}: {effect}; write at most {count:g}, or -1 for never"
-                )
+                reason = f"{wanted:g} is never reached, as the role has {tasks}: {effect}"
+                message = f"{reason}; write at most {count:g}, or -1 for never"
                 yield source.warning(("taskRoles", name, "completion", key), message, suggestion=f"{count:g}")
 
 
@@ -51,10 +50,10 @@ def empty(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
         path: Path = ("taskRoles", name, "resourcePerInstance", "ports")
         resources = mapping(mapping(role).get("resourcePerInstance"))
         if "ports" in resources and resources["ports"] is None:
-            yield source.warning(path, "is empty and counts as not written; remove it, or name ports", key=True)
+            yield source.warning(path, "is empty and has no effect; remove it, or add ports", key=True)
     extras = mapping(job.get("extras"))
     if "storages" in extras and extras["storages"] is None:
-        message = "is empty and counts as not written; write '[]' for your default storages, or remove it"
+        message = "is empty and has no effect; remove it, or write '[]' for your default storages"
         yield source.warning(("extras", "storages"), message, key=True)
 
 
@@ -79,12 +78,12 @@ def memory(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             continue
         if limit < 2 * _RUNTIME_MB:
             few = "too little to start with: " if limit < _RUNTIME_MB else "little: "
-            message = f"{limit} MB are {few}beside a task, the runtime alone needs about {_RUNTIME_MB}"
+            message = f"{limit} MB is {few}the runtime alone needs about {_RUNTIME_MB}"
             yield source.warning(("taskRoles", name, "resourcePerInstance", "memoryMB"), message)
         if _is_number(shm) and shm > limit:
             message = (
-                f"{shm} MB are more than the role's memoryMB of {limit}, and what lies in /dev/shm counts as memory"
-                ": the task is killed before it is full"
+                f"{shm} MB is more than the role's memoryMB of {limit}; files in /dev/shm count as memory"
+                ", so the task is killed before /dev/shm is full"
             )
             yield source.warning(("taskRoles", name, "extraContainerOptions", "shmMB"), message)
 

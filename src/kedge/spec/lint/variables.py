@@ -87,7 +87,7 @@ class _Known:
         if match := re.fullmatch(_OLD_PORTS, name):
             return self._no_port(match, lambda role, task, label: f"PAI_{role}_{task}_{label}_PORT")
         meant = min(_ALWAYS, key=lambda other: (distance(name, other), other))
-        return ("there is none of that name", meant) if distance(name, meant) <= 2 else None
+        return ("kedge sets no such variable", meant) if distance(name, meant) <= 2 else None
 
     def _no_role(self, role: str, written: Callable[[str], str]) -> tuple[str, str | None] | None:
         if role in self._by_name:
