@@ -67,6 +67,7 @@ _BY_NAME = (
     (rb"(?:Parameter|Option|Config|Configuration|Settings?|Hyperparameter)\w*(?:Error|Exception|Invalid)$|"
      rb"^Invalid(?:Parameter|Option|Config|Backend|Setting|Choice)|Duplicated?(?:Study|Experiment|Name)",
      Meaning("bad_config", 35)),
+    (rb"\w{3}ImportError$", Meaning("import_conflict", 35)),
     (rb"Version(?:Error|Conflict|Mismatch)|Incompatible\w*Version", Meaning("import_conflict", 35)),
     (rb"Corrupt|Truncat|Malformed|InvalidData|Undecodable|Decod(?:e|ing)\w*Error|ParseError|Checksum|BadMagic",
      Meaning("data_corrupt", 35)),
@@ -80,7 +81,10 @@ _BY_NAME = (
 )  # fmt: skip
 
 _NAME = rb"^[A-Z]\w*(?:Error|Exception|Interrupt|Exit|NotFound|Failed|Timeout)$"
-_UNKNOWN_ARGUMENT = rb"^TypeError: (?:[\w.]+\.)?[\w<>]*\.?__init__\(\) got an unexpected keyword argument"
+_OTHER_VERSION = (
+    rb"^TypeError: (?:[\w.]+\.)?__init__\(\) got an unexpected keyword argument|"
+    rb"^AttributeError: module '[\w.]+' has no attribute '"
+)
 # Installed code that calls the user's with what the user gave it.
 _PASS_ON = ("_call_impl", "_wrapped_call_impl", "_call_target", "instantiate", "build_from_cfg", "_Fire", "invoke")
 
@@ -118,12 +122,12 @@ def named(kind: str) -> bool:
 
 
 def between_packages(innermost: Frame, message: Sequence[Line]) -> bool:
-    """Whether installed code calls a class with an argument that the installed version of it does not know."""
+    """Whether installed code asks another package for what the installed version of that does not have."""
     return (
         not innermost.users
         and bool(message)
         and innermost.where not in _PASS_ON
-        and bool(regex(_UNKNOWN_ARGUMENT).search(message[0].body))
+        and bool(regex(_OTHER_VERSION).search(message[0].body))
     )
 
 
@@ -137,6 +141,8 @@ def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
     loads = any(call in sources for call in _LOADS)
     if cause == "data_file_missing" and any(call in sources for call in _WRITES):
         return "output_path_error"
+    if cause == "data_file_missing" and b"rmtree(" in sources:
+        return "lock_contention"  # whoever removes a tree has just seen what is in it
     if kind == "KeyError" and loads:
         return "checkpoint_mismatch"
     if kind == "BlockingIOError" and any(call in sources for call in _STARTS):

@@ -122,6 +122,8 @@ def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
         )
     if root.cause == "package_install_failure":  # what did not compile
         return any(c.cause == "extension_build_failure" for c in others)
+    if root.cause == "container_failure":  # the hook that was to bring GPUs into it says why
+        return any(c.cause in ("driver_mismatch", "gpu_unavailable") for c in others)
     if root.cause == "job_cancelled":
         if any(c.cause in ENDERS and _together(c, root, tail) for c in others):
             return True
