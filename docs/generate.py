@@ -54,9 +54,9 @@ The `cmd` plugin and its `callbacks` are [hooks](runtime.md#hooks).
 
 ## Errors and warnings
 
-Each names file, line, column and the path to the value, and what was most likely meant. An error is what nobody can
-mean; a warning is what OpenPAI accepts, or what something else may be meant by. `validate`, `plan` and `run` show
-warnings, `run` in one line each. `kedge validate --strict` takes them for errors (exit code 2).
+Each names file, line, column and the path to the value, and what was most likely meant. An error cannot be meant as it
+stands; a warning is about something that OpenPAI accepts, or that might be meant. `validate`, `plan` and `run` show
+warnings, `run` in one line each. `kedge validate --strict` treats them as errors (exit code 2).
 
 | told | as |
 |---|---|
@@ -73,7 +73,7 @@ warnings, `run` in one line each. `kedge validate --strict` takes them for error
 | `taskRetryCount` without `extras.gangAllocation: false`: no effect | warning |
 | empty `ports:` or `storages:`, unknown keys in `auth`; 22, 80 or 443 ports of one label | warning |
 
-`kedge validate --json` prints them for editors and CI, also when the file is no YAML at all:
+`kedge validate --json` prints them for editors and CI, even when the file is not YAML:
 
 ```json
 {"version": 1, "problems": [{"severity": "error", "file": "job.yaml", "line": 14, "column": 19, "path": "taskRoles.worker.commands[0]", "message": "'<% $params.lr %>' is not a reference; write <% $parameters.lr %>", "suggestion": "<% $parameters.lr %>"}]}

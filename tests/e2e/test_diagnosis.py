@@ -220,6 +220,7 @@ def test_what_programs_get_of_a_failed_run(kedge: Kedge) -> None:
     shown = json.loads(kedge("show", "--json", run.name).stdout)
     assert (shown["version"], shown["parameters"]) == (1, {"lr": "0.5", "name": "a"})
     assert (shown["root"]["task"], shown["root"]["cause"], shown["cause"]) == ("worker:0", "unknown", "unknown")
+    assert (shown["others"], shown["suspects"]) == ([], [])
     assert shown["folders"] == {"run": str(run), "code": str(run / "code")}
     (task,) = shown["tasks"]
     assert (task["attempts"], task["tries"], task["folder"]) == (1, 2, str(run / "attempt-1" / "worker-0"))

@@ -51,5 +51,6 @@ def _facts(run: Run) -> dict[str, Any]:
         **asdict(now),
         "root": found.get("root"),
         "others": found.get("others", []),
+        "suspects": found.get("suspects", []),
         "tasks": tasks,
     }

@@ -87,7 +87,7 @@ SECRET = 'secrets: {x: "it\'s"}\n'
 
 @pytest.mark.parametrize("commands", ACCEPTED)
 def test_what_bash_takes_is_not_told(tmp_path: Path, commands: str) -> None:
-    assert [found for found in warnings(tmp_path, commands, SECRET) if "nothing refers" not in found[2]] == []
+    assert [found for found in warnings(tmp_path, commands, SECRET) if "is not used" not in found[2]] == []
 
 
 def test_deployments_stand_around_and_hooks_alone(tmp_path: Path) -> None:
