@@ -109,7 +109,7 @@ def test_an_end_by_sigkill_that_nobody_saw_is_tried_once_and_then_counted() -> N
         (Failure(143), 0, 0, "code 143, ContainerSigTermReceived, is transient"),
         (Failure(255), 3, 1, "no cause found, retry 2 of 3"),
         (Failure(255), 3, 3, "all 3 retries are used (jobRetryCount)"),
-        (Failure(255), 1, 1, "the one retry is used (jobRetryCount)"),
+        (Failure(255), 1, 1, "the only retry is used (jobRetryCount)"),
         (Failure(255), 0, 0, "jobRetryCount is 0"),
         (Failure(255, "a", P), 3, 0, "a is not certain, retry 1 of 3"),
         (Failure(255, "a", U, True), 3, 0, "retry 1 of 3"),

@@ -44,7 +44,7 @@ def test_a_task_that_printed_nothing() -> None:
         ({"evidence": [], "message": "it failed"}, ""),
         ({"evidence": [], "message": "it failed", "exit_meaning": "the time was up"}, "it failed: the time was up"),
         (
-            {"evidence": [{"file": "f", "line": 1, "text": "[Sun Nov 22] [openpai-runtime] a: not found"}]},
+            {"evidence": [{"file": "f", "line": 1, "text": "[Sun Nov 22] [openpai-runtime] [WARNING] a: not found"}]},
             "a: not found",
         ),
         (
@@ -76,6 +76,7 @@ def test_a_hook_is_named_once() -> None:
         ({"stopped": 1}, "1 other task was stopped"),
         ({"stopped": 3}, "3 other tasks were stopped"),
         ({"python_bug": 1}, "1 other task failed: python_bug"),
+        ({"unknown": 1}, "1 other task failed: not recognised"),
         ({"python_bug": 2}, "2 other tasks failed: python_bug ×2"),
         ({"python_bug": 1, "stopped": 2}, "3 other tasks failed or were stopped: python_bug ×1, stopped ×2"),
     ],

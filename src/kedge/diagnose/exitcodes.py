@@ -6,7 +6,7 @@ import signal
 
 _KNOWN = {
     0: "success",
-    2: "many programs exit with it on wrong arguments, shells on a misused builtin",
+    2: "many programs exit with 2 on wrong arguments, shells on a misused builtin",
     124: "`timeout` ended the command at its limit",
     125: "`timeout`, `docker run` or the like itself failed",
     126: "the command was found but could not be executed",

@@ -138,7 +138,7 @@ def _count(ruling: Ruling, policy: Policy, done: Done, name: str) -> str:
     most = policy.max_retries
     if ruling.retry and most > 0:
         return f"retry {done.accountable + 1} of {most}"
-    used = "the one retry is" if most == 1 else f"all {most} retries are"
+    used = "the only retry is" if most == 1 else f"all {most} retries are"
     return f"{used} used ({name})" if most > 0 else f"{name} is {most}"
 
 

@@ -18,7 +18,7 @@ _SUSPECTS = {
     "silent": "the others waited for it, and it printed nothing",
     "left": "the others waited for it, but it had already ended",
 }
-_RUNTIME_PREFIX = re.compile(r"^\[[^\]]{1,60}\] \[openpai-runtime\] ")
+_RUNTIME_PREFIX = re.compile(r"^\[[^\]]{1,60}\] \[openpai-runtime\] (?:\[[A-Z]+\] )?")
 Root = Mapping[str, Any]
 
 
@@ -106,7 +106,8 @@ def _counted(others: Iterable[Mapping[str, Any]]) -> str:
     kinds = {other["kind"]: other["count"] for other in others}
     count = sum(kinds.values())
     tasks, were = ("1 other task", "was") if count == 1 else (f"{count} other tasks", "were")
-    failed = ", ".join(kind if count == 1 else f"{kind} ×{number}" for kind, number in kinds.items())
+    named = {"not recognised" if kind == _UNKNOWN else kind: number for kind, number in kinds.items()}
+    failed = ", ".join(kind if count == 1 else f"{kind} ×{number}" for kind, number in named.items())
     if "stopped" not in kinds:
         return f"{tasks} failed: {failed}"
     return f"{tasks} {were} stopped" if len(kinds) == 1 else f"{tasks} failed or {were} stopped: {failed}"

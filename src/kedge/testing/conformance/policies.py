@@ -116,7 +116,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         keys={"jobRetryCount": 1},
         code=FAILED,
         attempts=2,
-        prints=(r"attempt 2 starts now \(retry 1 of 1\)", r"the one retry is used \(jobRetryCount\)"),
+        prints=(r"attempt 2 starts now \(retry 1 of 1\)", r"the only retry is used \(jobRetryCount\)"),
     ),
     "rows of the user's own exit spec decide about a retry": Case(
         f"{_MISSING}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] && echo will stay || echo will pass; exit 1",
