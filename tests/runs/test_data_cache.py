@@ -50,6 +50,21 @@ def test_a_task_cannot_change_what_was_taken(cache: DataCache, task: Path) -> No
     assert (cache.path / SUM).read_bytes() == DATA
 
 
+def test_a_file_that_grows_while_it_is_copied_is_not_followed(cache: DataCache, task: Path) -> None:
+    asked = 0
+
+    def grow() -> bool:
+        nonlocal asked
+        asked += 1
+        assert asked < 100
+        with (task / "pai/fetched" / SUM).open("ab") as file:
+            file.write(DATA)
+        return False
+
+    assert cache.take(str(task), f"pai/fetched/{SUM}", SUM, grow)
+    assert (cache.path / SUM).read_bytes() == DATA
+
+
 def _fifo(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)

@@ -53,7 +53,7 @@ def to_do(layers: Sequence[str] = (CORE, NET)) -> str | None:
 
 
 def distrust(bundle: Bundle) -> None:
-    """Let all of a bundle be read at its next use: something that was started from it did not run."""
+    """Have all of a bundle checked at its next use: a process that was started from it did not run."""
     intact.distrust(bundle.path)
 
 

@@ -1,7 +1,7 @@
-"""Whether a bundle in the cache still is what was built, and what to do if it is not.
+"""Whether a bundle in the cache is still as it was built, and its repair if it is not.
 
 Beside the folder KEY lies KEY.stamp: size, times, mode and inode of every file when all of it was known to be right. As
-long as they are the same, nobody has touched it, and no byte is read; else every file is held against the manifest.
+long as they are the same, nobody has touched it, and no file is read; else every file is compared with the manifest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FOLDER, _FILES = stat.S_IFDIR | 0o755, (stat.S_IFREG | 0o644, stat.S_IFREG | 0o
 
 
 def is_intact(place: Path) -> bool:
-    """Whether all of a bundle is there as it was built, and nothing else is. OSError other than for files of it."""
+    """Whether all of a bundle is there as it was built, and nothing else."""
     seen = _look(place)
     if seen is not None and seen == _stamped(place):
         return True
@@ -40,7 +40,7 @@ def stamp(place: Path) -> None:
 
 
 def distrust(place: Path) -> None:
-    """Let the next use read all of it: something that was started from it did not run."""
+    """Have the next use check all of it: a process that was started from it did not run."""
     with suppress(OSError):
         _stamp_file(place).unlink()
 

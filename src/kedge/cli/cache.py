@@ -27,7 +27,8 @@ def command(prune: bool, days: float) -> None:
     """Show or prune what kedge keeps for later jobs.
 
     These are the documents from elsewhere, by the SHA-256 that lock files name; downloaded data that have a SHA-256;
-    and the bundles that containers get. A bundle that a job uses is never deleted, and tasks that read data keep them.
+    and the bundles that containers get. A bundle that a job uses is never deleted, and a task that is reading a data
+    file is not disturbed.
     """
     cache = jobs.cache()
     found = cache.prune(days * _DAY) if prune else cache.entries()

@@ -117,9 +117,11 @@ class DataCache:
 
 
 def _copy(source: IO[bytes], copy: IO[bytes], give_up: Callable[[], bool]) -> str | None:
-    """The sum of what was copied; None if it was given up."""
+    """The sum of what was copied; None if it was given up. A file that grows meanwhile is not followed."""
     digest = hashlib.sha256()
-    while piece := source.read(_PIECE):
+    left = os.fstat(source.fileno()).st_size
+    while piece := source.read(min(_PIECE, left)):
+        left -= len(piece)
         if give_up():
             return None
         digest.update(piece)

@@ -83,6 +83,25 @@ def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) 
     report = endings.of_problem(launch, Refused("slirp4netns failed: /dev/net/tun", 500))
     assert report.exit_code == -1201
     assert "--network host" in report.message
+    assert report.diagnosis is not None
+    assert report.diagnosis["remedy"] == ("--network host runs it without a network of its own.",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "runc: runc create failed: unable to start container process: unable to setup user: invalid argument",
+        "container create: keep-id requires additional UIDs or GIDs defined in /etc/subuid and /etc/subgid",
+        "container create: creating container storage: could not find enough available IDs",
+        "fill out specgen: unrecognized namespace mode bogus passed",
+    ],
+)
+def test_a_user_that_the_engine_cannot_give_leads_to_the_options(launch: Launch, said: str) -> None:
+    report = endings.of_problem(launch, Refused(said, 500))
+    assert "--userns" in report.message
+    assert report.diagnosis is not None
+    assert "--userns" in report.diagnosis["remedy"][0]
+    assert "docker run" not in str(report.diagnosis)
 
 
 @pytest.mark.parametrize(

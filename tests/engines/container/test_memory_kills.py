@@ -78,6 +78,19 @@ def test_a_process_of_another_machine_is_not_watched(kills: MemoryKills) -> None
     assert not kills.watches("box")
 
 
+def test_a_group_that_the_kernel_does_not_watch_is_not_said_to_be_watched(
+    kills: MemoryKills, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memory.events").write_text("oom_kill 0\n")  # a regular file cannot be polled
+    found = memory_kills._Group(tmp_path)
+    monkeypatch.setattr(memory_kills, "find", lambda *_: found)
+    kills.watch("box", "0123456789abcdef", os.getpid())
+    assert not kills.watches("box")
+    kills.forget("box")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(found.fd)
+
+
 def test_version_2_counts_by_kind(tmp_path: Path) -> None:
     (tmp_path / "memory.peak").write_text("1000\n")
     events = tmp_path / "memory.events"

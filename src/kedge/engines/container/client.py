@@ -406,7 +406,7 @@ def _errors(address: str, *forgiven: int) -> Iterator[None]:
         if not isinstance(error.__cause__, (requests.exceptions.RequestException, OSError)):
             raise Refused(str(error), 0) from error  # of the package itself, as about stored passwords
         raise _gone(address, error) from error
-    except (requests.exceptions.RequestException, OSError) as error:
+    except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise _gone(address, error) from error
 
 

@@ -37,6 +37,7 @@ RUNTIME_NEEDS = 8 * _MIB  # measured: what a container whose command is a shell 
 _DOCKER_FAILED = 125  # what `docker run` exits with when it could not start the container
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
+_NOT_STARTED = "The container engine cannot start a container for this task."
 _UNREACHABLE = "The container engine cannot reach the registry of the image."
 _BRING_IT = (
     "Check the registry in the image's name, and the container engine's network and proxy; then run again.",
@@ -111,8 +112,12 @@ def of_problem(launch: Launch, error: Exception) -> Report:
         return _of_image(launch, error)
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
-    what = f"the task's container could not be started: {error}{_hint(str(error))}"
-    return _diagnosed(launch, NOT_STARTED, CANNOT_START, what, Evidence(_log(launch, what), _DOCKER_FAILED))
+    hint = _hint(str(error))
+    what = "; ".join(filter(None, (f"the task's container could not be started: {error}", hint)))
+    found = classify(Evidence(_log(launch, what), _DOCKER_FAILED))._replace(exit_meaning="")
+    if hint:
+        found = found._replace(meaning=_NOT_STARTED, remedy=(f"{hint[0].upper()}{hint[1:]}.",))
+    return reports.ended(launch, NOT_STARTED, CANNOT_START, what)._replace(diagnosis=found.to_json())
 
 
 def _of_image(launch: Launch, problem: ImageProblem) -> Report:
@@ -153,17 +158,15 @@ def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def _hint(said: str) -> str:
-    """What to do about a start that failed."""
+    """What to know, or to do, about a start that failed; empty if nothing is known."""
     if "memory limit" in said.lower():  # Podman's runtimes: unable to set …; Docker: Minimum … allowed is 6MB
-        return "; the task's memoryMB is less than a container needs to start"
+        return "the task's memoryMB is less than a container needs to start: raise it"
+    if any(word in said for word in ("UIDs", "available IDs", "setup user", "namespace mode")):
+        return "--user and --userns take only IDs that the engine has: see /etc/subuid and /etc/subgid"
     if any(word in said for word in ("netns", "slirp4netns", "pasta", "netavark", "network")):  # most often rootless
-        return "; --network host runs it without a network of its own"
+        return "--network host runs it without a network of its own"
     return ""
 
 
 def _killed(number: int) -> str:
     return f"the task's container was killed from outside (signal {number})"
-
-
-def _diagnosed(launch: Launch, code: int, reason: str, what: str, evidence: Evidence) -> Report:
-    return reports.ended(launch, code, reason, what)._replace(diagnosis=classify(evidence).to_json())

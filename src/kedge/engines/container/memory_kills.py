@@ -46,8 +46,12 @@ class MemoryKills:
         group cannot be watched: it is another machine's, or an ordinary user's look at version 1."""
         with suppress(OSError, ValueError), self._lock:
             if self._thread.is_alive() and name not in self._groups and (group := find(identity, pid)):
+                try:
+                    self._poll.register(group.fd, select.EPOLLPRI if group.is_v2 else select.EPOLLIN)
+                except OSError:  # the kernel limits how many
+                    os.close(group.fd)
+                    raise
                 self._groups[name], self._names[group.fd] = group, name
-                self._poll.register(group.fd, select.EPOLLPRI if group.is_v2 else select.EPOLLIN)
 
     def watches(self, name: str) -> bool:
         """Whether a kill in this container would have been seen."""

@@ -115,9 +115,9 @@ def note(found: Mapping[Task, Unkept], missed: int) -> str | None:
         return None
     count = sum(each.files for each in found.values())
     task, most = max(found.items(), key=lambda item: item[1].size)
-    files = "1 file was" if count == 1 else f"{count:,} files were"
+    files = ("at least " if missed else "") + ("1 file was" if count == 1 else f"{count:,} files were")
     path = "".join(c if c.isprintable() else "?" for c in most.largest)[:_LONGEST_PATH]
-    rest = f" (containers not looked at: {missed})" if missed else ""
+    rest = f" (containers not looked at, for lack of time: {missed})" if missed else ""
     which = "it is" if count == 1 else "the largest is"
     return (
         f"{files} written inside containers and not kept{rest}; {which} {path} of {task} ({_shown(most.size)}). "
