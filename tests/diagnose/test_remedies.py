@@ -26,6 +26,7 @@ TRACE = b'Traceback (most recent call last):\n  File "train.py", line 88, in ste
         (b"./a: error while loading shared libraries: libcudart.so.12: cannot open shared object file: No such file or "
          b"directory\n", "Install libcudart.so.12,"),
         (b"usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --bach 3\n", "Correct --bach 3."),
+        (b"sh: can't fork: Resource temporarily unavailable\n", "--pids-limit"),
         (TRACE + b"KeyError: 'loss'\n", "Fix train.py:88 in step."),
     ],
 )  # fmt: skip
