@@ -101,6 +101,8 @@ _CHECKPOINTS = (
     b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".pdparams", b".pth.tar", b"weights",
     b".onnx",
 )  # fmt: skip
+# Metrics of scikit-learn look at what a model has predicted.
+_CHECKS_PREDICTIONS = rb"\b(?:check_array|assert_all_finite|column_or_1d)\(\s*y_(?:pred|score|prob)"
 _STARTS = (b"fork", b"Popen", b"start(")  # EAGAIN of who starts a process is a limit, not a lock
 # Settings that a failing line checks or looks up.
 _SETTINGS = (
@@ -143,6 +145,8 @@ def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
         return "output_path_error"
     if cause == "data_file_missing" and b"rmtree(" in sources:
         return "lock_contention"  # whoever removes a tree has just seen what is in it
+    if cause == "data_corrupt" and regex(_CHECKS_PREDICTIONS).search(sources):
+        return "loss_nan"
     if kind == "KeyError" and loads:
         return "checkpoint_mismatch"
     if kind == "BlockingIOError" and any(call in sources for call in _STARTS):

@@ -161,7 +161,7 @@ def epilogue(line: Line) -> bool:
 def aborted(line: Line) -> bool:
     """Whether a crash is an abort: what libraries do when something else has gone wrong."""
     return bool(
-        regex(rb"(?i)abort|terminate called|exitcode *: -6|exitcode: -6|code = -6|signal:? 6\b").search(
+        regex(rb"(?i)abort|sigabrt|terminate called|exitcode *: -6|exitcode: -6|code = -6|signal:? 6\b").search(
             line.body[:2000]
         )
     )

@@ -15,7 +15,7 @@ from kedge.diagnose.regex import regex
 _PREFIX = (
     rb"(?:\[(?P<tagged>(?:rank|default|worker|trainer|role_?|node|[A-Za-z_]+_rank)_?\d+)\]:[ ]?"
     rb"|\[(?:[\w.@\-]+, ?)?(?P<mpi>\d+)\](?:\[[^\[\]]*\])?<std(?:out|err)>: ?"
-    rb"|\((?P<ray>(?:[\w.:\-<>()]+ )?pid=\d+(?:, ip=[\w.:]+)?)\) ?"
+    rb"|\((?P<ray>(?:[\w.:\-<>()=,/\[\]' ]{1,120} )?pid=\d+(?:, ?\w+=[\w.:\-]+)*)\) ?"
     rb"|(?P<piped>[A-Za-z][\w.\-/]*[\-:_\[]\d+\]?)\s*\| "
     rb"|\[pod/(?P<pod>[\w.\-/]+)\] "
     rb"|(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?"

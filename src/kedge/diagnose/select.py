@@ -118,7 +118,7 @@ def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
     if root.cause == "native_crash" and root.rank < SPECIFIC and lines.aborted(root.line):
         # Several ranks and threads write: what made one abort may stand after it.
         return any(_told(c, EXPLAINS) for c in earlier) or any(
-            c.role == "root" and c.rank >= SPECIFIC and c.cause not in ENDERS for c in others
+            c.role == "root" and c.rank >= SPECIFIC and c.cause not in ENDERS | {"remote_worker_lost"} for c in others
         )
     if root.cause == "package_install_failure":  # what did not compile
         return any(c.cause == "extension_build_failure" for c in others)
@@ -128,6 +128,10 @@ def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
         if any(c.cause in ENDERS and _together(c, root, tail) for c in others):
             return True
         return _fails_before(root, tail) or any(_told(c, TELLS) and c.cause != "sigterm_unattributed" for c in earlier)
+    if root.cause == "host_oom_alloc" and not root.rule:  # a bare MemoryError, and the library says of which memory
+        return any(c.cause in ("gpu_oom", "gpu_oom_contention") and c.rank >= SPECIFIC for c in others)
+    if root.cause == "remote_worker_lost":  # the worker's own crash stands before it
+        return any(c.cause == "native_crash" for c in earlier)
     if root.cause == "nccl_init_error":  # "unhandled cuda error", and the next line or another rank says which
         return any(c.role == "root" and c.cause in BEHIND_NCCL for c in others)
     return root.cause == "rendezvous_failure" and any(c.cause == "nccl_timeout" for c in earlier)
