@@ -1,10 +1,10 @@
-"""How often the diagnosis is right on a folder of labelled logs.
+"""How often the diagnosis is right on folders of labelled logs.
 
-    python benchmarks/diagnosis_accuracy.py FOLDER [-v] [--rules FILE]
+    python benchmarks/diagnosis_accuracy.py [FOLDER...] [-v] [--rules FILE]
 
-FOLDER holds the logs and `labels.tsv` (tab-separated: file, exit_code, root_cause_class, root_cause_line, confidence,
-also_accepted, other_evidence); `classes.tsv` beside or above it gives the behaviour of each class. Prints accuracy
-of the cause, evidence hits, wrong permanent verdicts, abstentions, false alarms, misses and a table by class.
+FOLDER holds logs and `labels.tsv` (benchmarks/failure_logs/README.md tells its columns). Without one, all folders of
+benchmarks/failure_logs are measured. Prints how often the cause and the quoted line were right, how often a verdict was
+wrongly permanent, abstentions, false alarms, misses and a table by class.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from pathlib import Path
 
 from kedge.diagnose import exitspec
 from kedge.diagnose.classify import classify
-from kedge.diagnose.model import NONE, PERMANENT, UNKNOWN, Diagnosis, Evidence
+from kedge.diagnose.model import NONE, PERMANENT, TRANSIENT, UNKNOWN, Diagnosis, Evidence
 from kedge.diagnose.prefix import plain
 from kedge.diagnose.rules import load
 from kedge.diagnose.ruleset import RuleSet
+
+LOGS = Path(__file__).with_name("failure_logs")
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -70,11 +72,11 @@ def baseline(rows: list[dict[str, str]], folder: Path) -> str:
     return f"{share(right, len(high))}, unknown {share(unknown, len(high))}"
 
 
-def report(answers: list[tuple[dict[str, str], Diagnosis]], behaviour: dict[str, str]) -> None:
+def report(answers: list[tuple[dict[str, str], Diagnosis]], rules: RuleSet) -> None:
     high = [(row, a) for row, a in answers if row["confidence"] == "high"]
     failed = [(row, a) for row, a in high if row["root_cause_class"] != NONE]
     right = [(row, a) for row, a in high if a.cause in accepted(row)]
-    transient = [a for row, a in high if behaviour.get(row["root_cause_class"]) == "transient"]
+    transient = [a for row, a in high if rules.cause(row["root_cause_class"]).behaviour == TRANSIENT]
     successes = [(row, a) for row, a in answers if row["root_cause_class"] == NONE]
     print("accuracy (top 1)  ", share(len(right), len(high)))
     print("evidence line     ", share(sum(quoted(a, row) for row, a in failed), len(failed)))
@@ -95,25 +97,28 @@ def answer(row: dict[str, str], folder: Path, rules: RuleSet) -> Diagnosis:
     return classify(Evidence(((row["file"], (folder / row["file"]).read_bytes()),), code), rules)
 
 
+def measure(folder: Path, rules: RuleSet, verbose: bool) -> None:
+    rows = table(folder / "labels.tsv")
+    answers = [(row, answer(row, folder, rules)) for row in rows]
+    for row, a in answers if verbose else ():
+        if a.cause not in accepted(row) or (row["root_cause_class"] != NONE and not quoted(a, row)):
+            text = a.evidence[0].text[:150] if a.evidence else ""
+            wanted = row["root_cause_class"]
+            print(f"{row['file']} {row['confidence']} wanted {wanted}, got {a.cause} ({a.rule}): {text}")
+    print(folder)
+    print("the exit specification that comes with kedge:", baseline(rows, folder))
+    report(answers, rules)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Accuracy of the diagnosis on labelled logs.")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="*", metavar="FOLDER")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every wrong answer")
     parser.add_argument("--rules", type=Path, action="append", default=[], help="a further rule file")
     options = parser.parse_args()
-    rules, rows = load(options.rules), table(options.folder / "labels.tsv")
-    answers = [(row, answer(row, options.folder, rules)) for row in rows]
-    if options.verbose:
-        for row, a in answers:
-            if a.cause not in accepted(row) or (row["root_cause_class"] != NONE and not quoted(a, row)):
-                text = a.evidence[0].text[:150] if a.evidence else ""
-                wanted = row["root_cause_class"]
-                print(f"{row['file']} {row['confidence']} wanted {wanted}, got {a.cause} ({a.rule}): {text}")
-    classes = next(
-        (p for p in (options.folder / "classes.tsv", options.folder.parent / "classes.tsv") if p.exists()), None
-    )
-    print("the exit specification that comes with kedge:", baseline(rows, options.folder))
-    report(answers, {row["class"]: row["retry"] for row in table(classes)} if classes else {})
+    rules = load(options.rules)
+    for folder in options.folders or sorted(path.parent for path in LOGS.glob("*/labels.tsv")):
+        measure(folder, rules, options.verbose)
 
 
 if __name__ == "__main__":
