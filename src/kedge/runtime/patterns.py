@@ -55,9 +55,11 @@ def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleS
     """The answer names the step; the cause that an action has told counts more than what its lines look like."""
     frame = " ".join(filter(None, (f"hook of {outcome.step}", answer.frame)))
     if not outcome.cause:
-        unknown = outcome.said and not answer.rule
-        said = _last_line_with(found.platform, f"[openpai-runtime] {outcome.said}") if unknown else None
-        return answer._replace(frame=frame, evidence=(said,) if said else answer.evidence)
+        if answer.rule:
+            return answer._replace(frame=frame)
+        said = _last_line_with(found.platform, f"[openpai-runtime] {outcome.said}") if outcome.said else None
+        words = (said,) if said else ()  # its own last line; what is above it may be another hook's
+        return answer._replace(frame=frame, evidence=words, last_words=words)
     known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
     return answer._replace(
         cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender, meaning=known.meaning,
