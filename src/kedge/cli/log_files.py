@@ -12,15 +12,13 @@ from typing import NamedTuple, Protocol
 
 import zstandard
 
-from kedge.diagnose.lines import ANCHORS
+from kedge.diagnose.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.errors import InputError
 
 KEPT = 10 << 20  # bytes; as much as a diagnosis looks at
 _CHUNK = 1 << 18
 _SAMPLE = 1 << 16  # bytes by which text is told from other data; a terminal's control characters may be in both
 _NO_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
-_FIRST, _LAST = 4, 12  # pieces of what precedes the end
-_BEFORE, _AFTER = 2 << 10, 16 << 10  # bytes around the place of an error
 _COMPRESSED = 1 << 10  # bytes at a time: a thousand may hold some 30 MB
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -100,7 +98,7 @@ def _decompressed(file: io.BufferedReader, new: Callable[[], _Decompressor]) -> 
 def _tail(chunks: Iterator[bytes]) -> Tail:
     kept: deque[bytes] = deque()
     size = lines_before = 0
-    cut, earlier = False, _Earlier()
+    cut, earlier = False, FirstAndLast[Piece]()
     try:
         for chunk in chunks:
             kept.append(chunk)
@@ -108,34 +106,24 @@ def _tail(chunks: Iterator[bytes]) -> Tail:
             while size - len(kept[0]) >= KEPT:
                 past = kept.popleft()
                 size -= len(past)
-                earlier.search(past, kept[0], lines_before)
+                for piece in _around_anchors(past, kept[0], lines_before):
+                    earlier.add(piece)
                 lines_before += past.count(b"\n")
     except EOFError:
         cut = True
     content = b"".join(kept)
-    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut, earlier.pieces())
+    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut, tuple(earlier))
 
 
-class _Earlier:
-    """Pieces of what precedes the end of a log: the first ones and the last ones."""
-
-    def __init__(self) -> None:
-        self._first: list[Piece] = []
-        self._last: deque[Piece] = deque(maxlen=_LAST)
-
-    def search(self, chunk: bytes, after: bytes, lines_before: int) -> None:
-        """Keep the lines around the first and the last of each anchor in a chunk that `after` follows."""
-        places = {at for anchor in ANCHORS for at in (chunk.find(anchor), chunk.rfind(anchor)) if at >= 0}
-        done = 0
-        for at in sorted(places):
-            start = max(done, chunk.rfind(b"\n", 0, max(0, at - _BEFORE)) + 1)
-            if at < start:
-                continue
-            text = chunk[start : at + _AFTER] + after[: max(0, at + _AFTER - len(chunk))]
-            text = text[: text.rfind(b"\n") + 1]
-            piece = Piece(text, lines_before + chunk.count(b"\n", 0, start))
-            (self._first if len(self._first) < _FIRST else self._last).append(piece)
-            done = start + len(text)
-
-    def pieces(self) -> tuple[Piece, ...]:
-        return (*self._first, *self._last)
+def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[Piece]:
+    """The lines around the first and the last of each anchor in a chunk that `after` follows."""
+    places = {at for anchor in ANCHORS for at in (chunk.find(anchor), chunk.rfind(anchor)) if at >= 0}
+    done = 0
+    for at in sorted(places):
+        start = max(done, chunk.rfind(b"\n", 0, max(0, at - BEFORE)) + 1)
+        if at < start:
+            continue
+        text = chunk[start : at + AFTER] + after[: max(0, at + AFTER - len(chunk))]
+        text = text[: text.rfind(b"\n") + 1]
+        yield Piece(text, lines_before + chunk.count(b"\n", 0, start))
+        done = start + len(text)

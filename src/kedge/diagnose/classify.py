@@ -10,7 +10,7 @@ from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Di
 from kedge.diagnose.packaged import packaged
 from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.select import BY_PEERS, ENDERS, NEEDS_SETUP, SETUP, Choice, choose, effect
+from kedge.diagnose.select import ENDERS, NEEDS_SETUP, OF_OTHERS, SETUP, Choice, choose, effect
 from kedge.diagnose.tail import Tail
 from kedge.diagnose.text import Line, Log
 
@@ -24,9 +24,7 @@ _CODES = {
 _STOP_CODES = {129, 130, 137, 143}
 Quotes = tuple[Quote, ...]
 # What a task says when its peers are gone, or somebody ends it: no reason of its own to have been stopped for.
-_AFTER_OTHERS = BY_PEERS | ENDERS | {
-    "nccl_timeout", "remote_worker_lost", "peer_failure", "user_interrupt", "native_crash", "tracker_failure",
-}  # fmt: skip
+_AFTER_OTHERS = OF_OTHERS | ENDERS
 # What a program says that fails for want of its environment.
 SHOWN_BY = dict.fromkeys(SETUP, NEEDS_SETUP)
 MOST_QUOTES = 5

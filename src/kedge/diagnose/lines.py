@@ -5,9 +5,6 @@ from __future__ import annotations
 from kedge.diagnose.regex import regex
 from kedge.diagnose.text import Line
 
-# What is searched for where a log is too long to be looked at line by line. One by one: each costs half a second a GiB,
-# and a regular expression for all of them more than all.
-ANCHORS = (b"(most recent call last)", b"Error: ", b"FATAL")
 # A step, epoch or iteration that advances; tqdm's `12/300 [00:10<…`; a loss with its number.
 _PROGRESS = (
     rb"(?i)\b(?:epoch|step|iter(?:ation)?|batch|global_step|train|eval|round|episode)s?\b[\]'\"]?\s?[:=#\[(]?\s{0,8}\d+"

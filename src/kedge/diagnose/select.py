@@ -32,11 +32,12 @@ UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
 # What a rank reports as well when one of its peers has died.
 BY_PEERS = {"nccl_network", "nccl_init_error", "rendezvous_failure", "network_transient"}
-# What is said of a job that has failed already.
-AFTERWARDS = SETUP | BY_PEERS | (ENDERS - {"host_oom_kill"}) | {
+# What a process says for what became of others, or of itself by their hand.
+OF_OTHERS = BY_PEERS | {
     "nccl_timeout", "remote_worker_lost", "peer_failure", "user_interrupt", "native_crash", "tracker_failure",
-    "distributed_usage_error", "python_bug",
 }  # fmt: skip
+# What is said of a job that has failed already.
+AFTERWARDS = SETUP | OF_OTHERS | (ENDERS - {"host_oom_kill"}) | {"distributed_usage_error", "python_bug"}
 # What NCCL reports as an error of CUDA or of the system.
 BEHIND_NCCL = {"gpu_oom", "gpu_oom_contention", "shm_exhausted", "gpu_hw_fault", "driver_mismatch"}
 # How many lines of progress after an error show that the work went on.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kedge.diagnose.lines import ANCHORS
+from kedge.diagnose.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.runtime.tails import Piece, Tail, files_of_stream, open_regular
 
-FIRST, LAST = 4, 12  # places that are kept for each of them
-BEFORE, AFTER = 2 << 10, 16 << 10  # bytes around a place
 LIMIT_SEC = 4.0
 _BLOCK = 256 << 10
 _OVERLAP = max(map(len, ANCHORS)) - 1
@@ -25,22 +22,7 @@ class Earlier(NamedTuple):
     unread: int
 
 
-class _Places:
-    """Offsets of one anchor in all files: the first ones and the last ones."""
-
-    def __init__(self) -> None:
-        self._first: list[tuple[str, int]] = []
-        self._last: deque[tuple[str, int]] = deque(maxlen=LAST)
-
-    def add(self, path: str, offset: int) -> None:
-        if len(self._first) < FIRST:
-            self._first.append((path, offset))
-        else:
-            self._last.append((path, offset))
-
-    def all(self) -> Iterator[tuple[str, int]]:
-        yield from self._first
-        yield from self._last
+_Places = FirstAndLast[tuple[str, int]]  # of one anchor in all files: a path and an offset
 
 
 def search(seen: Tail, started: int) -> Earlier:
@@ -51,9 +33,7 @@ def search(seen: Tail, started: int) -> Earlier:
     for path, end in parts:
         unread += _search(os.path.join(seen.folder, path), path, end, found, deadline)
     ends = dict(parts)
-    places = sorted(
-        {place for kept in found.values() for place in kept.all()}, key=lambda p: (list(ends).index(p[0]), p[1])
-    )
+    places = sorted({place for kept in found.values() for place in kept}, key=lambda p: (list(ends).index(p[0]), p[1]))
     return Earlier(Tail(seen.folder, seen.name, tuple(_windows(seen.folder, places, ends))), unread)
 
 
@@ -81,7 +61,7 @@ def _search(path: str, name: str, end: int, found: dict[bytes, _Places], deadlin
                     break
                 for anchor, places in found.items():
                     for at in _ends(buffer, anchor, kept + size):
-                        places.add(name, done - kept + at)
+                        places.add((name, done - kept + at))
                 done += size
                 rest = min(_OVERLAP, kept + size)
                 view[:rest] = bytes(view[kept + size - rest : kept + size])

@@ -27,8 +27,9 @@ class Downloads:
         self._looks: dict[str, int] = {}  # by the folder of an attempt
         self._over = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="downloads")
-        for each in frozenset().union(*self._wanted.values()):
-            DataCache(Path(cache or "")).touch(each)
+        if self._cache:
+            for each in frozenset().union(*self._wanted.values()):
+                self._cache.touch(each)
 
     def look(self, launch: Launch) -> None:
         """Take, in the background, what an attempt of a task has fetched by now. Any thread may call; when the command
