@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge import processes
 from kedge.bundle import build
 from kedge.engines.base import Task, Update
 from kedge.engines.container import connection, leftovers
@@ -22,7 +23,6 @@ from kedge.engines.container.places import Places as ContainerPlaces
 from kedge.engines.container.spec import JOB
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.places import Places
-from kedge.engines.machine import processes
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs

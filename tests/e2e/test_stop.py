@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
+from kedge import processes
 from kedge.engines.local import lost
-from kedge.engines.machine import processes
 from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
 

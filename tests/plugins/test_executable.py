@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kedge import processes
 from kedge.contract import CONTAINER_EXIT, TASK_STARTS, SecretRef
 from kedge.plugins.base import Action, Callback, File, ParameterError, PluginFailed, Steps, Wrong
 from kedge.resolve.executable import Executable
@@ -91,22 +94,64 @@ def test_what_is_no_answer_is_the_failure_of_the_plugin(tmp_path: Path, code: st
     assert "\n" not in str(caught.value)
 
 
-def test_one_that_does_not_answer_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    path = tmp_path / "kedge-plugin-x"
-    path.write_text(f"#!/bin/sh\nsleep 1000 & echo $$ $! > {tmp_path}/pids; wait\n")
+# A child, one in a session of its own, and a daemon without an environment whose parents have all gone.
+FAMILY = """#!/bin/sh
+cd {folder}
+sleep 1000 & echo $! > child
+setsid sh -c 'echo $$ > session; exec sleep 1000' &
+env -i setsid sh -c '(sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > daemon)'
+echo $$ > plugin.new; mv plugin.new plugin
+"""
+NAMES = ("child", "session", "daemon", "plugin")
+
+
+def family(folder: Path, end: str) -> Path:
+    path = folder / "kedge-plugin-x"
+    path.write_text(FAMILY.format(folder=folder) + end)
     path.chmod(0o755)
-    with pytest.raises(PluginFailed, match=r"did not answer within 3 seconds"):
-        Executable("x", str(path), 3.0).steps({})
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    assert len(pids) == 2
-    wait_until(lambda: not any(running(pid) for pid in pids), what="the end of both processes")
+    return path
+
+
+def members(folder: Path) -> list[int]:
+    """Their pids, once all are there."""
+    files = [folder / name for name in NAMES]
+    wait_until(lambda: all(file.exists() and file.read_text().strip() for file in files), 60, "all processes")
+    return [int(file.read_text()) for file in files]
 
 
 def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    return processes.identify(pid) is not None
+
+
+def test_one_that_does_not_answer_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    path = family(tmp_path, "wait\n")
+    with pytest.raises(PluginFailed, match=r"did not answer within 2 seconds$"):
+        Executable("x", str(path), 2.0).steps({})
+    assert [pid for pid in members(tmp_path) if running(pid)] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_ends_a_plugin_with_all_that_it_started(tmp_path: Path, number: signal.Signals) -> None:
+    path = family(tmp_path, "wait\n")
+    program = (
+        f"import signal; from kedge.resolve.executable import Executable\nExecutable('x', {str(path)!r}).steps({{}})"
+    )
+    handler = f"signal.signal({int(number)}, signal.default_int_handler); "
+    kedge = subprocess.Popen([sys.executable, "-c", program.replace("\n", f"\n{handler}")], stderr=subprocess.DEVNULL)
+    pids = members(tmp_path)
+    kedge.send_signal(number)
+    assert kedge.wait(60) == -signal.SIGINT
+    assert [pid for pid in pids if running(pid)] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_plugin_does_not_outlive_a_kedge_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    path = family(tmp_path, "wait\n")
+    program = f"from kedge.resolve.executable import Executable; Executable('x', {str(path)!r}).steps({{}})"
+    with subprocess.Popen([sys.executable, "-c", program]) as kedge:
+        pids = members(tmp_path)
+        kedge.send_signal(number)
+    wait_until(lambda: not any(map(running, pids)), 60, "the end of all")
 
 
 def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import uuid
 
 import pytest
 
 PROGRAM = """
 import ctypes, os, signal
-from kedge.runtime import apart, signals
+from kedge.runtime import apart, children, signals
 from kedge.runtime.loop import Loop
 
 signals.take_over()
+children.become_subreaper()
 
 def work():
     yield {"first": 1}
@@ -57,6 +59,17 @@ def test_a_death_leaves_what_came_before(work, problem):
 @pytest.mark.parametrize("work", ["signal.pause()", "while True: pass", "os.system('sleep 1000')"])
 def test_work_that_takes_too_long_is_ended(work):
     assert run(work, 5.0) == ("1 False it took longer than 5 seconds", "")
+
+
+DAEMON = "os.system('env -i setsid sh -c \"(sleep NAP >/dev/null 2>&1 </dev/null &)\"')"
+
+
+@pytest.mark.parametrize("rest", ["signal.pause()", "pass"])
+def test_daemons_of_the_work_are_ended_with_it(rest):
+    nap = f"{uuid.uuid4().int % 10**8 + 10**6}"
+    first, _ = run(f"{DAEMON.replace('NAP', nap)}; {rest}", 1.0 if "pause" in rest else 60.0)
+    assert first == ("1 False it took longer than 1 seconds" if "pause" in rest else "1 True None")
+    assert subprocess.run(["pgrep", "-f", f"^sleep {nap}$"], capture_output=True, check=False).stdout == b""
 
 
 def test_an_error_comes_with_its_traceback():

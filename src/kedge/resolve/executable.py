@@ -4,13 +4,12 @@ submitted, once for each task role that uses it."""
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from kedge import programs
 from kedge.contract import Text, text_from_json, text_to_json
 from kedge.plugins.base import Action, Callback, File, ParameterError, PluginFailed, Steps, Wrong, lines
 
@@ -39,23 +38,15 @@ class Executable:
             raise self._failed(f"answered what is no result of a plugin ({_why(error)})") from error
 
     def _run(self, question: bytes) -> bytes:
-        pipe = subprocess.PIPE
         try:
-            process = subprocess.Popen([self._path], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+            code, answer, said = programs.run([self._path], self._timeout, question)
         except OSError as error:
             raise self._failed(f"cannot be run: {error.strerror}") from error
-        with process:
-            try:
-                answer, said = process.communicate(question, self._timeout)
-            except BaseException as error:  # also an interruption by the user: nothing of it stays
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise self._failed(f"did not answer within {self._timeout:g} seconds") from error
-                raise
-        if process.returncode:
+        except programs.TookTooLong as error:
+            raise self._failed(f"did not answer within {self._timeout:g} seconds{_survivors(error)}") from error
+        if code:
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
-            raise self._failed(_end(process.returncode) + (f": {last}" if last else ""))
+            raise self._failed(_end(code) + (f": {last}" if last else ""))
         return answer
 
     def _parsed(self, answer: bytes) -> dict[str, Any]:
@@ -73,6 +64,11 @@ class Executable:
 
     def _failed(self, what: str) -> PluginFailed:
         return PluginFailed(f"the plugin {self._path} {what}")
+
+
+def _survivors(error: programs.TookTooLong) -> str:
+    pids = ", ".join(str(process.pid) for process in error.left)
+    return f", and cannot be ended: another user's, or hung in the kernel (pid {pids})" if pids else ""
 
 
 def _end(code: int) -> str:

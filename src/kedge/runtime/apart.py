@@ -5,6 +5,7 @@ The child sends what it knows as it goes, one JSON object a line; whatever came 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -13,12 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from kedge.runtime import bugs, signals
+from kedge.runtime import bugs, procfs, signals
 from kedge.runtime.files import write_all
 from kedge.runtime.loop import Loop
 from kedge.runtime.pipes import Pipe
 
 MEMORY_BYTES = 1 << 30  # of address space
+_KILL_SEC = 2.0  # whoever outlives SIGKILL for longer hangs in the kernel
+_RESCAN_SEC = 0.01
 _DONE, _BUG = "done", "bug"  # keys of the last object
 
 Work = Callable[[], Iterable[Mapping[str, Any]]]
@@ -35,6 +38,7 @@ class Answer(NamedTuple):
 
 def run(loop: Loop, work: Work, limit_sec: float) -> Answer:
     """Run `work` in a copy of this process, at most so long. Signals and pipes are served meanwhile."""
+    earlier = {each.identity for each in procfs.descendants(os.getpid())}
     reader, writer = os.pipe2(os.O_CLOEXEC)
     signals.block()
     try:
@@ -48,7 +52,8 @@ def run(loop: Loop, work: Work, limit_sec: float) -> Answer:
     pipe = Pipe(loop, reader, lambda data, length: received.extend(memoryview(data)[:length]), lambda: None)
     in_time = loop.until(lambda: not pipe.open, time.monotonic() + limit_sec)
     pipe.close()
-    _end(pid, in_time)
+    _collect(pid, in_time)
+    _end_since(earlier, loop)
     return _answer(bytes(received), None if in_time else f"it took longer than {limit_sec:.0f} seconds")
 
 
@@ -94,13 +99,24 @@ def _limit() -> None:
         return
 
 
-def _end(pid: int, finished: bool) -> None:
-    """Collect the worker; one that has not finished is killed with its own children, and not waited for: it may hang
-    in the kernel."""
+def _collect(pid: int, finished: bool) -> None:
+    """One that has not finished is killed, and not waited for: it may hang in the kernel."""
     try:
         if finished:
             os.waitpid(pid, 0)
         else:
-            os.killpg(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
     except (ChildProcessError, ProcessLookupError):
         return  # collected like any child
+
+
+def _end_since(earlier: set[tuple[int, int]], loop: Loop) -> None:
+    """Kill what the worker has started and left, whatever session it is in: orphans come to this process."""
+    deadline = time.monotonic() + _KILL_SEC
+    while left := [each for each in procfs.descendants(os.getpid()) if each.identity not in earlier]:
+        for each in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each.pid, signal.SIGKILL)
+        if time.monotonic() >= deadline:
+            return
+        loop.turn(time.monotonic() + _RESCAN_SEC)

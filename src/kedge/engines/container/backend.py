@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from kedge import processes
 from kedge.contract import RUNTIME_BROKE, STARTING, Report
 from kedge.engines.base import Ended, Started, Task, Update
 from kedge.engines.container import endings, render, spec
@@ -30,7 +31,6 @@ from kedge.engines.container.watch import Watch
 from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
-from kedge.engines.machine import processes
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs import status

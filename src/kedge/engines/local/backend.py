@@ -11,12 +11,12 @@ import sys
 import time
 
 import kedge
+from kedge import processes
 from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
 from kedge.engines.base import Ended, Task, Update
 from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.local.places import Places
-from kedge.engines.machine import processes
 from kedge.errors import DiskFull
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 
+from kedge import processes
 from kedge.contract import EVENTS_FILE, STARTING
-from kedge.engines.machine import controllers, processes
+from kedge.engines.machine import controllers
 from kedge.runs import events
 from kedge.runs.folder import Run
 

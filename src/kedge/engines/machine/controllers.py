@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kedge import processes
 from kedge.contract import STOPPED_BY_USER, StopPolicy
 from kedge.engines.controller.stops import KILL
-from kedge.engines.machine import processes, secret_files
+from kedge.engines.machine import secret_files
 from kedge.runs import events, lock, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from kedge import processes
 from kedge.engines.machine.gpu_locks import LOCKS, LockFolder
 from kedge.errors import CannotRun
 
@@ -172,9 +173,9 @@ def probe(deadline_sec: float = DEADLINE_SEC) -> Found:
 
 
 def _give_up(child: subprocess.Popen[bytes]) -> None:
-    child.kill()
+    processes.kill_tree(child.pid, 1.0)  # the driver's library starts programs, as nvidia-modprobe
     for pipe in (child.stdout, child.stderr):
         if pipe:
             pipe.close()
     with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel does not even die
-        child.wait(1.0)
+        child.wait(0.1)

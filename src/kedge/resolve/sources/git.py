@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
+from kedge import programs
 from kedge.resolve.lock import Pin, Repository
 
 _PATIENCE_SEC = 20.0
@@ -22,19 +22,16 @@ def commit(repository: Repository) -> Pin:
     environment = {**os.environ, **_ENVIRONMENT}
     argv = ["git", "ls-remote", "--", repository.uri, repository.ref, f"{repository.ref}^{{}}"]
     try:
-        done = subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE_SEC,
-            check=False,
-        )  # fmt: skip
+        _, out, err = programs.run(argv, _PATIENCE_SEC, environment=environment)
     except FileNotFoundError:
         return Pin(unlocked="git is not installed here")
-    except subprocess.TimeoutExpired:
+    except programs.TookTooLong:
         return Pin(unlocked="the server does not answer in time")
-    rows = (line.partition("\t") for line in done.stdout.splitlines())
+    rows = (line.partition("\t") for line in out.decode(errors="replace").splitlines())
     found = {name: commit for commit, _, name in rows}
     ref = repository.ref
     for name in (f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", ref):  # as git clone prefers them
         if name in found:
             return Pin(found[name])
-    said = [line for line in done.stderr.splitlines() if line.startswith("fatal: ")]
+    said = [line for line in err.decode(errors="replace").splitlines() if line.startswith("fatal: ")]
     return Pin(unlocked=said[0].removeprefix("fatal: ") if said else f"the server has no {ref}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.machine.processes import (
+from kedge.processes import (
     Process,
     descendants,
     identify,
@@ -147,7 +147,7 @@ def test_of_job_finds_what_has_lost_its_environment(start: Start, nap: str) -> N
 
 
 def test_of_job_leaves_out_the_caller() -> None:
-    script = "from kedge.engines.machine.processes import of_job; print(of_job('digits-self'))"
+    script = "from kedge.processes import of_job; print(of_job('digits-self'))"
     environment = os.environ | {"KEDGE_JOB_ID": "digits-self"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -192,7 +192,7 @@ def test_kill_tree_of_nobody() -> None:
 ORPHANS = """
 import ctypes, os, signal, subprocess, sys
 nap = sys.argv[1]
-from kedge.engines.machine.processes import descendants, kill_orphans
+from kedge.processes import descendants, kill_orphans
 ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 known = subprocess.Popen(["bash", "-c", f"sleep {nap}1 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True)
 known.stdout.readline()
@@ -229,5 +229,5 @@ def test_kill_gives_up_at_the_deadline_on_another_users_process(start: Start, na
 
 
 def test_kill_orphans_with_none() -> None:
-    script = "from kedge.engines.machine.processes import kill_orphans; print(kill_orphans(()))"
+    script = "from kedge.processes import kill_orphans; print(kill_orphans(()))"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
