@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from kedge.engines.machine.port_locks import PortLocks
+from kedge.engines.machine.claims import Claims
 from kedge.engines.machine.ports import reserve
 from kedge.testing.wait import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE = 600.0
-LOCKS = PortLocks()
+CLAIMS = Claims()
 
 
 class Task(NamedTuple):
@@ -111,7 +111,7 @@ def peer_variables(roles: Mapping[str, Any]) -> dict[str, str]:
 def free_ports(count: int) -> list[int]:
     """Ports that no outgoing connection and no job of kedge takes while these tests run."""
     with contextlib.ExitStack() as stack:
-        return [stack.enter_context(held).getsockname()[1] for held in reserve(count, LOCKS)]
+        return [stack.enter_context(held).getsockname()[1] for held in reserve(count, CLAIMS)]
 
 
 def accuracy(output: str) -> float:

@@ -41,13 +41,13 @@ def test_the_driver_is_asked(driver: Path) -> None:
 def test_acquired_gpus_are_those_that_are_visible(driver: Path, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from kedge.engines.machine.gpus import acquire, acquired\n"
-        "locks = Path(sys.argv[1])\n"
+        "folder = Path(sys.argv[1])\n"
         "for _ in range(2):\n"
-        "    with acquired(2, locks) as gpus: print([gpu.device.uuid for gpu in gpus])\n"
-        "print(acquire(0, locks))\n"
+        "    with acquired(2, folder) as gpus: print([gpu.device.uuid for gpu in gpus])\n"
+        "print(acquire(0, folder))\n"
     )
     variables = {"LD_LIBRARY_PATH": str(driver), "FAKE_GPUS": "4", "CUDA_VISIBLE_DEVICES": "3,1,0"}
-    command = [sys.executable, "-W", "error", "-c", script, tmp_path / "locks"]
+    command = [sys.executable, "-W", "error", "-c", script, tmp_path]
     done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
     assert done.stdout == "['GPU-0003', 'GPU-0001']\n" * 2 + "[]\n"
 
@@ -56,7 +56,7 @@ def test_a_gpu_in_use_is_not_taken_although_nobody_has_its_lock(tmp_path: Path) 
     busy = {GPUS[0].uuid}
     taken = take(2, GPUS, tmp_path, busy)
     for gpu in taken:
-        os.close(gpu.lock_fd)
+        os.close(gpu.claim_fd)
     assert [gpu.device for gpu in taken] == GPUS[1:]
     with pytest.raises(CannotRun, match="there are 3 and 1 of them are taken"):
         take(3, GPUS, tmp_path, busy)
@@ -150,42 +150,41 @@ def numbers(gpus: list[Gpu]) -> list[int]:
 
 def release(gpus: list[Gpu]) -> None:
     for gpu in gpus:
-        os.close(gpu.lock_fd)
+        os.close(gpu.claim_fd)
 
 
 def test_no_gpu_is_given_twice(tmp_path: Path) -> None:
-    locks = tmp_path / "locks"
-    first = take(2, GPUS, locks)
+    first = take(2, GPUS, tmp_path)
     assert numbers(first) == [0, 1]
     with pytest.raises(CannotRun, match="the job needs 2 GPUs; there are 3 and 2 of them are taken by other jobs"):
-        take(2, GPUS, locks)
-    second = take(1, GPUS, locks)
+        take(2, GPUS, tmp_path)
+    second = take(1, GPUS, tmp_path)
     assert numbers(second) == [2]
     release(first)
-    third = take(2, GPUS, locks)
+    third = take(2, GPUS, tmp_path)
     assert numbers(third) == [0, 1]
     release(second + third)
 
 
 def test_more_than_there_are(tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match="the job needs 4 GPUs; there are 3 and 0 of them are taken by other jobs"):
-        take(4, GPUS, tmp_path / "locks")
-    release(take(3, GPUS, tmp_path / "locks"))  # the three were given back
+        take(4, GPUS, tmp_path)
+    release(take(3, GPUS, tmp_path))  # the three were given back
 
 
 def test_none_needs_no_locks(tmp_path: Path) -> None:
-    assert take(0, [], tmp_path / "locks") == []
+    assert take(0, [], tmp_path) == []
 
 
 def test_a_task_that_outlives_its_controller_keeps_its_gpus(tmp_path: Path) -> None:
-    gpus = take(3, GPUS, tmp_path / "locks")
-    kept = gpus[1].lock_fd
+    gpus = take(3, GPUS, tmp_path)
+    kept = gpus[1].claim_fd
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[kept]) as supervisor:
         release(gpus)
-        others = take(2, GPUS, tmp_path / "locks")
+        others = take(2, GPUS, tmp_path)
         assert numbers(others) == [0, 2]
         supervisor.communicate()
-    release(others + take(1, [GPUS[1]], tmp_path / "locks"))
+    release(others + take(1, [GPUS[1]], tmp_path))
 
 
 def test_jobs_that_start_together(tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ def test_jobs_that_start_together(tmp_path: Path) -> None:
         "gpus = take(2, [Device(n, f'GPU-{n}') for n in range(8)], Path(sys.argv[1]))\n"
         "print(*[gpu.device.number for gpu in gpus], flush=True); sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", script, tmp_path / "locks"]
+    command = [sys.executable, "-c", script, tmp_path]
     jobs = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [job.stdout.readline().split() for job in jobs if job.stdout]
     for job in jobs:

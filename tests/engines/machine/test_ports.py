@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.machine.port_locks import PortLocks
+from kedge.engines.machine.claims import Claims
 from kedge.engines.machine.ports import around, available, hold, pools, reserve
 
 NOWHERE = Path("/proc/no-locks-here")  # only sockets decide
@@ -29,7 +29,7 @@ def numbers(holds: list[socket.socket]) -> list[int]:
 
 
 def reserved(stack: ExitStack, count: int) -> list[int]:
-    holds = reserve(count, PortLocks(NOWHERE))
+    holds = reserve(count, Claims(NOWHERE))
     for held in holds:
         stack.enter_context(held)
     return numbers(holds)
@@ -45,11 +45,11 @@ def test_different_ports_outside_the_ephemeral_range(stack: ExitStack) -> None:
 
 
 def test_none() -> None:
-    assert reserve(0, PortLocks(NOWHERE)) == []
+    assert reserve(0, Claims(NOWHERE)) == []
 
 
 def test_nobody_can_connect_and_nobody_inherits(stack: ExitStack) -> None:
-    held = stack.enter_context(reserve(1, PortLocks(NOWHERE))[0])
+    held = stack.enter_context(reserve(1, Claims(NOWHERE))[0])
     with socket.socket() as client:
         assert client.connect_ex(("127.0.0.1", held.getsockname()[1])) != 0
     assert not os.get_inheritable(held.fileno())
@@ -71,7 +71,7 @@ ADDRESSES = [
 
 @pytest.mark.parametrize(("family", "address"), ADDRESSES)
 def test_a_held_port_is_nobody_elses_until_it_is_closed(family: socket.AddressFamily, address: str) -> None:
-    held = reserve(1, PortLocks(NOWHERE))[0]
+    held = reserve(1, Claims(NOWHERE))[0]
     port = held.getsockname()[1]
     with socket.socket(family) as server:
         with pytest.raises(OSError, match="Address already in use"):
@@ -83,7 +83,7 @@ def test_a_held_port_is_nobody_elses_until_it_is_closed(family: socket.AddressFa
 
 @pytest.mark.parametrize(("family", "address"), ADDRESSES)
 def test_a_port_in_use_on_any_address_is_not_free(family: socket.AddressFamily, address: str) -> None:
-    held = reserve(1, PortLocks(NOWHERE))[0]
+    held = reserve(1, Claims(NOWHERE))[0]
     port = held.getsockname()[1]
     with socket.socket(family) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,7 +102,7 @@ def test_a_reservation_steps_over_what_is_taken(stack: ExitStack) -> None:
 
 def test_jobs_that_start_together_get_different_ports(stack: ExitStack) -> None:
     with ThreadPoolExecutor(8) as pool:
-        groups = list(pool.map(lambda _: reserve(200, PortLocks(NOWHERE)), range(8)))
+        groups = list(pool.map(lambda _: reserve(200, Claims(NOWHERE)), range(8)))
     for held in [held for group in groups for held in group]:
         stack.enter_context(held)
     assert len({port for group in groups for port in numbers(group)}) == 1600
@@ -110,10 +110,10 @@ def test_jobs_that_start_together_get_different_ports(stack: ExitStack) -> None:
 
 TRY = (
     "import os, resource, sys; from pathlib import Path\n"
-    "from kedge.engines.machine.port_locks import PortLocks; from kedge.engines.machine.ports import reserve\n"
+    "from kedge.engines.machine.claims import Claims; from kedge.engines.machine.ports import reserve\n"
     "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))\n"
     "before, held = len(os.listdir('/proc/self/fd')), []\n"
-    "try: held = reserve(int(sys.argv[2]), PortLocks(Path('/proc/none')))\n"
+    "try: held = reserve(int(sys.argv[2]), Claims(Path('/proc/none')))\n"
     "except Exception as error: print(type(error).__name__, error)\n"
     "print(sorted(found.getsockname()[1] for found in held))\n"
     "[found.close() for found in held]\n"
@@ -182,43 +182,14 @@ def test_available_counts_them() -> None:
     assert available() == sum(map(len, pools())) > 0
 
 
-def test_a_port_is_kept_from_other_jobs_until_the_last_task_has_ended(tmp_path: Path) -> None:
-    path = tmp_path / "ports"
-    first, second = PortLocks(path), PortLocks(path)
-    held = reserve(1, first)[0]
-    port = held.getsockname()[1]
-    held.close()  # the task's command starts, and takes its time to bind it
-    assert not second.take(port)
-    assert second.take(port + 1)
-    assert first.fd is not None
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[first.fd]) as supervisor:
-        first.close()  # the controller is gone, the task is not
-        assert not second.take(port)
-        supervisor.communicate()
-    assert second.take(port)
-    second.close()
-
-
-def test_a_port_that_something_else_has_is_not_marked(tmp_path: Path, stack: ExitStack) -> None:
-    (port,) = reserved(stack, 1)
-    first, second = PortLocks(tmp_path / "ports"), PortLocks(tmp_path / "ports")
-    assert hold(port) is None
-    assert first.take(port)
-    first.give_back(port)
-    assert second.take(port)
-    first.close()
-    second.close()
-
-
-def test_without_the_file_ports_are_still_given_out() -> None:
-    locks = PortLocks(NOWHERE)
-    assert locks.fd is None
-    assert locks.take(15000)
-    locks.give_back(15000)
-    locks.close()
-
-
-def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "ports").symlink_to(tmp_path / "elsewhere")
-    assert PortLocks(tmp_path / "ports").fd is None
-    assert not (tmp_path / "elsewhere").exists()
+def test_a_port_that_something_else_has_is_not_claimed(tmp_path: Path) -> None:
+    taken, free = reserve(2, Claims(NOWHERE))
+    port = taken.getsockname()[1]
+    with taken, free:
+        first, second = Claims(tmp_path), Claims(tmp_path)
+        assert hold(port) is None
+        assert first.take(port)
+        first.give_back(port)
+        assert second.take(port)
+        first.close()
+        second.close()

@@ -42,7 +42,7 @@ class Places:
 
     def locks(self, task: Task) -> list[int]:
         """Descriptors that mark the task's GPUs and ports as taken, for as long as anybody has them open."""
-        return [device.lock_fd for device in self._devices[task]] + self._ports.locks
+        return [device.claim_fd for device in self._devices[task]] + self._ports.locks
 
     def release(self) -> None:
         """Let go of every port that no task has taken over."""

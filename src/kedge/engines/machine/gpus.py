@@ -1,8 +1,8 @@
 """The GPUs of this machine, each given to one job at a time.
 
-Ours are those that CUDA_VISIBLE_DEVICES leaves us. A job marks a GPU as taken with a lock on a file that all users of
-the machine share; the lock lasts as long as any process has its descriptor open, so a task's supervisor that outlives
-its controller keeps its GPUs.
+Ours are those that CUDA_VISIBLE_DEVICES leaves us. A job claims each of its GPUs; the claim lasts as long as any
+process has its descriptor open, so a task's supervisor that outlives its controller keeps its GPUs. GPUs that another
+user claims are not given out, and the refusal says whose they are.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import json
 import os
+import pwd
 import subprocess
 import sys
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,11 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge import processes
-from kedge.engines.machine.gpu_locks import LOCKS, LockFolder
+from kedge.engines.machine.claims import FOLDER, Claims, of_others
 from kedge.errors import CannotRun
 
 DEADLINE_SEC = 20.0  # a driver without persistence takes seconds to start, a busy machine some more
 _SETTING = "CUDA_VISIBLE_DEVICES"
+_AFTER_PORTS = 1 << 16  # the numbers of claims before are those of ports
 _PROBE = Path(__file__).with_name("nvml.py")
 
 
@@ -43,10 +46,10 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU that this job has. Closing `lock_fd` everywhere gives it back."""
+    """A GPU that this job has. Closing `claim_fd` everywhere gives it back."""
 
     device: Device
-    lock_fd: int
+    claim_fd: int
 
 
 def count() -> int:
@@ -65,43 +68,72 @@ def present() -> str:
 
 
 @contextmanager
-def acquired(count: int, locks: Path = LOCKS, busy: Collection[str] = ()) -> Iterator[list[Gpu]]:
+def acquired(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> Iterator[list[Gpu]]:
     """`acquire`, and at the end this process's hold on them is gone."""
-    gpus = acquire(count, locks, busy)
+    gpus = acquire(count, folder, busy)
     try:
         yield gpus
     finally:
         for gpu in gpus:
-            os.close(gpu.lock_fd)
+            os.close(gpu.claim_fd)
 
 
-def acquire(count: int, locks: Path = LOCKS, busy: Collection[str] = ()) -> list[Gpu]:
+def acquire(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> list[Gpu]:
     """Take so many GPUs that no other job has. CannotRun says how many are needed, there and taken.
 
-    `busy` are the UUIDs of those that are in use whoever has their locks, if anybody.
+    `busy` are the UUIDs of those that are in use whoever claims them, if anybody.
     The descriptors are not inherited unless they are passed on by name (pass_fds).
     """
-    return take(count, _ours(), locks, busy) if count else []
+    return take(count, _ours(), folder, busy) if count else []
 
 
-def take(count: int, devices: Sequence[Device], locks: Path, busy: Collection[str] = ()) -> list[Gpu]:
+def take(count: int, devices: Sequence[Device], folder: Path, busy: Collection[str] = ()) -> list[Gpu]:
     """`acquire` among these devices."""
     taken: list[Gpu] = []
     try:
-        with LockFolder(locks) as folder:
-            for device in (device for device in devices if device.uuid not in busy):
-                if len(taken) < count and (fd := folder.lock(device.uuid)) is not None:
-                    taken.append(Gpu(device, fd))
+        for device in (device for device in devices if device.uuid not in busy):
+            if len(taken) < count and (fd := _claim(claim_number(device), folder)) is not None:
+                taken.append(Gpu(device, fd))
         if len(taken) < count:
             raise CannotRun(
                 f"the job needs {count} GPUs; there are {len(devices)} and "
-                f"{len(devices) - len(taken)} of them are taken by other jobs"
+                f"{len(devices) - len(taken)} of them are taken by other jobs{_of_whom(devices, folder)}"
             )
     except BaseException:
         for gpu in taken:
-            os.close(gpu.lock_fd)
+            os.close(gpu.claim_fd)
         raise
     return taken
+
+
+def _claim(number: int, folder: Path) -> int | None:
+    """A descriptor that claims the GPU; None when somebody else has it.
+
+    Two users who ask in the same instant may both be refused, but never both get it: each claims before looking."""
+    claim = Claims(folder)
+    if claim.fd is None:
+        raise CannotRun(f"{folder}: cannot be used to share out GPUs: no file can be made in it")
+    if claim.take(number) and not any(number in other.numbers for other in of_others(folder)):
+        return claim.fd
+    claim.close()
+    return None
+
+
+def claim_number(device: Device) -> int:
+    """The number of the claim on a GPU."""
+    return _AFTER_PORTS + zlib.crc32(device.uuid.encode())
+
+
+def _of_whom(devices: Sequence[Device], folder: Path) -> str:
+    users = {claim.user for claim in of_others(folder) for each in devices if claim_number(each) in claim.numbers}
+    return f" (also of {', '.join(sorted(map(_name, users)))})" if users else ""
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
 
 
 def environment(gpus: Sequence[Gpu]) -> dict[str, str]:

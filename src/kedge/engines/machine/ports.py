@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kedge.engines.machine.port_locks import PortLocks
+from kedge.engines.machine.claims import FOLDER, Claims, of_others
 from kedge.errors import CannotRun
 
 FIRST = 15000
@@ -23,23 +23,24 @@ _END = 65536
 _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
-def reserve(count: int, locks: PortLocks) -> list[socket.socket]:
+def reserve(count: int, claims: Claims, folder: Path = FOLDER) -> list[socket.socket]:
     """`count` different free ports of all this machine's addresses, each as a bound socket that does not listen.
 
-    The port is `getsockname()[1]`; closing the socket frees it for programs, `locks` keep it from other jobs. CannotRun
-    names what is needed and what there is.
+    The port is `getsockname()[1]`; closing the socket frees it for programs, `claims` keep it from other jobs. What
+    another user claims is taken last, if nobody has bound it: a claim costs nothing. CannotRun names what is needed and
+    what there is.
     """
     held: list[socket.socket] = []
     try:
-        for port in _candidates(pools()):
+        for port in _candidates(pools(), _claimed(folder)):
             if len(held) == count:
                 break
-            if not locks.take(port):
+            if not claims.take(port):
                 continue
             if (found := hold(port)) is not None:
                 held.append(found)
             else:
-                locks.give_back(port)
+                claims.give_back(port)
         if len(held) < count:
             raise CannotRun(f"the job needs {count} TCP ports and only {len(held)} are free on this machine")
     except BaseException as error:
@@ -84,12 +85,29 @@ def around(first: int, last: int) -> list[range]:
     return [pool for pool in chosen if pool]
 
 
-def _candidates(ranges: Sequence[range]) -> Iterator[int]:
-    """Every port once; each range from a random place on, so that jobs that start together do not collide."""
-    set_aside = _set_aside()
+def _candidates(ranges: Sequence[range], claimed: Sequence[int]) -> Iterator[int]:
+    """Every port once, those that other users claim last; each range from a random place on, so that jobs that start
+    together do not collide."""
+    set_aside, last = _set_aside(), []
     for pool in ranges:
         start = random.randrange(len(pool))  # noqa: S311  nothing secret
-        yield from (port for port in chain(pool[start:], pool[:start]) if port not in set_aside)
+        for port in chain(pool[start:], pool[:start]):
+            if port in set_aside:
+                continue
+            if claimed[port]:
+                last.append(port)
+            else:
+                yield port
+    yield from last
+
+
+def _claimed(folder: Path) -> bytearray:
+    """For every port, whether another user claims it. He may claim any number of ranges, of any length."""
+    claimed = bytearray(_END)
+    for _, numbers in of_others(folder):
+        first, end = min(numbers.start, _END), min(numbers.stop, _END)
+        claimed[first:end] = b"\1" * (end - first)
+    return claimed
 
 
 def _set_aside() -> set[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kedge.engines.base import Task
 from kedge.engines.machine import gpus, ports
-from kedge.engines.machine.port_locks import PortLocks
+from kedge.engines.machine.claims import Claims
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.files import write_json
@@ -20,15 +20,15 @@ class HeldPorts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._locks = PortLocks()
+        self._claims = Claims()
         self._holds: dict[Task, list[socket.socket]] = {}
         self.ports: dict[Task, dict[str, list[int]]] = {}
 
     def reserve(self) -> None:
         """Ports for every task. CannotRun: there are too few."""
         self.release()
-        self._locks = PortLocks()
-        sockets = iter(ports.reserve(self._plan.port_count, self._locks))
+        self._claims = Claims()
+        sockets = iter(ports.reserve(self._plan.port_count, self._claims))
         for role in self._plan.roles:
             for index in range(role.instances):
                 held = {label: [next(sockets) for _ in range(n)] for label, n in role.resources.ports.items()}
@@ -43,11 +43,11 @@ class HeldPorts:
     @property
     def locks(self) -> list[int]:
         """Descriptors that mark the ports as taken, for as long as anybody has them open."""
-        return [] if self._locks.fd is None else [self._locks.fd]
+        return [] if self._claims.fd is None else [self._claims.fd]
 
     def release(self) -> None:
         """Let go of every port that no task has taken over."""
-        self._locks.close()
+        self._claims.close()
         for sockets in self._holds.values():
             for hold in sockets:
                 hold.close()

@@ -1,0 +1,131 @@
+"""What jobs have taken of the things that all users of a machine share: its TCP ports and its GPUs.
+
+Every user has a file of their own in /tmp that nobody else can open; a lock on byte N of it is a claim on thing N. No
+user can keep another from claiming anything. What the others claim is read from the kernel's list of locks
+(proc_locks(5)), which everybody may read; what it means is for the caller to say. A claim is a lock of an open file
+description (fcntl(2), F_OFD_SETLK), so it lasts as long as the controller or any supervisor that has been passed the
+descriptor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path("/tmp")  # noqa: S108  made to be safe there
+
+_NAME = "kedge-claims-"
+_NAMES = 10_000  # that are tried: others may have put files there under the first ones
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FLOCK = "hhqqi"  # struct flock: type, whence, start, length, pid
+_KERNEL_LIST = "/proc/locks"
+_LIST_LIMIT = 4 << 20  # bytes
+
+
+class Claims:
+    """The claims of one job attempt, or of one part of it. Where no file can be had, all can be claimed, and nothing is
+    remembered: `fd` is then None."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self.fd = _own_file(folder)
+
+    def take(self, number: int) -> bool:
+        """Claim a thing; False when another job of this user has it."""
+        return self.fd is None or self._set(number, fcntl.F_WRLCK)
+
+    def give_back(self, number: int) -> None:
+        """It was no use: something else has it."""
+        if self.fd is not None:
+            self._set(number, fcntl.F_UNLCK)
+
+    def close(self) -> None:
+        """Let go of all, but for the tasks that have the descriptor."""
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+    def _set(self, number: int, kind: int) -> bool:
+        assert self.fd is not None
+        try:
+            fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, os.SEEK_SET, number, 1, 0))
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+
+class OthersClaim(NamedTuple):
+    """What another user claims: the things of these numbers."""
+
+    user: int
+    numbers: range
+
+
+def of_others(folder: Path = FOLDER) -> list[OthersClaim]:
+    """What other users claim now; nothing where the kernel does not tell."""
+    owners = _owners(folder)
+    return [OthersClaim(owners[inode], numbers) for inode, numbers in _locks() if inode in owners]
+
+
+def _owners(folder: Path) -> dict[int, int]:
+    """The users other than this one, by the inode of their files."""
+    owners = {}
+    try:
+        with os.scandir(folder) as scan:
+            for entry in scan:
+                if entry.name.startswith(_NAME) and (owner := _user(entry)) != os.geteuid() and owner is not None:
+                    owners[entry.inode()] = owner
+    except OSError:
+        return {}
+    return owners
+
+
+def _user(entry: os.DirEntry[str]) -> int | None:
+    try:
+        return entry.stat(follow_symlinks=False).st_uid
+    except OSError:  # just removed
+        return None
+
+
+def _locks() -> Iterator[tuple[int, range]]:
+    """The inode and the bytes of every such lock: `1: OFDLCK ADVISORY  WRITE -1 fe:00:2146408 15001 15001`."""
+    try:
+        with open(_KERNEL_LIST, encoding="ascii") as file:
+            lines = file.read(_LIST_LIMIT).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split()
+        if len(fields) == 8 and fields[1] == "OFDLCK" and fields[6].isdecimal() and fields[7].isdecimal():
+            yield int(fields[5].rpartition(":")[2]), range(int(fields[6]), int(fields[7]) + 1)
+
+
+def _own_file(folder: Path) -> int | None:
+    """This user's file, made if need be: the first of a few names that nobody else has taken."""
+    for number in range(_NAMES):
+        path = folder / f"{_NAME}{os.geteuid()}{f'.{number}' if number else ''}"
+        try:
+            fd = _open(path)
+        except OSError:
+            if not os.path.lexists(path):
+                return None
+            continue
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+            return fd
+        os.close(fd)
+    return None
+
+
+def _open(path: Path) -> int:
+    """The file, made if need be. One that exists is opened without O_CREAT, which fs.protected_regular may forbid."""
+    with suppress(FileNotFoundError):
+        return os.open(path, _FLAGS)
+    with suppress(FileExistsError):  # just made by another job
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    return os.open(path, _FLAGS)
