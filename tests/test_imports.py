@@ -23,7 +23,7 @@ ALLOWED = {
     "plugins.parameters": {"contract"},
     "plugins.base": {"plugins.parameters", "contract", "errors"},
     "plugins": {"plugins.base", "plugins.parameters", "contract", "errors"},
-    "testing": {"engines.base", "plugins.base", "plugins.parameters", "contract", "errors"},
+    "testing": {"engines.base", "plugins.base", "plugins.parameters", "runs", "contract", "errors"},
     "resolve": {"xdg", "programs", "spec", "plugins.base", "contract", "errors"},
     "runs": {"xdg", "contract", "errors"},
     "policy": {"contract"},

@@ -18,7 +18,7 @@ from kedge.contract import WORK_DIR, TaskSpec, timestamp
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
 from kedge.engines.base import Engine, Outcome, Request, Task
-from kedge.errors import DiskFull, InputError, Problem
+from kedge.errors import CannotRun, DiskFull, InputError, Problem
 from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
@@ -42,6 +42,8 @@ ENGINES = {
     "local": "kedge.engines.local.engine:LocalEngine",
     "container": "kedge.engines.container.engine:ContainerEngine",
 }
+
+_ENDING_SEC = 10.0  # between a job's end and that of its controller lies only the report
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,18 +261,20 @@ def find(name: str) -> Run:
 
 
 def wait(run: Run, deadline: float | None = None) -> JobStatus:
-    """The status of the run when it has ended or is lost; at `deadline` (of time.monotonic), whatever it is then."""
+    """The status of the run when it has ended, with its report written, or is lost; at `deadline` (of time.monotonic),
+    whatever it is then."""
     while True:
+        over = not lock.is_held(run.lock)
         now = status.read(run)
-        if now.state in status.FINAL or now.state == status.LOST or (deadline and time.monotonic() > deadline):
+        if over or (deadline and time.monotonic() > deadline):
             return now
         time.sleep(0.2)
 
 
 def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
-    """Ask for a stop (`kill`: without grace), or clean up after a controller that is lost. Does not wait. Notes for
-    the user."""
-    return engine(run.info().engine).stop(run, kill)
+    """Ask for a stop (`kill`: without grace), which is not waited for; or end what a controller that is lost has left.
+    Does nothing to a run that has ended. Notes for the user. FileNotFoundError when it has been removed."""
+    return _named_engine(run).stop(run, kill)
 
 
 def suspended(run: Run) -> int | None:
@@ -279,14 +283,34 @@ def suspended(run: Run) -> int | None:
 
 
 def remove(run: Run) -> None:
-    """Delete the folder of a run that has ended, with all its logs. InputError while it still runs; CannotRun."""
-    state = status.read(run).state
+    """Delete the folder of a run that has ended, with all its logs; of several who do so at once, one does. InputError
+    while it still runs; CannotRun."""
+    with suppress(FileNotFoundError):  # it has been removed meanwhile
+        _end_if_lost(run)
+        with EventLog(run.events):  # nobody else ends or removes it now
+            _named_engine(run).forget(run)
+            folder.delete(run)
+
+
+def _end_if_lost(run: Run) -> None:
+    where, state = _named_engine(run), status.read(run).state
     if state == status.LOST:
-        stop(run)
+        where.stop(run, kill=False)
     elif state not in status.FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
-    engine(run.info().engine).forget(run)
-    folder.delete(run)
+    now = wait(run, time.monotonic() + _ENDING_SEC)  # for its report
+    if lock.is_held(run.lock) or now.state not in status.FINAL:
+        os.stat(run.run_file)
+        raise CannotRun(f"{run.id} has not ended{lock.shown(lock.owner(run.lock))}, so it is not removed")
+
+
+def _named_engine(run: Run) -> Engine:
+    """The engine on which the run is. FileNotFoundError when it has been removed; InputError when it is damaged."""
+    try:
+        return engine(run.info().engine)
+    except InputError:
+        os.stat(run.run_file)
+        raise
 
 
 def all_runs() -> list[Run]:

@@ -13,6 +13,7 @@ import pytest
 
 from kedge import processes
 from kedge.engines.local import lost
+from kedge.runs import events
 from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
 
@@ -75,11 +76,79 @@ def test_tasks_of_a_lost_job_have_its_grace_period(kedge: Kedge, monkeypatch: py
     job = kedge.job("trap 'sleep 1; echo saved; exit' TERM; echo ready; while :; do sleep 0.1; done")
     process = kedge.start("run", job)
     kedge.wait_for_output("ready")
-    process.kill()
-    process.wait()
+    kedge.lose_controller()
+    process.communicate()
     monkeypatch.setattr(lost, "PATIENCE_SEC", 0.0)
-    lost.clean_up(Run(kedge.only_run()), kill=False)
+    lost.end(Run(kedge.only_run()), kill=False)
     assert "saved" in kedge.said()
+
+
+# Calls a function of kedge.jobs for a run in so many processes at once, and prints how they ended.
+AT_ONCE = """
+import os, sys
+from pathlib import Path
+from kedge import jobs
+from kedge.runs.folder import Run
+run, count, calls = Run(Path(sys.argv[1])), int(sys.argv[2]), sys.argv[3:]
+ready, go = os.pipe()
+for number in range(count):
+    if os.fork() == 0:
+        os.close(go)
+        os.read(ready, 1)
+        name, *args = calls[number % len(calls)].split()
+        getattr(jobs, name)(run, *map(bool, args))
+        os._exit(0)
+os.close(go)
+print(sorted(os.waitpid(-1, 0)[1] for _ in range(count)))
+"""
+
+
+def at_once(kedge: Kedge, count: int, *calls: str) -> None:
+    done = program(kedge, AT_ONCE, str(kedge.only_run()), str(count), *calls)
+    assert (done.stdout.strip(), done.stderr) == (str([0] * count), "")
+
+
+def lost_run(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job("setsid sleep 1000 & echo ready; sleep 1000"))
+    kedge.wait_for_output("ready")
+    kedge.lose_controller()
+    process.communicate()
+
+
+@pytest.mark.parametrize("calls", [("stop",), ("stop", "stop True")])
+def test_twenty_stops_of_a_lost_run_at_once_end_it_once(kedge: Kedge, calls: tuple[str, ...]) -> None:
+    lost_run(kedge)
+    at_once(kedge, 20, *calls)
+    assert [event["event"] for event in kedge.events()].count("job-completed") == 1
+    assert kedge.leftovers() == []
+
+
+def test_twenty_removals_of_a_lost_run_at_once_remove_it(kedge: Kedge) -> None:
+    lost_run(kedge)
+    run = kedge.only_run().name
+    at_once(kedge, 20, "remove")
+    assert kedge.runs() == []
+    assert processes.of_job(run) == []
+
+
+def test_a_stop_of_a_run_that_has_ended_changes_nothing(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("true"))
+    before = (kedge.only_run() / "events.jsonl").read_bytes()
+    at_once(kedge, 4, "stop", "stop True")
+    assert (kedge.only_run() / "events.jsonl").read_bytes() == before
+
+
+def test_whoever_kills_does_not_wait_for_the_grace_that_another_gives(kedge: Kedge) -> None:
+    stop = {"kedge": {"stop": {"graceSec": 1000}}}
+    process = kedge.start("run", kedge.job("trap '' TERM; echo ready; while :; do sleep 0.1; done", extras=stop))
+    kedge.wait_for_output("ready")
+    kedge.lose_controller()
+    process.communicate()
+    patient = kedge.start("stop", "job")
+    wait_until(lambda: events.is_written(kedge.only_run() / "events.jsonl"), TIMEOUT)
+    assert kedge("stop", "--kill", "job").stdout.endswith(" stopped\n")
+    assert kedge.finish(patient, 0).endswith(" stopped\n")
+    assert kedge.leftovers() == []
 
 
 def test_a_stranger_who_kills_a_task_causes_a_transient_retry(kedge: Kedge) -> None:
@@ -115,9 +184,10 @@ def test_what_is_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
         kedge.wait_for_output("ready", task)
     suspend(pid_of(kedge, "worker-0", "starting"))
     suspend(pid_of(kedge, "worker-1", "running"))
-    suspend(process.pid)
+    controller = kedge.controller()
+    suspend(controller)
     done = kedge("stop", "job")
-    assert f"controller (pid {process.pid}) was suspended; it goes on now" in done.stderr
+    assert f"controller (pid {controller}) was suspended; it goes on now" in done.stderr
     kedge.finish(process, 1)
     for task in ("worker-0", "worker-1"):
         assert "saved" in kedge.said(task)
@@ -127,9 +197,10 @@ def test_what_is_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
 def test_a_controller_that_cannot_go_on_is_killed_and_its_work_taken_over(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(ORDERLY))
     kedge.wait_for_output("ready")
-    if ctypes.CDLL(None).ptrace(_PTRACE_ATTACH, process.pid, None, None):
+    controller = kedge.controller()
+    if ctypes.CDLL(None).ptrace(_PTRACE_ATTACH, controller, None, None):
         pytest.skip("this user cannot trace processes here")
-    wait_until(lambda: processes.is_suspended(process.pid), TIMEOUT)
+    wait_until(lambda: processes.is_suspended(controller), TIMEOUT)
     assert "a debugger may hold it" in kedge("stop", "job", "--no-wait").stderr
     done = kedge("stop", "--kill", "job")
     assert "it was killed" in done.stderr

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.errors import DiskFull
-from kedge.runs.events import EventLog, Tail, read
+from kedge.runs.events import EventLog, Tail, is_written, read
 from kedge.testing.wait import wait_until
 
 
@@ -47,6 +51,44 @@ def test_a_torn_line_is_not_there_and_is_removed(tmp_path: Path, torn: bytes) ->
         log.append("b")
     assert names(path) == ["a", "b"]
     assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_log_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    assert not is_written(path)
+    first = EventLog(path)
+    assert is_written(path)
+
+    def write() -> None:
+        with EventLog(path) as log:
+            log.append("b")
+
+    second = threading.Thread(target=write)
+    second.start()
+    first.append("a")
+    first.close()
+    second.join()
+    assert names(path) == ["a", "b"]
+    assert not is_written(path)
+
+
+def test_a_log_that_was_removed_while_it_was_waited_for_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "log"
+    path.parent.mkdir()
+    first = EventLog(path)
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(EventLog, path)
+        wait_until(lambda: waits_for_a_lock(path), what="a second writer")
+        shutil.rmtree(path.parent)
+        first.close()
+        with pytest.raises(FileNotFoundError):
+            second.result()
+
+
+def waits_for_a_lock(path: Path) -> bool:
+    """Whether somebody waits for the lock of this file, by proc_locks(5)."""
+    inode = f":{os.stat(path).st_ino} "
+    return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_a_log_of_only_a_torn_line(tmp_path: Path) -> None:

@@ -108,6 +108,12 @@ def test_a_new_job_attempt_starts_from_nothing() -> None:
     assert (found.attempt, found.tasks[0]) == (1, TaskStatus("worker", 0, tries=1))
 
 
+def test_the_first_end_of_a_job_is_its_end() -> None:
+    ends = [{"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0}, {"event": JOB_COMPLETED, "state": STOPPED}]
+    found = folded(SUBMITTED, STARTED, *ends, {"event": JOB_RETRYING})
+    assert (found.state, found.code, found.ended) == (SUCCEEDED, 0, "t2")
+
+
 def test_what_never_ran_is_stopped_when_the_job_is_over() -> None:
     found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), {"event": JOB_COMPLETED, "state": STOPPED})
     assert [row.state for row in found.tasks] == [STOPPED, STOPPED, STOPPED]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import click
@@ -33,12 +34,24 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
     if before.state in status.FINAL:
         click.echo(f"{run.id} has ended already: {before.state}")
         return
+    try:
+        now = _stopped(run, kill, no_wait)
+    except FileNotFoundError:
+        click.echo(f"{run.id} has been removed")
+        return
+    click.echo(f"{run.id} {now.state}")
+
+
+def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
+    """The status after a stop. FileNotFoundError: somebody has removed the run."""
+    before = status.read(run)
     _stop(run, kill)
     now = status.read(run) if no_wait else _wait(run, kill)
     if now.state == status.LOST and before.state != status.LOST and not no_wait:  # its controller ended meanwhile
         _stop(run, kill)
         now = status.read(run)
-    click.echo(f"{run.id} {now.state}")
+    os.stat(run.run_file)
+    return now
 
 
 def _stop(run: Run, kill: bool) -> None:

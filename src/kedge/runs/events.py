@@ -5,6 +5,8 @@ Every event has a `time` and an `event`, its name; the rest are facts. A line th
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import time
@@ -21,14 +23,24 @@ Event = dict[str, Any]
 
 
 class EventLog:
-    """The one writer of an event log. Continues an existing log, after removing a torn last line."""
+    """The one writer of an event log. Continues an existing log, after removing a torn last line.
+
+    There is one at a time: another one is waited for. FileNotFoundError when the log was removed meanwhile.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         with disk_errors(path):
             self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._end = _end_of_lines(self._fd)
-        os.ftruncate(self._fd, self._end)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            if not os.path.samestat(os.stat(path), os.fstat(self._fd)):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            self._end = _end_of_lines(self._fd)
+            os.ftruncate(self._fd, self._end)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> EventLog:
         return self
@@ -58,6 +70,21 @@ class EventLog:
                 raise
         self._end += len(line)
         return entry
+
+
+def is_written(path: Path) -> bool:
+    """Whether an EventLog of this log is open now, in whatever process."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def read(path: Path) -> Iterator[Event]:

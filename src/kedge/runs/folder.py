@@ -33,6 +33,7 @@ from kedge.runs.lock import is_held
 
 _NAME_LENGTH = 40
 _NEW_SEC = 60.0
+_REMOVED = ".removed-"  # no id begins with a dot
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
 _TASK = re.compile(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
 _TASK_FOLDER = re.compile(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
@@ -168,12 +169,18 @@ def create(jobs: Path, name: str) -> Run:
 
 
 def sweep(jobs: Path) -> None:
-    """Remove what a submission that was killed has left: no run.json, and a lock that nobody holds and is not new."""
+    """Remove what a submission that was killed has left (no run.json, and a lock that nobody holds and is not new), and
+    what a removal has."""
     for name in _names(jobs):
         path = jobs / name
-        if (path / "run.json").exists() or _age_sec(path / "lock") < _NEW_SEC or is_held(path / "lock"):
-            continue
-        shutil.rmtree(path, ignore_errors=True)
+        if name.startswith(_REMOVED) or _abandoned(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _abandoned(path: Path) -> bool:
+    if (path / "run.json").exists() or _age_sec(path / "lock") < _NEW_SEC:
+        return False
+    return not is_held(path / "lock")
 
 
 def _age_sec(path: Path) -> float:
@@ -223,7 +230,10 @@ def delete(run: Run) -> None:
         for path in folders:
             _open_up(path)
             shutil.rmtree(path)
-        shutil.rmtree(run.path)
+        # The rest at once, so that nobody meets half a run. What is left if this process ends now, `sweep` removes.
+        rest = run.path.with_name(f"{_REMOVED}{run.id}")
+        os.rename(run.path, rest)
+        shutil.rmtree(rest, ignore_errors=True)
     except OSError as error:
         raise CannotRun(f"{run.id} cannot be deleted: {error.filename}: {error.strerror}") from error
 

@@ -63,7 +63,7 @@ def hold(path: Path) -> ControllerLock:
         lock = ControllerLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
             if not _acquire(lock.fileno()):
-                raise CannotRun(f"{path.parent.name} is run by another process{_by(owner(path))}")
+                raise CannotRun(f"{path.parent.name} is run by another process{shown(owner(path))}")
             lock.sign()
         except BaseException:
             lock.close()
@@ -111,5 +111,6 @@ def _try(fd: int, kind: int) -> bool:
     return True
 
 
-def _by(owner: Owner | None) -> str:
+def shown(owner: Owner | None) -> str:
+    """The owner in brackets, to be put after what it does; empty when it is not known."""
     return f" (pid {owner.pid} on {owner.host}, since {owner.since})" if owner else ""

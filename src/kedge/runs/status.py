@@ -96,11 +96,14 @@ def read(run: Run) -> JobStatus:
 
 
 def fold(events: Iterable[Event]) -> JobStatus:
-    """The status that a controller's events amount to. Unknown events and incomplete ones change nothing."""
+    """The status that a controller's events amount to. Unknown events and incomplete ones change nothing, nor does
+    what comes after the job's end."""
     fold = _Fold()
     for event in events:
         if handler := _HANDLERS.get(event.get("event", "")):
             handler(fold, event)
+        if fold.status.state in FINAL:
+            break
     tasks = list(fold.tasks.values())
     if fold.status.state in FINAL:  # what was never launched
         tasks = [replace(task, state=STOPPED) if task.state not in FINAL else task for task in tasks]

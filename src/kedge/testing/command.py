@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
+from kedge.runs.lock import is_held
 from kedge.testing.wait import wait_until
 
 TIMEOUT = 600.0  # seconds; only a job that hangs takes so long, however busy the machine is
@@ -92,6 +94,15 @@ class Kedge:
         runs = self.runs()
         assert len(runs) == 1, runs
         return runs[0]
+
+    def controller(self) -> int:
+        """The pid of the only run's controller."""
+        return int(json.loads((self.only_run() / "lock").read_bytes())["pid"])
+
+    def lose_controller(self) -> None:
+        """Kill the controller of the only run, so that the run is lost."""
+        os.kill(self.controller(), signal.SIGKILL)
+        wait_until(lambda: not is_held(self.only_run() / "lock"), TIMEOUT)
 
     def task(self, task: str = "worker-0", attempt: int = 0) -> Path:
         """The folder of a task of the only run."""

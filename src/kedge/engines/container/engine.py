@@ -187,7 +187,7 @@ class ContainerEngine:
         return Places(plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks())))
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        return controllers.stop(run, kill, leftovers.clean_up)
+        return controllers.stop(run, kill, leftovers.end)
 
     def suspended(self, run: Run) -> int | None:
         return controllers.suspended(run)

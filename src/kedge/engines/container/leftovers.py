@@ -59,9 +59,9 @@ def forget(run: Run) -> None:
             owners.give_back(connected.client, run)
 
 
-def clean_up(run: Run, kill: bool) -> None:
+def end(run: Run, kill: bool) -> None:
     """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it."""
-    with controllers.taken_over(run), Connection(engine_of(run)) as connected:
+    with Connection(engine_of(run)) as connected:
         if not kill:
             _stop(connected.client, run)
         remove(connected.client, run.id)

@@ -71,7 +71,7 @@ class LocalEngine:
         return controlled(run, body)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        return controllers.stop(run, kill, lost.clean_up)
+        return controllers.stop(run, kill, lost.end)
 
     def suspended(self, run: Run) -> int | None:
         return controllers.suspended(run)

@@ -1,4 +1,4 @@
-"""What a controller that was killed leaves behind: supervisors that go on, their tasks, secrets, an open end."""
+"""What a controller that was killed leaves behind: supervisors that go on, and their tasks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from kedge.runs.folder import Run
 PATIENCE_SEC = 15.0
 
 
-def clean_up(run: Run, kill: bool) -> None:
-    """End every process of the run, by its stop ladder or (`kill`) at once, remove its secrets, and write its end."""
-    with controllers.taken_over(run):
-        supervisors = [] if kill else _supervisors(run)
-        for supervisor in supervisors:
-            processes.send(supervisor, signal.SIGTERM)
-            processes.send(supervisor, signal.SIGCONT)
-        processes.wait(supervisors, controllers.grace_sec(run) + PATIENCE_SEC)
-        processes.kill(lambda: processes.of_job(run.id))
+def end(run: Run, kill: bool) -> None:
+    """End every process of the run, by its stop ladder or (`kill`) at once."""
+    supervisors = [] if kill else _supervisors(run)
+    for supervisor in supervisors:
+        processes.send(supervisor, signal.SIGTERM)
+        processes.send(supervisor, signal.SIGCONT)
+    processes.wait(supervisors, controllers.grace_sec(run) + PATIENCE_SEC)
+    processes.kill(lambda: processes.of_job(run.id))
 
 
 def _supervisors(run: Run) -> list[processes.Process]:

@@ -1,35 +1,44 @@
-"""The controller of a run from outside: asking it to stop, and taking over when it is lost."""
+"""The controller of a run from outside: asking it to stop, and ending what is left of a run that has lost it."""
 
 from __future__ import annotations
 
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from kedge import processes
 from kedge.contract import STOPPED_BY_USER, StopPolicy
 from kedge.engines.controller.stops import KILL
 from kedge.engines.machine import secret_files
+from kedge.errors import CannotRun
 from kedge.runs import events, lock, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 
-_PATIENCE_SEC = 5.0  # with a controller that is told to go on
+_PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
 
-CleanUp = Callable[[Run, bool], None]
+# Ends all that is left of a run, by its stop ladder or (True) at once.
+End = Callable[[Run, bool], None]
 
 
-def stop(run: Run, kill: bool, clean_up: CleanUp) -> tuple[str, ...]:
-    """Ask the controller of a run to stop it (`kill`: without grace); without one, clean up. Notes for the user.
+def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
+    """Ask the controller of a run to stop it (`kill`: without grace). Without one, `end` what is left of it and write
+    its end, unless it has one; of several who do that, one does, and the others wait. Notes for the user.
 
     A controller that is suspended goes on first. One that cannot is ended when it is to kill: what it has begun is
     taken over only when it is gone."""
-    controller = _of(run)
-    if not controller or not processes.send(controller, KILL if kill else signal.SIGTERM):
-        clean_up(run, kill)
-        return ()
+    notes: tuple[str, ...] = ()
+    while controller := _of(run):
+        notes = _ask(run, controller, kill)
+        if processes.is_alive(controller):
+            return notes
+    _close(run, kill, end)
+    return notes
+
+
+def _ask(run: Run, controller: processes.Process, kill: bool) -> tuple[str, ...]:
+    processes.send(controller, KILL if kill else signal.SIGTERM)
     if not processes.is_suspended(controller.pid):
         return ()
     who = f"the job's controller (pid {controller.pid}) was suspended"
@@ -39,21 +48,28 @@ def stop(run: Run, kill: bool, clean_up: CleanUp) -> tuple[str, ...]:
         return (f"{who}, and does not go on: a debugger may hold it; kedge stop --kill {run.id} ends it",)
     processes.send(controller, signal.SIGKILL)
     processes.wait([controller])
-    clean_up(run, kill)
     return (f"{who}, and did not go on: it was killed, and all that it had started",)
 
 
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller, if that is suspended."""
-    controller = _of(run)
-    return controller.pid if controller and processes.is_suspended(controller.pid) else None
+    owner = lock.owner(run.lock)
+    return owner.pid if owner and lock.is_held(run.lock) and processes.is_suspended(owner.pid) else None
 
 
 def _of(run: Run) -> processes.Process | None:
-    """The controller of a run; None when the run is lost, or has ended."""
-    owner = lock.owner(run.lock)
-    controller = processes.identify(owner.pid) if owner else None
-    return controller if lock.is_held(run.lock) else None  # if it is held, then by whoever has this pid
+    """The controller of a run; None when the run is lost, or has ended. CannotRun: it has one that cannot be seen."""
+    end = time.monotonic() + _PATIENCE_SEC
+    while True:
+        owner = lock.owner(run.lock)
+        controller = processes.identify(owner.pid) if owner else None
+        if not lock.is_held(run.lock):
+            return None
+        if controller:
+            return controller  # it has had the lock since before it was looked for, so the pid is not a stranger's
+        if time.monotonic() > end:  # not one that was just ending, or has just begun
+            raise CannotRun(f"{run.id} is run by a process that cannot be seen from here{lock.shown(owner)}")
+        time.sleep(0.01)
 
 
 def _goes_on(controller: processes.Process) -> bool:
@@ -73,17 +89,21 @@ def grace_sec(run: Run) -> float:
         return StopPolicy().grace_sec
 
 
-@contextmanager
-def taken_over(run: Run) -> Iterator[None]:
-    """In the place of a lost controller: whoever enters ends what is left of the run. Then its secrets are removed, and
-    its end is written, unless it has one."""
-    with lock.hold(run.lock):
-        yield
+def _close(run: Run, kill: bool, end: End) -> None:
+    """In the place of a lost controller. Whoever writes into the run's log does this, so there is one at a time; a run
+    that was removed meanwhile needs nothing."""
+    if kill and events.is_written(run.events):
+        end(run, kill)  # for the one who gives the tasks their grace
+    try:
+        log = EventLog(run.events)
+    except FileNotFoundError:
+        return
+    with log:
+        if status.fold(events.read(run.events)).state in status.FINAL:
+            return
+        end(run, kill)
         if secrets_dir := run.info().secrets_dir:
             secret_files.remove(secrets_dir)
         reserve.free(run.path)
-        if status.fold(events.read(run.events)).state in status.FINAL:
-            return
-        with EventLog(run.events) as log:
-            text = "stopped after its controller was lost"
-            log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
+        text = "stopped after its controller was lost"
+        log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)

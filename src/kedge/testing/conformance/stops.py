@@ -115,8 +115,8 @@ def lost_controller(kedge: Kedge) -> None:
     job = kedge.job("echo <% $secrets.token %> ready; setsid sleep 1000 & sleep 1000", secrets=secret)
     process = kedge.start("run", job)
     kedge.wait_for_output("ready")
-    process.kill()
-    process.wait()
+    kedge.lose_controller()
+    process.communicate()
     run = kedge.only_run()
     assert re.search(rf"^{run.name} +lost ", kedge("ps").stdout, re.MULTILINE)
     assert f"kedge stop {run.name}" in kedge("show", "job").stdout
