@@ -27,11 +27,11 @@ def names(path: Path) -> list[str]:
 def test_append_and_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with EventLog(path) as log:
-        said = log.append("task-launched", role="wörker", index=3, sync=True)
+        said = log.append("task-launched", role="worker", index=3, sync=True)
         log.append("line", text="a\nb\r\u2028c\udcff")
     first, second = read(path)
-    assert first == said == {"time": first["time"], "event": "task-launched", "role": "wörker", "index": 3}
-    assert second["text"] == "a\nb\r\u2028c\udcff"
+    assert first == said == {"time": first["time"], "event": "task-launched", "role": "worker", "index": 3}
+    assert second["text"] == "a\nb\r\u2028c?"  # what no terminal and no file could take
     assert len(path.read_bytes().splitlines()) == 2
 
 
@@ -103,6 +103,52 @@ def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"event": "a"}\n' + bytes(40) + b'\n[1]\n\n\xff\n{"event": "b"}\n')
     assert names(path) == ["a", "b"]
+
+
+NO_EVENTS = [
+    b"[]", b"null", b"3", b'"a"', b"{}", b'{"event": null}', b'{"event": ["b"]}', b'{"event": "b", "time": 7}',
+    b'{"event": "b", "time": "yesterday"}', b'{"event": "b", "time": "2026-02-01T02:54:48"}',
+    b'{"event": "b", "time": "0001-01-01T00:00:00+23:59"}', b'{"event": "b", "index": "x"}',
+    b'{"event": "b", "index": -1}', b'{"event": "b", "index": true}', b'{"event": "b", "index": 1e3}',
+    b'{"event": "b", "index": ' + b"9" * 5000 + b"}", b'{"event": "b", "attempt": ' + b"9" * 30 + b"}",
+    b'{"event": "b", "delay_sec": NaN}', b'{"event": "b", "delay_sec": 1e999}', b'{"event": "b", "other": -Infinity}',
+    b'{"event": "b", "role": "../.."}', b'{"event": "b", "roles": {"a/b": 1}}', b'{"event": "b", "roles": {"a": -1}}',
+    b'{"event": "b", "roles": {"a": 999999999999}}', b'{"event": "b", "roles": [["a", 1]]}',
+    b'{"event": "b", "root": "x"}', b'{"event": "b", "root": {"cause": 1}}', b'{"event": "b", "text": {}}',
+    b'{"event": "b", "other": ' + b"[" * 100 + b"]" * 100 + b"}", b"[" * 200_000, b'{"a":' * 200_000,
+    b'{"event": "b", "other": "' + b"x" * (2 << 20) + b'"}', bytes(3 << 20),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", NO_EVENTS, ids=lambda line: repr(line[:50]))
+def test_what_is_no_event_is_skipped(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"event": "a"}\n' + line + b'\n{"event": "c"}\n')
+    assert names(path) == ["a", "c"]
+    tail = Tail(path)
+    assert [event["event"] for event in tail.read_new()] == ["a", "c"]
+    with path.open("ab") as file:
+        file.write(line)
+    assert tail.read_new() == []
+    with path.open("ab") as file:
+        file.write(b'\n{"event": "d"}\n')
+    assert [event["event"] for event in tail.read_new()] == ["d"]
+
+
+def test_a_log_without_end_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"event": "a"}\n')
+    os.truncate(path, 1 << 40)
+    assert names(path) == ["a"]
+
+
+def test_only_a_regular_file_is_a_log(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b'{"event": "a"}\n')
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    assert [names(tmp_path / name) for name in ("real", "link", "zero", "folder", "pipe")] == [["a"], [], [], [], []]
 
 
 def test_a_full_disk_leaves_whole_lines_only(small_disk: Path) -> None:
@@ -181,10 +227,10 @@ def test_tail_of_a_log_that_is_being_written(tmp_path: Path) -> None:
     assert seen == list(range(2000))
 
 
-@given(data=st.binary(max_size=60), cut=st.integers(0, 60))
+@given(data=st.binary(max_size=60), cut=st.integers(0, 120))
 def test_tail_sees_each_line_once(tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int) -> None:
     path = tmp_path_factory.mktemp("tail") / "log"
-    whole = b"".join(json.dumps({"n": n}).encode() + b"\n" for n in range(5)) + data.replace(b"\n", b"")
+    whole = b"".join(json.dumps({"event": "n", "n": n}).encode() + b"\n" for n in range(5)) + data.replace(b"\n", b"")
     tail = Tail(path)
     path.write_bytes(whole[:cut])
     first = tail.read_new()

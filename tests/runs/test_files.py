@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from pathlib import Path
 
 import pytest
 
 from kedge.errors import DiskFull
-from kedge.runs.files import disk_errors, open_folder, open_regular, write_atomic, write_json
+from kedge.runs.files import disk_errors, write_atomic, write_json
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -48,33 +47,6 @@ def test_a_full_disk_leaves_the_old_content(small_disk: Path) -> None:
 def test_other_errors_pass(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), disk_errors("x"):
         (tmp_path / "none").read_bytes()
-
-
-def test_only_a_regular_file_is_there_for_readers(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"content")
-    (tmp_path / "link").symlink_to("file")
-    os.mkfifo(tmp_path / "pipe")
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(tmp_path / "socket"))
-        for name in ("link", "pipe", "socket", "none"):
-            with pytest.raises(FileNotFoundError):
-                open_regular(tmp_path, name)
-    with open(open_regular(tmp_path, "file"), "rb") as file:
-        assert file.read() == b"content"
-
-
-def test_no_link_on_the_way_to_a_file_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "file").write_bytes(b"content")
-    (tmp_path / "link").symlink_to("a")
-    (tmp_path / "a" / "inner").symlink_to("b")
-    for name in ("link/b/file", "a/inner/file", "a/inner"):
-        with pytest.raises(FileNotFoundError):
-            open_regular(tmp_path, name)
-    with pytest.raises(NotADirectoryError):
-        open_folder(tmp_path, "a/inner")
-    with open(open_regular(tmp_path / "link", "b/file"), "rb") as file:  # what leads to the folder is the caller's
-        assert file.read() == b"content"
 
 
 def test_a_link_in_place_of_the_temporary_file_is_replaced(tmp_path: Path) -> None:

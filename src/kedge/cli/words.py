@@ -25,6 +25,13 @@ _STOPPED = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 
 def event_words(event: Event) -> str | None:
     """What an event of the controller means, or None if nobody needs to be told."""
+    try:
+        return _event_words(event)
+    except KeyError:  # no event of the controller lacks what belongs to it: a task has written this one
+        return None
+
+
+def _event_words(event: Event) -> str | None:
     task = f"{event.get('role')}:{event.get('index')}"
     match event["event"]:
         case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] not in _STOPPED:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from kedge import xdg
-from kedge.runs.files import open_folder, open_regular
+from kedge.untrusted import open_folder, open_regular
 
 _SUM = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 20

@@ -1,6 +1,7 @@
 """Event logs: append-only files of one JSON object a line, one writer a file.
 
-Every event has a `time` and an `event`, its name; the rest are facts. A line that a crash has torn is not there.
+Every event has a `time` and an `event`, its name; the rest are facts. A line that a crash has torn is not there, nor
+one that is no event: tasks can write to the logs of their supervisors, and without a container to any.
 """
 
 from __future__ import annotations
@@ -9,17 +10,33 @@ import errno
 import fcntl
 import json
 import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kedge.contract import timestamp
-from kedge.runs.files import disk_errors, open_regular, write_all
+from kedge.runs.files import disk_errors, write_all
+from kedge.untrusted import fits, open_regular, parse
 
 _BLOCK = 1 << 16
+LONGEST_LINE = 1 << 20  # bytes; a longer line is no event
+LARGEST_LOG = 64 << 20  # bytes; what follows them is not read
 
 Event = dict[str, Any]
+
+# The types of the facts that readers use. Others may be anything.
+_KINDS: Mapping[str, Any] = {
+    "event": str, "time": str, "role": str, "index": int, "task_attempt": int, "attempt": int, "roles": dict[str, int],
+    "succeeded": bool, "code": int | None, "user_exit_code": int | None, "reason": str | None, "message": str | None,
+    "text": str | None, "state": str, "verdict": str, "root": dict[str, str | None] | None, "why": str, "by": str,
+    "kill": bool, "step": str, "next_try": int, "tries": int, "delay_sec": float, "pid": int, "start_time": int | None,
+}  # fmt: skip
+_COUNTS = ("index", "task_attempt", "attempt")
+_ROLE = re.compile(r"\w*", re.ASCII)  # part of a folder's name
+_MOST_TASKS = 1 << 20
 
 
 class EventLog:
@@ -98,6 +115,7 @@ class Tail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+        self._in_long_line = False
 
     def read_new(self) -> list[Event]:
         """The events since the last call."""
@@ -109,24 +127,60 @@ class Tail:
             if (event := _parse(line)) is not None:
                 yield event
 
-    def _new_lines(self) -> list[bytes]:
+    def _new_lines(self) -> Iterator[bytes]:
+        """Whole lines. What is longer than an event is skipped, and held nowhere."""
         try:
-            with open(open_regular(self._path.parent, self._path.name), "rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return whole.splitlines()
+            file = open(open_regular(self._path.parent, self._path.name), "rb", buffering=0)  # noqa: SIM115
+        except OSError:
+            return
+        with file:
+            file.seek(self._offset)
+            rest = b""
+            while self._offset < LARGEST_LOG and (data := file.read(_BLOCK)):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._offset += len(line) + 1
+                    if not self._in_long_line:
+                        yield line
+                    self._in_long_line = False
+                if self._in_long_line or len(rest) > LONGEST_LINE:
+                    self._offset += len(rest)
+                    self._in_long_line, rest = True, b""
 
 
 def _parse(line: bytes) -> Event | None:
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):  # or a task has written it
+        event = parse(line)
+    except ValueError:
         return None
-    return event if isinstance(event, dict) else None
+    return event if is_event(event) else None
+
+
+def is_event(value: Any) -> bool:
+    """Whether this is an event whose known facts have the types that they should have."""
+    return (
+        isinstance(value, dict)
+        and "event" in value
+        and all(fits(fact, _KINDS[name]) for name, fact in value.items() if name in _KINDS)
+        and ("time" not in value or is_time(value["time"]))
+        and all(value.get(name, 0) >= 0 for name in _COUNTS)
+        and _ROLE.fullmatch(value.get("role", "")) is not None
+        and _are_roles(value.get("roles", {}))
+    )
+
+
+def _are_roles(roles: Mapping[str, int]) -> bool:
+    return (
+        all(map(_ROLE.fullmatch, roles)) and min(roles.values(), default=0) >= 0 and sum(roles.values()) < _MOST_TASKS
+    )
+
+
+def is_time(text: str) -> bool:
+    """Whether this is a time as events have it: with its zone, and in years that can be reckoned with."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None and not text.startswith(("0000", "0001", "9999"))
+    except ValueError:
+        return False
 
 
 def _end_of_lines(fd: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kedge import untrusted
 from kedge.errors import DiskFull
 
 _FULL = {
@@ -18,8 +18,6 @@ _FULL = {
     errno.EDQUOT: "the quota is used up. Free some space and try again.",
     errno.EFBIG: "it would be larger than files may be here. Raise that limit (ulimit -f) and try again.",
 }
-_NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @contextmanager
@@ -32,43 +30,6 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno not in _FULL:
             raise
         raise DiskFull(f"{os.fspath(path)}: cannot be written: {_FULL[error.errno]}") from error
-
-
-def open_folder(folder: str | os.PathLike[str], name: str = "") -> int:
-    """Open the folder `name` below `folder`, where a task may have put anything. OSError also for a link on the way
-    down: it could lead anywhere.
-    """
-    at = os.open(folder, _FOLDER)
-    for each in filter(None, name.split("/")):
-        outer = at
-        try:
-            at = os.open(each, _FOLDER | os.O_NOFOLLOW, dir_fd=outer)
-        finally:
-            os.close(outer)
-    return at
-
-
-def open_regular(folder: str | os.PathLike[str], name: str) -> int:
-    """Open the file `name` below `folder` for reading, where a task may have put anything.
-
-    FileNotFoundError also for a link, or one on the way down, and for what is no regular file: a pipe could keep its
-    reader waiting for ever.
-    """
-    way, _, last = name.rpartition("/")
-    try:
-        at = open_folder(folder, way)
-        try:
-            fd = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
-        finally:
-            os.close(at)
-    except OSError as error:
-        if error.errno not in _NO_FILE:
-            raise
-    else:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            return fd
-        os.close(fd)
-    raise FileNotFoundError(errno.ENOENT, "not a regular file", f"{os.fspath(folder)}/{name}")
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -110,7 +71,7 @@ def _write_synced(path: Path, data: bytes, mode: int) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    fd = os.open(path, _FOLDER)
+    fd = os.open(path, untrusted.FOLDER)
     try:
         os.fsync(fd)
     finally:

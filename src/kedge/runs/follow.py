@@ -77,7 +77,7 @@ def follow(
     looked = time.monotonic()
     while not over:
         over = not alive()  # looked at before the last reading, so that nothing said before is missed
-        for event in events.read_new():
+        for event in events.events():
             attempt = event.get("attempt", attempt)
             key = event.get("role", ""), event.get("index", 0)
             if event["event"] == status.TASK_LAUNCHED and wanted(*key):

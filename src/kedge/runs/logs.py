@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kedge.contract import CURRENT
-from kedge.runs.files import open_folder, open_regular
+from kedge.untrusted import open_folder, open_regular
 
 CHUNK = 1 << 18
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.runs import events as logs
-from kedge.runs import said
+from kedge.runs import task_reports
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.lock import is_held
@@ -209,7 +209,7 @@ def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
     for event in logs.read(folder / EVENTS_FILE):
         if event.get("event") == FINISHED:
             with suppress(ValueError):  # the task may have written it
-                report = said.report(event)
+                report = task_reports.report(event)
     if not report:
         return replace(task, state=LOST)
     return replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -14,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kedge import processes
+from kedge import processes, untrusted
 from kedge.contract import RUNTIME_BROKE, STARTING, Report
 from kedge.engines.base import Ended, Started, Task, Update
 from kedge.engines.container import endings, render, spec
@@ -292,14 +291,10 @@ class ContainerBackend:
 
     def _read_status(self) -> None:
         assert self._status is not None
-        with suppress(BlockingIOError):
-            while data := os.read(self._status, 1 << 16):
-                self._partial += data
-        *lines, self._partial = self._partial.split(b"\n")
+        lines, self._partial = heard.lines(self._partial + heard.read(self._status))
         for line in lines:
-            # Any process of a task could write there.
-            with suppress(ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
-                self._heard(json.loads(line))
+            with suppress(*heard.NOT_HEARD):
+                self._heard(untrusted.parse(line))
 
     def _heard(self, event: dict[str, Any]) -> None:
         made = self._containers[heard.task_of(event)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from typing import NamedTuple
@@ -22,11 +21,12 @@ from kedge.contract import (
 from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.policy.codes import Behaviour
-from kedge.runs import said
-from kedge.runs.files import open_regular
+from kedge.runs import task_reports
+from kedge.untrusted import fits, read_json
 
 _KILLED = 137
-_LONGEST = 16 << 20  # bytes of a report; what is longer is not one of a supervisor
+_LARGEST = 16 << 20  # bytes of a report; what is longer is not one of a supervisor
+_LONGEST_MESSAGE = 10_000  # characters; it becomes part of events
 
 
 class Launch(NamedTuple):
@@ -42,17 +42,16 @@ class Launch(NamedTuple):
 def read(launch: Launch) -> Report | None:
     """The supervisor's own report; None if it has left none, or the task something else in its place."""
     try:
-        with open(open_regular(launch.folder, REPORT_FILE), "rb") as file:
-            report = said.report(json.loads(file.read(_LONGEST)))
+        report = task_reports.report(read_json(launch.folder, REPORT_FILE, _LARGEST))
         if report.diagnosis and not _can_be_used(Diagnosis.from_json(report.diagnosis)):
             return None
-    except (OSError, KeyError, ValueError, TypeError, RecursionError):
+    except (OSError, KeyError, ValueError, TypeError):
         return None
-    return report
+    return report._replace(message=report.message[:_LONGEST_MESSAGE])
 
 
 def _can_be_used(diagnosis: Diagnosis) -> bool:
-    return said.fits(diagnosis, Diagnosis) and diagnosis.behaviour in list(Behaviour)
+    return fits(diagnosis, Diagnosis) and diagnosis.behaviour in list(Behaviour)
 
 
 def is_damaged(launch: Launch) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import json
 import os
 import signal
 import sys
@@ -114,14 +113,9 @@ class LocalBackend:
 
     def _heard(self) -> list[Update]:
         """What the supervisors' event lines say."""
-        try:
-            while data := os.read(self._events, 1 << 16):
-                self._partial += data
-        except BlockingIOError:
-            pass
-        *lines, self._partial = self._partial.split(b"\n")
-        updates = [heard.update(json.loads(line)) for line in lines]
-        return [update for update in updates if update]
+        lines, self._partial = heard.lines(self._partial + heard.read(self._events))
+        updates = [heard.of_line(line) for line in lines]
+        return [update for update in updates if update and update.task in self._pids]
 
     def _reaped(self) -> list[Ended]:
         """Every supervisor that has ended. As a subreaper, the controller also gets what killed ones left behind."""

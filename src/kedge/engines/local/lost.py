@@ -27,5 +27,5 @@ def end(run: Run, kill: bool) -> None:
 def _supervisors(run: Run) -> list[processes.Process]:
     """Those of the last attempt that still run, as they have named themselves."""
     said = [next(events.read(task.path / EVENTS_FILE), {}) for n in run.attempts()[-1:] for task in run.tasks(n)]
-    found = [processes.Process(e["pid"], e["start_time"]) for e in said if e.get("event") == STARTING]
-    return [process for process in found if processes.is_alive(process)]
+    found: set[object] = {(e.get("pid"), e.get("start_time")) for e in said if e.get("event") == STARTING}
+    return [process for process in processes.of_job(run.id) if process in found]  # a task could name any other there

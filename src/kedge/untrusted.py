@@ -1,0 +1,157 @@
+"""Reading what anybody may have written: a task, another program, a disk that is damaged.
+
+A file is opened without following links out of its folder, must be a regular one, never makes its reader wait, and is
+read up to a limit. What JSON says is taken only if it has the expected types.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import errno
+import json
+import os
+import stat
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
+_DEEPEST = 64  # lists and mappings inside each other
+_LONGEST_NUMBER = 19  # digits: what fits into 64 bits, and so into a time or a float
+
+
+def open_folder(folder: str | os.PathLike[str], name: str = "") -> int:
+    """Open the folder `name` below `folder`. OSError also for a link on the way down: it could lead anywhere."""
+    at = os.open(folder, FOLDER)
+    for each in filter(None, name.split("/")):
+        outer = at
+        try:
+            at = os.open(each, FOLDER | os.O_NOFOLLOW, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return at
+
+
+def open_regular(folder: str | os.PathLike[str], name: str) -> int:
+    """Open the file `name` below `folder` for reading.
+
+    FileNotFoundError also for a link, or one on the way down, and for what is no regular file: a pipe could keep its
+    reader waiting for ever.
+    """
+    way, _, last = name.rpartition("/")
+    try:
+        at = open_folder(folder, way)
+        try:
+            fd = os.open(last, _FILE | os.O_NOFOLLOW, dir_fd=at)
+        finally:
+            os.close(at)
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, "not a regular file", f"{os.fspath(folder)}/{name}")
+
+
+def read(folder: str | os.PathLike[str], name: str, limit: int) -> bytes:
+    """The file `name` below `folder`. OSError as from `open_regular`, and if it is larger than `limit` bytes."""
+    return _read(open_regular(folder, name), limit, f"{os.fspath(folder)}/{name}")
+
+
+def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
+    """The regular file at a path that is ours, or behind a link there. OSError if it is another kind of file, or larger
+    than `limit` bytes."""
+    fd = os.open(path, _FILE)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return _read(fd, limit, os.fspath(path))
+
+
+def _read(fd: int, limit: int, path: str) -> bytes:
+    with open(fd, "rb") as file:
+        data = file.read(limit + 1)  # it may grow meanwhile, and files in /proc claim a size of 0
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", path)
+    return data
+
+
+def read_json(folder: str | os.PathLike[str], name: str, limit: int) -> Any:
+    """The JSON in a file. OSError as `read`, ValueError as `parse`."""
+    return parse(read(folder, name, limit))
+
+
+def parse(data: bytes) -> Any:
+    """The JSON value in `data`, with everything replaced that UTF-8 cannot express.
+
+    ValueError for what is no JSON, for numbers that no 64 bits hold (NaN, too), and for what is nested too deeply.
+    """
+    try:
+        value = _DECODER.decode(data.decode(errors="replace"))
+        if b"\\ud" in data or b"\\uD" in data:  # half of a pair, maybe
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if data.count(b"[") + data.count(b"{") > _DEEPEST and _is_deep(value):
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        mappings = [inner for each in level if isinstance(each, dict) for inner in each.values()]
+        level = [inner for each in level if isinstance(each, list) for inner in each] + mappings
+    return bool(level)
+
+
+def _number(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError("a number in it is too large")
+    return int(text)
+
+
+def _fraction(text: str) -> float:
+    number = float(text)
+    if number - number:  # infinite: 1e999
+        raise ValueError("a number in it is too large")
+    return number
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_refuse)
+
+
+def fits(value: object, wanted: Any) -> bool:
+    """Whether a value from JSON is of a type: a plain one, a named tuple, a typed dictionary, or a union, a list or a
+    mapping of types."""
+    if wanted in _PLAIN:
+        return type(value) is wanted
+    origin, inner = get_origin(wanted), get_args(wanted)
+    if wanted is Any:
+        return True
+    if isinstance(wanted, _UNION) or origin is Union:
+        return any(fits(value, one) for one in inner)
+    if origin in (dict, collections.abc.Mapping):
+        return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
+    if origin in (list, tuple):
+        return isinstance(value, list | tuple) and all(fits(one, inner[0]) for one in value)
+    if is_typeddict(wanted):
+        return isinstance(value, dict) and wanted.__required_keys__ <= value.keys() and _fit(value, wanted)
+    if hasattr(wanted, "_fields"):
+        return isinstance(value, wanted) and _fit(value._asdict(), wanted)
+    return type(value) is wanted or (wanted is float and type(value) is int)
+
+
+_UNION = type(int | str)
+_PLAIN = (str, int, bool)
+
+
+def _fit(values: dict[str, Any], wanted: Any) -> bool:
+    """Whether those values that have a type there fit it."""
+    return all(fits(values[name], kind) for name, kind in get_type_hints(wanted).items() if name in values)
