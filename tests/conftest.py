@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,15 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = folder / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, folder / "nvml.c"], check=True)
     return folder
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with 2 MiB, that can really be full."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], capture_output=True, text=True)
+    if mount.returncode != 0:
+        pytest.skip(f"a tmpfs cannot be mounted here: {mount.stderr.strip()}")
+    yield path
+    subprocess.run(["umount", path], check=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge import __version__
-from kedge.contract import WORK_DIR, TaskSpec, timestamp
+from kedge.contract import WORK_DIR, TaskSpec
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
 from kedge.engines.base import Engine, Outcome, Request, Task
@@ -189,10 +189,15 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
     plan, source = prepared.plan, prepared.job.source
     notes = []
     for name, path in plan.code.items():
-        outside = snapshot.copy(Path(path), run.code / name, progress=progress).outside
+        copied = snapshot.copy(Path(path), run.code / name, progress=progress)
         notes += [
-            f"{path}/{link} is a link that leads out of the code: it works on this machine only" for link in outside
+            f"{path}/{link} is a link that leads out of the code: it works on this machine only"
+            for link in copied.outside
         ]
+        if copied.gone:
+            more = f" and {len(copied.gone) - 3} more" if len(copied.gone) > 3 else ""
+            names = ", ".join(copied.gone[:3]) + more
+            notes.append(f"{path}: deleted while it was copied, and not in the copy: {names}")
     _write_rules(run, plan)
     write_atomic(run.job_file, mask_secrets(source.text).encode())
     write_json(run.plan_file, plan.to_json())
@@ -205,7 +210,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             name=plan.job,
             user=plan.user,
             engine=where.name,
-            created=timestamp(time.time_ns()),
+            created=folder.creation_time(jobs_dir()),
             version=__version__,
             source=source.file if source.file == STDIN else os.path.abspath(source.file),
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ import pytest
 
 from kedge.contract import timestamp
 from kedge.errors import CannotRun, InputError
-from kedge.runs.folder import Run, RunInfo, create, delete, find, jobs_dir, parse_task, runs
+from kedge.runs.folder import Run, RunInfo, create, creation_time, delete, find, jobs_dir, parse_task, runs
 
 
 def made(jobs: Path, name: str, second: int = 0) -> Run:
@@ -68,6 +69,21 @@ def test_what_a_newer_version_added_is_ignored(tmp_path: Path) -> None:
 def test_runs_newest_first(tmp_path: Path) -> None:
     middle, new, old = made(tmp_path, "m", 5), made(tmp_path, "n", 9), made(tmp_path, "o", 1)
     assert runs(tmp_path) == [new, middle, old]
+
+
+def test_the_newest_run_is_the_one_made_last_also_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    made(tmp_path, "digits", 4_000_000_000)  # the clock was far ahead then
+    new = create(tmp_path, "digits")
+    new.save(RunInfo(new.id, "digits", "ann", "local", creation_time(tmp_path), "0.1.0", "/home/ann/job.yaml"))
+    assert find(tmp_path, "digits") == new
+
+
+@pytest.mark.parametrize("damage", ["z", "9999-12-31T23:59:59.999999999Z", "999999"])
+def test_a_damaged_time_of_another_run_is_no_hindrance(tmp_path: Path, damage: str) -> None:
+    damaged = made(tmp_path, "digits")
+    info = json.loads(damaged.run_file.read_text())
+    damaged.run_file.write_text(json.dumps(info | {"created": damage}))
+    assert creation_time(tmp_path).startswith("20")
 
 
 def test_runs_leaves_out_what_is_none(tmp_path: Path) -> None:

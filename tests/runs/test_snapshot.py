@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,19 +35,19 @@ def test_copies_a_folder(code: Path, target: Path) -> None:
     write(code / "train.py", b"print(1)\n")
     write(code / "pkg" / "deep" / "data.bin", os.urandom(100_000))
     (code / "empty").mkdir()
-    assert copy(code, target) == Copied(2, 100_009, ())
+    assert copy(code, target) == Copied(2, 100_009)
     assert subprocess.run(["diff", "-r", code, target], check=False).returncode == 0
     assert os.listdir(target.parent) == ["main"]
 
 
 def test_copies_a_single_file(code: Path, target: Path) -> None:
-    assert copy(write(code / "train.py", b"print(1)\n"), target) == Copied(1, 9, ())
+    assert copy(write(code / "train.py", b"print(1)\n"), target) == Copied(1, 9)
     assert (target / "train.py").read_bytes() == b"print(1)\n"
     assert os.listdir(target) == ["train.py"]
 
 
 def test_an_empty_folder(code: Path, target: Path) -> None:
-    assert copy(code, target) == Copied(0, 0, ())
+    assert copy(code, target) == Copied(0, 0)
     assert target.is_dir()
 
 
@@ -181,15 +182,65 @@ def test_an_interrupted_copy_leaves_nothing(code: Path, target: Path, stop: type
     assert os.listdir(target.parent) == []
 
 
-def deleting(path: Path) -> Callable[[int, int], None]:
-    return lambda done, total: path.unlink(missing_ok=True)
+def deleting(*paths: Path) -> Callable[[int, int], None]:
+    return lambda done, total: [path.unlink(missing_ok=True) for path in paths] and None
 
 
-def test_a_file_that_goes_away_meanwhile_was_never_there(code: Path, target: Path) -> None:
+def test_what_is_deleted_meanwhile_is_named(code: Path, target: Path) -> None:
     write(code / "a")
     write(code / "b")
-    assert copy(code, target, progress=deleting(code / "b")).files == 1
+    os.symlink("a", code / "c")
+    copied = copy(code, target, progress=deleting(code / "b", code / "c"))
+    assert copied == Copied(1, 1, gone=("b", "c"))
     assert os.listdir(target) == ["a"]
+
+
+CHURN = (
+    "import os, shutil, sys\n"
+    "print('begun', flush=True)\n"
+    "while True:\n"
+    "    for number in range(100):\n"
+    "        folder = f'{sys.argv[1]}/{number:03}/new'\n"
+    "        os.makedirs(folder); open(folder + '/file', 'w').close(); shutil.rmtree(folder)\n"
+)
+
+
+def test_files_that_come_and_go_do_not_end_the_copy(code: Path, target: Path) -> None:
+    kept = [write(code / f"{number:03}" / "kept").relative_to(code) for number in range(100)]
+    with subprocess.Popen([sys.executable, "-c", CHURN, code], stdout=subprocess.PIPE) as editor:
+        assert editor.stdout
+        editor.stdout.readline()
+        try:
+            copies = [target.with_name(str(number)) for number in range(10)]
+            gone = [copy(code, path).gone for path in copies]
+        finally:
+            editor.kill()
+    assert all((path / name).exists() for path in copies for name in kept)
+    assert any(gone)
+
+
+def test_holes_stay_holes_and_do_not_count(code: Path, target: Path) -> None:
+    places = (0, 400 << 20, (1 << 30) - 5)
+    with open(code / "sparse", "wb") as file:
+        for place in places:
+            file.seek(place)
+            file.write(b"hello")
+    written = (code / "sparse").stat().st_blocks * 512
+    if written >= 1 << 30:
+        pytest.skip("this file system has no holes")
+    copied = copy(code, target, limit=1 << 20)
+    info = (target / "sparse").stat()
+    assert (info.st_size, info.st_blocks * 512) == (1 << 30, written)
+    assert copied.bytes <= written
+    with open(target / "sparse", "rb") as file:
+        assert [os.pread(file.fileno(), 5, place) for place in places] == [b"hello"] * 3
+
+
+def test_a_file_that_is_one_hole(code: Path, target: Path) -> None:
+    with open(code / "sparse", "wb") as file:
+        file.truncate(5000)
+    copy(code, target)
+    assert (target / "sparse").read_bytes() == bytes(5000)
 
 
 def test_there_is_no_such_folder(code: Path, target: Path) -> None:

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import subprocess
-
-import pytest
 
 from kedge import contract
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 2 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"mount is not allowed here: {mounted.stderr.decode()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def check_report(attempt, stream):

@@ -44,7 +44,8 @@ def duration(started: str | None, ended: str | None) -> str:
     if started is None:
         return ""
     end = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
-    return seconds((end - datetime.fromisoformat(started)).total_seconds())
+    took = (end - datetime.fromisoformat(started)).total_seconds()
+    return seconds(max(0.0, took))  # the clock may have been set back meanwhile
 
 
 def _verdict(run: Run, now: JobStatus) -> Text:

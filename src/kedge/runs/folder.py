@@ -22,11 +22,12 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kedge import xdg
-from kedge.contract import EVENTS_FILE
+from kedge.contract import EVENTS_FILE, timestamp
 from kedge.errors import CannotRun, InputError
 from kedge.runs.files import disk_errors, write_json
 from kedge.runs.lock import is_held
@@ -166,6 +167,20 @@ def create(jobs: Path, name: str) -> Run:
             return Run(_make_unique(jobs, stem))
     except OSError as error:
         raise CannotRun(f"{jobs}: no run can be made here: {error.strerror}. XDG_STATE_HOME moves it.") from error
+
+
+def creation_time(jobs: Path) -> str:
+    """The time of a run that is made now, as in events: after those of all the others, so that the newest is known as
+    the newest also when the clock has been set back."""
+    now = timestamp(time.time_ns())
+    newest = max((info.created for info in _infos(jobs)), default="")
+    if newest < now:
+        return now
+    try:
+        after = datetime.fromisoformat(newest) + timedelta(microseconds=1)
+        return timestamp(int(after.timestamp()) * 10**9 + after.microsecond * 1000)
+    except (ValueError, OverflowError):  # of a run.json that something has damaged
+        return now
 
 
 def sweep(jobs: Path) -> None:

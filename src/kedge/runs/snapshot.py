@@ -10,8 +10,10 @@ import errno
 import os
 import shutil
 import stat
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,15 +25,23 @@ LIMIT = 1 << 30  # bytes
 _CHUNK = 16 << 20
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
+_BLOCK = 512  # bytes, of st_blocks
+
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
 
 class Copied(NamedTuple):
-    """What was copied. `outside` names the symbolic links that lead out of the folder; they are still links."""
+    """What was copied. `outside` names the symbolic links that lead out of the folder; they are still links. `gone`
+    names what was deleted while the copy was made, and is not in it."""
 
     files: int
     bytes: int
-    outside: tuple[str, ...]
+    outside: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+class _GoneError(Exception):
+    """What was listed is not there any more."""
 
 
 class _Entry(NamedTuple):
@@ -47,15 +57,15 @@ def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress |
     Left out: .git, what .gitignore and .kedgeignore say, and what is neither file, folder nor link. InputError when
     something cannot be read, when it is more than `limit` bytes, or when the copy would contain itself.
     """
-    entries = _list(source, target)
-    total = sum(entry.info.st_size for entry in entries if stat.S_ISREG(entry.info.st_mode))
+    entries, gone = _list(source, target)
+    total = sum(_size(entry.info) for entry in entries)
     if total > limit:
         raise InputError(_too_large(source, entries, total, limit))
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.new")
         try:
-            copied = _Copier(source, partial, total, progress).copy(entries)
+            copied = _Copier(source, partial, total, progress, gone).copy(entries)
             partial.rename(target)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -63,13 +73,20 @@ def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress |
     return copied
 
 
-def _list(source: Path, target: Path) -> list[_Entry]:
+def _size(info: os.stat_result) -> int:
+    """The bytes that a copy takes: holes take none, and what is no file neither."""
+    return min(info.st_size, info.st_blocks * _BLOCK) if stat.S_ISREG(info.st_mode) else 0
+
+
+def _list(source: Path, target: Path) -> tuple[list[_Entry], list[str]]:
+    """What is to be copied, and what was deleted meanwhile."""
+    gone: list[str] = []
     try:
         info = source.stat()
         if stat.S_ISREG(info.st_mode):
-            return [_Entry("", info)]
+            return [_Entry("", info)], gone
         home = _existing(target)
-        return [_Entry(".", info), *_walk(source, "", None, (home.st_dev, home.st_ino))]
+        return [_Entry(".", info), *_walk(source, "", None, (home.st_dev, home.st_ino), gone)], gone
     except OSError as error:
         raise _unreadable(error, source) from error
 
@@ -84,15 +101,25 @@ def _existing(target: Path) -> os.stat_result:
     return next(folder.stat() for folder in target.absolute().parents if folder.exists())
 
 
-def _walk(folder: Path, prefix: str, above: Rules | None, home: tuple[int, int]) -> Iterator[_Entry]:
-    with os.scandir(folder) as scan:
-        found = sorted(scan, key=lambda entry: entry.name)
+def _walk(folder: Path, prefix: str, above: Rules | None, home: tuple[int, int], gone: list[str]) -> Iterator[_Entry]:
+    try:
+        with os.scandir(folder) as scan:
+            found = sorted(scan, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        if not prefix:
+            raise
+        gone.append(prefix)
+        return
     rules = Rules(folder, above)
     for entry in found:
         is_folder = entry.is_dir(follow_symlinks=False)
         if rules.ignores(entry.name, is_folder):
             continue
-        info = entry.stat(follow_symlinks=False)
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            gone.append(prefix + entry.name)
+            continue
         if (info.st_dev, info.st_ino) == home:
             raise InputError(
                 f"{entry.path}: kedge keeps the job's own files in here, so it cannot be part of the job's code; "
@@ -102,14 +129,14 @@ def _walk(folder: Path, prefix: str, above: Rules | None, home: tuple[int, int])
         if is_folder or stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
             yield _Entry(path, info)
         if is_folder:
-            yield from _walk(Path(entry.path), f"{path}/", rules, home)
+            yield from _walk(Path(entry.path), f"{path}/", rules, home, gone)
 
 
 def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> str:
     sizes: Counter[str] = Counter()
     for path, info in entries:
         if stat.S_ISREG(info.st_mode):
-            sizes[path.partition("/")[0]] += info.st_size
+            sizes[path.partition("/")[0]] += _size(info)
     largest = ", ".join(
         f"{name or source.name} ({_mib(size)})" for name, size in sizes.most_common(5) if size * 100 > total
     )
@@ -126,12 +153,13 @@ def _mib(size: int) -> str:
 class _Copier:
     """Copies a list of entries and counts."""
 
-    def __init__(self, source: Path, target: Path, total: int, progress: Progress | None) -> None:
+    def __init__(self, source: Path, target: Path, total: int, progress: Progress | None, gone: Sequence[str]) -> None:
         self._source, self._target = source, target
         self._root = os.path.realpath(source)
         self._total, self._progress = total, progress
         self._files = self._bytes = 0
         self._outside: list[str] = []
+        self._gone = list(gone)
 
     def copy(self, entries: list[_Entry]) -> Copied:
         if not entries[0].path:
@@ -139,11 +167,14 @@ class _Copier:
             self._copy_file(self._source, self._target / self._source.name, entries[0].info)
         else:
             for path, info in entries:
-                self._copy_entry(path, info)
+                try:
+                    self._copy_entry(path, info)
+                except _GoneError:
+                    self._gone.append(path)
             for path, info in reversed(entries):
                 if stat.S_ISDIR(info.st_mode):
                     _set_times(self._target / path, info)
-        return Copied(self._files, self._bytes, tuple(self._outside))
+        return Copied(self._files, self._bytes, tuple(self._outside), tuple(self._gone))
 
     def _copy_entry(self, path: str, info: os.stat_result) -> None:
         if stat.S_ISDIR(info.st_mode):
@@ -157,7 +188,8 @@ class _Copier:
     def _copy_link(self, path: str) -> None:
         # A link stays a link, never a copy of what is behind it: that is often a data set. Within the tree it is made
         # to lead to the copy; out of it, to lead to the same place as before.
-        text = os.readlink(self._source / path)
+        with _may_be_gone():
+            text = os.readlink(self._source / path)
         folder = os.path.dirname(os.path.join(self._root, path))
         leads_to = os.path.normpath(os.path.join(folder, text))
         if os.path.commonpath((leads_to, self._root)) != self._root:
@@ -170,9 +202,8 @@ class _Copier:
     def _copy_file(self, source: Path, target: Path, info: os.stat_result) -> None:
         try:
             # Not a link or a pipe that has taken the file's place since the listing.
-            fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:  # deleted since the listing, as editors do with temporary files
-            return
+            with _may_be_gone():
+                fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError as error:
             raise _unreadable(error, self._source) from error
         try:
@@ -194,18 +225,53 @@ class _Copier:
             os.close(out)
 
 
+@contextmanager
+def _may_be_gone() -> Iterator[None]:
+    """A context in which something is missing because it was deleted since the listing: editors do so."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _GoneError from error
+
+
 def _copy_chunks(source: int, target: int) -> Iterator[int]:
-    """Copy all of a file; gives the number of bytes of each step. Within a file system the kernel may share blocks."""
+    """Copy all of a file; gives the number of bytes of each step. Holes stay holes."""
+    info = os.fstat(source)
+    if info.st_blocks * _BLOCK >= info.st_size:
+        yield from _copy_bytes(source, target, sys.maxsize)
+        return
+    for start, end in _written_parts(source):
+        os.lseek(source, start, os.SEEK_SET)
+        os.lseek(target, start, os.SEEK_SET)
+        yield from _copy_bytes(source, target, end - start)
+    os.ftruncate(target, info.st_size)
+
+
+def _written_parts(fd: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file that are no holes, each with its first offset and the one after its last."""
+    end = 0
+    with suppress(OSError):  # ENXIO: there is no more
+        while True:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+            end = os.lseek(fd, start, os.SEEK_HOLE)
+            yield start, end
+
+
+def _copy_bytes(source: int, target: int, left: int) -> Iterator[int]:
+    """Copy so many bytes, or all there are; gives the number of each step. Within a file system the kernel may share
+    blocks."""
     if hasattr(os, "copy_file_range"):
         try:
-            while count := os.copy_file_range(source, target, _CHUNK):
+            while count := os.copy_file_range(source, target, min(left, _CHUNK)):
+                left -= count
                 yield count
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
     # Both descriptors stand where the fast way has come to; usually that is the end.
-    while data := os.read(source, _CHUNK):
+    while data := os.read(source, min(left, _CHUNK)):
         write_all(target, data)
+        left -= len(data)
         yield len(data)
 
 

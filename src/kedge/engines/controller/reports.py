@@ -94,7 +94,7 @@ def ended(launch: Launch, exit_code: int, reason: str, message: str) -> Report:
         message=message,
         started=timestamp(launch.started),
         ended=timestamp(now),
-        duration_sec=(now - launch.started) / 1e9,
+        duration_sec=max(0, now - launch.started) / 1e9,  # the clock may have been set back
     )
 
 

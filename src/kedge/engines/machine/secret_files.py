@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from kedge.contract import SECRET_DOCUMENT, SECRET_VALUES
 from kedge.resolve.model import Secrets
+from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
 
 _MEMORY = "/dev/shm"  # noqa: S108  (the folder made in it is 0700, and must not exist before)
@@ -24,14 +25,16 @@ def location(run: Run) -> str:
 
 @contextmanager
 def written(folder: str, secrets: Secrets) -> Iterator[str | None]:
-    """The folder with the files of the contract in it, removed at the end; None for a job without secrets."""
+    """The folder with the files of the contract in it, removed at the end; None for a job without secrets. DiskFull."""
     if not secrets.texts:
         yield None
         return
-    os.mkdir(folder, 0o700)
+    with disk_errors(folder):
+        os.mkdir(folder, 0o700)
     try:
-        _write(os.path.join(folder, SECRET_VALUES), secrets.texts)
-        _write(os.path.join(folder, SECRET_DOCUMENT), secrets.document)
+        with disk_errors(folder):
+            _write(os.path.join(folder, SECRET_VALUES), secrets.texts)
+            _write(os.path.join(folder, SECRET_DOCUMENT), secrets.document)
         yield folder
     finally:
         remove(folder)
