@@ -9,7 +9,7 @@ IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo demo-local demo-container test lint types check clean
+.PHONY: demo demo-local demo-container test lint types check soak clean
 
 demo: demo-$(ENGINE)
 
@@ -31,6 +31,12 @@ types: $(VENV)/.test
 
 check: $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 $(ARGS)
+
+# Random attacks on real runs, for as long as ROUNDS or SECONDS say (docs/reliability.md). SEED repeats one.
+soak: $(VENV)/.test
+	@$(BIN)/python -m tests.faults $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(ATTACK),--attack '$(ATTACK)') $(if $(JOBS),--jobs $(JOBS)) \
+		$(if $(FUZZ),--fuzz $(FUZZ))
 
 $(VENV)/.venv:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,5 @@
+"""`python -m tests.faults`: the soak."""
+
+from .soak import main
+
+main()

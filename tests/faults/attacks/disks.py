@@ -1,0 +1,72 @@
+"""A disk that is full at any byte, at any moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from .. import work
+from ..parts import CONTROLLER
+from ..rounds import Attack
+from ..scene import Scene
+
+_SIZE = 6 << 20  # bytes of the file system
+_MOST_LEFT = 3 << 20
+
+
+def _ready() -> str:
+    if os.geteuid() != 0:
+        return "mounting a small file system needs root"
+    tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False)
+    return f"mount is not allowed here: {tried.stderr.decode().strip()}" if tried.returncode else ""
+
+
+def _small_disk(scene: Scene) -> Path:
+    """Let the scene's runs lie on a small file system; returns a file to fill it with."""
+    disk = scene.folder / "state"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "none", disk], check=True)
+    scene.on_end.append(lambda: subprocess.run(["umount", "-l", disk], check=True))
+    return disk / "filler"
+
+
+def _fill(scene: Scene, filler: Path) -> None:
+    """Leave a random number of bytes, often none."""
+    left = int(_MOST_LEFT * scene.random.random() ** 2) if scene.chance(0.7) else 0
+    free = os.statvfs(filler.parent)
+    size = max(0, free.f_bavail * free.f_frsize - left)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size or 1)
+
+
+def _full_before(scene: Scene) -> None:
+    """There is little space when the job is submitted, so that something of it finds none."""
+    filler = _small_disk(scene)
+    _fill(scene, filler)
+    scene.start("run", *work.options(scene), work.job(scene))
+    scene.await_parts(CONTROLLER)
+    scene.pause(2.0)
+    scene("ps")
+    filler.unlink()
+
+
+def _full_meanwhile(scene: Scene) -> None:
+    """It becomes full while the job runs, and some space may come back."""
+    filler = _small_disk(scene)
+    scene.start("run", *work.options(scene), work.job(scene))
+    scene.await_parts(CONTROLLER)
+    scene.pause(1.5)
+    _fill(scene, filler)
+    scene.pause(1.5)
+    for run in scene.runs():
+        scene(*scene.random.choice((("show",), ("stop",), ("logs",), ("stop", "--kill"))), run.id)
+    filler.unlink()
+
+
+# What a task said when there was no room for it is lost, and told to be.
+_EXCUSED = frozenset({"lines are kept"})
+ATTACKS = (
+    Attack("disk full before the start", _full_before, _EXCUSED, ready=_ready),
+    Attack("disk full while it runs", _full_meanwhile, _EXCUSED, share=15, ready=_ready),
+)

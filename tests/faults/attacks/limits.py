@@ -1,0 +1,76 @@
+"""Too little of what a process may have, and standard streams that are closed, full or slow."""
+
+from __future__ import annotations
+
+import os
+import resource
+from functools import partial
+
+from .. import work
+from ..parts import CONTROLLER
+from ..rounds import Attack
+from ..scene import Scene
+
+_COMMANDS = (("ps",), ("ps", "--json"), ("show", "job"), ("logs", "job"), ("stop", "job"))
+
+
+def _limit(kind: int, value: int) -> None:
+    resource.setrlimit(kind, (value, value))
+
+
+def _few_files(scene: Scene) -> None:
+    """A low limit of open files, for the run and for who looks at it."""
+    low = partial(_limit, resource.RLIMIT_NOFILE, scene.random.randint(8, 64))
+    scene.start("run", *work.options(scene), work.job(scene), before=low)
+    scene.await_parts(CONTROLLER)
+    if scene.runs():
+        scene.start(*scene.random.choice(_COMMANDS), before=low)
+
+
+def _small_files(scene: Scene) -> None:
+    """A low limit of the size of files, as `ulimit -f` sets it."""
+    low = partial(_limit, resource.RLIMIT_FSIZE, scene.random.choice((0, 100, 2_000, 30_000, 1 << 20, 1 << 21)))
+    scene.start("run", *work.options(scene), work.job(scene), before=low)
+
+
+def _closed_streams(scene: Scene) -> None:
+    """Some of the standard streams are closed from the start."""
+    closed = [fd for fd in (0, 1, 2) if scene.chance(0.5)]
+    scene.start("run", *work.options(scene), work.job(scene), before=lambda: [os.close(fd) for fd in closed])
+
+
+def _full_output(scene: Scene) -> None:
+    """Nothing can be written to stdout, or to stderr."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        streams = scene.random.choice(({"stdout": full}, {"stderr": full}, {"stdout": full, "stderr": full}))
+        scene.start("run", *work.options(scene), work.job(scene), **streams)
+    finally:
+        os.close(full)
+
+
+def _slow_reader(scene: Scene) -> None:
+    """Nobody reads what the live view shows, or only for a while, and then the reader goes."""
+    reader, writer = os.pipe()
+    say = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo much output, more than any terminal takes at once: $i; done"
+    job = scene.kedge.job([say, "sleep 0.3", say], roles={"a": {"instances": 2}})
+    scene.start("run", job, stdout=writer)
+    os.close(writer)
+    scene.await_parts(CONTROLLER)
+    scene.pause(2.0)
+    if scene.chance(0.5):
+        os.read(reader, 1 << 16)
+        scene.pause(1.0)
+    if scene.chance(0.3):
+        for run in scene.runs():
+            scene("stop", run.id)
+    os.close(reader)
+
+
+ATTACKS = (
+    Attack("few open files", _few_files),
+    Attack("small files only", _small_files, frozenset({"lines are kept"})),
+    Attack("closed standard streams", _closed_streams),
+    Attack("output that cannot be written", _full_output),
+    Attack("a slow reader that goes", _slow_reader),
+)

@@ -1,0 +1,107 @@
+"""One attack from its seed to its result."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kedge.runs import status
+
+from .invariants import INVARIANTS
+from .scene import ANSWER_SEC, Scene
+
+LONGEST_SEC = 300
+THE_SUITE = "the fault suite itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """`act` does harm to a scene; all that it starts may still run when it returns. `excused` are the invariants that
+    cannot hold after it; `share` is how often it is tried, beside others. `ready` says why it cannot be tried here."""
+
+    name: str
+    act: Callable[[Scene], object]
+    excused: frozenset[str] = frozenset()
+    share: int = 10
+    engine: str = "local"
+    ready: Callable[[], str] = lambda: ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a round went: `broke` has what broke by the names of invariants; `folder` is kept then."""
+
+    attack: str
+    seed: int
+    seconds: float
+    broke: dict[str, list[str]]
+    folder: Path
+
+    def __str__(self) -> str:
+        told = [f"    {name}: {text}" for name, texts in self.broke.items() for text in texts]
+        held = "held " if not self.broke else "BROKE"
+        kept = [f"    kept in {self.folder}"] if self.broke else []
+        return "\n".join([f"{held} {self.seconds:5.1f} s  ATTACK='{self.attack}' SEED={self.seed}", *told, *kept])
+
+
+def play(attack: Attack, seed: int, folder: Path) -> Result:
+    """Do one round in a new folder below `folder`, which is deleted if everything holds."""
+    began = time.monotonic()
+    place = folder / f"{hashlib.sha256(attack.name.encode()).hexdigest()[:6]}-{seed}"
+    place.mkdir(parents=True)
+    scene = Scene(place, random.Random(f"{attack.name} {seed}"), attack.engine)
+    broke: dict[str, list[str]] = {}
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(LONGEST_SEC)
+    try:
+        attack.act(scene)
+        settle(scene)
+        for name, check in INVARIANTS.items():
+            if name not in attack.excused and (found := list(check(scene))):
+                broke[name] = found
+    except Exception:  # it must go on with the next round, and say so
+        broke[THE_SUITE] = [traceback.format_exc()]
+    finally:
+        signal.alarm(0)
+        scene.close()
+    if not broke:
+        shutil.rmtree(place)
+    return Result(attack.name, seed, time.monotonic() - began, broke, place)
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"the round takes more than {LONGEST_SEC} s")
+
+
+def settle(scene: Scene) -> None:
+    """Let what runs come to its end, for a while; then stop what does not, and close what is lost."""
+    end = time.monotonic() + scene.random.choice((0.2, 1.0, 3.0))
+    while time.monotonic() < end and (_at_work(scene) or _open(scene)):
+        time.sleep(0.05)
+    scene.observe()
+    asked: set[str] = set()
+    give_up = time.monotonic() + ANSWER_SEC
+    while (_at_work(scene) or _open(scene) - asked) and time.monotonic() < give_up:
+        for run in sorted(_open(scene) - asked):
+            scene("stop", *(["--kill"] if scene.chance(0.4) else []), run)
+            asked.add(run)
+        time.sleep(0.05)
+    for run in sorted(_open(scene)):  # it was lost while it stopped
+        scene("stop", "--kill", run)
+    for command in scene.commands:
+        scene.finish(command)
+
+
+def _at_work(scene: Scene) -> bool:
+    return any(command.code is None for command in scene.commands)
+
+
+def _open(scene: Scene) -> set[str]:
+    return {run.id for run in scene.runs() if scene.state(run) not in status.FINAL}

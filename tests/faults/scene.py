@@ -1,0 +1,204 @@
+"""kedge as users start it, in a folder of a round's own, and what has been seen of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kedge import processes
+from kedge.contract import EVENTS_FILE, REPORT_FILE
+from kedge.runs import status
+from kedge.runs.folder import Run
+from kedge.testing.command import Kedge
+
+from . import parts
+from .forked import Forked
+from .parts import Part
+
+ANSWER_SEC = 60.0  # a command that takes longer hangs, however busy the machine is
+PYTHON_CACHE = "pycache"
+_BEGUN_SEC = 10.0
+_LARGEST = 50_000_000  # bytes of what is read
+
+
+@dataclass(eq=False)
+class Command:
+    """A `kedge` command that was started. `struck` are the signals that it was sent, or what else was done to it."""
+
+    args: tuple[str, ...]
+    process: subprocess.Popen[bytes] | Forked
+    files: tuple[Path, Path]
+    struck: set[str] = field(default_factory=set)
+    hung: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self.began
+
+    @property
+    def code(self) -> int | None:
+        return self.process.poll()
+
+    @property
+    def said(self) -> str:
+        return "".join(file.read_text(errors="replace") for file in self.files)
+
+    @property
+    def out(self) -> str:
+        return self.files[0].read_text(errors="replace")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended by then."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        return f"kedge {' '.join(self.args)}"
+
+
+class Scene:
+    """One round's kedge. All of it lies below `folder`; `random` decides everything that is left to chance.
+
+    `struck` are the kinds of parts that were harmed; `removed` the ids of runs that `kedge rm` may have deleted.
+    """
+
+    def __init__(self, folder: Path, random: random.Random, engine: str = "local", image: str = "busybox") -> None:
+        self.folder, self.random = folder, random
+        self.kedge = Kedge(folder, engine, image=image)
+        self.token = folder.name
+        self.commands: list[Command] = []
+        self.struck: set[str] = set()
+        self.removed: set[str] = set()
+        self.broken: list[str] = []  # facts that have changed after they were told
+        self.on_end: list[Callable[[], object]] = []
+        self._facts: dict[Path, bytes] = {}
+        environment = self.kedge.environment
+        environment |= {parts.MARK: self.token, "PYTHONPYCACHEPREFIX": str(folder.parent / PYTHON_CACHE)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # whoever compiles everything again is slow
+
+    def start(
+        self,
+        *args: object,
+        stdout: int | None = None,
+        stderr: int | None = None,
+        before: Callable[[], object] | None = None,
+    ) -> Command:
+        """Start a command in a session of its own; what it says goes into files, if to nothing else. `before` is called
+        in its process."""
+        stem = self.folder / f"{len(self.commands):02}-{args[0]}"
+        out, err = files = (stem.with_suffix(".out"), stem.with_suffix(".err"))
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            if args[0] == "run" or before:
+                process: subprocess.Popen[bytes] | Forked = subprocess.Popen(
+                    self.kedge.argv(args), cwd=self.folder, env=self.kedge.environment, stdin=subprocess.DEVNULL,
+                    stdout=to_out if stdout is None else stdout, stderr=to_err if stderr is None else stderr,
+                    start_new_session=True, preexec_fn=before,
+                )  # fmt: skip
+            else:
+                process = Forked([str(arg) for arg in args], self.folder, self.kedge.environment, out, err)
+        self.commands.append(Command(tuple(map(str, args)), process, files))
+        return self.commands[-1]
+
+    def __call__(self, *args: object) -> Command:
+        """Run a command to its end."""
+        command = self.start(*args)
+        self.finish(command)
+        return command
+
+    def finish(self, command: Command) -> None:
+        """Wait for its end; one that hangs is ended."""
+        if not command.wait(max(1.0, ANSWER_SEC - command.age)):
+            command.hung = True
+            command.process.kill()
+            command.process.wait()
+
+    def pause(self, longest: float) -> None:
+        """Let some time pass: often little, at times all of `longest` seconds."""
+        time.sleep(longest * self.random.random() ** 2)
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def runs(self) -> list[Run]:
+        """The runs that are listed."""
+        return [Run(path) for path in self.kedge.runs() if (path / "run.json").exists()]
+
+    def events(self, run: Run) -> list[dict[str, Any]]:
+        """The events in the log of a run; what is damaged is left out."""
+        found = []
+        for line in (content(run.events) or b"").split(b"\n")[:-1]:
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [event for event in found if isinstance(event, dict)]
+
+    def state(self, run: Run) -> str | None:
+        """How a run has ended, by the last end in its log."""
+        ends = [event.get("state") for event in self.events(run) if event.get("event") == status.JOB_COMPLETED]
+        return ends[-1] if ends else None
+
+    def parts(self, *kinds: str) -> list[Part]:
+        """The processes of this scene that are of these kinds; of any, if none is named."""
+        commands = {command.process.pid for command in self.commands}
+        return [part for part in parts.of(self.folder, self.token, commands) if not kinds or part.kind in kinds]
+
+    def await_parts(self, *kinds: str) -> None:
+        """Let it come so far that there is such a process; one time in five do not wait for that."""
+        end = time.monotonic() + (_BEGUN_SEC if self.chance(0.8) else 0.0)
+        while time.monotonic() < end and not self.parts(*kinds):
+            if all(command.code is not None for command in self.commands):
+                return
+            time.sleep(0.02)
+
+    def strike(self, part: Part, number: int) -> None:
+        """Send a signal to a part, and remember it."""
+        self.struck.add(part.kind)
+        for command in self.commands:
+            if command.process.pid == part.process.pid:
+                command.struck.add(signal.Signals(number).name)
+        processes.send(part.process, number)
+
+    def observe(self) -> None:
+        """Remember every fact that is told by now; none that was told before may have gone."""
+        for path in self.kedge.runs():
+            for file in (path / EVENTS_FILE, *path.glob(f"attempt-*/*/{REPORT_FILE}")):
+                self._remember(file)
+
+    def _remember(self, file: Path) -> None:
+        before, now = self._facts.get(file, b""), content(file)
+        if now is None:
+            return  # a run that was removed; that nothing else is gone is seen in the end
+        if not now.startswith(before):
+            self.broken.append(f"{file}: {before[:200]!r} has become {now[:200]!r}")
+        self._facts[file] = now[: now.rfind(b"\n") + 1]
+
+    def close(self) -> None:
+        """End everything that is left, whatever has happened."""
+        for action in reversed(self.on_end):
+            action()
+        for command in self.commands:
+            command.process.kill()
+            command.process.wait()
+        processes.kill(lambda: [part.process for part in self.parts()])
+
+
+def content(file: Path) -> bytes | None:
+    """What a regular file holds; None where there is none, as when a task has put something else there."""
+    try:
+        found = file.lstat()
+        return file.read_bytes() if stat.S_ISREG(found.st_mode) and found.st_size < _LARGEST else None
+    except OSError:
+        return None

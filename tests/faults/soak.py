@@ -1,0 +1,105 @@
+"""Many rounds of random attacks, and a table of what held: `make soak`, or `python -m tests.faults --help`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+
+import click
+
+from kedge.cli.tables import console, table
+
+from . import fuzz as fuzzing
+from .attacks import ATTACKS
+from .rounds import Attack, Result, play
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(min=1), help="How many rounds; 100 if no time is given.")
+@click.option("--seconds", type=click.FloatRange(min=1), help="How long to begin new rounds.")
+@click.option("--seed", type=int, help="Repeat the round with this seed; with --rounds, begin with it.")
+@click.option("--attack", "names", multiple=True, type=click.Choice(list(ATTACKS)), help="Only this one; repeatable.")
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Rounds at the same time.")
+@click.option("--fuzz", type=click.FloatRange(min=1), help="Then run the tests of tests/fuzz for so many seconds.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where broken rounds are kept; a new one in /tmp.")
+def main(
+    rounds: int | None,
+    seconds: float | None,
+    seed: int | None,
+    names: tuple[str, ...],
+    jobs: int,
+    fuzz: float | None,
+    folder: Path | None,
+) -> None:
+    """Attack real runs at random and check what must hold. Exit code 1 if anything broke."""
+    folder = folder or Path(tempfile.mkdtemp(prefix="kedge-soak-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    attacks = _possible([ATTACKS[name] for name in names or ATTACKS])
+    if rounds is None and seconds is None:
+        rounds = 1 if seed is not None else 100
+    first = seed if seed is not None else random.SystemRandom().randrange(1_000_000_000)
+    results = []
+    began = time.monotonic()
+    for result in _played(_planned(attacks, first, rounds, began + seconds if seconds else None), folder, jobs):
+        results.append(result)
+        click.echo(f"{len(results):5} {result}")
+    results += fuzzing.play(fuzz, folder) if fuzz else []
+    _print(results, time.monotonic() - began)
+    if any(result.broke for result in results):
+        raise SystemExit(1)
+    shutil.rmtree(folder)
+
+
+def _possible(attacks: Iterable[Attack]) -> list[Attack]:
+    """Without those that this machine cannot have."""
+    found = []
+    for attack in attacks:
+        if why := attack.ready():
+            click.echo(f"not tried: {attack.name}: {why}")
+        else:
+            found.append(attack)
+    return found
+
+
+def _planned(attacks: list[Attack], seed: int, rounds: int | None, end: float | None) -> Iterator[tuple[Attack, int]]:
+    """Which attack has which seed: the seed alone says it, for the same choice of attacks."""
+    count = 0
+    while (rounds is None or count < rounds) and (end is None or time.monotonic() < end):
+        yield random.Random(seed).choices(attacks, [attack.share for attack in attacks])[0], seed
+        seed, count = seed + 1, count + 1
+
+
+def _played(planned: Iterator[tuple[Attack, int]], folder: Path, jobs: int) -> Iterator[Result]:
+    """The results, as they come."""
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        running: set[Future[Result]] = set()
+        while True:
+            while len(running) < jobs and (next_one := next(planned, None)):
+                running.add(pool.submit(_play, next_one[0].name, next_one[1], folder))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def _play(name: str, seed: int, folder: Path) -> Result:
+    return play(ATTACKS[name], seed, folder)
+
+
+def _print(results: list[Result], seconds: float) -> None:
+    rows = table("ATTACK", "TRIED", "HELD", "BROKE", right=("TRIED", "HELD", "BROKE"))
+    tried, broke = Counter(result.attack for result in results), Counter(r.attack for r in results if r.broke)
+    for name, count in tried.items():
+        rows.add_row(name, str(count), str(count - broke[name]), str(broke[name]))
+    rows.add_row("all", *map(str, (tried.total(), tried.total() - broke.total(), broke.total())))
+    click.echo()
+    console().print(rows)
+    click.echo(f"in {seconds:.0f} s")
