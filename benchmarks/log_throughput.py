@@ -4,7 +4,7 @@
 
 A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
 `| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on), which masks no, one
-or ten secrets. Printed: MB/s, CPU seconds per GiB of everything involved, the program included, and the ratio of wall
+or ten secrets of several kinds. Printed: MB/s, CPU seconds per GiB of everything involved, the program included, and the ratio of wall
 times to `cat`. The program is compiled with cc where there is one; else it is dd, which is slower at short writes. Then
 TASKS (300) attempts print one line to each stream and exit at once; lines missing from any log are counted. FOLDER (.)
 should be on a disk.
@@ -21,19 +21,36 @@ import sys
 import tempfile
 import time
 from base64 import b64encode
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
+
+import re2
 
 import kedge
 from kedge.contract import SECRET_VALUES, TaskSpec
 
 RUNTIME = str(Path(kedge.__file__).parent / "runtime")
+SITE = str(Path(re2.__file__).parent.parent)
 ROUNDS = 3
 LINE = (
     b"step 1234 loss=0.4821 acc=0.9130 lr=3e-4 [worker:3] 2026-02-01T02:54:48 /mnt/data/train.py:88".ljust(119, b".")
     + b"\n"
 )
-RUNTIME_ROWS = {"kedge runtime": 0, "kedge runtime, 1 secret": 1, "kedge runtime, 10 secrets": 10}
+
+
+def digits(seed: int, lines: int = 1) -> str:
+    """A secret: lines of 40 base64 digits."""
+    return "\n".join(b64encode(sha256(b"%d-%d" % (seed, n)).digest()[:30]).decode() for n in range(lines))
+
+
+RUNTIME_ROWS = {
+    "kedge runtime": [],
+    "kedge runtime, 1 secret": [digits(0)],
+    "kedge runtime, 10 secrets": [digits(n) for n in range(10)],
+    "kedge runtime, 10 of 8 digits": [digits(n)[:8] for n in range(10)],
+    "kedge runtime, 10 of 40 lines": [digits(n, 40) for n in range(10)],
+}
 EXPECTED = (
     ("user-all", "to-stdout\n"),
     ("user-all", "to-stderr\n"),
@@ -113,9 +130,9 @@ def count_lost(folder: Path, tasks: int) -> int:
     return lost
 
 
-def attempt(folder: Path, command: str, secrets: int = 0) -> list[str]:
-    """The command line that runs `command` as a task below `folder`, with so many secrets, 40 base64 digits each."""
-    values = {f"secret{n}": b64encode(sha256(b"%d" % n).digest()[:30]).decode() for n in range(secrets)}
+def attempt(folder: Path, command: str, secrets: Sequence[str] = ()) -> list[str]:
+    """The command line that runs `command` as a task below `folder`, with these secrets."""
+    values = {f"secret{n}": value for n, value in enumerate(secrets)}
     (folder / "secrets").mkdir()
     (folder / "secrets" / SECRET_VALUES).write_text(json.dumps(values))
     spec = TaskSpec(
@@ -124,7 +141,7 @@ def attempt(folder: Path, command: str, secrets: int = 0) -> list[str]:
         host="127.0.0.1", ports={"ssh": [22022], "http": [8080]}, peers_file="", secrets_dir=f"{folder}/secrets",
     )  # fmt: skip
     (folder / "spec.json").write_text(json.dumps(spec.to_json()))
-    return [sys.executable, "-I", "-S", RUNTIME, f"{folder}/spec.json"]
+    return [sys.executable, "-I", "-S", RUNTIME, f"{folder}/spec.json", "--site", SITE]
 
 
 def cost(argv: list[str], folder: Path) -> tuple[float, float]:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
-from base64 import b64encode, urlsafe_b64encode
+import subprocess
+import sys
+from base64 import b64encode, encodebytes, urlsafe_b64encode
+from functools import cache
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge import contract
 from kedge.contract import Callback, SecretRef, Step
-from kedge.runtime.mask import MASKED, Mask, maskable
+from kedge.runtime.mask import MASKED, Finder, Mask, finder, masked
+from kedge.runtime.secretforms import SHORTEST_LINE, maskable
 
 TOKEN = "s3cr3t-t0ken"
+QUOTED = 'it\'s "x" a~b #c:d=e$f`g\\h!i,j{k}<é>'
+ROWS = [b64encode(bytes(range(n, n + 48))).decode() for n in (0, 99)]
+KEY = "\n".join(["-----BEGIN PRIVATE KEY-----", *ROWS, "-----END PRIVATE KEY-----", ""])
 
 
 def url_form(value):
@@ -36,13 +46,22 @@ letters = st.text("ab", min_size=8, max_size=12)
 
 
 def masked_at_once(text, secrets):
-    """The definition: at each place from the left, the longest secret that stands there."""
-    result, place = b"", 0
-    while place < len(text):
-        found = [secret for secret in secrets if text.startswith(secret, place)]
-        result += MASKED if found else text[place : place + 1]
-        place += max(map(len, found), default=1)
-    return result
+    """The definition: each run of bytes that belong to some secret."""
+    hidden = bytearray(len(text))
+    for secret in secrets:
+        for place in range(len(text)):
+            if text.startswith(secret, place):
+                hidden[place : place + len(secret)] = b"\1" * len(secret)
+    runs = re.finditer(rb"\x01+|\x00+", hidden)
+    return b"".join(MASKED if run[0][0] else text[slice(*run.span())] for run in runs)
+
+
+def masked_in_pieces(found, text, cuts):
+    mask, result = Mask(found), b""
+    for cut in cuts:
+        result += mask.feed(text[:cut])
+        text = text[cut:]
+    return result + mask.feed(text) + mask.finish()
 
 
 @given(
@@ -51,18 +70,47 @@ def masked_at_once(text, secrets):
     cuts=st.lists(st.integers(0, 12)),
 )
 def test_the_result_does_not_depend_on_the_cuts(secrets, text, cuts):
-    values = maskable(secrets)
     data = "".join(part if isinstance(part, str) else secrets[part % len(secrets)] for part in text).encode()
-    mask, rest, result = Mask(values), data, b""
-    for cut in cuts:
-        result += mask.feed(rest[:cut])
-        rest = rest[cut:]
-    result += mask.feed(rest) + mask.finish()
-    assert result == masked_at_once(data, values)
+    assert masked_in_pieces(finder(secrets), data, cuts) == masked_at_once(data, maskable(secrets))
+
+
+anything = st.text(st.characters(codec="utf-8"), min_size=8, max_size=80)
+
+
+@given(
+    secrets=st.lists(anything, min_size=1, max_size=3),
+    text=st.lists(st.one_of(st.binary(max_size=9), st.integers(0, 999)), max_size=20),
+    cuts=st.lists(st.integers(0, 200)),
+)
+def test_neither_for_any_form_of_any_secret(secrets, text, cuts):
+    forms = maskable(secrets)
+    data = b"".join(part if isinstance(part, bytes) else forms[part % len(forms)] for part in text)
+    result = masked_in_pieces(finder(secrets), data, cuts)
+    assert result == masked_at_once(data, forms)
+    assert not any(form in part for part in result.split(MASKED) for form in forms)
+
+
+SITE = str(Path(re2.__file__).parent.parent)
+
+
+@pytest.mark.parametrize("secrets", [[TOKEN], [KEY, QUOTED], [f"{n}{TOKEN}" for n in range(100)], ["        password"]])
+@pytest.mark.parametrize("site", [SITE, None])
+def test_much_output_at_once(secrets, site, monkeypatch):
+    """So much that RE2 looks through it; without it a loop does."""
+    if site is None:
+        monkeypatch.setitem(sys.modules, "re2", None)
+    forms = maskable(secrets)
+    noise = bytes(range(256)) * 10
+    data = b"".join(noise[n % 8 :] + form for n, form in enumerate(forms)) + noise * 99
+    found = Finder(forms, site)
+    expected = b"".join(noise[n % 8 :] + MASKED for n in range(len(forms))) + noise * 99
+    for _ in range(2):
+        assert masked(data, found) == expected
+    assert bool(found._matcher) == bool(site)
 
 
 def test_only_a_possible_beginning_is_held_back():
-    mask = Mask(maskable(["password1"]))
+    mask = Mask(finder(["password1"]))
     assert mask.feed(b"prompt: pass") == b"prompt: "
     assert mask.feed(b"ed\n") == b"passed\n"
 
@@ -71,6 +119,73 @@ def test_short_values_are_not_masked():
     found = maskable(["1234567", "äöüß", "", "12345678"])
     assert {b"12345678", "äöüß".encode()} <= set(found)
     assert not any(form in b"1234567" for form in found)
+
+
+@cache
+def by_bash(value, form, locale="C.UTF-8"):
+    script = {
+        "%q": 'printf %q "$x"',
+        "@Q": 'printf %s "${x@Q}"',
+        "declare": "declare -p x",
+        "trace": '(set -x; : "$x") 2>&1',
+    }[form]
+    return subprocess.run(
+        ["bash", "-c", script], env={"x": value, "LC_ALL": locale}, stdout=subprocess.PIPE, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "value",
+    [QUOTED, KEY, f"{KEY}{QUOTED}", f"~{QUOTED}", '"double" only', "'single' only", "a\x01b\x1b[0m\tc\x7fé\U0001f600"],
+)
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda value: json.dumps({"a": [value]}),
+        lambda value: json.dumps({"a": [value]}, ensure_ascii=False),
+        lambda value: json.dumps(value).replace("/", "\\/"),
+        lambda value: repr({"a": value}),
+        lambda value: repr(value + "'" + '"'),
+        lambda value: repr(value + '"'),
+        lambda value: repr(value + "'"),
+        lambda value: ascii([value]),
+        lambda value: repr(value.encode()),
+        lambda value: repr(b"'" + value.encode()),
+        lambda value: value.encode().hex(),
+        lambda value: value.encode().hex().upper(),
+        lambda value: encodebytes(value.encode()).decode(),
+        lambda value: "  " + value.replace("\n", "\n  "),
+        shlex.quote,
+        quote,
+        quote_plus,
+        lambda value: by_bash(value, "%q").decode(),
+        lambda value: by_bash(value, "%q", "C").decode(),
+        lambda value: by_bash(value, "@Q").decode(),
+        lambda value: by_bash(value, "declare").decode().removeprefix("declare -x x="),
+        lambda value: by_bash(value, "trace").decode(),
+        lambda value: subprocess.run(["base64"], input=value, encoding="utf-8", stdout=subprocess.PIPE).stdout,
+        lambda value: subprocess.run(["xxd", "-p"], input=value, encoding="utf-8", stdout=subprocess.PIPE).stdout,
+    ],
+)  # fmt: skip
+def test_what_programs_make_of_a_secret(value, written):
+    text = written(value).encode()
+    found = masked(text, finder([value])).replace(b"PRIVATE KEY", b"")
+    assert MASKED in found
+    pieces = [text[at : at + SHORTEST_LINE] for at in range(len(text) - SHORTEST_LINE + 1)]
+    assert not [piece for piece in pieces if piece in found and not re.search(b"---|\n", piece)]
+
+
+def test_lines_that_any_text_may_have_are_no_secrets():
+    text = b"-----BEGIN PRIVATE KEY-----\nshort line\n"
+    assert masked(text, finder([KEY, f"short line\n{QUOTED}"])) == text
+
+
+def test_a_long_secret_is_masked_in_pieces_and_costs_little():
+    value = "".join(chr(33 + n * n % 90) for n in range(1 << 17))
+    found = finder([value])
+    assert masked(f"<{value}>".encode(), found) == b"<" + MASKED + b">"
+    assert masked(f"<{value[:8190]}".encode(), found) == b"<" + MASKED
+    assert sum(map(len, maskable([value] + [f"{n}{value}" for n in range(20)]))) < 64 << 20
 
 
 @given(
@@ -91,11 +206,7 @@ def test_no_form_of_a_secret_appears_whatever_the_cuts(secret, around, cuts, for
     else:
         hidden = form(value)
         text = before + hidden + after
-    mask, result = Mask(maskable([secret])), b""
-    for cut in cuts:
-        result += mask.feed(text[:cut])
-        text = text[cut:]
-    result += mask.feed(text) + mask.finish()
+    result = masked_in_pieces(finder([secret]), text, cuts)
     assert MASKED in result
     assert hidden not in result
 

@@ -40,7 +40,7 @@ def analyse(session: Session, result: Outcome, clock: Clock) -> Analysis:
     if answer.problem:
         session.log.warning(f"The analysis of the failure is not complete: {answer.problem}")
     if answer.traceback:
-        session.log.lines(answer.traceback.encode(errors="replace"))
+        session.log.text(answer.traceback)
     return Analysis(**values)
 
 

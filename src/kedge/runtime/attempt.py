@@ -43,14 +43,14 @@ def _guarded(session: Session, part: Callable[[Session], Outcome | None]) -> Out
         result = outcome.of_os_error(error)
         session.log.error(result.message)
     except Exception as error:  # the one place that knows how to say so
-        session.log.lines(bugs.describe(error).encode(errors="replace"))
+        session.log.text(bugs.describe(error))
         result = outcome.of_bug(error)
     return result
 
 
 def _story(session: Session) -> Outcome:
     secrets = prepare.read_secrets(session.spec)
-    hidden = mask.maskable(secrets.values()) if session.spec.mask else ()
+    hidden = mask.finder(secrets.values(), session.options.site) if session.spec.mask else None
     session.log.hide(hidden)
     prepared = prepare.prepare(
         session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell)
@@ -96,7 +96,7 @@ def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> O
     return _stopped(session)
 
 
-def _command(session: Session, prepared: Prepared, hidden: tuple[bytes, ...]) -> Outcome:
+def _command(session: Session, prepared: Prepared, hidden: mask.Finder | None) -> Outcome:
     session.log.info("USER COMMAND START")
     execute.close_all(session.options.hold)
     try:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kedge.contract import TaskSpec
 from kedge.runtime.cgroup import OomKills
+from kedge.runtime.mask import Finder
 from kedge.runtime.outcome import Outcome
 
 
@@ -21,7 +22,7 @@ class Case(NamedTuple):
     tick: float
     ended: int
     oom: OomKills | None
-    secrets: tuple[bytes, ...]
+    secrets: Finder | None
     supervisor: int
     open_files: int | None
     site: str | None

@@ -39,7 +39,7 @@ def finish(session: Session, result: Outcome, clock: Clock) -> int:
     supervisor, removed = session.supervisor, session.logs.removed_bytes
     if removed:
         session.log.warning("Log rotation has removed " + ", ".join(f"{n} bytes of {s}" for s, n in removed.items()))
-    report = make_report(session.spec, result, clock)._replace(
+    report = make_report(session.spec, result._replace(message=session.log.masked(result.message)), clock)._replace(
         stopped_by=supervisor.stopped_by,
         killed=supervisor.killed,
         removed_bytes=removed or None,
@@ -95,7 +95,7 @@ def _analyse(session: Session, result: Outcome, clock: Clock) -> Analysis | None
     try:
         found: Analysis = importlib.import_module("kedge.runtime.analysis").analyse(session, result, clock)
     except Exception as error:  # said in the log
-        session.log.lines(bugs.describe(error).encode(errors="replace"))
+        session.log.text(bugs.describe(error))
         return None
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from kedge import contract
 from kedge.runtime import outcome, procfs, spawn
+from kedge.runtime.mask import Finder
 from kedge.runtime.prepare import CannotStart, Prepared
 from kedge.runtime.session import Session
 from kedge.runtime.spawn import CannotSpawn, Program
@@ -42,7 +43,7 @@ def supervise(
         raise _explained(error) from error
 
 
-def run_command(session: Session, prepared: Prepared, secrets: tuple[bytes, ...]) -> int:
+def run_command(session: Session, prepared: Prepared, secrets: Finder | None) -> int:
     """Run the user's command and return its wait status, when its output has been read."""
     path = prepared.scripts.write(contract.USER_SCRIPT, (prepared.options, *session.spec.command))
     writers = session.logs.connect(session.loop, secrets, session.consoles)

@@ -10,7 +10,7 @@ from kedge.runtime.combine import Combined
 from kedge.runtime.console import Console
 from kedge.runtime.files import Buffer, Faults
 from kedge.runtime.loop import Loop
-from kedge.runtime.mask import Mask
+from kedge.runtime.mask import Finder, Mask
 from kedge.runtime.pipes import Pipe
 from kedge.runtime.rotate import RotatingFile
 
@@ -79,7 +79,7 @@ class UserLogs:
         return [pipe for pipe in self._pipes if pipe.open]
 
     def connect(
-        self, loop: Loop, secrets: tuple[bytes, ...], consoles: tuple[Console | None, Console | None]
+        self, loop: Loop, secrets: Finder | None, consoles: tuple[Console | None, Console | None]
     ) -> tuple[int, int]:
         """Make the pipes; the returned writing ends, for stdout and stderr, are the caller's to close."""
         return self._pipe(loop, contract.USER_STDOUT, secrets, consoles[0]), self._pipe(
@@ -97,7 +97,7 @@ class UserLogs:
         for file in self._files.values():
             file.close()
 
-    def _pipe(self, loop: Loop, name: str, secrets: tuple[bytes, ...], console: Console | None) -> int:
+    def _pipe(self, loop: Loop, name: str, secrets: Finder | None, console: Console | None) -> int:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         combined = Combined(self._files[contract.USER_ALL], self._folder, self._faults)
         stream = UserStream(self._files[name], combined, Mask(secrets) if secrets else None, console)

@@ -7,7 +7,7 @@ import time
 
 from kedge.runtime.console import Console
 from kedge.runtime.files import Buffer, Faults, write_all
-from kedge.runtime.mask import Mask
+from kedge.runtime.mask import Finder, Mask, masked
 
 _DATE = "%a %b %e %H:%M:%S %Z %Y"  # no setlocale happens here, so this is the C locale's
 _LONGEST_LINE = 1 << 20  # bytes; longer ones are cut
@@ -21,12 +21,12 @@ class RuntimeLog:
         self._path = path
         self._faults = faults
         self._console = console
-        self.secrets: tuple[bytes, ...] = ()
+        self.secrets: Finder | None = None
         self._second = -1
         self._prefix = b""
         self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
-    def hide(self, secrets: tuple[bytes, ...]) -> None:
+    def hide(self, secrets: Finder | None) -> None:
         """Mask these from now on."""
         self.secrets = secrets
 
@@ -51,12 +51,13 @@ class RuntimeLog:
         prefix = self._dated()
         self._put(prefix + data[:-1].replace(b"\n", b"\n" + prefix) + b"\n")
 
+    def text(self, text: str) -> None:
+        """Lines that nobody has written for a log, such as a traceback, each behind the date."""
+        self.lines(self.masked(text.removesuffix("\n") + "\n").encode(errors="replace"))
+
     def masked(self, text: str) -> str:
         """The text without the secrets."""
-        data = text.encode(errors="surrogateescape")
-        if mask := self.mask():
-            data = mask.feed(data) + mask.finish()
-        return data.decode(errors="surrogateescape")
+        return masked(text.encode(errors="surrogateescape"), self.secrets).decode(errors="surrogateescape")
 
     def _say(self, level: str, text: str) -> None:
         self.lines(f"[{level}] {self.masked(text)}\n".encode(errors="surrogateescape"))
