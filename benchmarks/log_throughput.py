@@ -5,9 +5,9 @@
 A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
 `| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on), which masks no, one
 or ten secrets of several kinds. Printed: MB/s, CPU seconds per GiB of everything involved, the program included, and
-the ratio of wall times to `cat`. The program is compiled with cc where there is one; else it is dd, which is slower at short writes. Then
-TASKS (300) attempts print one line to each stream and exit at once; lines missing from any log are counted. FOLDER (.)
-should be on a disk.
+the ratio of wall times to `cat`. The program is compiled with cc where there is one; else it is dd, which is slower at
+short writes. Then TASKS (300) attempts print one line to each stream and exit at once; lines missing from any log are
+counted. FOLDER (.) should be on a disk.
 """
 
 from __future__ import annotations
