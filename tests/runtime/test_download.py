@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kedge import contract
-from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR, Action, Callback, SecretRef, Step
+from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR, Action, Callback, Retry, SecretRef, Step
 from kedge.testing.wait import wait_until
 
 QUICK = {"tries": 4, "first_sec": 0.01, "cap_sec": 0.02}
@@ -305,6 +305,61 @@ def test_what_will_not_pass_is_not_tried_again(attempt, download, served, web, s
 def test_addresses_that_lead_nowhere(attempt, download, uri, expected):
     assert download(uri=uri) == (250 if expected.startswith("network") else 255)
     assert cause(attempt) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"uri": "http://127.0.0.1:99999/x"}, "is no address: Port out of range 0-65535"),
+        ({"uri": "http://[::1/x"}, "is no address: Invalid IPv6 URL"),
+        ({"uri": "/etc/\0"}, "can be no path: embedded null byte"),
+        ({"uri": "file:///etc/%00"}, "does not exist"),
+        ({"uri": "/dev/zero"}, "is neither a file nor a folder"),
+        ({"uri": "pipe"}, "is neither a file nor a folder"),
+        ({"uri": "folder"}, "pipe is neither a file nor a folder"),
+        ({"uri": "/etc/passwd", "path": "a\0b"}, "can be no path: embedded null byte"),
+        ({"uri": "/etc/passwd", "path": "\ud800"}, "can be no path"),
+        ({"uri": "/etc/passwd", "path": "x" * 300}, "File name too long"),
+    ],
+)
+def test_what_cannot_be_is_said(attempt, download, parameters, message):
+    work = attempt.folder / "work"
+    (work / "folder").mkdir(parents=True)
+    os.mkfifo(work / "pipe")
+    os.mkfifo(work / "folder/pipe")
+    assert download(**parameters) == 255
+    assert message in attempt.report["message"]
+    assert "a bug in kedge" not in "\n".join(attempt.log)
+
+
+def test_a_retry_of_the_step_goes_on(attempt, download, served, web, tmp_path):
+    """The tries of one process are over; what has arrived is still there for the next."""
+    web.cuts = [300_000, 1, 1]
+    download.prepare(uri=served("x"), path=str(tmp_path / "one"), patience={**QUICK, "tries": 1})
+    (step,) = attempt.spec.steps
+    attempt.spec = attempt.spec._replace(steps=(step._replace(retry=Retry(3, 0.01)),))
+    assert attempt.run("true") == 0
+    assert (tmp_path / "one").read_bytes() == DATA
+    asked = [request.headers["Range"] for request in web.requests]
+    assert asked == [None, "bytes=300000-", "bytes=300001-", "bytes=300002-"]
+    assert any("300.0 kB of x stay beside" in line for line in attempt.log)
+    assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
+
+
+def test_kill_9_without_a_sum_goes_on_in_the_next_attempt(attempt, download, served, web, tmp_path):
+    web.cuts, web.hang_after = [400_000], 1
+    parameters = {"uri": served("x"), "path": str(tmp_path / "one")}
+    download.prepare(**parameters)
+    attempt.start("true")
+    wait_until(lambda: len(web.requests) == 2)
+    (action,) = children(attempt.process.pid)
+    os.killpg(action, signal.SIGKILL)
+    assert attempt.wait() == 137
+    web.hang_after = 1000
+    assert download(**parameters) == 0
+    assert web.requests[-1].headers["Range"] == "bytes=400000-"
+    assert (tmp_path / "one").read_bytes() == DATA
+    assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
 
 
 def test_a_gigabyte_is_too_much(attempt, download, served, web, tmp_path):

@@ -213,6 +213,37 @@ def test_credentials_reach_the_server_and_nothing_else(attempt, clone, repositor
 QUOTED = "t0ken%26with%3Dsigns%2F%C3%A9"
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"repo_uri": "http://[::1/x.git"}, "is no address: Invalid IPv6 URL"),
+        ({"repo_uri": "https://localhost:99999/x.git"}, "is no address: Port out of range"),
+        ({"repo_uri": "ssh://localhost:99999/x.git"}, "is no address: Port out of range"),
+        ({"repo_uri": "git://localhost:port/x.git"}, "is no address: Port could not be cast"),
+        ({"repo_uri": "https://a..b/x.git"}, "is no name of a host"),
+        ({"repo_uri": "https://localhost/\x1b[2J"}, "control character"),
+        ({"repo_uri": "none://localhost/x.git"}, "'remote-none' is not a git command"),
+        ({"options": ["--depth 1 '"]}, "the option '--depth 1 '' of git cannot be read: No closing quotation"),
+        ({"options": ["--depth\0"]}, "git cannot be given '--depth\\x00': it has a NUL character"),
+        ({"commit": "\ud800"}, "git cannot be given '\\ud800'"),
+        ({"clone_dir": "a\0b"}, "can be no path: embedded null byte"),
+        ({"repo_uri": "https://a:b%0Ahost=c@localhost/x.git"}, "has several lines"),
+    ],
+)
+def test_what_git_cannot_be_asked_for(attempt, clone, repository, parameters, message):
+    assert clone(**{"repo_uri": str(repository), **parameters})[0] == 255
+    assert message in attempt.report["message"]
+    assert "a bug in kedge" not in "\n".join(attempt.log)
+    assert attempt.report["diagnosis"]["cause"] == "bad_config"
+    assert attempt.report["hooks"][0]["tries"] == 1
+
+
+def test_a_token_may_end_with_a_newline(clone, repository, web):
+    web.folder = repository
+    web.password = base64.b64encode(b"x-access-token:secret").decode()
+    assert clone(repo_uri=f"{web.url}/.git", token="secret\r\n")[0] == 0
+
+
 def test_wrong_credentials_are_not_tried_again(attempt, clone, repository, web):
     web.folder = repository
     web.password = "somethingelse"

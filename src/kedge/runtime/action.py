@@ -54,6 +54,8 @@ def _run(kind: str, parameters: dict[str, Any], job: Job) -> Failed | None:
         return Failed(f"the action {kind!r} is not in this runtime (no {error.name}): its bundle needs the layer net")
     except OSError as error:
         return of_os_error(error)
+    except MemoryError:
+        return Failed(f"the action {kind!r} needs more memory than it may have", "host_oom_alloc")
     except Exception as error:  # said in the log
         job.say(bugs.describe(error).rstrip())
         return Failed(f"a bug in kedge: {type(error).__name__}: {error}")

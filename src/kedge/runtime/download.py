@@ -10,14 +10,19 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import IO, Any, NamedTuple
+from urllib.parse import unquote
 
-from kedge.runtime import datacache, remotes, staging
-from kedge.runtime.failed import Failed, Job, Patience, expand, required
-from kedge.runtime.httpget import Limits, Transfer, shown
-from kedge.runtime.unpack import is_archive, unpack
+from kedge.runtime import addresses, datacache, remotes, staging
+from kedge.runtime.addresses import shown
+from kedge.runtime.archives import is_archive
+from kedge.runtime.failed import Failed, Job, Patience, expand, of_os_error, required
+from kedge.runtime.httpget import NOTE, Limits, Transfer, human
+from kedge.runtime.unpack import unpack
+
+_FETCHED = "fetched"
 
 
 class Wanted(NamedTuple):
@@ -35,10 +40,10 @@ class Wanted(NamedTuple):
 def run(parameters: Mapping[str, Any], job: Job) -> None:
     """Fetch all. Failed says why not."""
     uris = parameters.get("uris") or [required(parameters, "uri", "download")]
+    all_wanted = [_wanted(parameters, uri, several=len(uris) > 1) for uri in uris]
     patience = Patience.of(parameters)
     patience.spread(job)
-    for uri in uris:
-        wanted = _wanted(parameters, uri, several=len(uris) > 1)
+    for wanted in all_wanted:
         if _is_there(wanted):
             job.say(f"{wanted.place} is there already")
             continue
@@ -47,9 +52,7 @@ def run(parameters: Mapping[str, Any], job: Job) -> None:
 
 
 def _wanted(parameters: Mapping[str, Any], uri: str, several: bool) -> Wanted:
-    address = unquote(urlsplit(uri).path) if "://" in uri else uri
-    name = os.path.basename(address.rstrip("/"))
-    name = name if name not in ("", ".", "..") and "\0" not in name else "download"
+    name = _name(uri)
     archive = parameters.get("unpack") is not False and is_archive(name)
     path = parameters.get("path") or "./"
     place = expand(path)
@@ -61,6 +64,21 @@ def _wanted(parameters: Mapping[str, Any], uri: str, several: bool) -> Wanted:
     )  # fmt: skip
 
 
+def _name(uri: str) -> str:
+    """The last part of an address. Failed for what is no address."""
+    if _scheme(uri) in addresses.HTTP:
+        addresses.parse(uri)
+    elif "://" in uri:
+        addresses.check(uri)
+    path = unquote(uri.partition("://")[2].partition("?")[0].partition("#")[0]) if "://" in uri else uri
+    name = os.path.basename(path.partition("/")[2].rstrip("/") if "://" in uri else path.rstrip("/"))
+    return name if name not in ("", ".", "..") and "\0" not in name else "download"
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0].lower() if "://" in uri else ""
+
+
 def _is_there(wanted: Wanted) -> bool:
     """A file with the right sum need not be fetched again."""
     if wanted.archive or not wanted.digest or not os.path.isfile(wanted.place):
@@ -69,7 +87,7 @@ def _is_there(wanted: Wanted) -> bool:
 
 
 def _fetch(wanted: Wanted, patience: Patience, job: Job) -> None:
-    with staging.beside(wanted.place) as folder:
+    with staging.beside(wanted.place, (_FETCHED, _FETCHED + NOTE)) as folder:
         with _obtained(wanted, folder, patience, job) as path:
             ready = os.path.join(folder, "ready")
             if wanted.archive and not os.path.isdir(path):
@@ -93,8 +111,13 @@ def _obtained(wanted: Wanted, folder: str, patience: Patience, job: Job) -> Iter
         with datacache.entry(cache, wanted.digest, lambda path: _complete(wanted, path, patience, job), job) as path:
             yield path
         return
-    path = os.path.join(folder, "fetched")
-    _complete(wanted, path, patience, job)
+    path = os.path.join(folder, _FETCHED)
+    try:
+        _complete(wanted, path, patience, job)
+    except Failed as failed:
+        if failed.transient and os.path.exists(path):
+            job.say(f"{human(os.path.getsize(path))} of {wanted.name} stay beside {wanted.place} for the next try")
+        raise
     yield path
 
 
@@ -113,7 +136,7 @@ def _complete(wanted: Wanted, path: str, patience: Patience, job: Job) -> None:
 
 
 def _transfer(wanted: Wanted, path: str, patience: Patience, job: Job) -> None:
-    if urlsplit(wanted.uri).scheme in ("http", "https"):
+    if _scheme(wanted.uri) in addresses.HTTP:
         patience.persist(job, Transfer(wanted.uri, path, wanted.limits, job, bool(wanted.digest)).attempt)
     else:
         patience.persist(job, lambda: remotes.fetch(wanted.uri, path))
@@ -121,28 +144,56 @@ def _transfer(wanted: Wanted, path: str, patience: Patience, job: Job) -> None:
 
 def _local(uri: str) -> str | None:
     """The path that an address without a server means."""
-    if "://" not in uri:
-        return expand(uri)
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else None
+    if _scheme(uri) not in ("", "file"):
+        return None
+    return expand(uri) if "://" not in uri else unquote("/" + uri.partition("://")[2].partition("/")[2])
 
 
 def _check_local(path: str, wanted: Wanted) -> None:
-    if not os.path.exists(path):
-        raise Failed(f"{path} does not exist", "data_file_missing")
-    if not os.path.isdir(path):
+    try:
+        kind = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise Failed(f"{shown(path)} does not exist", "data_file_missing") from error
+    if stat.S_ISREG(kind):
         datacache.check(path, wanted.digest, path)
+    elif not stat.S_ISDIR(kind):
+        raise _no_file(path)
 
 
 def _copy(source: str, target: str) -> None:
     if os.path.isdir(source):
-        shutil.copytree(source, target, symlinks=True)
-        return
-    with open(source, "rb") as origin, open(target, "wb") as copy:
-        try:  # in the kernel, and by reference where the file system can do that
-            while os.copy_file_range(origin.fileno(), copy.fileno(), 1 << 30):
-                continue
-        except OSError:
-            origin.seek(0)
-            copy.truncate(0)
-            shutil.copyfileobj(origin, copy)
+        shutil.copytree(source, target, symlinks=True, copy_function=_copy_with_mode)
+    else:
+        _copy_file(source, target)
+
+
+def _copy_file(source: str, target: str) -> None:
+    """A regular file, whatever it is at this moment: a pipe would block, a device never end."""
+    fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as origin, open(target, "wb") as copy:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise _no_file(source)
+        try:
+            _copy_content(origin, copy)
+        except OSError as error:
+            raise of_os_error(OSError(error.errno, error.strerror, target)) from error
+
+
+def _copy_with_mode(source: str, target: str) -> None:
+    _copy_file(source, target)
+    shutil.copystat(source, target)
+
+
+def _copy_content(origin: IO[bytes], copy: IO[bytes]) -> None:
+    try:  # in the kernel, and by reference where the file system can do that
+        while os.copy_file_range(origin.fileno(), copy.fileno(), 1 << 30):
+            continue
+    except OSError:
+        origin.seek(0)
+        copy.seek(0)
+        copy.truncate(0)
+        shutil.copyfileobj(origin, copy)
+
+
+def _no_file(path: str) -> Failed:
+    return Failed(f"{path} is neither a file nor a folder, but a pipe, a device or the like", "bad_config")

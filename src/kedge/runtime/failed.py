@@ -61,11 +61,12 @@ class Job(NamedTuple):
 
     def say(self, text: str) -> None:
         """One or more lines for runtime.log."""
-        write_all(1, self.clean(text).encode(errors="surrogateescape") + b"\n")
+        write_all(1, _encoded(self.clean(text)) + b"\n")
 
     def answer(self, **facts: Any) -> None:
         """One line for the supervisor; `message` is cleaned."""
-        write_all(self.answers, json.dumps(facts | {"message": self.clean(facts["message"])}).encode() + b"\n")
+        message = _encoded(self.clean(facts["message"])).decode(errors="backslashreplace")
+        write_all(self.answers, json.dumps(facts | {"message": message}).encode() + b"\n")
 
 
 class Patience(NamedTuple):
@@ -123,5 +124,18 @@ def required(parameters: Mapping[str, Any], name: str, action: str) -> str:
 
 
 def expand(path: str) -> str:
-    """A path as a shell would take it, `~`, variables and symlinks included."""
-    return os.path.realpath(os.path.expandvars(os.path.expanduser(path)))
+    """A path as a shell would take it, `~`, variables and symlinks included. Failed for what can be no path."""
+    expanded = os.path.expandvars(os.path.expanduser(path))
+    try:
+        os.fsencode(expanded)
+        return os.path.realpath(expanded)
+    except ValueError as error:  # NUL, characters that cannot be encoded
+        raise Failed(f"{path!r} can be no path: {error}", "bad_config") from error
+
+
+def _encoded(text: str) -> bytes:
+    """Bytes of a file's name that are no text come out as they were, surrogates that stand for nothing as numbers."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace")

@@ -16,13 +16,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from kedge.runtime import gitfailures, staging
+from kedge.runtime import addresses, gitfailures, staging
 from kedge.runtime.environment import quote
 from kedge.runtime.failed import Failed, Job, Patience, expand, required
 from kedge.runtime.files import write_all
 
 _HELPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gitcredential.py")
 _KEPT_LINES = 200  # of git's output, to tell why it failed
+_LONGEST_LINE = 1 << 16  # bytes; a server may send one without an end
 # A server that sends less than this for so long has hung.
 _CONFIG = ("credential.helper=", "core.askPass=", "http.lowSpeedLimit=1000", "http.lowSpeedTime=60")
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "LANGUAGE": "C", "SSH_ASKPASS_REQUIRE": "never"}
@@ -38,6 +39,7 @@ class Git(NamedTuple):
 
     def __call__(self, *arguments: str, folder: str | None = None) -> None:
         """Run one command, its output going to the log. Failed tells why it failed."""
+        _check_arguments(arguments)
         settings = [word for setting in self.config for word in ("-c", setting)]
         place = ("-C", folder) if folder else ()
         inherited = () if self.credentials is None else (self.credentials,)
@@ -48,7 +50,7 @@ class Git(NamedTuple):
         ) as process:  # fmt: skip
             assert process.stdout
             lines: list[str] = []
-            for line in process.stdout:
+            while line := process.stdout.readline(_LONGEST_LINE):
                 text = line.decode(errors="replace").rstrip("\n").rpartition("\r")[2]
                 self.job.say(text)
                 lines = [*lines[1 - _KEPT_LINES :], text]
@@ -64,6 +66,7 @@ class Git(NamedTuple):
         return self._ask("rev-parse", "--is-shallow-repository", folder=folder) == b"true"
 
     def _ask(self, *arguments: str, folder: str) -> bytes | None:
+        _check_arguments(arguments)
         done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, env=self.environment, check=False)
         return None if done.returncode else done.stdout.strip()
 
@@ -97,14 +100,28 @@ def run(parameters: Mapping[str, Any], job: Job) -> None:
 
 
 def split(uri: str, username: str | None, token: str | None) -> Address:
-    """Take user name and password out of an http address; parameters of their own count more."""
+    """Take user name and password out of an http address; parameters of their own count more. Failed (bad_config) for
+    what is no address, or no credentials."""
+    addresses.check(uri)
     parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https"):
+    if parts.scheme not in addresses.HTTP:
         return Address(uri, username or "", token or "")
+    addresses.parse(uri)
     clean = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    name = username or unquote(parts.username or "")
-    password = token or unquote(parts.password or "")
+    name = (username or unquote(parts.username or "")).rstrip("\r\n")
+    password = (token or unquote(parts.password or "")).rstrip("\r\n")
+    if any(character in name + password for character in "\r\n\0"):
+        raise Failed("the user name or the token for 'repo_uri' has several lines, or a NUL character", "bad_config")
     return Address(clean, name or ("x-access-token" if password else ""), password)
+
+
+def _check_arguments(arguments: tuple[str, ...]) -> None:
+    for each in arguments:
+        try:
+            if b"\0" in os.fsencode(each):
+                raise ValueError("it has a NUL character")
+        except ValueError as error:
+            raise Failed(f"git cannot be given '{addresses.plain(each)}': {error}", "bad_config") from error
 
 
 def _refuse_secrets(job: Job, *arguments: str) -> None:
@@ -162,7 +179,12 @@ def _find(git: Git, commit: str, folder: str, parameters: Mapping[str, Any]) -> 
 
 def _options(parameters: Mapping[str, Any]) -> Iterator[str]:
     for option in parameters.get("options", ()):
-        yield from shlex.split(option)
+        try:
+            yield from shlex.split(option)
+        except ValueError as error:
+            raise Failed(
+                f"the option '{addresses.plain(option)}' of git cannot be read: {error}", "bad_config"
+            ) from error
     yield from _depth(parameters)
     if parameters.get("commit") or parameters.get("sparse"):
         yield "--no-checkout"

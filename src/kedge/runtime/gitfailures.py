@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kedge.runtime import httpheaders
 from kedge.runtime.failed import Failed
 
 _DNS_TRIES = 3
@@ -14,6 +15,9 @@ _PERMANENT = (
      r"terminal prompts disabled|Host key verification failed|HTTP Basic: Access denied", "remote_access_denied"),
     (r"returned error: 404\b|repository '[^']*' (?:not found|does not exist)|Repository not found|"
      r"does not appear to be a git repository", "bad_config"),
+    (r"unable to find remote helper|'remote-\S*' is not a git command|bad/illegal format|[Pp]ort number|[Bb]ad port|"
+     r"is not a valid repository name|"
+     r"rotocol '.*' (?:is )?not supported|transport '.*' not allowed", "bad_config"),
     (r"No space left on device|Disk quota exceeded", "disk_full"),
     (r"Remote branch .* not found|couldn't find remote ref|not our ref|did not match any file|not a tree|"
      r"unadvertised object|unknown option|unknown switch", "bad_config"),
@@ -28,7 +32,7 @@ _TRANSIENT = (
     r"recv error|SSL_ERROR_SYSCALL|SSL_connect|HTTP/2 (?:stream|framing)|kex_exchange_identification|"
     r"No route to host|Network is unreachable|bytes of body are still expected"
 )
-_SAID = re.compile(r"(?i)retry[- ]after:?\s*(\d+)")
+_SAID = re.compile(r"(?i)retry[- ]after:?\s*([0-9]+)")
 
 
 def explain(output: str, code: int) -> Failed:
@@ -44,6 +48,6 @@ def explain(output: str, code: int) -> Failed:
     if re.search(_DNS, output):
         return Failed(message, "network_unreachable", transient=True, tries=_DNS_TRIES)
     if re.search(_TRANSIENT, output):
-        delay = float(said[1]) if said else None
+        delay = httpheaders.wait_sec(said[1]) if said else None
         return Failed(message, "network_transient", transient=True, delay_sec=delay)
     return Failed(message)

@@ -1,44 +1,56 @@
-"""Fetching one file over HTTP, as often as it takes: what is there is kept, and the rest asked for."""
+"""Fetching one file over HTTP, as often as it takes: what is there is kept, and the rest asked for.
+
+A file goes on where it ended only if it is sure to be still the same: the server has given a strong ETag or a usable
+Last-Modified (If-Range), or the sum of the whole will be checked. Otherwise it begins anew.
+"""
 
 from __future__ import annotations
 
-import email.utils
+import hashlib
 import http.client
+import json
 import os
 import shutil
 import socket
 import ssl
 import time
 import urllib.error
-import urllib.request
 from base64 import b64encode
+from contextlib import suppress
 from http.client import HTTPResponse
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from kedge.runtime import authorities
+from kedge.runtime import addresses, httpheaders, httpopen
+from kedge.runtime.addresses import shown
 from kedge.runtime.failed import Failed, Job, of_os_error
-from kedge.runtime.files import write_all
+from kedge.runtime.files import remove, write_all, write_file
+from kedge.runtime.httpheaders import Nonsense
+from kedge.runtime.pace import Pace, TooSlow
 
-_PIECE = 1 << 20
+NOTE = ".version"  # behind the name of a file: of which version of which address it is the beginning
+_PIECE = 1 << 18
 _PROGRESS_SEC = 10.0
 _DNS_TRIES = 3
+_NONSENSE_TRIES = 3
 _PASSING = frozenset({408, 425, 429})
 _HEADERS = {"User-Agent": "kedge", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
 class Limits(NamedTuple):
-    """The most bytes that a file may have, None for any number; how long a server may be silent."""
+    """The most bytes that a file may have, None for any number; how long a server may be silent, which is also the
+    limit for all that is before the first byte."""
 
     size: int | None = None
     silence_sec: float = 60.0
 
 
-class _HTTPSHandler(urllib.request.HTTPSHandler):
-    """Reads whom to trust when it is asked for the first time."""
+class Plan(NamedTuple):
+    """What an answer brings: bytes from `start` to before `end`, of `total`; None where that is not known."""
 
-    def https_open(self, request: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(http.client.HTTPSConnection, request, context=authorities.context())
+    start: int
+    end: int | None
+    total: int | None
 
 
 class Transfer:
@@ -46,72 +58,120 @@ class Transfer:
     if the server does not say whether the file is still the same."""
 
     def __init__(self, uri: str, path: str, limits: Limits, job: Job, checked: bool) -> None:
-        self._uri, self._path, self._limits, self._job, self._checked = uri, path, limits, job, checked
-        self._same: str | None = None  # the server's name of this version of the file
+        self._target, self._name = addresses.parse(uri), shown(uri)
+        self._path, self._limits, self._job, self._checked = path, limits, job, checked
+        self._key = hashlib.sha256(uri.encode()).hexdigest()
+        self._same = self._noted()  # the server's name of this version of the file
+        self._total: int | None = None
+        self._ranges = True  # whether the server can be asked for a part
         self._most = _size(path)
-        self._opener = urllib.request.OpenerDirector()
-        for handler in (
-            urllib.request.ProxyHandler, urllib.request.HTTPHandler, _HTTPSHandler,
-            urllib.request.HTTPRedirectHandler, urllib.request.HTTPErrorProcessor,
-            urllib.request.HTTPDefaultErrorHandler, urllib.request.UnknownHandler,
-        ):  # fmt: skip
-            self._opener.add_handler(handler())
 
     def attempt(self) -> None:
         """Fetch what is missing. Failed says why it did not all come."""
+        pace = Pace(self._limits.silence_sec)
         try:
-            self._fetch()
+            self._fetch(pace)
         except Failed as failed:
-            self._note_progress(failed)
+            self._progressed(failed)
             raise
-        except urllib.error.HTTPError as error:
-            with error:
-                self._refused(error)
+        except Nonsense as error:
+            raise self._nonsense(str(error)) from error
         except (http.client.HTTPException, OSError) as error:
-            found = of_network_error(shown(self._uri), error)
-            self._note_progress(found)
-            raise found from error
+            found = of_network_error(self._name, error, self._hint())
+            raise self._progressed(found, but=isinstance(error, TooSlow)) from error
 
-    def _fetch(self) -> None:
-        start = _size(self._path) if self._checked or self._same else 0
-        with self._opener.open(self._request(start), timeout=self._limits.silence_sec) as response:
-            if response.status != 206 or not (response.headers["Content-Range"] or "").startswith(f"bytes {start}-"):
-                start = 0
-            self._same = response.headers["ETag"] or response.headers["Last-Modified"]
-            if self._same and self._same.startswith("W/"):
-                self._same = None
-            announced = response.headers["Content-Length"]
-            total = start + int(announced) if announced and announced.isdigit() else None
-            self._check_room(start, total)
-            self._write(response, start, total)
+    def _fetch(self, pace: Pace) -> None:
+        start = _size(self._path) if self._ranges and (self._checked or self._same) else 0
+        try:
+            response = httpopen.ask(self._target, {**_HEADERS, **self._part_from(start)}, self._credentials(), pace)
+        except ValueError as error:  # the address was looked at before: it is what the server said
+            raise Nonsense(str(error)) from error
+        with response:
+            if response.status == 416 and start:
+                self._nothing_behind(response, start)
+            elif response.status not in (200, 206):
+                raise self._refused(response)
+            else:
+                plan = self._plan(response, start)
+                self._check_room(plan)
+                self._write(response, plan, pace)
 
-    def _request(self, start: int) -> urllib.request.Request:
-        parts = urlsplit(self._uri)
-        clean = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
-        request = urllib.request.Request(clean, headers=_HEADERS)  # noqa: S310  (only http and https have handlers)
-        if start:
-            request.add_header("Range", f"bytes={start}-")
-            if self._same:
-                request.add_header("If-Range", self._same)
-        if parts.username is not None:  # not sent to wherever the server redirects
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            request.add_unredirected_header("Authorization", f"Basic {b64encode(pair.encode()).decode()}")
-        return request
+    def _part_from(self, start: int) -> dict[str, str]:
+        if not start:
+            return {}
+        return {"Range": f"bytes={start}-"} | ({"If-Range": self._same} if self._same else {})
 
-    def _write(self, response: HTTPResponse, start: int, total: int | None) -> None:
-        progress = Progress(self._job, os.path.basename(urlsplit(self._uri).path) or shown(self._uri), start, total)
-        with open(self._path, "r+b" if start else "wb", buffering=0) as file:
-            file.seek(start)
-            size = start
-            while piece := response.read(_PIECE):
-                self._check_size(size + len(piece))
-                self._append(file.fileno(), piece)
+    def _credentials(self) -> dict[str, str]:
+        _, username, password = self._target
+        if username is None:
+            return {}
+        return {"Authorization": f"Basic {b64encode(f'{username}:{password}'.encode()).decode()}"}
+
+    def _plan(self, response: HTTPResponse, start: int) -> Plan:
+        """Where the answer belongs. Nonsense if it fits nowhere."""
+        coding = (response.headers["Transfer-Encoding"] or "chunked").strip().lower()
+        if coding != "chunked":
+            raise Nonsense(f"its Transfer-Encoding is {httpheaders.quoted(coding)}")
+        version = httpheaders.validator(response.headers)
+        if response.status == 200:
+            total = None if response.chunked else httpheaders.length(response.headers)
+            self._begin(version, total)
+            return Plan(0, total, total)
+        if not start:
+            raise Nonsense("it sends a part of the file that was not asked for")
+        self._ranges = False  # unless this one is as it should be
+        part = httpheaders.part(response.headers)
+        total = self._continued(part, version, start)
+        self._ranges = True
+        return Plan(start, part.end, total)
+
+    def _continued(self, part: httpheaders.Part, version: str | None, start: int) -> int:
+        """The size of the whole, from an answer that fits to what is there."""
+        total = self._total if part.total is None else part.total
+        same = (self._total in (None, total)) and (version is None or self._same in (None, version))
+        if part.start != start or total is None or not same:
+            raise Nonsense("the part that it sends does not fit to what is there, so the next try begins anew")
+        self._total = total
+        return total
+
+    def _begin(self, version: str | None, total: int | None) -> None:
+        """A first byte will come. What is noted of an older version must not survive it."""
+        remove(self._path + NOTE)
+        self._same, self._total = version, total
+        if version and not self._checked:
+            note = json.dumps({"of": self._key, "version": version, "total": total})
+            with open(self._path, "wb"):  # the old content must not be taken for the new version
+                write_file(self._path + NOTE, note.encode(), 0o600)
+
+    def _noted(self) -> str | None:
+        """The version that an earlier process has begun with, if it is of this address."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            with open(self._path + NOTE, "rb") as file:
+                note = json.loads(file.read(1 << 16))
+            return str(note["version"]) if note["of"] == self._key else None
+        return None
+
+    def _write(self, response: HTTPResponse, plan: Plan, pace: Pace) -> None:
+        name = unquote(os.path.basename(urlsplit(self._target.url).path)) or self._name
+        progress = Progress(self._job, addresses.plain(name), plan.start, plan.total)
+        with open(self._path, "r+b" if plan.start else "wb", buffering=0) as file:
+            size = file.seek(plan.start)
+            while piece := _read(response, pace):
                 size += len(piece)
+                self._check_size(size)
+                if plan.end is not None and size > plan.end:
+                    raise Nonsense("it sends more than it has announced")
+                self._append(file.fileno(), piece)
                 progress.reached(size)
-        if total is not None and size < total:
-            message = f"{shown(self._uri)}: the server ended the connection after {human(size)} of {human(total)}"
-            raise Failed(message, "network_transient", transient=True)
+        if plan.total is not None and size < plan.total:
+            message = f"{self._name}: the server ended the connection after {human(size)} of {human(plan.total)}"
+            raise Failed(message + self._hint(), "network_transient", transient=True)
         progress.done(size)
+
+    def _hint(self) -> str:
+        if self._same or self._checked or not _size(self._path):
+            return ""
+        return "; it begins anew, because the server gives no ETag and the job no sha256 by which it could go on"
 
     def _append(self, fd: int, piece: bytes) -> None:
         """A full disk is no fault of the network."""
@@ -120,38 +180,58 @@ class Transfer:
         except OSError as error:
             raise of_os_error(OSError(error.errno, error.strerror, self._path)) from error
 
-    def _check_room(self, start: int, total: int | None) -> None:
-        if total is None:
+    def _check_room(self, plan: Plan) -> None:
+        if plan.total is None:
             return
-        self._check_size(total)
-        free = shutil.disk_usage(os.path.dirname(self._path)).free
-        if total - start > free:
-            folder = os.path.dirname(self._path)
-            message = f"{shown(self._uri)} has {human(total)}, but {folder} has only {human(free)} free"
+        self._check_size(plan.total)
+        folder = os.path.dirname(self._path)
+        free = shutil.disk_usage(folder).free
+        if plan.total - plan.start > free:
+            message = f"{self._name} has {human(plan.total)}, but {folder} has only {human(free)} free"
             raise Failed(message, "disk_full")
 
     def _check_size(self, size: int) -> None:
         if self._limits.size is not None and size > self._limits.size:
-            message = f"{shown(self._uri)} is larger than its limit of {human(self._limits.size)} (max_bytes)"
+            message = f"{self._name} is larger than its limit of {human(self._limits.size)} (max_bytes)"
             raise Failed(message, "bad_config")
 
-    def _refused(self, error: urllib.error.HTTPError) -> None:
-        said = f"{shown(self._uri)}: HTTP Error {error.code}: {error.reason}"
-        size = _size(self._path)
-        if error.code == 416:  # nothing lies behind what is there
-            if size and (error.headers["Content-Range"] or "").endswith(f"*/{size}"):
-                return
-            os.truncate(self._path, 0)
-            raise Failed(said, "network_transient", transient=True)
-        if error.code in _PASSING or error.code >= 500:
-            raise Failed(said, "network_transient", transient=True, delay_sec=_said(error.headers["Retry-After"]))
-        denied = error.code in (401, 403, 407)
-        raise Failed(said, "remote_access_denied" if denied else "data_file_missing")
+    def _nothing_behind(self, response: HTTPResponse, start: int) -> None:
+        """An answer 416: all is there, or what is there is of no use."""
+        if httpheaders.whole(response.headers) == start:
+            return
+        os.truncate(self._path, 0)
+        raise Failed(f"{self._name}: HTTP Error 416: what is there is of no use", "network_transient", transient=True)
 
-    def _note_progress(self, failed: Failed) -> None:
+    def _refused(self, response: HTTPResponse) -> Failed:
+        status, reason = response.status, addresses.plain(response.reason)
+        said = f"{self._name}: HTTP Error {status}: {reason}".rstrip(": ")
+        if status in _PASSING or status >= 500:
+            delay = httpheaders.wait_sec(response.headers["Retry-After"])
+            return Failed(said, "network_transient", transient=True, delay_sec=delay)
+        if status < 300:
+            return self._nonsense(f"it answers {status} {reason} and not with the file")
+        return Failed(said, "remote_access_denied" if status in (401, 403, 407) else "data_file_missing")
+
+    def _nonsense(self, what: str) -> Failed:
+        """Worth few tries."""
+        message = f"{self._name}: the server's answer cannot be used: {what}"
+        return Failed(message, "network_transient", transient=True, tries=_NONSENSE_TRIES)
+
+    def _progressed(self, failed: Failed, but: bool = False) -> Failed:
         size = _size(self._path)
-        failed.progressed = failed.transient and size > self._most
+        failed.progressed = failed.transient and size > self._most and not but
         self._most = max(self._most, size)
+        return failed
+
+
+def _read(response: HTTPResponse, pace: Pace) -> bytes:
+    """What has come, as soon as it is there: nothing of it is lost if the connection breaks."""
+    try:
+        piece = response.read1(_PIECE)
+    except ValueError as error:
+        raise Nonsense(str(error)) from error
+    pace.received(len(piece))
+    return piece
 
 
 class Progress:
@@ -180,10 +260,10 @@ class Progress:
         return f"{human(int((size - self._start) / max(now - self._began, 1e-3)))}/s"
 
 
-def of_network_error(what: str, error: Exception) -> Failed:
+def of_network_error(what: str, error: Exception, hint: str = "") -> Failed:
     """From what urllib and http.client raise."""
     reason: Any = error.reason if isinstance(error, urllib.error.URLError) else error
-    said = f"{what}: {reason or type(reason).__name__}"
+    said = f"{what}: {addresses.plain(str(reason)) or type(reason).__name__}"
     if isinstance(reason, ssl.SSLCertVerificationError):
         return Failed(said, "remote_access_denied")
     if isinstance(reason, socket.gaierror):
@@ -192,13 +272,7 @@ def of_network_error(what: str, error: Exception) -> Failed:
         return Failed(said, "bad_config")
     if isinstance(reason, OSError) and reason.filename is not None:  # a file of ours
         raise error
-    return Failed(said, "network_transient", transient=True)
-
-
-def shown(uri: str) -> str:
-    """An address for messages: without user, password and query, where secrets are."""
-    parts = urlsplit(uri)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return Failed(said + hint, "network_transient", transient=True)
 
 
 def human(size: int) -> str:
@@ -216,15 +290,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
-
-
-def _said(text: str | None) -> float | None:
-    """Retry-After in seconds: a number, or a date (RFC 9110)."""
-    if text is None:
-        return None
-    if text.strip().isdigit():
-        return float(text)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
-        return None

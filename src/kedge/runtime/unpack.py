@@ -7,50 +7,19 @@ unpacks to much more than it is.
 
 from __future__ import annotations
 
-import lzma
+import errno
 import os
-import stat
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from typing import IO, NamedTuple
 
+from kedge.runtime import archives
+from kedge.runtime.addresses import plain
+from kedge.runtime.archives import FILE, FOLDER, HARD_LINK, LINK, Entry
 from kedge.runtime.failed import Failed
 from kedge.runtime.httpget import human
 
-_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.lzma")
 _RATIO, _SMALL = 200, 1 << 30  # an archive may hold so many times its size, or this
-_OVERHEAD = 512  # bytes that an entry counts besides its content
-_FILE, _FOLDER, _LINK, _HARD_LINK = "file", "folder", "link", "hard link"
-_BROKEN = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    RuntimeError,
-    NotImplementedError,
-)
-
-
-class Entry(NamedTuple):
-    """One member: its name, what it is, its mode and time, where a link leads, how to read a file."""
-
-    name: str
-    kind: str
-    mode: int = 0o644
-    time: float | None = None
-    target: str = ""
-    open: Callable[[], IO[bytes]] | None = None
-
-
-def is_archive(name: str) -> bool:
-    """Whether a file of this name is unpacked. Failed for a .tar. of a kind that Python cannot read."""
-    lower = name.lower()
-    if lower.endswith((".tar.zst", ".tzst", ".tar.lz4", ".tar.z")):
-        raise Failed(f"{name} cannot be unpacked; say 'unpack: false' and unpack it with a command", "bad_config")
-    return lower.endswith((*_TARS, ".zip"))
+_OVERHEAD, _LINK_OVERHEAD = 512, 4096  # bytes that an entry counts besides its content
+_LONGEST_NAME, _LONGEST_PATH, _DEEPEST = 255, 4000, 256  # bytes, bytes, folders in folders
+_CONTRADICTIONS = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 
 def unpack(path: str, name: str, folder: str, limit: int | None = None) -> None:
@@ -58,13 +27,7 @@ def unpack(path: str, name: str, folder: str, limit: int | None = None) -> None:
 
     Failed (data_corrupt) if it is damaged or not to be trusted, OSError as it comes."""
     limit = max(_SMALL, _RATIO * os.stat(path).st_size) if limit is None else limit
-    entries = _zip_entries(path) if name.lower().endswith(".zip") else _tar_entries(path)
-    try:
-        _Unpacking(name, folder, limit).run(entries)
-    except (*_BROKEN, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise Failed(f"{name} is damaged, or no archive: {error or type(error).__name__}", "data_corrupt") from error
+    _Unpacking(plain(name), folder, limit).run(path, name)
 
 
 class _Unpacking:
@@ -72,42 +35,56 @@ class _Unpacking:
         self._archive, self._folder, self._limit = archive, folder, limit
         self._size = 0
 
-    def run(self, entries: Iterator[Entry]) -> None:
+    def run(self, file: str, name: str) -> None:
         links = []
-        for entry in entries:
-            path = self._path(entry.name)
+        for entry in archives.entries(file, name, self._limit):
+            path = self._path(entry, entry.name)
             self._count(_OVERHEAD)
-            if entry.kind == _FILE:
-                self._write(entry, path)
-            elif entry.kind == _FOLDER:
-                self._make(path)
-            elif entry.kind in (_LINK, _HARD_LINK):
-                self._make(os.path.dirname(path))  # now: later it might lead through a link
+            if entry.kind in (LINK, HARD_LINK):
+                self._count(_LINK_OVERHEAD + len(entry.name) + len(entry.target))  # they are remembered
+                self._put(entry, FOLDER, os.path.dirname(path))  # now: later it might lead through a link
                 links.append((entry, path))
+            elif entry.kind in (FILE, FOLDER):
+                self._put(entry, entry.kind, path)
             else:
                 raise self._refused(entry, f"is a {entry.kind}")
         for entry, path in sorted(links, key=lambda link: link[0].kind):  # hard links come before symlinks
-            self._link(entry, path)
+            self._put(entry, entry.kind, path)
 
-    def _path(self, name: str) -> str:
+    def _put(self, entry: Entry, kind: str, path: str) -> None:
+        puts = {FILE: self._write, FOLDER: self._make, LINK: self._link, HARD_LINK: self._hard_link}
+        try:
+            puts[kind](entry, path)
+        except OSError as error:
+            if error.errno in _CONTRADICTIONS:
+                raise self._refused(entry, "is there twice, as different things") from error
+            raise OSError(error.errno, error.strerror, plain(path)) from error
+
+    def _path(self, entry: Entry, name: str) -> str:
+        """Where a name leads. Failed for a name that leads out, or that no file can have."""
         parts = [part for part in name.split("/") if part not in ("", ".")]
-        if name.startswith("/") or ".." in parts or "\0" in name:
-            raise Failed(f"{self._archive} is not to be trusted: {name!r} leads out of it", "data_corrupt")
-        return os.path.join(self._folder, *parts)
+        if name.startswith("/") or ".." in parts:
+            raise self._refused(entry, f"leads out of it: '{plain(name)}'" if name != entry.name else "leads out of it")
+        if "\0" in name or (not parts and entry.kind != FOLDER):
+            raise self._refused(entry, "is no name of a file")
+        path = os.path.join(self._folder, *parts)
+        sizes = [len(part.encode(errors="surrogateescape")) for part in (*parts, path)]
+        if max(sizes[:-1], default=0) > _LONGEST_NAME or sizes[-1] > _LONGEST_PATH or len(parts) > _DEEPEST:
+            raise self._refused(entry, f"is too long or too deep for a file's name ({len(name)} characters)")
+        return path
 
     def _write(self, entry: Entry, path: str) -> None:
-        assert entry.open
-        self._make(os.path.dirname(path))
+        self._make(entry, os.path.dirname(path))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with entry.open() as source, open(os.open(path, flags, 0o600), "wb") as file:
-            while piece := source.read(1 << 20):
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            for piece in entry.pieces():
                 self._count(len(piece))
                 file.write(piece)
         os.chmod(path, entry.mode & 0o755 | 0o600)
         if entry.time is not None:
             os.utime(path, (entry.time, entry.time))
 
-    def _make(self, path: str) -> None:
+    def _make(self, _entry: Entry, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
     def _count(self, size: int) -> None:
@@ -118,19 +95,22 @@ class _Unpacking:
                 "data_corrupt",
             )
 
-    def _link(self, entry: Entry, path: str) -> None:
-        if entry.kind == _HARD_LINK:
-            source = self._path(entry.target)
-            if not os.path.isfile(source):
-                raise self._refused(entry, f"is a link to {entry.target!r}, which is no file")
+    def _hard_link(self, entry: Entry, path: str) -> None:
+        source = self._path(entry, entry.target)
+        if not os.path.isfile(source):
+            raise self._refused(entry, f"is a link to '{plain(entry.target)}', which is no file")
+        if not (os.path.exists(path) and os.path.samefile(source, path)):  # as tar does with a file that it got twice
             os.link(source, path, follow_symlinks=False)
-            return
+
+    def _link(self, entry: Entry, path: str) -> None:
         if not _stays_inside(entry):
-            raise self._refused(entry, f"is a link that may lead out of it: {entry.target!r}")
+            raise self._refused(entry, f"is a link that may lead out of it: '{plain(entry.target)}'")
+        if os.path.islink(path):  # what was added to an archive later counts
+            os.unlink(path)
         os.symlink(entry.target, path)
 
     def _refused(self, entry: Entry, what: str) -> Failed:
-        return Failed(f"{self._archive} is not to be trusted: {entry.name!r} {what}", "data_corrupt")
+        return Failed(f"{self._archive} is not to be trusted: '{plain(entry.name)}' {what}", "data_corrupt")
 
 
 def _stays_inside(entry: Entry) -> bool:
@@ -139,38 +119,5 @@ def _stays_inside(entry: Entry) -> bool:
     parts = [part for part in entry.target.split("/") if part not in ("", ".")]
     up = next((n for n, part in enumerate(parts) if part != ".."), len(parts))
     depth = len([part for part in entry.name.split("/") if part not in ("", ".")]) - 1
-    return not entry.target.startswith("/") and bool(entry.target) and up <= depth and ".." not in parts[up:]
-
-
-def _tar_entries(path: str) -> Iterator[Entry]:
-    with tarfile.open(path, "r:*") as archive:
-        for member in archive:
-            kind = (
-                _FILE if member.isreg() else _FOLDER if member.isdir() else _LINK if member.issym()
-                else _HARD_LINK if member.islnk() else "device or the like"
-            )  # fmt: skip
-
-            def content(member: tarfile.TarInfo = member) -> IO[bytes]:
-                file = archive.extractfile(member)
-                assert file, "it is a regular file"
-                return file
-
-            yield Entry(member.name, kind, member.mode, float(member.mtime), member.linkname, content)
-            archive.members.clear()  # type: ignore[attr-defined]  # else every member of a huge archive stays in memory
-
-
-def _zip_entries(path: str) -> Iterator[Entry]:
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            mode = member.external_attr >> 16
-            name = member.filename.replace("\\", "/")
-            if member.is_dir():
-                yield Entry(name, _FOLDER)
-            elif stat.S_ISLNK(mode):
-                if member.file_size > 4096:
-                    raise Failed(f"{name!r} is a link of {member.file_size} bytes", "data_corrupt")
-                yield Entry(name, _LINK, target=archive.read(member).decode(errors="surrogateescape"))
-            elif mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-                yield Entry(name, "device or the like")
-            else:
-                yield Entry(name, _FILE, mode or 0o644, open=lambda member=member: archive.open(member))  # type: ignore[misc]
+    plausible = 0 < len(entry.target.encode(errors="surrogateescape")) <= _LONGEST_PATH and "\0" not in entry.target
+    return plausible and not entry.target.startswith("/") and up <= depth and ".." not in parts[up:]

@@ -1,0 +1,85 @@
+"""An HTTP server that sends exactly the bytes that it is told to, and breaks connections as it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import socket
+import struct
+import termios
+import threading
+from collections.abc import Callable, Iterator
+
+from kedge.testing.wait import wait_until
+
+Answer = Callable[[socket.socket, dict[str, str]], None]  # writes to the connection; the headers of the request
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what is not sent yet is dropped, and the other side gets a RST
+
+
+class RawServer:
+    """Listens at `url`. `answer` is called for every request; `requests` are their headers, names in lower case, the
+    path as ":path"."""
+
+    def __init__(self, answer: Answer | bytes = b"") -> None:
+        self.answer = answer
+        self.requests: list[dict[str, str]] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            headers = _request(connection)
+            self.requests.append(headers)
+            if isinstance(self.answer, bytes):
+                connection.sendall(self.answer)
+            else:
+                self.answer(connection, headers)
+
+
+def reset(connection: socket.socket) -> None:
+    """Break the connection once all that was sent has arrived."""
+    wait_until(lambda: _unsent(connection) == 0, what="the other side has got everything")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    connection.close()
+
+
+@contextlib.contextmanager
+def serving(answer: Answer | bytes = b"") -> Iterator[RawServer]:
+    """A server that ends with the context."""
+    server = RawServer(answer)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def _unsent(connection: socket.socket) -> int:
+    return int(struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0])
+
+
+def _request(connection: socket.socket) -> dict[str, str]:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        piece = connection.recv(65536)
+        if not piece:
+            raise ConnectionError
+        received += piece
+    first, *lines = received.decode("latin-1").split("\r\n\r\n")[0].split("\r\n")
+    pairs = (line.partition(":") for line in lines)
+    return {":path": first.split(" ")[1], **{name.lower(): value.strip() for name, _, value in pairs}}
