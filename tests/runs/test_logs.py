@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kedge.contract import CURRENT, RUNTIME_LOG, USER_ALL
-from kedge.runs.logs import StreamReader, tail, whole
+from kedge.runs.logs import CHUNK, LONGEST_LINE, Lines, StreamReader, tail, whole
 
 
 @pytest.fixture
@@ -51,3 +53,29 @@ def test_a_link_that_takes_the_place_of_a_folder_ends_its_stream(folder: Path) -
         stream.rename(folder / "moved")
         stream.symlink_to("../other")
         assert reader.read() == b""
+
+
+_TEXTS = st.sampled_from([b"a", b"a" * 60_000, "ä".encode() * 40_000, b"50%\r" * 20_000, b"\x1b[31m" * 20_000, b"\n"])
+
+
+@given(pieces=st.lists(_TEXTS, max_size=30), size=st.integers(1, CHUNK))
+def test_lines_lose_nothing_and_are_bounded(pieces: list[bytes], size: int) -> None:
+    data, lines = b"".join(pieces), Lines()
+    size = max(size, len(data) // 50)
+    found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
+    found += filter(None, [lines.rest()])
+    assert b"".join(found) == data
+    assert all(b"\n" not in line[:-1] and len(line) <= LONGEST_LINE + max(size, CHUNK) for line in found)
+    whole_lines = data.splitlines(keepends=True) if b"\r" not in data else []
+    assert all(line in found for line in whole_lines if len(line) <= LONGEST_LINE)
+
+
+@pytest.mark.parametrize("one", ["ä".encode(), b"\x1b[31m", "€".encode(), b"50%\r"])
+def test_a_long_line_is_cut_between_characters_colours_and_states_of_a_bar(one: bytes) -> None:
+    lines, found = Lines(), []
+    data = b"x" + one * (3 * LONGEST_LINE // len(one))
+    for at in range(0, len(data), 1000):
+        found += lines.feed(data[at : at + 1000])
+    assert len(found) > 1
+    assert {(len(piece) - 1) % len(one) for piece in found[:1]} == {0}
+    assert all(len(piece) % len(one) == 0 and piece.startswith(one) for piece in found[1:])

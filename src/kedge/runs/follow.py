@@ -20,7 +20,7 @@ _LONGEST_BAR = 4096
 
 
 class LogLine(NamedTuple):
-    """One line of a task (`worker:3`), with its newline if it has one."""
+    """One line of a task (`worker:3`), with its newline if it has one, or a piece of a very long one (logs.Lines)."""
 
     task: str
     line: bytes

@@ -6,6 +6,7 @@ A task's folder is named apart from what lies below it: there the task may have 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from kedge.contract import CURRENT
 from kedge.untrusted import open_folder, open_regular
 
 CHUNK = 1 << 18
+LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are kept for their rest
+_SPLIT = re.compile(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # what more bytes may belong to
 
 
 class StreamReader:
@@ -74,27 +77,44 @@ class StreamReader:
 
 
 class Lines:
-    """Cuts chunks into whole lines; what is unfinished waits for its rest."""
+    """Cuts chunks into whole lines; what is unfinished waits for its rest.
+
+    A line longer than LONGEST_LINE comes in several pieces, of which only the last ends with a newline; together they
+    are the line. A progress bar is cut between two of its states, text between two characters.
+    """
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
+        self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, each with its newline."""
+        """The lines that `data` completes, each with its newline, and the pieces of a long one."""
         head, newline, tail = data.rpartition(b"\n")
-        if not newline:
-            self._rest.append(data)
-            return []
-        whole = b"".join((*self._rest, head, newline))
-        self._rest = [tail] if tail else []
-        # Not splitlines: a carriage return does not end a line.
-        return [line + b"\n" for line in whole[:-1].split(b"\n")]
+        lines = []
+        if newline:
+            # Not splitlines: a carriage return does not end a line.
+            lines = [line + b"\n" for line in b"".join((*self._rest, head)).split(b"\n")]
+            self._rest, self._size = [], 0
+        if tail:
+            self._rest.append(tail)
+            self._size += len(tail)
+        return [*lines, self._piece()] if self._size > LONGEST_LINE else lines
 
     def rest(self) -> bytes:
         """The unfinished line, which is then forgotten."""
         rest = b"".join(self._rest)
-        self._rest = []
+        self._rest, self._size = [], 0
         return rest
+
+    def _piece(self) -> bytes:
+        unfinished = self.rest()
+        end = unfinished.rfind(b"\r", LONGEST_LINE // 2) + 1
+        if not end:
+            split = _SPLIT.search(unfinished, len(unfinished) - 64)
+            end = split.start() if split else len(unfinished)
+        if kept := unfinished[end:]:
+            self._rest, self._size = [kept], len(kept)
+        return unfinished[:end]
 
 
 def tail(folder: Path, name: str, size: int) -> bytes:

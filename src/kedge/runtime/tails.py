@@ -78,7 +78,7 @@ def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[Piece]:
             with open_regular(os.path.join(folder, path)) as file:
                 skipped = max(0, os.fstat(file.fileno()).st_size - left)
                 file.seek(skipped)
-                data = file.readall()[:left]
+                data = file.read(left) or b""
         except OSError:
             continue
         left -= len(data)
