@@ -16,8 +16,9 @@ class CopyBar:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
+        self._stderr = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115  a bar moves the cursor
         columns = (TextColumn("copying code"), BarColumn(), DownloadColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = Progress(*columns, console=Console(file=self._stderr), transient=True)
         self._task = self._bar.add_task("copying", total=None)
         self._shown = False
 

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import click
 
-from kedge.cli.lines import LinePrinter, print_json
-from kedge.cli.streams import styled
+from kedge.cli.lines import LinePrinter, print_json, say
 from kedge.cli.words import event_words
 from kedge.plan.model import Plan
 from kedge.runs.events import Event
@@ -38,7 +37,7 @@ class Console:
     def event(self, event: Event) -> None:
         if words := event_words(event):
             self._lines.flush()
-            click.echo(styled("kedge: ", bold=True) + words, err=True)
+            say(words)
 
     def flush(self) -> None:
         self._lines.flush()
@@ -49,7 +48,8 @@ class Json:
 
     def line(self, line: LogLine) -> None:
         text = line.line.decode(errors="replace").removesuffix("\n")
-        print_json({"event": "log", "task": line.task, "line": text})
+        partial = {} if line.line.endswith(b"\n") else {"partial": True}  # of a long line, more follows
+        print_json({"event": "log", "task": line.task, "line": text, **partial})
 
     def event(self, event: Event) -> None:
         print_json(event)

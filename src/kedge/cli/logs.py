@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -24,12 +24,14 @@ from kedge.runs.logs import Lines, whole
 @click.option(
     "--stream", type=click.Choice(list(options.STREAM_NAMES)), default="all", show_default=True, help="Which log."
 )
+@click.option("--raw", is_flag=True, help="Byte by byte, also on a terminal, which the bytes may then control.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which attempt of the job, from 1; the last by default.")
-def command(job: str, task: str | None, follow: bool, stream: str, attempt: int | None) -> None:
+def command(job: str, task: str | None, follow: bool, stream: str, raw: bool, attempt: int | None) -> None:
     """Print what tasks have said.
 
-    One TASK (worker:3) byte by byte, or all tasks, each line prefixed with its task. JOB is a run's id, a unique
-    beginning of one, or a job's name for its newest run.
+    One TASK (worker:3), or all tasks, each line prefixed with its task. JOB is a run's id, a unique beginning of one,
+    or a job's name for its newest run. Control characters are shown as text, colours apart; one TASK into a file or a
+    pipe is written byte by byte.
     """
     run = jobs.find(job)
     only = _checked(run, task)
@@ -37,9 +39,9 @@ def command(job: str, task: str | None, follow: bool, stream: str, attempt: int 
     if follow:
         if attempt is not None:
             raise InputError("--attempt and --follow do not go together: only the running attempt can be followed")
-        _follow(run, only, name)
+        _follow(run, only, name, raw)
     else:
-        _dump(_folders(run, only, attempt), name, prefixed=only is None)
+        _dump(_folders(run, only, attempt), name, prefixed=only is None, raw=raw)
 
 
 def _checked(run: Run, task: str | None) -> tuple[str, int] | None:
@@ -65,17 +67,20 @@ def _folders(run: Run, only: tuple[str, int] | None, attempt: int | None) -> lis
     return [t for t in run.tasks(number) if only is None or (t.role, t.task_index) == only]
 
 
-def _dump(folders: list[TaskFolder], stream: str, prefixed: bool) -> None:
-    printer = LinePrinter([f"{t.role}:{t.task_index}" for t in folders])
+def _dump(folders: list[TaskFolder], stream: str, prefixed: bool, raw: bool) -> None:
+    write = _writer([f"{t.role}:{t.task_index}" for t in folders], prefixed, raw)
     for folder in folders:
         chunks = whole(folder.path, stream)
-        if prefixed:
-            for line in _lines(chunks):
-                printer(f"{folder.role}:{folder.task_index}", line)
-        else:
-            for chunk in chunks:
-                sys.stdout.buffer.write(chunk)
-    printer.flush()
+        for line in _lines(chunks) if isinstance(write, LinePrinter) else chunks:
+            write(f"{folder.role}:{folder.task_index}", line)
+    sys.stdout.buffer.flush()
+
+
+def _writer(tasks: list[str], prefixed: bool, raw: bool) -> Callable[[str, bytes], object]:
+    """What shows a line of a task. Without prefixes, a file or a pipe gets the very bytes."""
+    if prefixed or (sys.stdout.isatty() and not raw):
+        return LinePrinter(tasks, raw, prefixed)
+    return lambda task, line: sys.stdout.buffer.write(line)
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -86,15 +91,12 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _follow(run: Run, only: tuple[str, int] | None, stream: str) -> None:
+def _follow(run: Run, only: tuple[str, int] | None, stream: str, raw: bool) -> None:
     tasks = [f"{t.role}:{t.index}" for t in status.read(run).tasks]
-    printer = LinePrinter(tasks)
+    write = _writer(tasks, only is None, raw)
     for item in following.follow(run, stream, lambda role, index: only in (None, (role, index))):
         if item is None:
-            printer.flush()
+            sys.stdout.buffer.flush()
         elif isinstance(item, following.LogLine):
-            if only:
-                sys.stdout.buffer.write(item.line)
-            else:
-                printer(item.task, item.line)
-    printer.flush()
+            write(item.task, item.line)
+    sys.stdout.buffer.flush()

@@ -87,6 +87,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point; the only place that ends the process."""
     streams.open_missing()
+    streams.protect()
     code = _run()
     if (error := streams.flush()) and code == EXIT_OK:
         code = _cannot(error)

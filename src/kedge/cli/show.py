@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -26,11 +27,19 @@ def command(job: str, as_yaml: bool, as_json: bool) -> None:
     """
     run = jobs.find(job)
     if as_yaml:
-        click.echo(run.job_file.read_text(encoding="utf-8"), nl=False)
+        _print_job_file(run.job_file.read_bytes())
     elif as_json:
         click.echo(json.dumps(_facts(run), indent=2))
     else:
         print_summary(run, status.read(run))
+
+
+def _print_job_file(content: bytes) -> None:
+    """As it is, but for a terminal."""
+    if sys.stdout.isatty():
+        click.echo(content.decode("utf-8", "backslashreplace"), nl=False)
+    else:
+        sys.stdout.buffer.write(content)
 
 
 def _facts(run: Run) -> dict[str, Any]:

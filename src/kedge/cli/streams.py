@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any
 
 import click
 
+from kedge.cli.terminal_text import terminal_text
+
+_ASCII = ("ascii", "us-ascii", "ansi_x3.4-1968")
+
+
+def plain() -> bool:
+    """Whether the user wants no colours (https://no-color.org) or the terminal knows none."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
 
 def styled(text: str, **style: Any) -> str:
-    """The text in a style of click's, unless the user wants none (https://no-color.org) or the terminal knows none."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain else click.style(text, **style)
+    """The text in a style of click's, unless it is to be `plain`."""
+    return text if plain() else click.style(text, **style)
 
 
 def open_missing() -> None:
@@ -25,6 +34,27 @@ def open_missing() -> None:
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115  open until the end, as streams are
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
+
+
+class SafeText(io.TextIOWrapper):
+    """A stream whose text can only appear: a message may quote a file, a server or a plugin."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        encoding = "utf-8" if stream.encoding.lower() in _ASCII else stream.encoding  # as click has it
+        super().__init__(stream.buffer, encoding, "backslashreplace", line_buffering=stream.line_buffering)
+        self._stream = stream  # which would close the file when nobody has it any more
+
+    def write(self, text: str) -> int:
+        super().write(terminal_text(text, newlines=True))
+        return len(text)
+
+
+def protect() -> None:
+    """Let nothing that is written as text from now on control a terminal. Bytes pass as they are."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = SafeText(sys.stdout)
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = SafeText(sys.stderr)
 
 
 def flush() -> OSError | None:

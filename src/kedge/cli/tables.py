@@ -17,7 +17,7 @@ _WIDTH = 250  # wide enough that nothing is cut: an id must stay whole to be cop
 
 def console() -> Console:
     """Writes to stdout; lines are as long as they need to be, and a narrow terminal wraps them."""
-    return Console(highlight=False, soft_wrap=True, width=_WIDTH)
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=_WIDTH)
 
 
 def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:

@@ -58,4 +58,4 @@ def _problem(problem: Problem | str, file: str) -> Problem:
 
 def _print(problems: list[Problem]) -> None:
     document = {"version": _FORMAT, "problems": [problem.to_json() for problem in problems]}
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(document, indent=2))
