@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import zlib
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -61,7 +61,7 @@ class LinePrinter:
             return [text]
         if plain():
             text = without_colours(text)
-        return folded(text, max(_NARROWEST, _columns(1) - self._width - 3)) if self._prefixed else [text]
+        return folded(text, _room(sys.stdout, self._width + 3)) if self._prefixed else [text]
 
     def _prefix(self, task: str) -> str:
         text = f"{one_line(task):<{self._width}} | "
@@ -73,17 +73,17 @@ class LinePrinter:
 def say(words: str) -> None:
     """What kedge itself says between the lines, to stderr; what it quotes cannot look like a line of its own."""
     text = one_line(words)
-    rows = folded(text, max(_NARROWEST, _columns(2) - len(_KEDGE))) if sys.stderr.isatty() else [text]
+    rows = folded(text, _room(sys.stderr, len(_KEDGE))) if sys.stderr.isatty() else [text]
     click.echo(styled(_KEDGE, bold=True) + f"\n{' ' * len(_KEDGE)}".join(rows), err=True)
 
 
-def _columns(fd: int) -> int:
-    """How many a row may have, one less than the terminal's: some go on in the next row at once."""
+def _room(stream: TextIO, prefix: int) -> int:
+    """How many columns a row has behind a prefix, one less than the terminal: some go on in the next row at once."""
     try:
-        columns = os.get_terminal_size(fd).columns
+        columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:
         columns = 0
-    return (columns or 80) - 1
+    return max((columns or 80) - 1 - prefix, _NARROWEST)
 
 
 def print_json(value: dict[str, Any]) -> None:
