@@ -113,5 +113,5 @@ def test_a_log_cut_anywhere_has_an_answer(text: str) -> None:
     for first in range(len(lines)):
         for last in range(first, len(lines) + 1):
             log = b"".join(lines[first:last])
-            assert classify(Evidence(logs=(("log", log),), exit_code=1)).cause
-            assert classify(Evidence(logs=(("log", log[:-7]),), exit_code=1)).cause
+            assert classify(Evidence(logs=(("log", log),), exit_code=1), RULES).cause
+            assert classify(Evidence(logs=(("log", log[:-7]),), exit_code=1), RULES).cause

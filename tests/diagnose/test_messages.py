@@ -14,7 +14,9 @@ import pytest
 
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Evidence
+from kedge.diagnose.packaged import packaged
 
+RULES = packaged()
 FOLDER = Path(__file__).parent / "messages"
 MARK = ">> "
 HEAD = re.compile(r"^=== (?P<causes>[\w|]+)(?: exit (?P<code>-?\d+))?: (?P<title>.+)$", re.MULTILINE)
@@ -54,7 +56,7 @@ CASES = [case for path in sorted(FOLDER.glob("*.txt")) for case in cases(path)]
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_the_cause_of_a_message_is_named(case: Case) -> None:
-    answer = classify(Evidence((("log", case.text.encode()),), case.code))
+    answer = classify(Evidence((("log", case.text.encode()),), case.code), RULES)
     assert answer.cause in case.causes, f"{answer.rule}: {[quote.text for quote in answer.evidence]}"
     quoted = [quote.text for quote in answer.evidence]
     assert all(any(line in text for text in quoted) for line in case.marked), quoted

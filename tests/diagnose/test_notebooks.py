@@ -5,7 +5,10 @@ from __future__ import annotations
 from kedge.diagnose import tracebacks
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Evidence
+from kedge.diagnose.packaged import packaged
 from kedge.diagnose.text import Log
+
+RULES = packaged()
 
 CELL = """---------------------------------------------------------------------------
 KeyError                                  Traceback (most recent call last)
@@ -47,7 +50,7 @@ def test_the_lines_of_older_frames_are_those_of_the_arrows() -> None:
 def test_who_runs_a_notebook_only_carries_the_error() -> None:
     runner = 'Traceback (most recent call last):\n  File "/opt/bin/papermill", line 8, in <module>\n    main()\n'
     log = runner + "papermill.exceptions.PapermillExecutionError: \n" + CELL
-    answer = classify(Evidence((("log", log.encode()),), 1))
+    answer = classify(Evidence((("log", log.encode()),), 1), RULES)
     assert (answer.cause, answer.frame) == ("python_bug", "Cell In[4]:2")
 
 

@@ -35,8 +35,9 @@ def test_the_compiled_rules_are_those_of_the_sources() -> None:
 
 
 def test_every_cause_says_what_to_do() -> None:
-    for name in packaged().causes():
-        cause = packaged().cause(name)
+    rules = packaged()
+    for name in rules.causes():
+        cause = rules.cause(name)
         assert cause.meaning, name
         assert cause.mender, name
         assert cause.behaviour in ("transient", "permanent", "unknown"), name
