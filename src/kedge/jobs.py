@@ -34,7 +34,7 @@ from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, RunInfo
 from kedge.runs.status import JobStatus
 from kedge.spec.files import STDIN
-from kedge.spec.mask import is_masked, mask_secrets
+from kedge.spec.mask import is_masked, mask_secrets, masked_values
 from kedge.spec.model import Job
 from kedge.spec.parse import load
 
@@ -199,8 +199,9 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             names = ", ".join(copied.gone[:3]) + more
             notes.append(f"{path}: deleted while it was copied, and not in the copy: {names}")
     _write_rules(run, plan)
-    write_atomic(run.job_file, mask_secrets(source.text).encode())
-    write_json(run.plan_file, plan.to_json())
+    secrets = tuple(prepared.secrets.texts.values())
+    write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode())
+    write_json(run.plan_file, masked_values(plan.to_json(), secrets))
     reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(status.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
@@ -214,7 +215,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
             version=__version__,
             source=source.file if source.file == STDIN else os.path.abspath(source.file),
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
-            parameters=dict(prepared.parameters),
+            parameters=masked_values(dict(prepared.parameters), secrets),
         )
     )
     return tuple(notes)

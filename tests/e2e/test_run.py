@@ -48,6 +48,28 @@ def test_a_secret_may_come_from_a_file_or_a_variable(kedge: Kedge, given: str) -
     assert "worker:0 | hunter_hunter_" in kedge("run", job, "--secret", given, TOKEN="hunter2hunter2").stdout
 
 
+def test_no_stored_file_holds_a_secret(kedge: Kedge) -> None:
+    first, second = "hunter2-hunter2", 'it\'s "quoted"\nand of several lines'
+    login = {"name": "i", "type": "dockerimage", "uri": "i", "auth": {"username": "me", "password": f"{first}-login"}}
+    show = "import json, os; v = os.environ['S']; print(json.dumps(v), repr(v), repr(v.encode()), v.encode().hex())"
+    job = kedge.job(
+        f'export S="$(cat <<EOF\n<% $secrets.b %>\nEOF\n)"; echo "<% $secrets.a %>"; python3 -c "{show}"; exit 3',
+        secrets={"a": first, "b": "x"},
+        parameters={"p": f"of {first}"},
+    )
+    written = job.read_text() + f"# was {first}\n"
+    job.write_text(re.sub("prerequisites:", f"prerequisites:\n- {json.dumps(login)}", written, count=1))
+    (kedge.folder / "b").write_text(second)
+    done = kedge("run", job, "--secret", "b=@b", "-p", f"p=x {first}", code=1)
+    assert "worker:0 | ******\nworker:0 | \"******\" '******' b'******' ******\n" in done.stdout
+    kept = [path for path in kedge.only_run().rglob("*") if path.is_file()]
+    assert {"job.yaml", "plan.json", "run.json", "report.json"} <= {path.name for path in kept}
+    for path in kept:
+        found = path.read_bytes()
+        for secret in (first, second, second.splitlines()[-1], json.dumps(second)[1:-1], second.encode().hex()):
+            assert secret.encode() not in found, (path, found)
+
+
 def test_a_job_from_a_masked_file_needs_its_secrets_again(kedge: Kedge) -> None:
     job = kedge.job("echo <% $secrets.token %> | tr 2 _", secrets={"token": "hunter2hunter2"})
     kedge("run", job)

@@ -135,7 +135,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
         "instances": role.instances,
         "image": role.image,
         "imagePin": role.pin,
-        "auth": {key: show_text(text) for key, text in role.auth.items()} if role.auth else None,
+        "auth": {key: _credential(key, text) for key, text in role.auth.items()} if role.auth else None,
         "resources": {
             "cpu": role.resources.cpu,
             "memoryMB": role.resources.memory_mb,
@@ -156,6 +156,12 @@ def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
         "code": role.code,
         "capabilities": list(role.capabilities),
     }
+
+
+def _credential(key: str, text: Text) -> str:
+    """A value of `auth` for people; of a password only references are shown."""
+    literal = key == "password" and any(isinstance(part, str) and part.strip() for part in text)
+    return "******" if literal else show_text(text)
 
 
 def _step_json(step: Step) -> dict[str, Any]:

@@ -1,0 +1,77 @@
+"""Where a job file holds secrets, wherever aliases and merge keys take them from."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+from kedge.spec.compose import Alias
+from kedge.spec.nodes import Node
+from kedge.spec.references import CLOSE, MASKED, OPEN
+
+SHORTEST = 8  # bytes of a text that is looked for elsewhere, too; shorter ones turn up by chance
+_SHORTEST_LINE = 16  # of a text of several lines
+_REFERENCE = re.compile(rf"{re.escape(OPEN)}.*?{re.escape(CLOSE)}", re.DOTALL)
+_IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@<>]*:)([^\s/@<>]+)(?=@)")  # user:password@
+
+
+def below_secrets(root: Node, aliases: Sequence[Alias]) -> dict[int, Node]:
+    """All nodes, by identity, at and below the top-level key `secrets` and `password` of images, with what aliases in
+    there stand for, although it be written elsewhere and overridden."""
+    found: dict[int, Node] = {}
+    waiting = list(_places(root))
+    while waiting:
+        node = waiting.pop()
+        if id(node) in found:
+            continue
+        found[id(node)] = node
+        waiting += node.items.values()
+        if node.text is None:
+            first, after = (bisect_left(aliases, at, key=lambda alias: alias.start) for at in (node.start, node.end))
+            waiting += (alias.node for alias in aliases[first:after])
+    return found
+
+
+def long_texts(values: Iterable[str]) -> tuple[str, ...]:
+    """What is looked for elsewhere, the longest first: texts that are not there by chance, their long lines, and both
+    as they stand in double quotes."""
+    lines = {
+        line.strip()
+        for value in values
+        for number, line in enumerate([value, *value.splitlines()])
+        if len(line.strip().encode(errors="surrogateescape")) >= (_SHORTEST_LINE if number else SHORTEST)
+    }
+    lines |= {json.dumps(line, ensure_ascii=False)[1:-1] for line in lines}
+    return tuple(sorted(lines - {MASKED}, key=lambda line: (-len(line), line)))
+
+
+def without(text: str, texts: Iterable[str]) -> str:
+    """The text with those and the passwords of addresses masked."""
+    for secret in texts:
+        text = text.replace(secret, MASKED)
+    return without_passwords(text)
+
+
+def without_passwords(text: str) -> str:
+    """The text with the password of each address (`https://user:password@host`) masked."""
+    return _IN_ADDRESS.sub(rf"\g<1>{MASKED}", text) if "@" in text and "://" in text else text
+
+
+def is_literal(text: str) -> bool:
+    """Whether a text holds more than references."""
+    return bool(_REFERENCE.sub("", text).strip())
+
+
+def _places(root: Node) -> Iterator[Node]:
+    if secrets := root.items.get("secrets"):
+        yield secrets
+    extras = root.items.get("extras")
+    for holder, key in (root, "prerequisites"), (extras, "reference_prerequisites"):
+        items = holder.items.get(key) if holder else None
+        for item in items.items.values() if items else ():
+            auth = item.items.get("auth")
+            password = auth.items.get("password") if auth else None
+            if password and (password.text is None or is_literal(password.text)):
+                yield password
