@@ -17,15 +17,15 @@ from kedge.engines.machine.claims import Claims
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK
 from kedge.runs import lock, status
 
-from .parts import ENGINE_SERVICE, SUPERVISOR
-from .scene import Command, Scene, content
+from .parts import COMMAND, CONTROLLER, ENGINE_SERVICE, SUPERVISOR
+from .scene import NO_ROOM, Command, Scene, content
 from .work import WRITTEN
 
 _DOCUMENTED = frozenset({EXIT_OK, EXIT_FAILED, EXIT_INPUT, EXIT_CANNOT_RUN, EXIT_INTERRUPTED})
-_OF_STATE = {
-    status.SUCCEEDED: {EXIT_OK},
-    status.FAILED: {EXIT_FAILED, EXIT_CANNOT_RUN},
-    status.STOPPED: {EXIT_FAILED, EXIT_INTERRUPTED},
+_OF_STATE: dict[str, tuple[int | None, ...]] = {
+    status.SUCCEEDED: (EXIT_OK,),
+    status.FAILED: (EXIT_FAILED, EXIT_CANNOT_RUN),
+    status.STOPPED: (EXIT_FAILED, EXIT_INTERRUPTED),
 }
 _BUG = re.compile(r"Traceback \(most recent call last\)|bug in kedge|kedge failed:")
 _LINE = re.compile(r"line (\d+)")
@@ -53,8 +53,12 @@ def nobody_speaks_of_bugs(scene: Scene) -> Iterator[str]:
     for command in scene.commands:
         if _BUG.search(command.said):
             yield f"{command} said {command.said[-1500:]}"
-    for run in scene.kedge.runs():
-        for log in (*run.glob("*.log"), *run.glob("attempt-*/*/supervisor.log"), *run.glob("attempt-*/*/runtime.log")):
+    for path in scene.kedge.runs():
+        for log in (
+            *path.glob("*.log"),
+            *path.glob("attempt-*/*/supervisor.log"),
+            *path.glob("attempt-*/*/runtime.log"),
+        ):
             if (text := _text(log)) and _BUG.search(text):
                 yield f"{log}: {text[-1500:]}"
     for run in scene.runs():
@@ -119,8 +123,11 @@ def documents_are_whole(scene: Scene) -> Iterator[str]:
 
 
 def reports_are_written(scene: Scene) -> Iterator[str]:
-    """A run that has ended has a report that says how."""
+    """A run that has ended has a report that says how; where its controller was killed, or had no room for that, after
+    the next stop."""
     for run in scene.runs():
+        if not (run.path / REPORT_FILE).exists() and scene.struck & {CONTROLLER, COMMAND, NO_ROOM}:
+            scene("stop", run.id)
         try:
             told = json.loads((run.path / REPORT_FILE).read_bytes())["state"]
         except (OSError, ValueError, KeyError) as error:
@@ -190,9 +197,9 @@ INVARIANTS: dict[str, Callable[[Scene], Iterator[str]]] = {
 
 
 def _disagreement(scene: Scene, command: Command) -> Iterator[str]:
-    states = {scene.state(run) for run in scene.runs() if run.id in command.said}
-    if len(states) == 1 and command.code not in _OF_STATE.get(state := states.pop(), {command.code}):
-        yield f"{command} ended with {command.code}, and the job is {state}"
+    states = [scene.state(run) for run in scene.runs() if run.id in command.said]
+    if len(states) == 1 and command.code not in _OF_STATE.get(states[0] or "", (command.code,)):
+        yield f"{command} ended with {command.code}, and the job is {states[0]}"
 
 
 def _ports(scene: Scene) -> list[int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import shutil
 import signal
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -51,12 +51,13 @@ class Result:
         return "\n".join([f"{held} {self.seconds:5.1f} s  ATTACK='{self.attack}' SEED={self.seed}", *told, *kept])
 
 
-def play(attack: Attack, seed: int, folder: Path) -> Result:
-    """Do one round in a new folder below `folder`, which is deleted if everything holds."""
+def play(attack: Attack, seed: int, folder: Path, cache: Path | None = None) -> Result:
+    """Do one round in a new folder below `folder`, which is deleted if everything holds. What kedge and Python keep for
+    later lies in `cache`, or beside it."""
     began = time.monotonic()
-    place = folder / f"{hashlib.sha256(attack.name.encode()).hexdigest()[:6]}-{seed}"
-    place.mkdir(parents=True)
-    scene = Scene(place, random.Random(f"{attack.name} {seed}"), attack.engine)
+    folder.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix=f"{seed}-", dir=folder))
+    scene = Scene(place, random.Random(f"{attack.name} {seed}"), cache or folder / "cache", attack.engine)
     broke: dict[str, list[str]] = {}
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(LONGEST_SEC)

@@ -24,8 +24,8 @@ from . import parts
 from .forked import Forked
 from .parts import Part
 
+NO_ROOM = "no room"  # among what was struck: files could not be written
 ANSWER_SEC = 60.0  # a command that takes longer hangs, however busy the machine is
-PYTHON_CACHE = "pycache"
 _BEGUN_SEC = 10.0
 _LARGEST = 50_000_000  # bytes of what is read
 
@@ -76,18 +76,22 @@ class Scene:
     `struck` are the kinds of parts that were harmed; `removed` the ids of runs that `kedge rm` may have deleted.
     """
 
-    def __init__(self, folder: Path, random: random.Random, engine: str = "local", image: str = "busybox") -> None:
+    def __init__(self, folder: Path, random: random.Random, cache: Path, engine: str = "local") -> None:
         self.folder, self.random = folder, random
-        self.kedge = Kedge(folder, engine, image=image)
+        self.kedge = Kedge(folder, engine)
         self.token = folder.name
         self.commands: list[Command] = []
         self.struck: set[str] = set()
         self.removed: set[str] = set()
-        self.broken: list[str] = []  # facts that have changed after they were told
+        self.broken: list[str] = []  # what was seen meanwhile, as facts that have changed after they were told
         self.on_end: list[Callable[[], object]] = []
         self._facts: dict[Path, bytes] = {}
         environment = self.kedge.environment
-        environment |= {parts.MARK: self.token, "PYTHONPYCACHEPREFIX": str(folder.parent / PYTHON_CACHE)}
+        environment |= {
+            parts.MARK: self.token,
+            "XDG_CACHE_HOME": str(cache),
+            "PYTHONPYCACHEPREFIX": str(cache / "python"),
+        }
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # whoever compiles everything again is slow
 
     def start(

@@ -22,5 +22,6 @@ def test_what_is_promised_holds(name: str, tmp_path_factory: pytest.TempPathFact
     attack = ATTACKS[name]
     if why := attack.ready():
         pytest.skip(why)
-    result = play(attack, SEED, tmp_path_factory.getbasetemp().parent / "faults")
+    shared = tmp_path_factory.getbasetemp().parent
+    result = play(attack, SEED, shared / "faults", shared / "cache")
     assert not result.broke, str(result)

@@ -39,33 +39,36 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file so that readers, and a machine that crashes, see the old content or all of the new.
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
+    """Write a file so that readers, and a machine that crashes, see the old content or all of the new; readers alone
+    if it is not `synced`, which takes a while.
 
     There must be one writer a file. DiskFull leaves the old content and no temporary file.
     """
     temporary = path.with_name(f".{path.name}.new")
     with disk_errors(path):
         try:
-            _write_synced(temporary, data, mode)
+            _write_new(temporary, data, mode, synced)
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        if synced:
+            _sync_folder(path.parent)
 
 
-def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
+def write_json(path: Path, value: Any, mode: int = 0o600, *, synced: bool = True) -> None:
     """`write_atomic` of a JSON document."""
-    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode)
+    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode, synced=synced)
 
 
-def _write_synced(path: Path, data: bytes, mode: int) -> None:
+def _write_new(path: Path, data: bytes, mode: int, synced: bool) -> None:
     path.unlink(missing_ok=True)  # of a crash
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         write_all(fd, data)
-        os.fsync(fd)
+        if synced:
+            os.fsync(fd)
     finally:
         os.close(fd)
 

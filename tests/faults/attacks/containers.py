@@ -30,7 +30,6 @@ def _ready() -> str:
 
 def _start(scene: Scene, *, endless: bool = False) -> None:
     scene.kedge.image = IMAGE
-    scene.kedge.environment["XDG_CACHE_HOME"] = str(scene.folder.parent / "cache")  # the bundle is made once
     scene.start("run", *work.options(scene), work.endless(scene) if endless else work.job(scene))
     scene.await_parts(SUPERVISOR)
 

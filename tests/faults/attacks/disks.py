@@ -9,7 +9,7 @@ from pathlib import Path
 from .. import work
 from ..parts import CONTROLLER
 from ..rounds import Attack
-from ..scene import Scene
+from ..scene import NO_ROOM, Scene
 
 _SIZE = 6 << 20  # bytes of the file system
 _MOST_LEFT = 3 << 20
@@ -33,6 +33,7 @@ def _small_disk(scene: Scene) -> Path:
 
 def _fill(scene: Scene, filler: Path) -> None:
     """Leave a random number of bytes, often none."""
+    scene.struck.add(NO_ROOM)
     left = int(_MOST_LEFT * scene.random.random() ** 2) if scene.chance(0.7) else 0
     free = os.statvfs(filler.parent)
     size = max(0, free.f_bavail * free.f_frsize - left)

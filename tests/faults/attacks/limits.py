@@ -9,13 +9,18 @@ from functools import partial
 from .. import work
 from ..parts import CONTROLLER
 from ..rounds import Attack
-from ..scene import Scene
+from ..scene import NO_ROOM, Scene
 
 _COMMANDS = (("ps",), ("ps", "--json"), ("show", "job"), ("logs", "job"), ("stop", "job"))
 
 
 def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _few_files(scene: Scene) -> None:
@@ -29,6 +34,7 @@ def _few_files(scene: Scene) -> None:
 
 def _small_files(scene: Scene) -> None:
     """A low limit of the size of files, as `ulimit -f` sets it."""
+    scene.struck.add(NO_ROOM)
     low = partial(_limit, resource.RLIMIT_FSIZE, scene.random.choice((0, 100, 2_000, 30_000, 1 << 20, 1 << 21)))
     scene.start("run", *work.options(scene), work.job(scene), before=low)
 
@@ -36,15 +42,15 @@ def _small_files(scene: Scene) -> None:
 def _closed_streams(scene: Scene) -> None:
     """Some of the standard streams are closed from the start."""
     closed = [fd for fd in (0, 1, 2) if scene.chance(0.5)]
-    scene.start("run", *work.options(scene), work.job(scene), before=lambda: [os.close(fd) for fd in closed])
+    scene.start("run", *work.options(scene), work.job(scene), before=lambda: _close(closed))
 
 
 def _full_output(scene: Scene) -> None:
     """Nothing can be written to stdout, or to stderr."""
     full = os.open("/dev/full", os.O_WRONLY)
     try:
-        streams = scene.random.choice(({"stdout": full}, {"stderr": full}, {"stdout": full, "stderr": full}))
-        scene.start("run", *work.options(scene), work.job(scene), **streams)
+        stdout, stderr = scene.random.choice(((full, None), (None, full), (full, full)))
+        scene.start("run", *work.options(scene), work.job(scene), stdout=stdout, stderr=stderr)
     finally:
         os.close(full)
 

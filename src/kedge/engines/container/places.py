@@ -32,6 +32,7 @@ from kedge.engines.machine import gpus
 from kedge.engines.machine.shares import HeldPorts, share_out, write_peers
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
+from kedge.runs.files import write_atomic
 from kedge.runs.folder import Run
 
 HOST = "127.0.0.1"
@@ -221,9 +222,8 @@ def make_folder(path: str | Path, mode: int) -> None:
 
 
 def write(path: str, data: bytes, mode: int) -> None:
-    """A file with this mode, whatever the umask."""
-    with open(path, "wb") as file:
-        file.write(data)
+    """A file with this mode, whatever the umask; there as a whole, or not at all."""
+    write_atomic(Path(path), data, synced=False)
     os.chmod(path, mode)
 
 

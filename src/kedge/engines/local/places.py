@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import uuid
+from pathlib import Path
 
 from kedge.contract import SPEC_FILE, WORK_DIR
 from kedge.engines.base import Task
@@ -13,6 +13,7 @@ from kedge.engines.machine import gpus
 from kedge.engines.machine.shares import HeldPorts, share_out, write_peers
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
+from kedge.runs.files import write_json
 from kedge.runs.folder import Run
 
 HOST = "127.0.0.1"
@@ -69,6 +70,5 @@ class Places:
         )
         os.makedirs(folder)
         path = os.path.join(folder, SPEC_FILE)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(task_spec(self._plan, *task, placement).to_json(), file)
+        write_json(Path(path), task_spec(self._plan, *task, placement).to_json(), mode=0o644, synced=False)
         return path
