@@ -26,7 +26,8 @@ ALLOWED = {
     "plugins": {"plugins.base", "plugins.parameters", "contract", "errors"},
     "testing": {"engines.base", "plugins.base", "plugins.parameters", "runs", "contract", "errors"},
     "resolve": {"xdg", "programs", "spec", "plugins.base", "contract", "errors"},
-    "runs": {"xdg", "contract", "errors"},
+    "terminal_text": set(),
+    "runs": {"xdg", "terminal_text", "contract", "errors"},
     "policy": {"contract"},
     "bundle": {"xdg", "contract", "errors"},
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
@@ -48,7 +49,7 @@ ALLOWED = {
     },
     "cli": {
         "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "plan.model", "engines.base", "runs",
-        "diagnose", "bundle", "contract", "errors",
+        "diagnose", "bundle", "terminal_text", "contract", "errors",
     },
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.

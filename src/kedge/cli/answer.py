@@ -11,6 +11,7 @@ from rich.text import Text
 from kedge.cli.tables import wrapped
 from kedge.cli.words import home
 from kedge.runs import answer
+from kedge.terminal_text import one_line
 
 _LABEL_WIDTH = 12
 BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "magenta"}
@@ -32,13 +33,13 @@ def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text | str]:
     if meaning := answer.meaning(root):
         yield meaning
     if quote := answer.quote(root, verdict, home):
-        yield Text(quote, style="bold")
+        yield Text(one_line(quote), style="bold")
     yield from answer.where(root)
 
 
 def _cause(root: Mapping[str, Any]) -> Text:
     if not answer.known(root):
-        return Text("not recognised", "bold").append(f": {answer.ending(root)}")
+        return Text("not recognised", "bold").append(f": {one_line(answer.ending(root))}")
     return Text(root["cause"], "bold").append(f" ({answer.certainty(root)})", BEHAVIOUR_COLOURS[root["behavior"]])
 
 

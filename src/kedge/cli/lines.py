@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import click
 
 from kedge.cli.streams import plain, styled
-from kedge.cli.terminal_text import decoded, folded, is_plain, one_line, terminal_text, without_colours
+from kedge.terminal_text import decoded, folded, is_plain, one_line, terminal_text, without_colours
 
 # Readable on dark and on light terminals; red is left for failures.
 _COLOURS = (

@@ -31,5 +31,5 @@ def _show(problem: Problem | str, text: str) -> None:
     head = streams.styled("warning: ", fg="yellow") if is_warning else streams.styled("error: ", fg="red", bold=True)
     first, *rest = text.split("\n")
     click.echo(head + first, err=True)
-    for line in rest:
-        click.echo(line, err=True)
+    for line in rest:  # indented, as what an error quotes could look like another one
+        click.echo(line if line[:1] in ("", " ") else f"  {line}", err=True)

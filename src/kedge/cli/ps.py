@@ -16,6 +16,7 @@ from kedge.diagnose.model import UNKNOWN
 from kedge.runs import status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
+from kedge.terminal_text import one_line
 
 
 @click.command()
@@ -70,7 +71,7 @@ def _table(found: list[tuple[Run, JobStatus]]) -> Table:
 
 def _cause(now: JobStatus) -> str:
     """`not recognised` in the words of `kedge show`."""
-    return "not recognised" if now.cause == UNKNOWN else now.cause or ""
+    return "not recognised" if now.cause == UNKNOWN else one_line(now.cause or "")
 
 
 def _tasks(now: JobStatus) -> str:

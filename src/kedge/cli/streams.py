@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kedge.cli.terminal_text import terminal_text
+from kedge.terminal_text import terminal_text
 
 _ASCII = ("ascii", "us-ascii", "ansi_x3.4-1968")
 

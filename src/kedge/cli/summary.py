@@ -14,6 +14,7 @@ from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds, succeeded_
 from kedge.runs import answer, report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
+from kedge.terminal_text import one_line
 
 MOST_ROWS = 20
 # What a person looks for first.
@@ -51,6 +52,7 @@ def duration(started: str | None, ended: str | None) -> str:
 def _verdict(run: Run, now: JobStatus) -> Text:
     took = duration(now.submitted, now.ended)
     attempts = f", attempt {now.attempt + 1}" if now.attempt else ""
+    told = one_line(now.text or "")
     if now.state == status.LOST:
         return (
             Text(f"{run.id} ")
@@ -59,10 +61,10 @@ def _verdict(run: Run, now: JobStatus) -> Text:
         )
     text = Text(f"{run.id} ")
     if succeeded_despite_failures(now):
-        return text.append(now.text or "", style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
+        return text.append(told, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
     text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
     text.append(f" {'in' if now.state in status.FINAL else 'for'} {took}{attempts}")
-    return text.append(f": {now.text}" if now.text and now.state != status.SUCCEEDED else "")
+    return text.append(f": {told}" if told and now.state != status.SUCCEEDED else "")
 
 
 def _table(now: JobStatus) -> Table:

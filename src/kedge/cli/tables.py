@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kedge.terminal_text import one_line
+
 _WIDTH = 250  # wide enough that nothing is cut: an id must stay whole to be copied
 
 
@@ -23,7 +25,7 @@ def console() -> Console:
 def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:
     """The line in pieces that fit the terminal beside `indent` columns, broken between words only, so that a path stays
     whole; off a terminal in one piece."""
-    text = Text(line) if isinstance(line, str) else line
+    text = Text(one_line(line)) if isinstance(line, str) else line
     if not sys.stdout.isatty():
         return [text]
     width, starts, used = shutil.get_terminal_size().columns - indent, [], 0

@@ -12,6 +12,7 @@ from kedge.cli.words import succeeded_despite_failures
 from kedge.errors import EXIT_FAILED, EXIT_OK
 from kedge.runs import status
 from kedge.runs.status import JobStatus
+from kedge.terminal_text import one_line
 
 
 @click.command()
@@ -30,5 +31,5 @@ def command(job: str, timeout: float | None) -> int:
 
 def _words(now: JobStatus) -> str:
     if now.state == status.SUCCEEDED:
-        return now.text or "" if succeeded_despite_failures(now) else now.state
-    return f"{now.state}: {now.text}" if now.text else now.state
+        return one_line(now.text or "") if succeeded_despite_failures(now) else now.state
+    return f"{now.state}: {one_line(now.text)}" if now.text else now.state

@@ -8,6 +8,7 @@ from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.runs import status
 from kedge.runs.events import Event
 from kedge.runs.status import JobStatus, TaskStatus
+from kedge.terminal_text import one_line
 
 STATE_COLOURS = {
     status.SUCCEEDED: "green",
@@ -77,7 +78,7 @@ def exit_words(task: TaskStatus) -> str:
     """The user's exit code, or why there is none."""
     if task.exit_code is not None:
         return str(task.exit_code)
-    return task.reason or ""
+    return one_line(task.reason or "")
 
 
 def home(path: str) -> str:

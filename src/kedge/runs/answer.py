@@ -8,6 +8,7 @@ from typing import Any
 
 from kedge.contract import USER_SCRIPT
 from kedge.runs.status import SUCCEEDED
+from kedge.terminal_text import one_line
 
 # bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
 SCRIPT_LINE = re.compile(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
@@ -115,5 +116,5 @@ def _counted(others: Iterable[Mapping[str, Any]]) -> str:
 
 def cut(text: str) -> str:
     """A line of a log without what the runtime puts before it, and no longer than a few lines of a terminal."""
-    text = _RUNTIME_PREFIX.sub("", text.strip())
+    text = one_line(_RUNTIME_PREFIX.sub("", text.strip()))
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"

@@ -13,6 +13,7 @@ from kedge.runs import answer
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
+from kedge.terminal_text import terminal_text
 
 VERSION = 1
 _JSON, _MARKDOWN = "report.json", "report.md"
@@ -50,7 +51,7 @@ def build(
 def write(run: Run, report: Mapping[str, Any]) -> None:
     """Write both files. DiskFull if there is no room for them."""
     write_json(run.path / _JSON, report)
-    write_atomic(run.path / _MARKDOWN, markdown(report).encode())
+    write_atomic(run.path / _MARKDOWN, terminal_text(markdown(report), newlines=True).encode(errors="replace"))
 
 
 def read(run: Run) -> dict[str, Any] | None:

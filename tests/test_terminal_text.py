@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.cli.terminal_text import decoded, folded, is_plain, one_line, terminal_text
+from kedge.terminal_text import decoded, folded, is_plain, one_line, terminal_text
 
 
 @pytest.mark.parametrize(
