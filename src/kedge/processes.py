@@ -7,6 +7,7 @@ through a descriptor of the process, so it cannot hit another one.
 from __future__ import annotations
 
 import os
+import pwd
 import select
 import signal
 import time
@@ -26,7 +27,10 @@ _STILL = _STOPPED | _ENDED
 _START_TIME = 22  # the number of the field in /proc/PID/stat, see proc_pid_stat(5)
 _THREADS = 20
 _PARENT = 4
+_RESERVED_PIDS = 300  # linux/kernel/pid.c
+_SESSION = 6
 _STATE = 3
+_HUNG = b"D"
 
 
 class Process(NamedTuple):
@@ -39,6 +43,7 @@ class Process(NamedTuple):
 class _Stat(NamedTuple):
     process: Process
     parent: int
+    session: int
     ended: bool  # a zombie, and not one whose other threads go on
 
 
@@ -93,6 +98,60 @@ def of_job(job_id: str) -> list[Process]:
 def descendants(pid: int, besides: Collection[int] = ()) -> list[Process]:
     """The children of a process, theirs, and so on, without those in `besides` and what is below them."""
     return _below([pid], besides)
+
+
+def related(roots: Collection[int], sessions: Collection[int]) -> list[Process]:
+    """Those with the pids `roots`, what is below them, and who is in a session with any of these, for as long as it is
+    one of `sessions` or its leader is one of these; but for the caller.
+
+    That somebody is known keeps a session from being a stranger's: its number is not given out again meanwhile.
+    """
+    stats = {stat.process.pid: stat for stat in filter(None, map(_stat, _pids()))}
+    stats.pop(os.getpid(), None)
+    found: set[int] = set()
+    more = stats.keys() & set(roots)
+    while more:
+        found |= more
+        common = {s for pid in found if not stats[pid].ended and ((s := stats[pid].session) in sessions or s in found)}
+        more = {pid for pid, stat in stats.items() if stat.parent in found or stat.session in common} - found
+    return [stats[pid].process for pid in sorted(found) if not stats[pid].ended]
+
+
+def in_sessions(numbers: Collection[int]) -> list[int]:
+    """The pids of those who are in one of these sessions."""
+    return [stat.process.pid for stat in filter(None, map(_stat, _pids())) if stat.session in numbers]
+
+
+def starts() -> int:
+    """How many processes and threads this machine has started since boot. The kernel gives out pids in turn, so that
+    none comes again within `most_pids` of them."""
+    (found,) = (line for line in _read("/proc/stat").splitlines() if line.startswith(b"processes "))
+    return int(found.split()[1])
+
+
+def most_pids() -> int:
+    """After how many starts a pid can come again, at the earliest."""
+    return int(_read("/proc/sys/kernel/pid_max")) - _RESERVED_PIDS
+
+
+def why_alive(process: Process) -> str:
+    """Who a process is that was killed and lives, and why, for the user."""
+    fields = dict(line.split(b":", 1) for line in _read(f"/proc/{process.pid}/status").splitlines() if b":" in line)
+    name = "".join(filter(str.isprintable, fields.get(b"Name", b"").decode(errors="replace"))).strip()
+    owner = int(fields.get(b"Uid", b"-1").split()[0])
+    who = f"pid {process.pid} ({name})" if name else f"pid {process.pid}"
+    if owner not in (-1, os.geteuid()):
+        return f"{who} is a process of {_user(owner)}, who can end it, or root"
+    if fields.get(b"State", b"").strip().startswith(_HUNG):
+        return f"{who} hangs in the kernel, for example in a file system that does not answer"
+    return f"{who} does not end"
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def _below(roots: Iterable[int], besides: Collection[int]) -> list[Process]:
@@ -189,8 +248,9 @@ def _stat(pid: int) -> _Stat | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if not fields:
         return None
-    state, parent, threads, start = (fields[number - 3] for number in (_STATE, _PARENT, _THREADS, _START_TIME))
-    return _Stat(Process(pid, int(start)), int(parent), state in _ENDED and int(threads) <= 1)
+    wanted = (_STATE, _PARENT, _SESSION, _THREADS, _START_TIME)
+    state, parent, session, threads, start = (fields[number - 3] for number in wanted)
+    return _Stat(Process(pid, int(start)), int(parent), int(session), state in _ENDED and int(threads) <= 1)
 
 
 def _states(pid: int) -> set[bytes]:

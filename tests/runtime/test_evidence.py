@@ -62,6 +62,7 @@ V1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n"
     [
         ("0::/job/task\n", "job/task/memory.events", V2, 2),
         ("0::/job/task\n", "memory.events", V2, 2),  # the own group is what a container sees as the root
+        ("0::/job/kedge-run\n", "job/memory.events", V2, 2),  # a group of kedge's own has no counters
         ("9:name=systemd:/\n4:memory:/job\n0::/\n", "memory/job/memory.oom_control", V1, 5),
         ("4:cpu,memory:/job\n", "memory/memory.oom_control", V1, 5),
         ("4:memory:/\n", "memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", None),  # before Linux 4.13
@@ -87,6 +88,10 @@ def test_a_group_is_the_tasks_own_if_nobody_else_is_in_it(tmp_path):
     assert cgroup.holds_only(str(tmp_path), {7, 12, 13})
     assert not cgroup.holds_only(str(tmp_path), {7})
     assert not cgroup.holds_only(str(tmp_path / "gone"), {7})
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run", "cgroup.procs", "13\n")
+    assert cgroup.holds_only(str(tmp_path), {7, 12, 13})
+    assert not cgroup.holds_only(str(tmp_path), {7, 12})
 
 
 def test_without_a_driver_the_probe_finds_nothing():

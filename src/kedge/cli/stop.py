@@ -11,6 +11,7 @@ import click
 from kedge import jobs
 from kedge.cli import options
 from kedge.cli.streams import styled
+from kedge.errors import CannotRun
 from kedge.runs import status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
@@ -39,6 +40,8 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
     except FileNotFoundError:
         click.echo(f"{run.id} has been removed")
         return
+    if now.left:
+        raise CannotRun(f"{run.id} is {now.state}, but {now.left}")
     click.echo(f"{run.id} {now.state}")
 
 

@@ -29,6 +29,7 @@ HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, 
 ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
 JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
 STOP_REQUESTED = "stop-requested"  # by, why
+PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
 JOB_COMPLETED = "job-completed"  # state, code, text
 NOTE = "note"  # text: what the engine does that takes long, or went wrong and may come right
 REMARK = "remark"  # text: what a person should know of the run when it has ended
@@ -67,7 +68,8 @@ class TaskStatus:
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     """A run as it is now: `code` and `text` say how it ended, `attempt` counts job attempts from 0; `cause` is the root
-    cause of the latest attempt that has failed; `notes` are what a person should know besides."""
+    cause of the latest attempt that has failed; `notes` are what a person should know besides; `left` says which of its
+    processes live on because they cannot be ended."""
 
     state: str
     attempt: int
@@ -78,6 +80,7 @@ class JobStatus:
     text: str | None = None
     cause: str | None = None
     notes: tuple[str, ...] = ()
+    left: str | None = None
 
     @property
     def failed_tasks(self) -> int:
@@ -150,6 +153,10 @@ class _Fold:
     def remark(self, event: Event) -> None:
         self.status = replace(self.status, notes=(*self.status.notes, str(event.get("text"))))
 
+    def processes_left(self, event: Event) -> None:
+        self.remark(event)
+        self.status = replace(self.status, left=str(event.get("text")))
+
     def job_completed(self, event: Event) -> None:
         state = event.get("state")
         self.status = replace(
@@ -196,6 +203,7 @@ _HANDLERS: dict[str, Callable[[_Fold, Event], None]] = {
     JOB_RETRYING: _Fold.job_retrying,
     STOP_REQUESTED: _Fold.stop_requested,
     REMARK: _Fold.remark,
+    PROCESSES_LEFT: _Fold.processes_left,
     JOB_COMPLETED: _Fold.job_completed,
 }
 

@@ -42,7 +42,8 @@ def kills_since(before: OomKills) -> int:
 def holds_only(folder: str, pids: set[int]) -> bool:
     """Whether no process besides these is in the group: then what happened in it happened to this task."""
     try:
-        return {int(pid) for pid in read_file(f"{folder}/cgroup.procs").split()} <= pids
+        groups = [each for each, _, _ in os.walk(folder)] or [folder]
+        return {int(pid) for each in groups for pid in read_file(f"{each}/cgroup.procs").split()} <= pids
     except OSError:
         return False
 
@@ -63,6 +64,8 @@ def _candidates(root: str, own: str) -> Iterator[tuple[str, str]]:
             continue
         within = os.path.normpath(f"{base}/{path}")
         yield within if os.path.isdir(within) else base, file
+        # A group that kedge has made for the run counts nothing itself; the one around it does.
+        yield os.path.dirname(within), file
 
 
 def _field(table: bytes, name: bytes) -> int:

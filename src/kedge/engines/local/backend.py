@@ -15,8 +15,11 @@ from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEM
 from kedge.engines.base import Ended, Task, Update
 from kedge.engines.controller import heard, reports
 from kedge.engines.controller.reports import Launch
+from kedge.engines.controller.states import Emit
+from kedge.engines.local import tree
 from kedge.engines.local.places import Places
 from kedge.errors import DiskFull
+from kedge.runs import status
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
 
@@ -28,11 +31,12 @@ SUPERVISOR_LOG = "supervisor.log"  # what the interpreter says if the runtime ca
 class LocalBackend:
     """Runs task attempts on this machine. All waiting is the controller's, on `fileno`.
 
-    `open_files` is the soft limit that the user's commands get back.
+    `open_files` is the soft limit that the user's commands get back. `emit` hears of processes that cannot be ended.
     """
 
-    def __init__(self, run: Run, places: Places, open_files: int) -> None:
-        self._run, self._places, self._open_files = run, places, open_files
+    def __init__(self, run: Run, places: Places, open_files: int, emit: Emit) -> None:
+        self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
+        self._record = tree.Record(run)
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
         self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
@@ -57,6 +61,7 @@ class LocalBackend:
             self._failed.append(Ended(task, _not_started(child, error)))
         else:
             self._children[pid], self._pids[task] = child, pid
+            self._record.supervisor(pid)
         finally:
             for hold in holds:
                 hold.close()
@@ -122,14 +127,14 @@ class LocalBackend:
         ended = []
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, ending = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 break
             if pid == 0:
                 break
             if child := self._children.pop(pid, None):
                 del self._pids[child.task]
-                report = self._report(child, os.waitstatus_to_exitcode(status), pid in self._destroyed)
+                report = self._report(child, os.waitstatus_to_exitcode(ending), pid in self._destroyed)
                 ended.append(Ended(child.task, report))
         return ended
 
@@ -143,6 +148,9 @@ class LocalBackend:
     def close(self) -> None:
         for pid in self._children:  # some only after a fault
             processes.kill_tree(pid)
+        if left := processes.kill_orphans(()):
+            self._emit(status.PROCESSES_LEFT, text=tree.survivors(left))
+        self._record.close()
         self._places.release()
         os.close(self._events)
         os.close(self._events_in)

@@ -12,7 +12,7 @@ from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.running import controlled
 from kedge.engines.controller.stops import Stops
 from kedge.engines.controller.subreaper import become_subreaper
-from kedge.engines.local import lost
+from kedge.engines.local import cgroups, lost, tree
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.places import Places
 from kedge.engines.machine import controllers, gpus, limits, secret_files
@@ -64,7 +64,8 @@ class LocalEngine:
             open_files = limits.raise_open_files()
             secrets_dir = stack.enter_context(secret_files.written(secret_files.location(run), secrets))
             devices = stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus)))
-            backend = LocalBackend(run, Places(plan, run, secrets_dir, devices), open_files)
+            stack.enter_context(cgroups.joined(tree.group_name(run)))
+            backend = LocalBackend(run, Places(plan, run, secrets_dir, devices), open_files, log)
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
 

@@ -16,6 +16,7 @@ from kedge.runs import events, lock, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 
+_LONGEST_GRACE_SEC = 86400.0  # as the schema of job files says
 _PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
 
 # Ends all that is left of a run, by its stop ladder or (True) at once.
@@ -84,9 +85,11 @@ def grace_sec(run: Run) -> float:
     """How long the tasks of a run may take to stop; the default where its plan cannot be read, as after a crash of the
     machine."""
     try:
-        return float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
-    except (OSError, ValueError, KeyError, TypeError):
+        seconds = float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return StopPolicy().grace_sec
+    # A task can write there, too.
+    return seconds if 0 <= seconds <= _LONGEST_GRACE_SEC else StopPolicy().grace_sec
 
 
 def _close(run: Run, kill: bool, end: End) -> None:

@@ -1,0 +1,195 @@
+"""Runs whose controller was killed: `kedge stop` ends all that is known of them, and says what it cannot end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kedge import processes
+from kedge.engines.local import cgroups, tree
+from kedge.runs.folder import Run
+from kedge.testing.wait import wait_until
+
+from .conftest import Kedge
+
+NOBODY = 65534
+TIMEOUT = 60.0
+# Who may read everything, as the tests' python may lie in root's home.
+AS_NOBODY = (
+    "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+    "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
+)  # fmt: skip
+
+# In the command's own session, in another one, and a daemon whose parents have gone: all without an environment.
+SAME, OTHER, DAEMON = "same", "other", "daemon"
+FAMILY = """
+env -i sleep {nap}1 &
+env -i setsid sleep {nap}2 &
+env -i setsid sh -c '(sleep {nap}3 </dev/null >/dev/null 2>&1 &)'
+echo ready
+sleep {nap}4
+"""
+
+
+class Unprivileged(Kedge):
+    """kedge of a user who may make no control group."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.environment["HOME"] = str(folder)
+
+    def argv(self, args: tuple[object, ...]) -> list[str]:
+        return [*AS_NOBODY, *super().argv(args)]
+
+
+@pytest.fixture
+def nobody() -> Iterator[Kedge]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    folder = Path(tempfile.mkdtemp(prefix="kedge-test-"))
+    os.chown(folder, NOBODY, NOBODY)
+    command = Unprivileged(folder)
+    yield command
+    command.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def nap() -> Iterator[str]:
+    """Begins the seconds of all sleeps of a test, by which they can be told from others."""
+    number = f"{uuid.uuid4().int % 10**6 + 10**6}"
+    yield number
+    for pid in sleepers(number).values():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def sleepers(nap: str) -> dict[str, int]:
+    """The pids of those that still sleep, by the last digits of their seconds."""
+    found = subprocess.run(["pgrep", "-af", f"^sleep {nap}"], capture_output=True, text=True, check=False).stdout
+    return {name.rpartition(nap)[2]: int(pid) for pid, _, name in (line.partition(" ") for line in found.splitlines())}
+
+
+def lost_run(kedge: Kedge, nap: str, commands: str = FAMILY) -> Run:
+    """A run whose controller has been killed, and whose tasks go on."""
+    process = kedge.start("run", kedge.job(commands.format(nap=nap)))
+    kedge.wait_for_output("ready")
+    run = Run(kedge.only_run())
+    os.kill(json.loads(run.lock.read_text())["pid"], signal.SIGKILL)
+    process.wait()
+    return run
+
+
+def kill_supervisors(run: Run) -> None:
+    found = tree.supervisors(run)
+    assert len(found) == 1
+    for process in found:
+        os.kill(process.pid, signal.SIGKILL)
+    assert processes.wait(found, TIMEOUT) == []
+
+
+@pytest.mark.parametrize("options", [(), ("--kill",)])
+def test_what_has_no_environment_is_ended_below_its_supervisor(nobody: Kedge, nap: str, options: tuple[str]) -> None:
+    lost_run(nobody, nap, FAMILY.replace("echo ready", "trap 'exit 0' TERM; echo ready"))
+    wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
+    assert nobody("stop", *options, "job").stdout.endswith(" stopped\n")
+    assert sleepers(nap) == {}
+    assert nobody.leftovers() == []
+
+
+def test_without_supervisors_the_control_group_tells_who_belongs_to_it(kedge: Kedge, nap: str) -> None:
+    with cgroups.joined(f"kedge-test-{nap}") as group:
+        if group is None:
+            pytest.skip("no control group can be made here")
+    run = lost_run(kedge, nap)
+    wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
+    kill_supervisors(run)
+    assert len(sleepers(nap)) == 4
+    assert kedge("stop", "job").stdout.endswith(" stopped\n")
+    assert sleepers(nap) == {}
+    assert cgroups.find(tree.group_name(run)) is None
+
+
+def test_without_supervisors_and_control_groups_environment_and_session_tell(nobody: Kedge, nap: str) -> None:
+    run = lost_run(nobody, nap)
+    wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
+    kill_supervisors(run)
+    assert nobody("stop", "job").stdout.endswith(" stopped\n")
+    # As the manual says: of a daemon without environment, parents and control group nothing tells.
+    assert sleepers(nap).keys() == {"3"}
+
+
+def test_lines_of_a_task_in_its_events_keep_no_run_from_being_stopped_and_removed(kedge: Kedge, nap: str) -> None:
+    lines = ['{"event": "starting"}', "[1]", '{"event": "starting", "pid": "x", "start_time": null}', "{", "\\377"]
+    lines += ['{"event": "finished", "exit_code": {}}', '{"event": "starting", "pid": -1, "start_time": 1}']
+    write = "; ".join(f"printf '%b\\n' '{line}'" for line in lines)
+    run = lost_run(
+        kedge,
+        nap,
+        "F=$KEDGE_PEERS_FILE; D=$(dirname $F); ({write}) > $D/worker-0/events.jsonl; "
+        "({write}) >> $D/../processes.jsonl; ({write}) >> $D/../events.jsonl; "
+        "echo ready; exec sleep {nap}".replace("{write}", write.replace("{", "{{").replace("}", "}}")),
+    )
+    assert kedge("stop", "job").stdout.endswith(" stopped\n")
+    assert sleepers(nap) == {}
+    kedge("rm", run.id)
+    assert kedge.runs() == []
+
+
+@pytest.fixture
+def becoming_root() -> Iterator[Path]:
+    """A program by which anybody becomes root: as sudo, without a password."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a program that makes others root")
+    folder = Path(tempfile.mkdtemp(prefix="kedge-test-"))
+    folder.chmod(0o755)
+    setpriv = shutil.which("setpriv")
+    assert setpriv
+    program = Path(shutil.copy(setpriv, folder / "setpriv"))
+    program.chmod(0o4755)
+    yield program
+    shutil.rmtree(folder)
+
+
+def test_another_users_process_is_named_and_the_run_not_called_stopped(
+    nobody: Kedge, nap: str, becoming_root: Path
+) -> None:
+    as_root = f"{becoming_root} --reuid=0 --regid=0 --clear-groups"
+    run = lost_run(nobody, nap, f"setsid {as_root} sleep {{nap}}5 & echo ready; exec sleep {{nap}}1")
+    wait_until(lambda: sleepers(nap).keys() == {"1", "5"}, TIMEOUT)
+    pid = sleepers(nap)["5"]
+    if os.stat(f"/proc/{pid}").st_uid != 0:
+        pytest.skip("programs cannot become another user's here (nosuid)")
+    done = nobody("stop", "--kill", "job", code=4)
+    assert f"pid {pid} (sleep) is a process of root" in done.stderr
+    assert "stopped" not in done.stdout
+    assert sleepers(nap).keys() == {"5"}
+    assert " lost " in nobody("ps").stdout
+    # Its parents, by which it was known, are gone; it is remembered.
+    assert f"pid {pid} (sleep)" in nobody("rm", run.id, code=4).stderr
+    assert run.path.exists()
+    os.kill(pid, signal.SIGKILL)
+    assert nobody("stop", "job").stdout.endswith(" stopped\n")
+
+
+def test_a_controller_that_lives_says_what_it_cannot_end(nobody: Kedge, nap: str, becoming_root: Path) -> None:
+    as_root = f"{becoming_root} --reuid=0 --regid=0 --clear-groups"
+    commands = f"setsid {as_root} sleep {nap}5 & echo ready; exec sleep {nap}1"
+    process = nobody.start("run", nobody.job(commands, extras={"kedge": {"stop": {"graceSec": 1}}}))
+    nobody.wait_for_output("ready")
+    wait_until(lambda: "5" in sleepers(nap), TIMEOUT)
+    pid = sleepers(nap)["5"]
+    if os.stat(f"/proc/{pid}").st_uid != 0:
+        pytest.skip("programs cannot become another user's here (nosuid)")
+    assert f"pid {pid} (sleep) is a process of root" in nobody("stop", "--kill", "job", code=4).stderr
+    assert f"pid {pid} (sleep) is a process of root" in nobody.finish(process, 1)
