@@ -6,14 +6,16 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
 from kedge.engines.container import connection, owners, spec
-from kedge.engines.container.client import Client
+from kedge.engines.container.client import Client, EngineGone, Refused
 from kedge.engines.container.connection import Connection
 from kedge.engines.machine import controllers
+from kedge.errors import CannotRun
 from kedge.runs.files import write_json
 from kedge.runs.folder import Run
 
@@ -22,6 +24,7 @@ _WORKERS = 4
 # After its grace period, in which a supervisor ends by itself, and writes its report.
 _PATIENCE_SEC = 15.0
 _PAUSE_SEC = 0.1
+_MOST_ROUNDS = 3  # what an engine was asked for just before may come into being in between
 
 
 def note_engine(run: Run, address: str) -> None:
@@ -32,7 +35,7 @@ def note_engine(run: Run, address: str) -> None:
 def engine_of(run: Run) -> str:
     """The address of a run's engine; of the one that there is now, where that is not known or its socket is gone.
     CannotRun: there is none."""
-    with suppress(OSError, ValueError, KeyError):
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         found: str = json.loads((run.path / _ENGINE).read_bytes())["address"]
         if found == connection.PODMAN or os.path.exists(found.removeprefix("unix://")):
             return found
@@ -40,13 +43,33 @@ def engine_of(run: Run) -> str:
 
 
 def remove(client: Client, run_id: str) -> None:
-    """Remove every container and network of a run. CannotRun."""
+    """Remove every container and network of a run, also those that the engine is just making. CannotRun names what is
+    left."""
     label = f"{spec.JOB}={run_id}"
-    names = [seen.name for seen in client.containers(label)]
+    for _ in range(_MOST_ROUNDS):
+        containers = [seen.name for seen in client.containers(label)]
+        why = _each(client.remove, containers)
+        networks = client.networks(label)
+        why |= _each(client.remove_network, networks)
+        if not containers and not networks:
+            return
+    left = [*(seen.name for seen in client.containers(label)), *client.networks(label)]
+    if left:
+        raise CannotRun("these cannot be removed: " + "; ".join(f"{name} ({why.get(name) or 'new'})" for name in left))
+
+
+def _each(do: Callable[[str], None], names: Sequence[str]) -> dict[str, str]:
+    """Do something to them all; why that failed, by name. EngineGone."""
+
+    def tried(name: str) -> str:
+        try:
+            do(name)
+        except Refused as error:
+            return str(error)
+        return ""
+
     with ThreadPoolExecutor(_WORKERS) as pool:
-        list(pool.map(client.remove, names))
-    for name in client.networks(label):
-        client.remove_network(name)
+        return dict(zip(names, pool.map(tried, names), strict=True))
 
 
 def forget(run: Run) -> None:
@@ -60,22 +83,33 @@ def forget(run: Run) -> None:
 
 
 def end(run: Run, kill: bool) -> None:
-    """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it."""
-    with Connection(engine_of(run)) as connected:
-        if not kill:
-            _stop(connected.client, run)
-        remove(connected.client, run.id)
+    """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it. CannotRun says what is
+    left, or may be."""
+    if not (run.path / _ENGINE).exists():
+        return  # it was lost before it asked for any
+    try:
+        with Connection(engine_of(run)) as connected:
+            if not kill:
+                _stop(connected.client, run)
+            remove(connected.client, run.id)
+    except EngineGone as error:
+        raise CannotRun(f"{run.id} is not stopped, its containers may still run: {error}") from error
+    except CannotRun as error:
+        raise CannotRun(f"{run.id} is not stopped: {error}") from error
 
 
 def _stop(client: Client, run: Run) -> None:
     """Ask all supervisors to stop their tasks, and wait for their end."""
     running = _running(client, run)
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        for number in (signal.SIGTERM, signal.SIGCONT):  # somebody may have suspended them
-            list(pool.map(partial(client.signal, number=number), running))
+    for number in (signal.SIGTERM, signal.SIGCONT):  # somebody may have suspended them
+        _each(partial(_signal, client, number), running)  # who cannot be asked is removed
     end = time.monotonic() + controllers.grace_sec(run) + _PATIENCE_SEC
     while _running(client, run) and time.monotonic() < end:
         time.sleep(_PAUSE_SEC)
+
+
+def _signal(client: Client, number: int, name: str) -> None:
+    client.signal(name, number)
 
 
 def _running(client: Client, run: Run) -> list[str]:

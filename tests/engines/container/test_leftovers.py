@@ -1,0 +1,125 @@
+"""What is left of a run, in an engine that refuses things, is slow, or does not answer."""
+
+from __future__ import annotations
+
+import gc
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.engines.container import leftovers
+from kedge.errors import CannotRun
+from kedge.runs.folder import Run, create
+
+
+class Engine(socketserver.ThreadingUnixStreamServer):
+    """Has containers, some of which it keeps or cannot signal; `late` ones come into being when it removes others."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.containers = {"one", "two"}
+        self.kept: set[str] = set()
+        self.late: set[str] = set()
+        self.deaf = False
+        super().__init__(str(path), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Engine
+
+    def do_GET(self) -> None:
+        if "/containers/json" in self.path:
+            state = "running" if self.server.deaf else "exited"
+            return self._answer([{"Names": [f"/{name}"], "State": state} for name in sorted(self.server.containers)])
+        return self._answer([] if "/networks" in self.path else {"ApiVersion": "1.41"})
+
+    def do_POST(self) -> None:
+        self._answer({"message": "it is busy"}, 503 if self.server.deaf else 200)
+
+    def do_DELETE(self) -> None:
+        name = self.path.partition("?")[0].rpartition("/")[2]
+        if name in self.server.kept:
+            return self._answer({"message": "device or resource busy"}, 500)
+        self.server.containers.discard(name)
+        self.server.containers |= self.server.late
+        self.server.late = set()
+        return self._answer({})
+
+    def _answer(self, value: Any, status: int = 200) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "s") as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        yield made
+        made.shutdown()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """One that is lost, of a job without a grace period."""
+    made = create(tmp_path / "jobs", "job")
+    made.plan_file.write_text('{"stop": {"graceSec": 0}}')
+    leftovers.note_engine(made, f"unix://{tmp_path}/s")
+    return made
+
+
+def test_all_is_removed_also_what_comes_into_being_meanwhile(engine: Engine, run: Run) -> None:
+    engine.late = {"three"}
+    leftovers.end(run, kill=False)
+    assert engine.containers == set()
+
+
+def test_what_the_engine_keeps_is_named_and_the_rest_is_removed(engine: Engine, run: Run) -> None:
+    engine.kept = {"one"}
+    with pytest.raises(CannotRun, match=rf"{run.id} is not stopped: .*one \(.*device or resource busy"):
+        leftovers.end(run, kill=True)
+    assert engine.containers == {"one"}
+
+
+def test_what_cannot_be_asked_to_stop_is_removed(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_PATIENCE_SEC", 0.0)
+    engine.deaf = True
+    leftovers.end(run, kill=False)
+    assert engine.containers == set()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # docker leaves a socket open
+def test_of_an_engine_that_does_not_answer_it_is_said_that_containers_may_run(engine: Engine, run: Run) -> None:
+    engine.shutdown()
+    engine.server_close()
+    with pytest.raises(CannotRun, match=rf"{run.id} is not stopped, its containers may still run: .*does not answer"):
+        leftovers.end(run, kill=True)
+    gc.collect()
+
+
+def test_a_run_that_was_lost_before_it_asked_an_engine_needs_none(tmp_path: Path, run: Run) -> None:
+    (run.path / "engine.json").unlink()
+    leftovers.end(run, kill=True)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"address": 1}', '{"address": null}', "null"])
+def test_a_damaged_note_of_the_engine_is_none(
+    engine: Engine, run: Run, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.server_address}")
+    (run.path / "engine.json").write_text(text)
+    leftovers.end(run, kill=True)
+    assert engine.containers == set()
