@@ -25,6 +25,8 @@ def commit(repository: Repository) -> Pin:
         _, out, err = programs.run(argv, _PATIENCE_SEC, environment=environment)
     except FileNotFoundError:
         return Pin(unlocked="git is not installed here")
+    except (OSError, ValueError) as error:  # not executable; names that no program can be given
+        return Pin(unlocked=f"git cannot be asked: {error}")
     except programs.TookTooLong:
         return Pin(unlocked="the server does not answer in time")
     rows = (line.partition("\t") for line in out.decode(errors="replace").splitlines())

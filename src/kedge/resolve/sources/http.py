@@ -10,6 +10,7 @@ import httpx
 
 from kedge import __version__
 from kedge.resolve.sources.base import FORBIDDEN, LARGEST_DOCUMENT, NOT_FOUND, UNKNOWN, Document, NotHad
+from kedge.resolve.sources.limits import check, plain, within
 
 _CODES = {401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND}
 # A compressed answer could be small and grow without limit.
@@ -40,14 +41,20 @@ class Http:
 
     def fetch(self, place: str) -> Document:
         """The document at a URL. NotHad: another status than 200, too large, too slow, a host that is not allowed."""
+        total = self._limits.total
         try:
-            return self._follow(httpx.URL(place), time.monotonic() + self._limits.total)
-        except httpx.InvalidURL as error:
-            raise NotHad(f"{place} is no address: {error}") from None
+            url = check(httpx.URL(place))
+        except (httpx.InvalidURL, ValueError) as error:
+            raise NotHad(f"{plain(place)} is no address: {error}") from None
+        try:
+            return within(total, lambda: self._follow(url, time.monotonic() + total))
         except httpx.TimeoutException:
             raise NotHad(f"{place} does not answer in time", UNKNOWN) from None
-        except httpx.HTTPError as error:
-            raise NotHad(f"{place} cannot be reached: {error or type(error).__name__}", UNKNOWN) from None
+        except TimeoutError:
+            raise NotHad(f"{place} takes more than {total:g} s", UNKNOWN) from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OverflowError) as error:
+            said = plain(str(error)) or type(error).__name__
+            raise NotHad(f"{place} cannot be reached: {said}", UNKNOWN) from None
 
     def close(self) -> None:
         self._client.close()
@@ -61,12 +68,17 @@ class Http:
                 if answer.next_request is None:
                     return Document(str(first), str(url), self._body(answer, deadline))
                 url = self._next(answer, answer.next_request.url)
+            if time.monotonic() > deadline:
+                raise TimeoutError
         raise NotHad(f"{first} leads through more than {self._limits.redirects} redirects", UNKNOWN)
 
     def _next(self, answer: httpx.Response, target: httpx.URL) -> httpx.URL:
         if target.scheme not in ("http", "https") or (answer.url.scheme, target.scheme) == ("https", "http"):
             raise NotHad(f"{answer.url} redirects to {target}, which is not as safe", UNKNOWN)
-        return target.copy_with(username=None, password=None) if target.userinfo else target
+        try:
+            return check(target.copy_with(username=None, password=None) if target.userinfo else target)
+        except httpx.InvalidURL as error:
+            raise NotHad(f"{answer.url} redirects to {target}, which is no address: {error}", UNKNOWN) from None
 
     def _check_host(self, url: httpx.URL) -> None:
         if self._hosts is not None and url.host not in self._hosts:
@@ -75,7 +87,7 @@ class Http:
     def _body(self, answer: httpx.Response, deadline: float) -> bytes:
         if answer.status_code != 200:
             code = _CODES.get(answer.status_code, UNKNOWN)
-            raise NotHad(f"{answer.url} answers {answer.status_code} {answer.reason_phrase}".rstrip(), code)
+            raise NotHad(f"{answer.url} answers {answer.status_code} {plain(answer.reason_phrase)}".rstrip(), code)
         if answer.headers.get("Content-Encoding", "identity") != "identity":
             raise NotHad(f"{answer.url} answers in a form that was not asked for", UNKNOWN)
         body = bytearray()
@@ -84,5 +96,5 @@ class Http:
             if len(body) > self._limits.bytes:
                 raise NotHad(f"{answer.url} has more than {self._limits.bytes >> 10} KiB", UNKNOWN)
             if time.monotonic() > deadline:
-                raise NotHad(f"{answer.url} takes more than {self._limits.total:g} s", UNKNOWN)
+                raise TimeoutError
         return bytes(body)

@@ -105,7 +105,9 @@ class Marketplace:
                 raise NotHad(f"there is no marketplace at {self._where}: {error.message}", UNKNOWN) from None
             return tuple(self._scan())
         try:
-            return tuple(_entry(item) for item in json.loads(data)["items"])
+            items = json.loads(data)["items"]
+            json.dumps(items, ensure_ascii=False).encode()  # ValueError for characters that are none
+            return tuple(_entry(item) for item in items)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise NotHad(f"the index of the marketplace {self._where} cannot be understood: {error}", UNKNOWN) from None
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import httpx
 
 from kedge.resolve.lock import Pin
+from kedge.resolve.sources.base import LARGEST_DOCUMENT
+from kedge.resolve.sources.limits import check, plain, within
 
 _HUB = "registry-1.docker.io"
 _MANIFESTS = ", ".join((
@@ -18,6 +21,8 @@ _MANIFESTS = ", ".join((
 _IMAGE = re.compile(r"(?P<name>[a-z0-9._/-]+(?::\d+/[a-z0-9._/-]+)?)(?::(?P<tag>\w[\w.-]{0,127}))?")
 _FIELD = re.compile(r'(\w+)="([^"]*)"')
 _DIGEST = "Docker-Content-Digest"
+_VALUE = re.compile(r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")  # of the OCI image specification
+_TOTAL_SEC = 20.0
 _PATIENCE = httpx.Timeout(10.0, connect=5.0)
 
 
@@ -30,11 +35,11 @@ def digest(image: str) -> Pin:
     if not found:
         return Pin(unlocked="this is no name of an image")
     host, repository = place(found["name"])
+    url = f"{_scheme(host)}://{host}/v2/{repository}/manifests/{found['tag'] or 'latest'}"
     try:
-        with httpx.Client(timeout=_PATIENCE, follow_redirects=False) as client:
-            return _ask(client, f"{_scheme(host)}://{host}/v2/{repository}/manifests/{found['tag'] or 'latest'}")
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Pin(unlocked=f"the registry {host} cannot be asked: {error or type(error).__name__}")
+        return within(_TOTAL_SEC, lambda: _asked(url))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OverflowError, RecursionError, TimeoutError) as error:
+        return Pin(unlocked=f"the registry {host} cannot be asked: {plain(str(error)) or type(error).__name__}")
 
 
 def place(name: str) -> tuple[str, str]:
@@ -49,13 +54,17 @@ def _scheme(host: str) -> str:
     return "http" if host.partition(":")[0] in ("localhost", "127.0.0.1") else "https"
 
 
-def _ask(client: httpx.Client, url: str) -> Pin:
-    answer = client.head(url, headers={"Accept": _MANIFESTS})
-    if answer.status_code == 401:
-        answer = client.head(url, headers={"Accept": _MANIFESTS, **_token(client, answer)})
+def _asked(url: str) -> Pin:
+    checked = check(httpx.URL(url))
+    with httpx.Client(timeout=_PATIENCE, follow_redirects=False) as client:
+        answer = client.head(checked, headers={"Accept": _MANIFESTS})
+        if answer.status_code == 401:
+            answer = client.head(checked, headers={"Accept": _MANIFESTS, **_token(client, answer)})
     value = answer.headers.get(_DIGEST)
     if answer.status_code != 200 or not value:
-        return Pin(unlocked=f"the registry answers {answer.status_code} {answer.reason_phrase}".rstrip())
+        return Pin(unlocked=f"the registry answers {answer.status_code} {plain(answer.reason_phrase)}".rstrip())
+    if not _VALUE.fullmatch(value):
+        return Pin(unlocked=f"the registry gives no digest, but '{plain(value)}'")
     return Pin(value)
 
 
@@ -64,7 +73,17 @@ def _token(client: httpx.Client, challenge: httpx.Response) -> dict[str, str]:
     fields = dict(_FIELD.findall(rest))
     if scheme.lower() != "bearer" or "realm" not in fields:
         return {}
-    answer = client.get(fields.pop("realm"), params=fields)
-    said = answer.json() if answer.status_code == 200 else {}
+    realm = check(httpx.URL(fields.pop("realm")))
+    with client.stream("GET", realm, params=fields, headers={"Accept-Encoding": "identity"}) as answer:
+        said = json.loads(_body(answer)) if answer.status_code == 200 else {}
     token = (said.get("token") or said.get("access_token")) if isinstance(said, dict) else None
     return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _body(answer: httpx.Response) -> bytes:
+    body = b""
+    for part in answer.iter_raw():
+        body += part
+        if len(body) > LARGEST_DOCUMENT:
+            raise ValueError(f"its answer has more than {LARGEST_DOCUMENT >> 20} MiB")
+    return body
