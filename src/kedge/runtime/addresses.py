@@ -67,9 +67,9 @@ def shown(uri: str) -> str:
 
 
 def plain(text: str) -> str:
-    """What somebody else has written, for a message: short, and without control characters."""
+    """What somebody else has written, for a message: short, and with escapes for what cannot be seen."""
     cut = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], cut)
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 def check(uri: str) -> None:

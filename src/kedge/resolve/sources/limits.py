@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import re
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,7 +10,6 @@ from typing import TypeVar
 import httpx
 
 T = TypeVar("T")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST = 300  # characters of what a server says
 
 
@@ -51,8 +49,8 @@ def check(url: httpx.URL) -> httpx.URL:
 
 
 def plain(text: str) -> str:
-    """What another machine says, for a message: short, and without control characters."""
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text[:_LONGEST])
+    """What another machine says, for a message: short, and with escapes for what cannot be seen."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LONGEST])
 
 
 def _raise(error: Exception) -> T:  # type: ignore[type-var]
