@@ -28,8 +28,8 @@ VALUES = [
     b"5", b"0", b"-1", b"+5", b"1_0", b"\xb2", b"\xd9\xa3", b"9" * 30, b"9" * 5000, b"0-4/5", b"5-4/5", b"0-4/*",
     b"5-9/10", b"*/5", b'"tag"', b'W/"tag"', b"\xff", b"chunked", b"gzip", b"identity", b"http://[", b"/", b"//",
     b"http://h:99999/", b"file:///etc/passwd", b"http://a..b/", b"Wed, 01 Jan 2020 00:00:00 GMT", b"\0",
-    b"Fri, 31 Dec 99999 00:00:00 GMT", b"Mon, 01 Jan 0001 00:00:00 +9999", b"Wed, 01 Jan 2020 00:00:00 -9999999999999", b"5, 5",
-    b"5, 6", b"\r", b"\x1b[2J",
+    b"Fri, 31 Dec 99999 00:00:00 GMT", b"Mon, 01 Jan 0001 00:00:00 +9999", b"Wed, 01 Jan 2020 00:00:00 -999999999999",
+    b"5, 5", b"5, 6", b"\r", b"\x1b[2J",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(VALUES) | st.binary(max_size=4), max_size=2).map(b"".join)
 lines = st.tuples(st.sampled_from(LINES), texts).map(b"".join)
@@ -165,8 +165,8 @@ def test_any_header(said: list[tuple[bytes, bytes]], text: str) -> None:
 
 PIECES = [
     "http://", "https://", "HTTP://", "file://", "s3://", "ssh://", "//", "[::1", "[::1]", "]", "[", ":", ":99999",
-    ":x", ":-1", "/", "@", "#", "?", "%", "%00", "%ff", "..", "a", "xn--", "xn--a.b", "ä", "℀", "\ud800", "\0", "\n", " ",
-    "\x7f", "\x9b", "1.2.3.4", "．", "a" * 300, "9" * 5000,
+    ":x", ":-1", "/", "@", "#", "?", "%", "%00", "%ff", "..", "a", "xn--", "xn--a.b", "ä", "℀", "\ud800", "\0", "\n",
+    " ", "\x7f", "\x9b", "1.2.3.4", "．", "a" * 300, "9" * 5000,
 ]  # fmt: skip
 uris = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=8).map("".join)
 
