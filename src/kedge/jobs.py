@@ -31,7 +31,7 @@ from kedge.resolve.shelf import ALL
 from kedge.runs import daemon, folder, lock, report, reserve, snapshot, status
 from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
-from kedge.runs.folder import Run, RunInfo
+from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
 from kedge.runs.status import JobStatus
 from kedge.spec.files import STDIN
 from kedge.spec.mask import is_masked, mask_secrets, masked_values
@@ -280,12 +280,12 @@ def wait(run: Run, deadline: float | None = None) -> JobStatus:
 def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
     """Ask for a stop (`kill`: without grace), which is not waited for; or end what a controller that is lost has left.
     Does nothing to a run that has ended. Notes for the user. FileNotFoundError when it has been removed."""
-    return _named_engine(run).stop(run, kill)
+    return _engine_of(run).stop(run, kill)
 
 
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller, if that is suspended."""
-    return engine(run.info().engine).suspended(run)
+    return _engine_of(run).suspended(run)
 
 
 def remove(run: Run) -> None:
@@ -294,31 +294,41 @@ def remove(run: Run) -> None:
     with suppress(FileNotFoundError):  # it has been removed meanwhile
         _end_if_lost(run)
         with EventLog(run.events):  # nobody else ends or removes it now
-            _named_engine(run).forget(run)
+            _engine_of(run).forget(run)
             folder.delete(run)
 
 
 def _end_if_lost(run: Run) -> None:
-    where, state = _named_engine(run), status.read(run).state
-    if state == status.LOST:
+    where, state = _engine_of(run), status.read(run).state
+    if state in status.WITHOUT_END:
         where.stop(run, kill=False)
     elif state not in status.FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
     now = wait(run, time.monotonic() + _ENDING_SEC)  # for its report
-    if lock.is_held(run.lock) or now.state not in status.FINAL:
-        os.stat(run.run_file)
+    if lock.is_held(run.lock) or now.state == status.LOST:
+        os.lstat(run.run_file)
         raise CannotRun(f"{run.id} has not ended{lock.shown(lock.owner(run.lock))}, so it is not removed")
 
 
-def _named_engine(run: Run) -> Engine:
-    """The engine on which the run is. FileNotFoundError when it has been removed; InputError when it is damaged."""
-    try:
-        return engine(run.info().engine)
-    except InputError:
-        os.stat(run.run_file)
-        raise
+def _engine_of(run: Run) -> Engine:
+    """The engine that a run is on. FileNotFoundError when it has been removed; InputError: this kedge does not have
+    it."""
+    os.lstat(run.run_file)
+    info = run.info()
+    name = info.engine
+    if info.damage:  # what an engine has noted tells more than nothing
+        name = "container" if os.path.lexists(run.path / ENGINE_FILE) else "local"
+    if name not in ENGINES:
+        raise InputError(f"{run.id} is on the engine {name!r}, which kedge {__version__} does not have")
+    return engine(name)
 
 
-def all_runs() -> list[Run]:
-    """Every run of this user, newest first."""
-    return folder.runs(jobs_dir())
+def all_runs() -> list[tuple[Run, RunInfo, JobStatus]]:
+    """Every run of this user, newest first, and how it is."""
+    found = [(run, info, status.read(run)) for run, info in folder.listed(jobs_dir())]
+    return [each for each in found if os.path.lexists(each[0].path)]  # not what was removed meanwhile
+
+
+def run_ids() -> list[str]:
+    """The names of all runs, newest first."""
+    return [info.id for _, info in folder.listed(jobs_dir())]

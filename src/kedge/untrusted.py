@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddic
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
+_PIECE = 1 << 16
 _DEEPEST = 64  # lists and mappings inside each other
 _LONGEST_NUMBER = 19  # digits: what fits into 64 bits, and so into a time or a float
 
@@ -71,11 +72,16 @@ def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def _read(fd: int, limit: int, path: str) -> bytes:
-    with open(fd, "rb") as file:
-        data = file.read(limit + 1)  # it may grow meanwhile, and files in /proc claim a size of 0
-    if len(data) > limit:
+    pieces, left = [], limit + 1  # it may grow meanwhile, and files in /proc claim a size of 0
+    try:
+        while left > 0 and (data := os.read(fd, min(left, _PIECE))):
+            pieces.append(data)
+            left -= len(data)
+    finally:
+        os.close(fd)
+    if left <= 0:
         raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", path)
-    return data
+    return b"".join(pieces)
 
 
 def read_json(folder: str | os.PathLike[str], name: str, limit: int) -> Any:

@@ -90,14 +90,32 @@ def test_runs_leaves_out_what_is_none(tmp_path: Path) -> None:
     run = made(tmp_path, "digits")
     create(tmp_path, "half-made")
     (tmp_path / "a-file").touch()
-    foreign = {"torn": '{"id": "to', "list": "[]", "few": '{"id": "few"}', "copied": run.run_file.read_text()}
-    for name, text in foreign.items():
+    for name in (".removed-x", "no id", "n\udcff"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(text)
+        (tmp_path / name / "run.json").write_text(run.run_file.read_text())
     assert runs(tmp_path) == [run]
     assert runs(tmp_path / "none") == []
-    with pytest.raises(InputError, match="torn is not the folder of a run"):
-        Run(tmp_path / "torn").info()
+    with pytest.raises(InputError, match="a-file is not the folder of a run"):
+        Run(tmp_path / "a-file").info()
+
+
+def test_damaged_runs_are_listed_as_such(tmp_path: Path) -> None:
+    whole = made(tmp_path, "digits").run_file.read_text()
+    damaged = {
+        "torn": '{"id": "to', "list": "[]", "few": '{"id": "few"}', "copied": whole,
+        "typed": whole.replace('"user": "ann"', '"user": 7'), "timed": whole.replace("1970-01-01", "yesterday "),
+    }  # fmt: skip
+    for name, text in damaged.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(text)
+    assert {run.id for run in runs(tmp_path)} > set(damaged)
+    told = {name: Run(tmp_path / name).info().damage for name in damaged}
+    assert all(text.startswith("its run.json is damaged: ") for text in told.values())
+    assert told["copied"].endswith("it is of another run")
+    assert told["typed"].endswith("its user is of a wrong type")
+    assert find(tmp_path, "tor") == Run(tmp_path / "torn")
+    delete(Run(tmp_path / "torn"))
+    assert not (tmp_path / "torn").exists()
 
 
 def test_find(tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ def command(prune: bool, days: float) -> None:
     downloads = data.prune(days * _DAY) if prune else data.entries()
     _show("data file", [Kept(*entry) for entry in downloads], data.path, prune)
     if prune and (lost := _lost()):
-        click.echo(f"deleted no bundle: {lost} has lost its controller and may use one (kedge stop {lost} ends it)")
+        click.echo(
+            f"deleted no bundle: {lost} has lost its controller and may use one (kedge stop or rm {lost} ends it)"
+        )
     else:
         kept = bundle_cache.prune(days * _DAY) if prune else bundle_cache.entries()
         _show("bundle", kept, bundles.folder(), prune)
@@ -45,7 +47,7 @@ def command(prune: bool, days: float) -> None:
 
 def _lost() -> str | None:
     """A run without a controller, which would hold the lock of its bundle."""
-    return next((run.id for run in jobs.all_runs() if status.read(run).state == status.LOST), None)
+    return next((run.id for run, _, now in jobs.all_runs() if now.state in status.WITHOUT_END), None)
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:

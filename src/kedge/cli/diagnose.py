@@ -59,6 +59,8 @@ def _of_run(folder: Path) -> dict[str, Any]:
     if not (folder / "run.json").is_file():
         raise InputError(f"{folder} is a folder, but not of a run; name the log files in it")
     found = report.read(Run(folder))
+    if found is None and report.is_damaged(Run(folder)):
+        raise InputError(f"{folder}: the report of the run is damaged; name the log files in it")
     if found is None:
         raise InputError(f"{folder}: the run has no report yet; kedge show {folder.resolve().name} tells how it is")
     if found["root"] is None and found["state"] == SUCCEEDED:

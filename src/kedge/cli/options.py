@@ -178,7 +178,7 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(run.id) for run in jobs.all_runs() if run.id.startswith(incomplete)]
+    return [CompletionItem(name) for name in jobs.run_ids() if name.startswith(incomplete)]
 
 
 def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

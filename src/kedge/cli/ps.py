@@ -14,7 +14,7 @@ from kedge.cli.tables import console, table
 from kedge.cli.words import STATE_COLOURS, succeeded_despite_failures
 from kedge.diagnose.model import UNKNOWN
 from kedge.runs import status
-from kedge.runs.folder import Run
+from kedge.runs.folder import RunInfo
 from kedge.runs.status import JobStatus
 from kedge.terminal_text import one_line
 
@@ -29,11 +29,11 @@ def command(show_all: bool, as_json: bool) -> None:
 
     TASKS says how many of them have succeeded, CAUSE why the latest attempt failed.
     """
-    found = [(run, status.read(run)) for run in jobs.all_runs()]
+    found = [(info, now) for _, info, now in jobs.all_runs()]
     shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in status.FINAL]
     if as_json:
-        for run, now in shown:
-            click.echo(json.dumps(_facts(run, now)))
+        for info, now in shown:
+            click.echo(json.dumps(_facts(info, now)))
     elif not shown:
         click.echo("no runs yet: kedge run JOB.yaml makes one")
     else:
@@ -42,10 +42,9 @@ def command(show_all: bool, as_json: bool) -> None:
             click.echo(f"and {older} older: kedge ps --all", err=True)
 
 
-def _facts(run: Run, now: JobStatus) -> dict[str, object]:
-    info = run.info()
+def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
     return {
-        "id": run.id,
+        "id": info.id,
         "name": info.name,
         "state": now.state,
         "engine": info.engine,
@@ -60,12 +59,12 @@ def _facts(run: Run, now: JobStatus) -> dict[str, object]:
     }
 
 
-def _table(found: list[tuple[Run, JobStatus]]) -> Table:
+def _table(found: list[tuple[RunInfo, JobStatus]]) -> Table:
     rows = table("RUN", "STATE", "TASKS", "AGE", "TOOK", "CAUSE", right=("TASKS", "AGE", "TOOK"))
-    for run, now in found:
+    for info, now in found:
         state = Text(now.state, style=STATE_COLOURS[now.state])
-        age = duration(run.info().created, None)
-        rows.add_row(run.id, state, _tasks(now), age, duration(now.submitted, now.ended), _cause(now))
+        age = duration(info.created, None)
+        rows.add_row(info.id, state, _tasks(now), age, duration(now.submitted, now.ended), _cause(now))
     return rows
 
 

@@ -27,7 +27,7 @@ def command(job: str, as_yaml: bool, as_json: bool) -> None:
     """
     run = jobs.find(job)
     if as_yaml:
-        _print_job_file(run.job_file.read_bytes())
+        _print_job_file(run.job_bytes())
     elif as_json:
         click.echo(json.dumps(_facts(run), indent=2))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -50,10 +49,11 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
     before = status.read(run)
     _stop(run, kill)
     now = status.read(run) if no_wait else _wait(run, kill)
-    if now.state == status.LOST and before.state != status.LOST and not no_wait:  # its controller ended meanwhile
+    lost = now.state in status.WITHOUT_END and before.state not in status.WITHOUT_END
+    if lost and not no_wait:  # its controller ended meanwhile
         _stop(run, kill)
         now = status.read(run)
-    os.stat(run.run_file)
+    os.lstat(run.run_file)
     return now
 
 
@@ -67,7 +67,7 @@ def _wait(run: Run, kill: bool) -> JobStatus:
     said = ""
     while True:
         now = jobs.wait(run, time.monotonic() + _QUIET_SEC)
-        if now.state in status.FINAL or now.state == status.LOST:
+        if now.state in status.FINAL | status.WITHOUT_END:
             return now
         if (text := _waits_for(run, now, kill)) != said:
             _say(text)
@@ -88,7 +88,7 @@ def _waits_for(run: Run, now: JobStatus, kill: bool) -> str:
 
 
 def _grace(run: Run) -> str:
-    return f"{json.loads(run.plan_file.read_bytes())['stop']['graceSec']:g} s"
+    return f"{run.stop_grace_sec():g} s"
 
 
 def _say(text: str) -> None:

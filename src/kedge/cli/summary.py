@@ -37,7 +37,8 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         print_answer(out, found)
     if not (found and found["root"] and answer.place(found["root"])):  # the log that is named lies in there
         rows(out, "Logs", [home(str(run.path))])
-    rows(out, "Note", [*now.notes, *notes])
+    damage = ["its report.json is damaged"] if report.is_damaged(run) else []
+    rows(out, "Note", [*now.notes, *notes, *damage])
 
 
 def duration(started: str | None, ended: str | None) -> str:
@@ -60,6 +61,9 @@ def _verdict(run: Run, now: JobStatus) -> Text:
             .append(f": its controller is gone; what is left of its tasks may still run. kedge stop {run.id} ends it")
         )
     text = Text(f"{run.id} ")
+    if now.state == status.DAMAGED:
+        told = f": {now.text}. kedge rm {run.id} ends what is left of it and removes it"
+        return text.append("Damaged", "bold red").append(told)
     if succeeded_despite_failures(now):
         return text.append(told, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
     text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")

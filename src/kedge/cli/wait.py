@@ -24,7 +24,9 @@ def command(job: str, timeout: float | None) -> int:
     """Wait until a run has ended, and print its state. Exit code 0 if it succeeded, else 1."""
     now = jobs.wait(jobs.find(job), None if timeout is None else time.monotonic() + timeout)
     click.echo(_words(now))
-    if now.state == status.LOST:
+    if now.state == status.DAMAGED:
+        click.echo(f"note: kedge rm {job} ends what is left of it and removes it", err=True)
+    elif now.state == status.LOST:
         click.echo(f"note: its controller is gone; kedge stop {job} ends what is left of it", err=True)
     return EXIT_OK if now.state == status.SUCCEEDED else EXIT_FAILED
 

@@ -14,6 +14,7 @@ STATE_COLOURS = {
     status.SUCCEEDED: "green",
     status.FAILED: "red",
     status.LOST: "red",
+    status.DAMAGED: "red",
     status.STOPPED: "yellow",
     status.STOPPING: "yellow",
     status.RUNNING: "cyan",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge.contract import timestamp
+from kedge.own_files import open_own
 from kedge.runs.files import disk_errors, write_all
 from kedge.untrusted import fits, open_regular, parse
 
@@ -48,7 +49,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         with disk_errors(path):
-            self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = open_own(path, os.O_RDWR | os.O_APPEND, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX)
             if not os.path.samestat(os.stat(path), os.fstat(self._fd)):
@@ -92,7 +93,7 @@ class EventLog:
 def is_written(path: Path) -> bool:
     """Whether an EventLog of this log is open now, in whatever process."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path.parent, path.name)
     except FileNotFoundError:
         return False
     try:
@@ -184,8 +185,8 @@ def is_time(text: str) -> bool:
 
 
 def _end_of_lines(fd: int) -> int:
-    """The offset after the last newline of a file."""
-    end = os.fstat(fd).st_size
+    """The offset after the last newline of a file, among what is read of it."""
+    end = min(os.fstat(fd).st_size, LARGEST_LOG)
     while end > 0:
         start = max(0, end - _BLOCK)
         newline = os.pread(fd, end - start, start).rfind(b"\n")

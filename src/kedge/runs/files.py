@@ -12,6 +12,7 @@ from typing import Any
 
 from kedge import untrusted
 from kedge.errors import DiskFull
+from kedge.own_files import clear
 
 _FULL = {
     errno.ENOSPC: "the file system is full. Free some space and try again.",
@@ -49,7 +50,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = T
     with disk_errors(path):
         try:
             _write_new(temporary, data, mode, synced)
-            os.replace(temporary, path)
+            _put(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -62,8 +63,16 @@ def write_json(path: Path, value: Any, mode: int = 0o600, *, synced: bool = True
     write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode, synced=synced)
 
 
+def _put(temporary: Path, path: Path) -> None:
+    try:
+        os.replace(temporary, path)
+    except IsADirectoryError:  # a task's
+        clear(path)
+        os.replace(temporary, path)
+
+
 def _write_new(path: Path, data: bytes, mode: int, synced: bool) -> None:
-    path.unlink(missing_ok=True)  # of a crash
+    clear(path)  # of a crash, or of a task
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         write_all(fd, data)

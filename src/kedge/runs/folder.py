@@ -15,26 +15,33 @@ from __future__ import annotations
 
 import base64
 import difflib
-import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
-from kedge import xdg
-from kedge.contract import EVENTS_FILE, timestamp
+from kedge import untrusted, xdg
+from kedge.contract import EVENTS_FILE, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
+from kedge.own_files import clear
+from kedge.runs.events import is_time
 from kedge.runs.files import disk_errors, write_json
 from kedge.runs.lock import is_held
 
 _NAME_LENGTH = 40
 _NEW_SEC = 60.0
-_REMOVED = ".removed-"  # no id begins with a dot
+_RUN_FILE = "run.json"
+ENGINE_FILE = "engine.json"  # what an engine has to know of a run, if there is anything
+_LARGEST = 16 << 20  # bytes of a run.json, whose parameters may be long, and of a job file
+_LARGEST_PLAN = 256 << 20
+_LONGEST_GRACE_SEC = 1e6
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_REMOVED = ".removed-"  # so begins the name of a run that is being deleted; no id begins with a dot
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
 _TASK = re.compile(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
 _TASK_FOLDER = re.compile(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
@@ -46,7 +53,7 @@ class RunInfo:
     """What run.json says. `created` is a time as in events, `version` kedge's, `source` the job file's path.
 
     `secrets_dir` is where the values of the secrets lie while the job lives; `parameters` the job's values for
-    `$parameters`.
+    `$parameters`. `damage`: why nothing of this is known, where that is so.
     """
 
     id: str
@@ -58,12 +65,25 @@ class RunInfo:
     source: str
     secrets_dir: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    damage: str = ""
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunInfo:
-        """The inverse of `dataclasses.asdict`. Ignores what a newer version may have added."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in data.items() if key in known})
+    def from_json(cls, data: Any) -> RunInfo:
+        """The inverse of `dataclasses.asdict`. Ignores what a newer version may have added. ValueError: it is no
+        RunInfo."""
+        if not isinstance(data, dict):
+            raise ValueError("it is no JSON object")
+        kinds = get_type_hints(cls)
+        known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        if wrong := [name for name, value in known.items() if not untrusted.fits(value, kinds[name])]:
+            raise ValueError(f"its {wrong[0]} is of a wrong type")
+        try:
+            info = cls(**known | {"damage": ""})
+        except TypeError:
+            raise ValueError("something is missing in it") from None
+        if not is_time(info.created):
+            raise ValueError("its `created` is no time")
+        return info
 
 
 class TaskFolder(NamedTuple):
@@ -95,7 +115,7 @@ class Run:
 
     @property
     def run_file(self) -> Path:
-        return self.path / "run.json"
+        return self.path / _RUN_FILE
 
     @property
     def events(self) -> Path:
@@ -131,26 +151,48 @@ class Run:
 
     def attempts(self) -> list[int]:
         """The numbers of the job attempts that have a folder."""
-        return sorted(int(found[1]) for name in _names(self.path) if (found := _ATTEMPT.fullmatch(name)))
+        return sorted(int(found[1]) for name in _names_in(self.path) if (found := _ATTEMPT.fullmatch(name)))
 
     def tasks(self, attempt: int) -> list[TaskFolder]:
         """The task attempts that have a folder in a job attempt: by role, index, and attempt."""
         folder = self.attempt(attempt)
         return sorted(
             TaskFolder(found["role"], int(found["index"]), int(found["attempt"] or 0), folder / name)
-            for name in _names(folder)
+            for name in _names_in(self.path, folder.name)
             if (found := _TASK_FOLDER.fullmatch(name))
         )
 
+    def job_bytes(self) -> bytes:
+        """The job file as it was submitted, secrets masked. InputError: it is damaged or gone."""
+        try:
+            return untrusted.read(self.path, self.job_file.name, _LARGEST)
+        except OSError as error:
+            raise InputError(f"{self.id}: its {self.job_file.name} cannot be read: {error.strerror}") from error
+
+    def plan(self) -> Any:
+        """What plan.json says, which nobody has checked. OSError, ValueError."""
+        return untrusted.read_json(self.path, self.plan_file.name, _LARGEST_PLAN)
+
+    def stop_grace_sec(self) -> float:
+        """How long the tasks may take to stop; the default where the plan cannot be read, as after a crash of the
+        machine."""
+        try:
+            seconds = float(self.plan()["stop"]["graceSec"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return StopPolicy().grace_sec
+        return min(max(0.0, seconds), _LONGEST_GRACE_SEC)
+
     def save(self, info: RunInfo) -> None:
         """Write run.json; from then on the run is listed."""
-        write_json(self.run_file, asdict(info))
+        facts = asdict(info)
+        del facts["damage"]
+        write_json(self.run_file, facts)
 
     def info(self) -> RunInfo:
         """What run.json says. InputError when this is no run's folder."""
         if info := _read_info(self.path):
             return info
-        raise InputError(f"{self.path} is not the folder of a run: its run.json is missing or damaged")
+        raise InputError(f"{self.path} is not the folder of a run: it has no run.json")
 
 
 def jobs_dir(environment: Mapping[str, str]) -> Path:
@@ -189,11 +231,12 @@ def sweep(jobs: Path) -> None:
     for name in _names(jobs):
         path = jobs / name
         if name.startswith(_REMOVED) or _abandoned(path):
-            shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                clear(path)
 
 
 def _abandoned(path: Path) -> bool:
-    if (path / "run.json").exists() or _age_sec(path / "lock") < _NEW_SEC:
+    if os.path.lexists(path / _RUN_FILE) or _age_sec(path / "lock") < _NEW_SEC:
         return False
     return not is_held(path / "lock")
 
@@ -201,8 +244,8 @@ def _abandoned(path: Path) -> bool:
 def _age_sec(path: Path) -> float:
     """Of a file; nothing where there is none."""
     try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
         return 0.0
 
 
@@ -217,8 +260,13 @@ def _make_unique(jobs: Path, stem: str) -> Path:
 
 
 def runs(jobs: Path) -> list[Run]:
-    """All runs, newest first. What is not, or not yet, a run's folder is left out."""
-    return [Run(jobs / info.id) for info in _infos(jobs)]
+    """All runs, newest first, damaged ones included. What is not, or not yet, a run's folder is left out."""
+    return [run for run, _ in listed(jobs)]
+
+
+def listed(jobs: Path) -> list[tuple[Run, RunInfo]]:
+    """The same with what is known of each."""
+    return [(Run(jobs / info.id), info) for info in _infos(jobs)]
 
 
 def find(jobs: Path, text: str) -> Run:
@@ -227,7 +275,7 @@ def find(jobs: Path, text: str) -> Run:
     InputError names the candidates, or the nearest names, when it is none or more than one.
     """
     infos = _infos(jobs)
-    exact = [i for i in infos if i.id == text] or [i for i in infos if i.name == text]
+    exact = [i for i in infos if i.id == text] or [i for i in infos if text and i.name == text]
     if exact:
         return Run(jobs / exact[0].id)
     begins = [i for i in infos if text and i.id.startswith(text)]
@@ -240,25 +288,16 @@ def find(jobs: Path, text: str) -> Run:
 
 def delete(run: Run) -> None:
     """Delete the folder of a run. CannotRun says what cannot be deleted; the run is then still listed."""
+    aside = run.path.with_name(_REMOVED + run.id)  # from here on it is listed nowhere, whatever is left of it
     try:
-        folders = [entry.path for entry in os.scandir(run.path) if entry.is_dir(follow_symlinks=False)]
-        for path in folders:
-            _open_up(path)
-            shutil.rmtree(path)
-        # The rest at once, so that nobody meets half a run. What is left if this process ends now, `sweep` removes.
-        rest = run.path.with_name(f"{_REMOVED}{run.id}")
-        os.rename(run.path, rest)
-        shutil.rmtree(rest, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.rename(run.path, aside)
+        clear(aside)
     except OSError as error:
-        raise CannotRun(f"{run.id} cannot be deleted: {error.filename}: {error.strerror}") from error
-
-
-def _open_up(folder: str) -> None:
-    """Let the owner delete what is in a folder; caches of packages and modules are often made read-only."""
-    os.chmod(folder, 0o700)
-    with os.scandir(folder) as entries:
-        for path in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
-            _open_up(path)
+        with suppress(OSError):
+            os.rename(aside, run.path)
+        where = str(error.filename).replace(_REMOVED, "")
+        raise CannotRun(f"{run.id} cannot be deleted: {where}: {error.strerror}") from error
 
 
 def parse_task(text: str) -> tuple[str, int]:
@@ -269,16 +308,30 @@ def parse_task(text: str) -> tuple[str, int]:
 
 
 def _infos(jobs: Path) -> list[RunInfo]:
-    found = (_read_info(jobs / name) for name in _names(jobs))
+    found = (_read_info(jobs / name) for name in _names(jobs) if _ID.fullmatch(name))
     return sorted((info for info in found if info), key=lambda info: (info.created, info.id), reverse=True)
 
 
 def _read_info(folder: Path) -> RunInfo | None:
+    """None for what is no run: there is no run.json, or it may not be looked at."""
     try:
-        info = RunInfo.from_json(json.loads((folder / "run.json").read_bytes()))
-    except (OSError, ValueError, TypeError, AttributeError):  # half-made, another user's, or not ours at all
+        made = os.lstat(folder / _RUN_FILE).st_mtime_ns
+    except OSError:
         return None
-    return info if info.id == folder.name else None
+    try:
+        info = RunInfo.from_json(untrusted.read_json(folder, _RUN_FILE, _LARGEST))
+        return info if info.id == folder.name else _damaged(folder, made, "it is of another run")
+    except FileNotFoundError:
+        # It is being removed, or something else stands in its place.
+        return _damaged(folder, made, "it is no file") if os.path.lexists(folder / _RUN_FILE) else None
+    except (OSError, ValueError) as error:
+        return _damaged(folder, made, getattr(error, "strerror", None) or str(error))
+
+
+def _damaged(folder: Path, made: int, why: str) -> RunInfo:
+    """`made` in nanoseconds since 1970, as far as the file system tells the truth."""
+    created = timestamp(min(max(0, made), time.time_ns()))
+    return RunInfo(folder.name, "", "", "", created, "", "", damage=f"its {_RUN_FILE} is damaged: {why}")
 
 
 def _names(folder: Path) -> Iterator[str]:
@@ -290,10 +343,22 @@ def _names(folder: Path) -> Iterator[str]:
         raise CannotRun(f"{folder}: cannot be read: {error.strerror}") from error
 
 
+def _names_in(run: Path, name: str = "") -> list[str]:
+    """What is in a folder below a run's; nothing where a task has put something else in its place."""
+    try:
+        fd = untrusted.open_folder(run, name)
+    except OSError:
+        return []
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
 def _unknown(text: str, infos: list[RunInfo]) -> str:
     if not infos:
         return f"there is no run {text!r}: nothing has been run yet"
-    names = list(dict.fromkeys(name for info in infos for name in (info.name, info.id)))
+    names = list(dict.fromkeys(name for info in infos for name in (info.name, info.id) if name))
     if near := difflib.get_close_matches(text, names, n=3):
         return f"there is no run {text!r}; did you mean {' or '.join(near)}?"
     return f"there is no run {text!r}; the latest are {_some([info.id for info in infos])}"

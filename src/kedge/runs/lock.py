@@ -16,8 +16,12 @@ from typing import NamedTuple
 
 from kedge.contract import timestamp
 from kedge.errors import CannotRun
+from kedge.own_files import open_own
 from kedge.runs.files import disk_errors, write_all
+from kedge.untrusted import fits, open_regular, read_json
 
+_LARGEST = 4096  # bytes
+_PIDS = 1 << 22  # the kernel's are smaller
 _PROBES_LAST = 5.0  # seconds; a probe holds its shared lock for microseconds
 
 
@@ -60,7 +64,7 @@ class ControllerLock:
 def hold(path: Path) -> ControllerLock:
     """Take the lock, or CannotRun when another controller has it."""
     with disk_errors(path):
-        lock = ControllerLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        lock = ControllerLock(open_own(path, os.O_RDWR))
         try:
             if not _acquire(lock.fileno()):
                 raise CannotRun(f"{path.parent.name} is run by another process{shown(owner(path))}")
@@ -74,8 +78,8 @@ def hold(path: Path) -> ControllerLock:
 def is_held(path: Path) -> bool:
     """Whether a controller holds the lock now. A controller that takes it in this moment is not kept from it."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = open_regular(path.parent, path.name)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         return False
     try:
         return not _try(fd, fcntl.LOCK_SH)
@@ -86,9 +90,10 @@ def is_held(path: Path) -> bool:
 def owner(path: Path) -> Owner | None:
     """What the lock file says; it is true only while the lock is held. None when it says nothing."""
     try:
-        return Owner(**json.loads(path.read_bytes()))
-    except (FileNotFoundError, ValueError, TypeError):
+        owner = Owner(**read_json(path.parent, path.name, _LARGEST))
+    except (OSError, ValueError, TypeError):
         return None
+    return owner if fits(owner, Owner) and 0 < owner.pid < _PIDS else None
 
 
 def _acquire(fd: int) -> bool:

@@ -43,21 +43,24 @@ class StreamReader:
 
     def read(self) -> bytes:
         """What is new, at most CHUNK bytes; empty when there is nothing new now."""
-        if self._fd is None and not self._open_next():
-            return b""
-        assert self._fd is not None
-        if data := os.read(self._fd, CHUNK):
-            return data
-        # The end of this file. If it is not the current one any more, nothing will be added to it: one more look for
-        # what was added since, then the next file.
-        if not self._superseded():
-            return b""
-        return os.read(self._fd, CHUNK) or (self.read() if self._open_next() else b"")
+        while self._fd is not None or self._open_next():
+            assert self._fd is not None
+            if data := os.read(self._fd, CHUNK):
+                return data
+            # The end of this file. If it is not the current one any more, nothing will be added to it: one more look
+            # for what was added since, then the next file.
+            if not self._superseded():
+                return b""
+            if data := os.read(self._fd, CHUNK):
+                return data
+            if not self._open_next():
+                return b""
+        return b""
 
     def _superseded(self) -> bool:
         try:
             return os.lstat(self._folder / self._stream / CURRENT).st_ino != self._inode
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:
             return False
 
     def _open_next(self) -> bool:
@@ -69,7 +72,7 @@ class StreamReader:
             if index >= len(files):
                 return False
             fd = open_regular(self._folder, files[index][0])
-        except FileNotFoundError:  # not there yet, or rotated in this moment; the next call sees the new names
+        except OSError:  # not there yet, or rotated in this moment; the next call sees the new names
             return False
         self.close()
         self._fd, self._inode = fd, os.fstat(fd).st_ino

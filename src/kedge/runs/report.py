@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from kedge import untrusted
 from kedge.contract import CURRENT, OPTION_LINES, USER_ALL
 from kedge.runs import answer
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
+from kedge.runs.report_types import is_report
 from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
 from kedge.terminal_text import terminal_text
 
 VERSION = 1
+_LARGEST = 256 << 20  # bytes; a hundred thousand tasks have some 50 MB
 _JSON, _MARKDOWN = "report.json", "report.md"
 
 
@@ -55,12 +57,17 @@ def write(run: Run, report: Mapping[str, Any]) -> None:
 
 
 def read(run: Run) -> dict[str, Any] | None:
-    """report.json, None while there is none."""
+    """report.json; None while there is none, and when it is damaged."""
     try:
-        report: dict[str, Any] = json.loads((run.path / _JSON).read_bytes())
-    except (FileNotFoundError, ValueError):
+        report: dict[str, Any] = untrusted.read_json(run.path, _JSON, _LARGEST)
+    except (OSError, ValueError):
         return None
-    return report
+    return report if is_report(report) else None
+
+
+def is_damaged(run: Run) -> bool:
+    """Whether there is something in place of a report that `read` can make nothing of."""
+    return os.path.lexists(run.path / _JSON) and read(run) is None
 
 
 def markdown(report: Mapping[str, Any]) -> str:

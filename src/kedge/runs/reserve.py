@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kedge.own_files import clear, open_own
 from kedge.runs.files import disk_errors, write_all
 
 SIZE = 1 << 20  # bytes; the last events of some thousand tasks
@@ -15,7 +16,7 @@ def make(folder: Path) -> None:
     """Set SIZE bytes aside in a run folder. DiskFull if there is not even that much."""
     path = folder / _FILE
     with disk_errors(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = open_own(path, os.O_WRONLY | os.O_TRUNC)
         try:
             _allocate(fd)
         except BaseException:
@@ -27,10 +28,9 @@ def make(folder: Path) -> None:
 
 def free(folder: Path) -> bool:
     """Give the space back, to be used at once. False when that was done before."""
-    try:
-        (folder / _FILE).unlink()
-    except FileNotFoundError:
+    if not os.path.lexists(folder / _FILE):
         return False
+    clear(folder / _FILE)
     return True
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_USER
+from kedge.errors import InputError
 from kedge.runs import events as logs
 from kedge.runs import task_reports
 from kedge.runs.events import Event
@@ -40,8 +41,10 @@ STOPPING = "stopping"
 SUCCEEDED = "succeeded"
 FAILED = "failed"
 STOPPED = "stopped"
+DAMAGED = "damaged"  # no controller lives, and what it has said cannot be read any more
 LOST = "lost"  # the controller is gone and has not said how it ended
 FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
+WITHOUT_END = frozenset({LOST, DAMAGED})  # nobody controls it, and what it has started may still run
 
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 
@@ -89,13 +92,27 @@ class JobStatus:
 
 
 def read(run: Run) -> JobStatus:
-    """The status of a run now. Never fails on what a crash or a running controller has half written."""
+    """The status of a run now. Never fails on what a crash or a running controller has half written, nor on what tasks
+    have put in place of its files."""
     # The lock first: what a controller has said before it released its lock is then certainly read.
     held = is_held(run.lock)
     status = fold(logs.read(run.events))
-    if held or status.state in FINAL:
+    if held:
+        return status
+    if damage := _damage(run, status):
+        return replace(status, state=DAMAGED, text=damage)
+    if status.state in FINAL:
         return status
     return replace(status, state=LOST, tasks=tuple(_last_known(run, status.attempt, task) for task in status.tasks))
+
+
+def _damage(run: Run, status: JobStatus) -> str:
+    """What cannot be read of a run that is there; empty if all can."""
+    try:
+        damage = run.info().damage
+    except InputError:  # it is being made, or has been removed
+        return ""
+    return damage or ("" if status.submitted else f"its {EVENTS_FILE} is damaged or gone")
 
 
 def fold(events: Iterable[Event]) -> JobStatus:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import resource
 import stat
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kedge import contract
+from kedge import contract, untrusted
 from kedge.contract import TaskSpec
 from kedge.diagnose.model import Evidence
 from kedge.runtime import cgroup, environment, tails
@@ -134,7 +133,7 @@ def _error_file(case: Case) -> str | None:
     """The text of the error file that this attempt has written, masked: it is the only evidence that no log is."""
     path = environment.error_file({**os.environ, **case.spec.environment}, case.spec)
     try:
-        text = error_text(json.loads(_read_regular(path, case.started)))
+        text = error_text(untrusted.parse(_read_regular(path, case.started)))
     except (OSError, ValueError, AttributeError):
         return None
     finally:

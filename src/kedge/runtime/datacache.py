@@ -14,7 +14,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from kedge import xdg
 from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR
 from kedge.errors import CannotRun
+from kedge.own_files import clear, open_own
 from kedge.runtime.failed import Failed, Job
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -110,10 +110,9 @@ def _open(path: str) -> int | None:
 
 def _clear(path: str, but_files: bool = False) -> None:
     """Remove what is there; with `but_files`, only if it is no regular file."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path) and not (but_files and stat.S_ISREG(os.lstat(path).st_mode)):
-        os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        if not (but_files and stat.S_ISREG(os.lstat(path).st_mode)):
+            clear(path)
 
 
 def sha256(path: str) -> str:
@@ -135,7 +134,7 @@ def check(path: str, digest: str | None, what: str) -> None:
 
 @contextlib.contextmanager
 def _locked(path: str, digest: str, job: Job) -> Iterator[None]:
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    lock = open_own(path, os.O_RDWR)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,7 @@ import time
 
 from kedge import contract
 from kedge.contract import Report, TaskSpec
+from kedge.own_files import open_own
 from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
 from kedge.runtime.status import Status
 
@@ -27,7 +28,7 @@ class EventLog:
         self._head = {"task": spec.task, "job_attempt": spec.job_attempt, "task_attempt": spec.task_attempt}
         self._faults = faults
         self._status = status
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = open_own(self._path, os.O_WRONLY | os.O_APPEND, 0o644)
 
     def emit(self, event: str, **fields: object) -> None:
         """One event, now."""
@@ -55,7 +56,7 @@ class Reserve:
 
     def __init__(self, folder: str) -> None:
         self._path = f"{folder}/reserve"
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_own(self._path, os.O_WRONLY)
         try:
             os.posix_fallocate(fd, 0, _RESERVE)
         except OSError as error:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import errno
 import os
 
+from kedge import untrusted
+from kedge.own_files import clear, open_own
+
+_LARGEST = 64 << 20  # bytes that are read as a whole
+
 Buffer = bytes | bytearray | memoryview
 
 # What a write says when the file system, the quota, the device or RLIMIT_FSIZE does not take any more.
@@ -30,8 +35,8 @@ def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def write_over(path: str, data: bytes) -> None:
-    """Make or overwrite `path` where it is: it may be a mount. A symlink is not followed."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    """Make or overwrite `path` where it is: it may be a mount. What is no regular file is removed."""
+    fd = open_own(path, os.O_WRONLY | os.O_TRUNC, 0o644)
     try:
         write_all(fd, data)
     finally:
@@ -41,28 +46,28 @@ def write_over(path: str, data: bytes) -> None:
 def write_synced(path: str, data: bytes) -> None:
     """Replace `path` as a whole and durably: readers see the old file or the new one, never a part."""
     partial = f"{path}.partial"
-    remove(partial)  # the task may have put a pipe there
+    remove(partial)  # the task may have put something there
     fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         write_all(fd, data)
         os.fsync(fd)
     finally:
         os.close(fd)
-    os.rename(partial, path)
+    try:
+        os.rename(partial, path)
+    except IsADirectoryError:  # the task's
+        remove(path)
+        os.rename(partial, path)
 
 
 def read_file(path: str) -> bytes:
-    """The whole file."""
-    with open(path, "rb", buffering=0) as file:
-        return file.readall()
+    """The whole of a regular file. OSError also for another kind, as a pipe, and for one larger than 64 MiB."""
+    return untrusted.read_path(path, _LARGEST)
 
 
 def remove(path: str) -> None:
-    """Remove a file, a symlink or a FIFO if it is there."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
+    """Remove whatever is there."""
+    clear(path)
 
 
 def link(target: str, path: str) -> None:

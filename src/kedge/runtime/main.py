@@ -50,7 +50,7 @@ def read_spec(path: str) -> TaskSpec:
         signals.by_name(spec.stop.signal)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a task specification: {type(error).__name__}: {error}") from error
     return spec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
-from kedge import contract
+from kedge import contract, untrusted
 from kedge.contract import Action
 from kedge.runtime import execute, hookscript, parameters, sidechannel
 from kedge.runtime.files import write_all
@@ -19,6 +19,23 @@ from kedge.runtime.timelimit import TimeLimit
 
 _LONGEST_QUOTE = 1000  # characters
 _LAUNCHER = os.path.dirname(os.path.abspath(__file__))
+
+
+# What an action says; other processes of the task can write there, too.
+class _Retrying(TypedDict):
+    message: str
+    next_try: int
+    tries: int
+    delay_sec: float
+
+
+class _Answer(TypedDict):
+    cause: str | None
+    message: str
+    retry_after_sec: float | None
+
+
+_RETRYING = ("message", "next_try", "tries", "delay_sec")
 
 
 class Ended(NamedTuple):
@@ -59,11 +76,14 @@ def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action
     answer: dict[str, Any] = {}
 
     def take(line: bytes) -> None:
-        told = json.loads(line)
-        if "next_try" in told:
+        try:
+            told = untrusted.parse(line)
+        except ValueError:
+            return
+        if untrusted.fits(told, _Retrying):
             told["message"] = session.log.masked(told["message"])
-            session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **told)
-        else:
+            session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **{key: told[key] for key in _RETRYING})
+        elif untrusted.fits(told, _Answer):
             answer.update(told)
 
     channel, wanted = SideChannel(session.loop, take), _in_memory(session, prepared, action)

@@ -6,9 +6,9 @@ a list is the task's index.
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
+from kedge import untrusted
 from kedge.contract import TaskSpec
 from kedge.runtime.files import read_file
 
@@ -16,6 +16,11 @@ from kedge.runtime.files import read_file
 class Peer(NamedTuple):
     """One task: its host's address, and its ports by label. Both may be unknown yet (None, empty)."""
 
+    host: str | None
+    ports: dict[str, list[int]]
+
+
+class _Task(TypedDict):
     host: str | None
     ports: dict[str, list[int]]
 
@@ -40,7 +45,9 @@ def read_peers(spec: TaskSpec) -> Peers:
 
 def _parse(data: bytes) -> Peers:
     try:
-        roles = json.loads(data)["roles"]
+        roles = untrusted.parse(data)["roles"]
+        if not untrusted.fits(roles, dict[str, list[_Task]]):
+            raise TypeError("a value of a wrong type")
         return {role: [Peer(task["host"], task["ports"]) for task in tasks] for role, tasks in roles.items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not a table of roles and their tasks ({error!r})") from error

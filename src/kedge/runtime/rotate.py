@@ -7,11 +7,13 @@ becomes `@<label>.u`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
 
 from kedge import contract
+from kedge.own_files import clear, open_own
 from kedge.runtime.files import Buffer, Faults
 
 MARGIN = 2000
@@ -67,7 +69,7 @@ class RotatingFile:
             self._open()
 
     def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = open_own(self._path, os.O_WRONLY | os.O_APPEND, 0o644)
         os.fchmod(self._fd, 0o644)
         self._size = 0
 
@@ -107,17 +109,20 @@ class RotatingFile:
     def _rotate(self) -> None:
         assert self._fd is not None
         os.fchmod(self._fd, 0o744)
-        os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.s")
+        with contextlib.suppress(FileNotFoundError):  # the task has deleted it
+            os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.s")
         self.close()
+        os.makedirs(self.folder, 0o755, exist_ok=True)
         self._remove_oldest()
         self._open()
 
     def _remove_oldest(self) -> None:
         finished = sorted(name for name in os.listdir(self.folder) if name.startswith("@"))
         for name in finished[: max(0, len(finished) - self._kept_files)]:
-            path = f"{self.folder}/{name}"
-            size = os.path.getsize(path)
-            os.unlink(path)
+            path, size = f"{self.folder}/{name}", 0
+            with contextlib.suppress(FileNotFoundError):
+                size = os.lstat(path).st_size
+            clear(path)
             self.removed_bytes += size
             self._on_removed(path, size)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from kedge.own_files import open_own
 from kedge.runtime.console import Console
 from kedge.runtime.files import Buffer, Faults, write_all
 from kedge.runtime.mask import Finder, Mask, masked
@@ -24,7 +25,7 @@ class RuntimeLog:
         self.secrets: Finder | None = None
         self._second = -1
         self._prefix = b""
-        self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd: int | None = open_own(path, os.O_WRONLY | os.O_APPEND, 0o644)
 
     def hide(self, secrets: Finder | None) -> None:
         """Mask these from now on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -17,10 +16,11 @@ from kedge.engines.container.connection import Connection
 from kedge.engines.machine import controllers
 from kedge.errors import CannotRun
 from kedge.runs.files import write_json
-from kedge.runs.folder import Run
+from kedge.runs.folder import ENGINE_FILE, Run
+from kedge.untrusted import read_json
 
-_ENGINE = "engine.json"
 _WORKERS = 4
+_LARGEST = 1 << 16  # bytes
 # After its grace period, in which a supervisor ends by itself, and writes its report.
 _PATIENCE_SEC = 15.0
 _PAUSE_SEC = 0.1
@@ -29,14 +29,14 @@ _MOST_ROUNDS = 3  # what an engine was asked for just before may come into being
 
 def note_engine(run: Run, address: str) -> None:
     """Remember which engine a run uses."""
-    write_json(run.path / _ENGINE, {"address": address})
+    write_json(run.path / ENGINE_FILE, {"address": address})
 
 
 def engine_of(run: Run) -> str:
     """The address of a run's engine; of the one that there is now, where that is not known or its socket is gone.
     CannotRun: there is none."""
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        found: str = json.loads((run.path / _ENGINE).read_bytes())["address"]
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found = str(read_json(run.path, ENGINE_FILE, _LARGEST)["address"])
         if found == connection.PODMAN or os.path.exists(found.removeprefix("unix://")):
             return found
     return connection.address()
@@ -74,7 +74,7 @@ def _each(do: Callable[[str], None], names: Sequence[str]) -> dict[str, str]:
 
 def forget(run: Run) -> None:
     """Remove the containers that were kept of a run, and let this user delete what their users have written."""
-    if not (run.path / _ENGINE).exists():
+    if not os.path.lexists(run.path / ENGINE_FILE):
         return
     with Connection(engine_of(run)) as connected:
         remove(connected.client, run.id)

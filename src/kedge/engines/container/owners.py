@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import suppress
@@ -32,7 +31,13 @@ def all_ours(folder: Path) -> bool:
         return True
     # Looked at from above, since the walk leaves out what may not be read.
     found = (os.path.join(path, name) for path, folders, _ in os.walk(folder) for name in (".", *folders))
-    return all(os.lstat(path).st_uid == os.geteuid() for path in found)
+    return all(_is_ours(path) for path in found)
+
+
+def _is_ours(path: str) -> bool:
+    with suppress(FileNotFoundError):  # somebody else removes the run, too
+        return os.lstat(path).st_uid == os.geteuid()
+    return True
 
 
 def give_back(client: Client, run: Run) -> None:
@@ -72,8 +77,8 @@ def give_back(client: Client, run: Run) -> None:
 def _image(client: Client, run: Run) -> str:
     """The job's own image, or any other: what runs in it is the bundle's. CannotRun: there is none."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        for role in json.loads(run.plan_file.read_bytes())["roles"]:
-            if found := client.image(role["image"]):
+        for role in run.plan()["roles"]:
+            if found := client.image(str(role["image"])):
                 return found.id
     for name in client.images():
         return name

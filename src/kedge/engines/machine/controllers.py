@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable
 
 from kedge import processes
-from kedge.contract import STOPPED_BY_USER, StopPolicy
+from kedge.contract import STOPPED_BY_USER
 from kedge.engines.controller.stops import KILL
 from kedge.engines.machine import secret_files
 from kedge.errors import CannotRun
@@ -84,12 +83,7 @@ def _goes_on(controller: processes.Process) -> bool:
 def grace_sec(run: Run) -> float:
     """How long the tasks of a run may take to stop; the default where its plan cannot be read, as after a crash of the
     machine."""
-    try:
-        seconds = float(json.loads(run.plan_file.read_bytes())["stop"]["graceSec"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return StopPolicy().grace_sec
-    # A task can write there, too.
-    return seconds if 0 <= seconds <= _LONGEST_GRACE_SEC else StopPolicy().grace_sec
+    return run.stop_grace_sec()
 
 
 def _close(run: Run, kill: bool, end: End) -> None:
@@ -105,8 +99,7 @@ def _close(run: Run, kill: bool, end: End) -> None:
         if status.fold(events.read(run.events)).state in status.FINAL:
             return
         end(run, kill)
-        if secrets_dir := run.info().secrets_dir:
-            secret_files.remove(secrets_dir)
+        secret_files.remove_all(run)
         reserve.free(run.path)
         text = "stopped after its controller was lost"
         log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)

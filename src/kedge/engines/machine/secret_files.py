@@ -18,9 +18,12 @@ _MEMORY = "/dev/shm"  # noqa: S108  (the folder made in it is 0700, and must not
 
 def location(run: Run) -> str:
     """The folder for a run's secrets: in memory where that is possible, else in the run folder."""
-    if os.access(_MEMORY, os.W_OK | os.X_OK):
-        return f"{_MEMORY}/kedge-{os.getuid()}-{run.id}"
-    return str(run.path / "secrets")
+    in_memory, on_disk = _places(run)
+    return in_memory if os.access(_MEMORY, os.W_OK | os.X_OK) else on_disk
+
+
+def _places(run: Run) -> tuple[str, str]:
+    return f"{_MEMORY}/kedge-{os.getuid()}-{run.id}", str(run.path / "secrets")
 
 
 @contextmanager
@@ -43,6 +46,12 @@ def written(folder: str, secrets: Secrets) -> Iterator[str | None]:
 def remove(folder: str) -> None:
     """Remove the folder if it is there."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_all(run: Run) -> None:
+    """Remove a run's secrets, wherever they can be. Its run.json, which a task may have changed, is not asked."""
+    for folder in _places(run):
+        remove(folder)
 
 
 def _write(path: str, values: object) -> None:
