@@ -15,6 +15,7 @@ ALLOWED = {
     "contract": {"errors"},
     "untrusted": set(),
     "own_files": {"untrusted"},
+    "user_files": set(),
     "xdg": {"errors"},
     "guard": set(),
     "processes": {"contract"},
@@ -55,7 +56,7 @@ ALLOWED = {
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.
 REGISTRIES = {"cli/main.py", "jobs.py", "resolve/plugins.py", "diagnose/rules.py"}
-EVERYBODYS = {"untrusted", "own_files"}  # what any part may import
+EVERYBODYS = {"untrusted", "own_files", "user_files"}  # what any part may import
 ANYBODY = {"", "__init__", "__main__"}  # the package itself: its version, its entry point
 
 

@@ -83,8 +83,8 @@ def test_a_file_that_is_wrong(folder: Folder, content: str, message: str) -> Non
 def test_what_is_no_file(folder: Folder) -> None:
     os.mkfifo(folder.path / "fifo")
     (folder.path / "dir").mkdir()
-    assert "not a prerequisite" in folder.problem(["./fifo"]).message
-    assert "Is a directory" in folder.problem(["./dir"]).message
+    assert "it is a named pipe, not a regular file" in folder.problem(["./fifo"]).message
+    assert "it is a directory, not a regular file" in folder.problem(["./dir"]).message
     assert "there is no file" in folder.problem(["./none.yaml"]).message
 
 

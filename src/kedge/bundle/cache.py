@@ -19,6 +19,7 @@ from pathlib import Path
 from kedge import xdg
 from kedge.bundle import intact, layers, machine
 from kedge.errors import CannotRun
+from kedge.own_files import open_own
 
 PACKAGE = Path(__file__).parents[1]
 _LIBRARIES = "/etc/ld.so.cache"  # written anew whenever a package brings a library
@@ -122,7 +123,7 @@ def locked(place: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Hold the lock of a bundle. BlockingIOError with LOCK_NB when another has it."""
     place.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # NFS wants just these
-    with open(os.open(f"{place}.lock", flags | os.O_CREAT | os.O_CLOEXEC, 0o644), "rb") as lock:
+    with open(open_own(f"{place}.lock", flags, 0o644), "rb") as lock:
         fcntl.flock(lock, kind)
         yield
 

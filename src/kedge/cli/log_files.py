@@ -4,6 +4,8 @@ the few places where something may have failed."""
 from __future__ import annotations
 
 import io
+import os
+import stat
 import sys
 import zlib
 from collections import deque
@@ -12,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import zstandard
 
+from kedge import user_files
 from kedge.diagnose.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.errors import InputError
 
@@ -64,6 +67,8 @@ def read_tail(path: str) -> Tail:
     InputError when it cannot be read, or when what is compressed is damaged.
     """
     try:
+        if path != "-" and stat.S_ISCHR(os.stat(path).st_mode) and not user_files.is_given(path):
+            raise InputError(f"{path}: it is a device, not a log")  # /dev/zero has no end
         with open(sys.stdin.fileno() if path == "-" else path, "rb", closefd=path != "-") as file:
             return _tail(_chunks(file))
     except OSError as error:

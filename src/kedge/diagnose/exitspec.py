@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import re2
 
+from kedge import user_files
 from kedge.contract import UNRECOGNISED
 from kedge.diagnose import characters, regex
 from kedge.diagnose.termination import Span, Verdict
 from kedge.errors import InputError
 
 STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
+_LARGEST = 16 << 20  # bytes
 CODES = range(-8000, 257)
 UNKNOWN_BEHAVIOUR = "unknown"
 _BEHAVIOURS = ("transient", "transient_conflict", "permanent", UNKNOWN_BEHAVIOUR)
@@ -124,8 +126,7 @@ def is_exit_spec(path: str) -> bool:
 
 
 def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return user_files.read(path, _LARGEST)
 
 
 def _read(text: bytes, path: str) -> Any:

@@ -15,12 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kedge import xdg
+from kedge import untrusted, user_files, xdg
 from kedge.diagnose import source
 from kedge.diagnose.packaged import content
 from kedge.diagnose.ruleset import RuleSet
 from kedge.errors import CannotRun, InputError
 
+_LARGEST_COMPILED = 256 << 20  # bytes
 FORMAT = 2  # of a compiled file; part of the cache's key
 
 
@@ -43,7 +44,7 @@ def compiled(path: Path) -> list[list[Any]]:
 
 def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
     try:
-        text = path.read_bytes()
+        text = user_files.read(path, source.LARGEST)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text).hexdigest()
@@ -52,7 +53,7 @@ def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
         return source.rules(path, causes)
     stored = folder / f"{key}.json"
     try:
-        rules: list[list[Any]] = json.loads(stored.read_bytes())
+        rules: list[list[Any]] = json.loads(untrusted.read_path(stored, _LARGEST_COMPILED))
     except (OSError, ValueError):
         rules = source.rules(path, causes)
         _store(stored, json.dumps(rules).encode())

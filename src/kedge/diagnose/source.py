@@ -10,10 +10,12 @@ from typing import Any
 
 import re2
 
+from kedge import user_files
 from kedge.diagnose import expression, literals
 from kedge.diagnose.regex import over_characters
 from kedge.errors import InputError
 
+LARGEST = 16 << 20  # bytes of a file of rules
 ROLES = ("root", "symptom", "note")
 PLACES = ("error", "any")
 FIELDS = ("name", "cause", "role", "rank", "where", "exit_codes", "when", "evidence", "patterns", "remedy")
@@ -26,7 +28,7 @@ def read(path: Path) -> dict[str, Any]:
     import tomllib  # not while a task is diagnosed: only where rules are compiled
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(user_files.read(path, LARGEST).decode("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

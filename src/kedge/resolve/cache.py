@@ -15,7 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge import xdg
+from kedge import untrusted, xdg
+from kedge.own_files import clear
+
+_LARGEST = 64 << 20  # bytes of a document
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
@@ -46,7 +49,7 @@ class Cache:
         """The document with this digest; None if it is not there as it should be."""
         path = self.folder / sha256
         try:
-            data = path.read_bytes()
+            data = untrusted.read(self.folder, sha256, _LARGEST)
         except OSError:
             return None
         if digest(data) != sha256:
@@ -82,8 +85,8 @@ class Cache:
 
     def _entries(self) -> Iterator[Cached]:
         for path in self.folder.glob("[0-9a-f]*"):
-            with suppress(FileNotFoundError):  # another run prunes
-                status = path.stat()
+            with suppress(OSError):  # another run prunes
+                status = path.lstat()
                 yield Cached(path.name, status.st_size, status.st_mtime)
 
     def prune(self, unused_sec: float = 0.0) -> list[Cached]:
@@ -91,9 +94,9 @@ class Cache:
         limit = time.time() - unused_sec
         gone = [entry for entry in self.entries() if entry.used <= limit]
         for entry in gone:
-            (self.folder / entry.sha256).unlink(missing_ok=True)
+            clear(self.folder / entry.sha256)
         for path in self.folder.glob(".*"):
             with suppress(FileNotFoundError):
-                if path.stat().st_mtime < time.time() - 3600:
-                    path.unlink()
+                if path.lstat().st_mtime < time.time() - 3600:
+                    clear(path)
         return gone

@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from kedge import user_files
 from kedge.errors import InputError, Problem
 from kedge.spec.files import STDIN
 
 _FORMAT = 1
+_LARGEST = 16 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,7 @@ def lock_path(job_file: str) -> str:
 def load(path: str) -> Lock | None:
     """The lock in a file; None if there is no such file. InputError: it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return _from_json(json.load(file))
+        return _from_json(json.loads(user_files.read(path, _LARGEST).decode()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

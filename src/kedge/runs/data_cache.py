@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from kedge import xdg
+from kedge.own_files import clear
 from kedge.untrusted import open_folder, open_regular
 
 _SUM = re.compile(r"[0-9a-f]{64}")
@@ -95,7 +95,7 @@ class DataCache:
 
     def _entries(self) -> Iterator[Download]:
         for path in self.path.glob("[0-9a-f]*"):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 found = path.lstat()
                 yield Download(path.name, found.st_size, found.st_mtime)
 
@@ -140,10 +140,7 @@ def _unlink(task: str, name: str) -> None:
 
 
 def _remove(path: Path) -> None:
-    if stat.S_ISDIR(path.lstat().st_mode):
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+    clear(path)
 
 
 def _prune_partial(lock_file: Path, limit: float) -> None:

@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kedge import user_files
+from kedge.errors import InputError
+
 KEDGEIGNORE = ".kedgeignore"
 _FILES = (KEDGEIGNORE, ".gitignore")  # the first one that says anything about an entry decides
+_LARGEST = 1 << 20  # bytes
 _ALWAYS = ".git"
 
 _Part = re.Pattern[str] | None  # None stands for `**`, any number of folders
@@ -56,7 +60,11 @@ def _load(path: Path) -> list[_Line]:
     """The lines of an ignore file, the last one first. Git follows no links here either."""
     if path.is_symlink() or not path.is_file():
         return []
-    text = path.read_text(encoding="utf-8", errors="surrogateescape").removeprefix("\ufeff")
+    try:
+        data = user_files.read(path, _LARGEST)
+    except OSError as error:
+        raise InputError(f"{path}: it cannot be read: {error.strerror}") from error
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     found = (_parse(line.removesuffix("\r")) for line in text.split("\n"))
     return [line for line in found if line][::-1]
 

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 
+from kedge import user_files
 from kedge.errors import InputError, Problem
 from kedge.spec.suggest import did_you_mean
 
@@ -14,12 +15,14 @@ LARGEST_FILE = 4 << 20  # bytes; a job of a thousand roles stays far below
 
 
 def named(path: str | os.PathLike[str]) -> str:
-    """What messages call a job file: its path, or STDIN for `-`."""
-    return STDIN if os.fspath(path) == "-" else os.fspath(path)
+    """What messages call a job file: its path, or STDIN for `-` and for a pipe that this process was given."""
+    name = os.fspath(path)
+    return STDIN if name == "-" or user_files.is_given(name) else name
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a regular UTF-8 file of at most 4 MiB, with its byte order mark if it has one; `-` is stdin.
+    """The text of a regular UTF-8 file of at most 4 MiB, with its byte order mark if it has one; `-` is stdin, and a
+    shell's `<(…)` is read, too.
 
     InputError: there is no such file, it cannot be read, it is no regular file, it is too large, or it is not UTF-8.
     """
@@ -61,8 +64,10 @@ def _read(name: str) -> bytes:
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise _refused(name, f"it is {_kind(status.st_mode)}, not a job file")
+        if user_files.is_given(name) and stat.S_ISFIFO(status.st_mode):
+            os.set_blocking(descriptor, True)
+        elif not stat.S_ISREG(status.st_mode):
+            raise _refused(name, f"it is {user_files.kind(status.st_mode)}, not a job file")
         if status.st_size > LARGEST_FILE:
             raise too_large(name, f"{status.st_size / (1 << 20):.1f} MiB")
         with open(descriptor, "rb", closefd=False) as file:
@@ -82,12 +87,6 @@ def _read_stdin() -> bytes:
     if len(data) > LARGEST_FILE:
         raise too_large(STDIN, "more than that")
     return data
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a directory"
-    return "a named pipe" if stat.S_ISFIFO(mode) else "a device"
 
 
 def _similar(name: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
+from kedge import user_files
 from kedge.resolve.sources.base import INVALID, LARGEST_DOCUMENT, Document, NotHad
 
 
@@ -20,13 +22,10 @@ class Files:
 def read(path: str, missing: str) -> bytes:
     """The bytes of a regular file of at most 1 MiB. NotHad, with the code `missing` if there is no such file."""
     try:
-        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            data = file.read(LARGEST_DOCUMENT + 1)
+        return user_files.read(path, LARGEST_DOCUMENT)
     except (FileNotFoundError, NotADirectoryError):
         raise NotHad(f"there is no file {path}", missing) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            raise NotHad(f"{path} has more than {LARGEST_DOCUMENT >> 20} MiB") from None
         raise NotHad(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LARGEST_DOCUMENT:
-        raise NotHad(f"{path} has more than {LARGEST_DOCUMENT >> 20} MiB")
-    return data
