@@ -39,7 +39,7 @@ _RUN_FILE = "run.json"
 ENGINE_FILE = "engine.json"  # what an engine has to know of a run, if there is anything
 _LARGEST = 16 << 20  # bytes of a run.json, whose parameters may be long, and of a job file
 _LARGEST_PLAN = 256 << 20
-_LONGEST_GRACE_SEC = 1e6
+_LONGEST_GRACE_SEC = 86400.0  # as the schema of job files says
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _REMOVED = ".removed-"  # so begins the name of a run that is being deleted; no id begins with a dot
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -180,7 +180,7 @@ class Run:
             seconds = float(self.plan()["stop"]["graceSec"])
         except (OSError, ValueError, KeyError, TypeError):
             return StopPolicy().grace_sec
-        return min(max(0.0, seconds), _LONGEST_GRACE_SEC)
+        return seconds if 0 <= seconds <= _LONGEST_GRACE_SEC else StopPolicy().grace_sec
 
     def save(self, info: RunInfo) -> None:
         """Write run.json; from then on the run is listed."""

@@ -85,7 +85,7 @@ def forget(run: Run) -> None:
 def end(run: Run, kill: bool) -> None:
     """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it. CannotRun says what is
     left, or may be."""
-    if not (run.path / _ENGINE).exists():
+    if not os.path.lexists(run.path / ENGINE_FILE):
         return  # it was lost before it asked for any
     try:
         with Connection(engine_of(run)) as connected:

@@ -15,7 +15,6 @@ from kedge.runs import events, lock, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 
-_LONGEST_GRACE_SEC = 86400.0  # as the schema of job files says
 _PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
 
 # Ends all that is left of a run, by its stop ladder or (True) at once.
