@@ -482,7 +482,7 @@ def test_local_files_and_folders(attempt, download, tmp_path):
     (tmp_path / "here/file").write_bytes(DATA)
     (tmp_path / "here/link").symlink_to("file")
     assert download(uri=str(tmp_path / "here/file"), sha256=SUM, path=str(tmp_path / "one")) == 0
-    assert download(uri=f"file://{tmp_path}/here/file", path=str(tmp_path / "two")) == 0
+    assert download(uri=f"file://{tmp_path}/here/f%69le?a/b#c", path=str(tmp_path / "two")) == 0
     assert download(uri=str(tmp_path / "here"), path=str(tmp_path / "all")) == 0
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == DATA
     assert (tmp_path / "all/link").is_symlink()

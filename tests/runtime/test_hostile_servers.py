@@ -395,6 +395,12 @@ def test_the_limit_is_for_all_redirects_together(get: Callable[..., bytes]) -> N
         assert len(server.requests) < 5
 
 
+def test_a_server_that_does_not_speak_tls(get: Callable[..., bytes]) -> None:
+    with serving() as server, pytest.raises(Failed, match="timed out") as caught:  # it waits for a request
+        get(server.url.replace("http:", "https:"), Patience(tries=1), 0.3)
+    assert caught.value.transient
+
+
 def test_silence(get: Callable[..., bytes]) -> None:
     def answer(connection: socket.socket, _headers: dict[str, str]) -> None:
         connection.sendall(head("200 OK", TAG, size(1 << 20)) + b"x" * 1000)

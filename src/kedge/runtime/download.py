@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -70,9 +71,14 @@ def _name(uri: str) -> str:
         addresses.parse(uri)
     elif "://" in uri:
         addresses.check(uri)
-    path = unquote(uri.partition("://")[2].partition("?")[0].partition("#")[0]) if "://" in uri else uri
-    name = os.path.basename(path.partition("/")[2].rstrip("/") if "://" in uri else path.rstrip("/"))
+    name = os.path.basename((_path(uri) if "://" in uri else uri).rstrip("/"))
     return name if name not in ("", ".", "..") and "\0" not in name else "download"
+
+
+def _path(uri: str) -> str:
+    """What stands behind the host of an address."""
+    before = re.split("[?#]", uri.partition("://")[2], maxsplit=1)[0]
+    return unquote("/" + before.partition("/")[2])
 
 
 def _scheme(uri: str) -> str:
@@ -146,7 +152,7 @@ def _local(uri: str) -> str | None:
     """The path that an address without a server means."""
     if _scheme(uri) not in ("", "file"):
         return None
-    return expand(uri) if "://" not in uri else unquote("/" + uri.partition("://")[2].partition("/")[2])
+    return expand(uri) if "://" not in uri else _path(uri)
 
 
 def _check_local(path: str, wanted: Wanted) -> None:
