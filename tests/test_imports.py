@@ -50,8 +50,8 @@ ALLOWED = {
         "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base", "plugins.base", "contract", "errors",
     },
     "cli": {
-        "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "plan.model", "engines.base", "runs",
-        "diagnose", "bundle", "terminal_text", "contract", "errors",
+        "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "resolve.secrets", "plan.model",
+        "engines.base", "runs", "diagnose", "bundle", "terminal_text", "contract", "errors",
     },
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.

@@ -48,6 +48,14 @@ def test_a_secret_may_come_from_a_file_or_a_variable(kedge: Kedge, given: str) -
     assert "worker:0 | hunter_hunter_" in kedge("run", job, "--secret", given, TOKEN="hunter2hunter2").stdout
 
 
+@pytest.mark.parametrize("given", ["hunter2", "token=@hunter2", "token=env:hunter2", b"token=hunter2\xff"])
+def test_a_bad_secret_is_an_error_that_does_not_show_it(kedge: Kedge, given: str | bytes) -> None:
+    os.mkfifo(kedge.folder / "hunter2")
+    done = kedge("run", kedge.job("true"), "--secret", os.fsdecode(given), code=2)
+    assert "hunter2" not in done.stdout + done.stderr
+    assert "NAME=VALUE" in done.stderr or "token" in done.stderr
+
+
 def test_no_stored_file_holds_a_secret(kedge: Kedge) -> None:
     first, second = "hunter2-hunter2", 'it\'s "quoted"\nand of several lines'
     login = {"name": "i", "type": "dockerimage", "uri": "i", "auth": {"username": "me", "password": f"{first}-login"}}

@@ -92,7 +92,7 @@ def test_refused(
 @pytest.mark.parametrize("wrong", ["marketplace://data", "ftp://h/x", "marketplace://foo/b", "http://u:p@h/x"])
 def test_no_references_at_all(folder: Folder, market: dict[str, Any], wrong: str) -> None:
     problem = folder.problem([wrong], market)
-    assert problem.message.startswith(f"Prerequisite reference {wrong} is invalid.")
+    assert problem.message.startswith(f"Prerequisite reference {wrong.replace(':p@', ':******@')} is invalid.")
     assert problem.where == "taskRoles.w.prerequisites[0]"
 
 

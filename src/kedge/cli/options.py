@@ -16,6 +16,7 @@ from kedge import jobs
 from kedge.contract import RUNTIME_LOG, STREAMS
 from kedge.errors import InputError
 from kedge.resolve.model import Inputs
+from kedge.resolve.secrets import read_given
 from kedge.runs import status
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -137,7 +138,7 @@ def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) ->
     return Inputs(
         user=user_name(),
         parameters=dict(_pair("-p", text) for text in params),
-        secrets={name: _secret(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
+        secrets={name: read_given(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
         **others,
     )
 
@@ -154,27 +155,9 @@ def user_name() -> str:
 def _pair(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InputError(f"{option} {text}: write it as NAME=VALUE")
+        shown = option if option == "--secret" else f"{option} {text}"  # it may be the value alone
+        raise InputError(f"{shown}: write it as NAME=VALUE")
     return name, value
-
-
-def _secret(name: str, value: str) -> str:
-    if value.startswith("@"):
-        try:
-            with open(value[1:], encoding="utf-8") as file:
-                return file.read().removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"--secret {name}: cannot read {value[1:]}: {_reason(error)}") from error
-    if value.startswith("env:"):
-        try:
-            return os.environ[value[4:]]
-        except KeyError:
-            raise InputError(f"--secret {name}: the variable {value[4:]} is not set") from None
-    return value
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

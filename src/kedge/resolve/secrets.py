@@ -2,20 +2,86 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kedge.errors import InputError
 from kedge.resolve.model import Inputs, Secrets
 from kedge.spec.model import Job, Path
 from kedge.spec.text import show_path
 
 SHORTEST_MASKED = 8  # bytes; the runtime masks no shorter ones, because they turn up by chance
 
+LARGEST = 1 << 20  # bytes of a file; what Kubernetes takes for a secret, too
+_PIPE_SEC = 10.0  # how long a pipe may take to say all
+
+
+def read_given(name: str, source: str) -> str:
+    """The value of a secret that the submitter gives as text, `@FILE` or `env:VARIABLE`. InputError never shows more
+    than the name: a value may look like either."""
+    if source.startswith("@"):
+        try:
+            text = _read(source[1:]).decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"--secret {name}: the file after '@' is not UTF-8 text; encode it as base64") from None
+        except (OSError, ValueError) as error:
+            why = (isinstance(error, OSError) and error.strerror) or str(error)
+            raise InputError(f"--secret {name}: the file after '@' cannot be read: {why}") from None
+        return text.removesuffix("\n")
+    if source.startswith("env:"):
+        try:
+            return os.environ[source[4:]]
+        except (KeyError, UnicodeEncodeError):
+            raise InputError(f"--secret {name}: the variable after 'env:' is not set") from None
+    return source
+
+
+def _read(path: str) -> bytes:
+    """A regular file or a pipe, which a shell may have made of `<(command)`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+            raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is no file, but a device")
+        return _read_all(descriptor, stat.S_ISFIFO(mode))
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, is_pipe: bool) -> bytes:
+    data, deadline = b"", time.monotonic() + _PIPE_SEC
+    while piece := _piece(descriptor, LARGEST + 1 - len(data), deadline):
+        data += piece
+        if len(data) > LARGEST:
+            raise ValueError(f"it holds more than {LARGEST >> 20} MiB, which is the most for a secret")
+    if is_pipe and not data:
+        raise ValueError("it is a pipe to which nobody writes")
+    return data
+
+
+def _piece(descriptor: int, size: int, deadline: float) -> bytes:
+    """What is there, or comes before the deadline; empty at the end."""
+    while True:
+        try:
+            return os.read(descriptor, size)
+        except BlockingIOError:
+            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                message = f"it is a pipe, and its writer has not finished within {_PIPE_SEC:.0f} seconds"
+                raise ValueError(message) from None
+
 
 def collect(job: Job, inputs: Inputs, referred: Mapping[str, str]) -> Secrets:
-    """All secrets: a given one replaces the file's of the same name. `referred` are texts by SecretRef key."""
+    """All secrets: a given one replaces the file's of the same name. `referred` are texts by SecretRef key. InputError:
+    one cannot be written into a script."""
     document = {**(job.secrets if isinstance(job.secrets, Mapping) else {}), **inputs.secrets}
     texts = {show_path(path): text for path, text in _scalars(document, (), job)}
+    for name, text in texts.items():
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError(f"the secret {name} is not UTF-8 text without NUL; encode it as base64")
     return Secrets(document, {**texts, **referred})
 
 

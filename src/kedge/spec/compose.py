@@ -87,7 +87,12 @@ class Composer:
 
     def inside_secrets(self) -> bool:
         """Whether what is being read belongs to the job's secrets, so that no message may show it."""
-        return self._top_key == "secrets"
+        open_keys = (part.key.text for part in self._stack if part.key)
+        return self._top_key == "secrets" or "password" in open_keys
+
+    def _named(self, name: str) -> str:
+        """A name for a message. What looks like one in the secrets may be the beginning of a value."""
+        return "like this" if self.inside_secrets() else quote(name)
 
     def _document(self, event: Any) -> None:
         offset = event.start_mark.index
@@ -122,7 +127,7 @@ class Composer:
 
     def _check_tag(self, node: Node, tag: str | None, *allowed: str) -> None:
         if tag not in (None, "!", *allowed):
-            self._report(node, f"the tag {quote(str(tag))} is not supported; remove it")
+            self._report(node, f"the tag {self._named(str(tag))} is not supported; remove it")
 
     def _open(self, event: Any) -> None:
         if self._wants_key():
@@ -154,7 +159,8 @@ class Composer:
         self._end = event.end_mark.index
         node = self._anchors.get(name)
         if node is None:
-            raise Refused(f"no anchor is named {quote(name)}{did_you_mean(name, self._anchors)}", start)
+            hint = "" if self.inside_secrets() else did_you_mean(name, self._anchors)
+            raise Refused(f"no anchor is named {self._named(name)}{hint}", start)
         if not node.size:
             raise Refused(f"the alias {quote(name)} stands inside of what it stands for", start)
         self._check_depth(start, node.depth)

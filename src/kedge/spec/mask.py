@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from kedge.errors import InputError
 from kedge.spec import yaml
+from kedge.spec.hidden import MASKED
 from kedge.spec.model import Job
 from kedge.spec.nodes import Node
-from kedge.spec.references import MASKED
 from kedge.spec.secret_places import below_secrets, long_texts, without
 
 _COLON = re.compile(r"\s*:(\s*)")

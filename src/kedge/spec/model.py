@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kedge.errors import WARNING, Problem
+from kedge.spec.hidden import Hidden, is_name, line_at
 from kedge.spec.suggest import suggested
 from kedge.spec.text import excerpt, show_path
 
@@ -37,29 +38,35 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Source:
     """The file behind a Job, for messages: its name, its text, and a mark for every value (and, under
-    `key_marks`, for every mapping key) by its path."""
+    `key_marks`, for every mapping key) by its path, and what messages may not show."""
 
     file: str
     text: str = field(repr=False)
     marks: Mapping[Path, Mark] = field(repr=False)
     key_marks: Mapping[Path, Mark] = field(repr=False)
+    hidden: Hidden = field(default=Hidden(), repr=False)
 
     def problem(self, path: Path, message: str, *, key: bool = False, mark: Mark | None = None) -> Problem:
         """A Problem at the value at `path`; at its key if `key`; at `mark` if that is given.
 
-        A path that is not in the file stands where its nearest ancestor does. Lines below `secrets` are not shown.
+        A path that is not in the file stands where its nearest ancestor does. Of secrets nothing is shown.
         """
         mark = mark or (self.key_marks.get(path) if key else None) or self.mark(path)
-        shown = "" if path[:1] == ("secrets",) else excerpt(self.text, mark.offset)
-        where, suggestion = show_path(path), suggested(message)
-        return Problem(self.file, mark.line, mark.column, where, message, shown, suggestion=suggestion)
+        own = None
+        if self.hidden.overlap(mark.offset, mark.end):
+            own = mark.scalar if not key else None if is_name(path) else str(path[-1])
+        where, message = self.hidden.text(show_path(path), own if key else None), self.hidden.text(message, own)
+        line = excerpt(self.text, mark.offset)
+        found = Problem(self.file, mark.line, mark.column, where, message, line, suggestion=suggested(message))
+        return self.hidden.cleaned(found, line_at(self.text, mark.offset))
 
     def warning(
         self, path: Path, message: str, *, suggestion: str | None = None, key: bool = False, mark: Mark | None = None
     ) -> Problem:
         """The same for what is allowed and hardly meant."""
         found = self.problem(path, message, key=key, mark=mark)
-        return found._replace(severity=WARNING, suggestion=suggestion or found.suggestion)
+        suggestion = self.hidden.text(suggestion) if suggestion else found.suggestion
+        return found._replace(severity=WARNING, suggestion=suggestion)
 
     def mark(self, path: Path) -> Mark:
         """The mark of the value at `path`, or of its nearest ancestor in the file."""

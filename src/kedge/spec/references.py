@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kedge.spec.hidden import MASKED
 from kedge.spec.model import Mark, Path, Source
 from kedge.spec.suggest import did_you_mean
 from kedge.spec.text import quote
 
 ROOTS = ("parameters", "secrets", "script", "output", "data")
-MASKED = "******"  # stands where secrets were
 OPEN, CLOSE = "<%", "%>"
 WHERE_THEY_WORK = "references work only in commands, in parameters of plugins, and in 'uri' and 'auth' of images"
 # What counts as space in references and around commands: what JavaScript says, as in OpenPAI. Of U+0085 and the

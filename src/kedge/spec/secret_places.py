@@ -8,13 +8,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from kedge.spec.compose import Alias
+from kedge.spec.hidden import MASKED, Hidden, hidden, sections, without_passwords
 from kedge.spec.nodes import Node
-from kedge.spec.references import CLOSE, MASKED, OPEN
+from kedge.spec.references import CLOSE, OPEN
 
 SHORTEST = 8  # bytes of a text that is looked for elsewhere, too; shorter ones turn up by chance
 _SHORTEST_LINE = 16  # of a text of several lines
 _REFERENCE = re.compile(rf"{re.escape(OPEN)}.*?{re.escape(CLOSE)}", re.DOTALL)
-_IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@<>]*:)([^\s/@<>]+)(?=@)")  # user:password@
 
 
 def below_secrets(root: Node, aliases: Sequence[Alias]) -> dict[int, Node]:
@@ -32,6 +32,16 @@ def below_secrets(root: Node, aliases: Sequence[Alias]) -> dict[int, Node]:
             first, after = (bisect_left(aliases, at, key=lambda alias: alias.start) for at in (node.start, node.end))
             waiting += (alias.node for alias in aliases[first:after])
     return found
+
+
+def hidden_in(root: Node, aliases: Sequence[Alias], text: str) -> Hidden:
+    """What no message about the file may show. Secrets may have slipped out of their section, as its indentation is
+    wrong."""
+    secret = below_secrets(root, aliases).values()
+    shown = [node for node in secret if node.text != MASKED]
+    return hidden(
+        [*((node.start, node.end) for node in shown), *sections(text)], (node.text for node in shown if node.text)
+    )
 
 
 def long_texts(values: Iterable[str]) -> tuple[str, ...]:
@@ -54,19 +64,13 @@ def without(text: str, texts: Iterable[str]) -> str:
     return without_passwords(text)
 
 
-def without_passwords(text: str) -> str:
-    """The text with the password of each address (`https://user:password@host`) masked."""
-    return _IN_ADDRESS.sub(rf"\g<1>{MASKED}", text) if "@" in text and "://" in text else text
-
-
 def is_literal(text: str) -> bool:
     """Whether a text holds more than references."""
     return bool(_REFERENCE.sub("", text).strip())
 
 
 def _places(root: Node) -> Iterator[Node]:
-    if secrets := root.items.get("secrets"):
-        yield secrets
+    yield from (node for key, node in root.items.items() if str(key).lower().startswith("secret"))  # or mistyped
     extras = root.items.get("extras")
     for holder, key in (root, "prerequisites"), (extras, "reference_prerequisites"):
         items = holder.items.get(key) if holder else None

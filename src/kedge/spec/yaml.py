@@ -7,7 +7,7 @@ so that scalars mean what YAML 1.2 says, duplicate keys are errors, and neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,10 @@ from kedge.errors import InputError, Problem
 from kedge.spec.compose import Alias, Composer, Refused
 from kedge.spec.files import LARGEST_FILE, too_large
 from kedge.spec.guard import guard
+from kedge.spec.hidden import Hidden, guessed, lines
 from kedge.spec.model import Source
 from kedge.spec.nodes import KeyMarks, Marks, Node
+from kedge.spec.secret_places import hidden_in
 from kedge.spec.text import excerpt
 from kedge.spec.yaml_errors import explain
 
@@ -60,9 +62,16 @@ def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> Docum
         _check_characters(text)
         root = checked(composer.compose(_events(text)))
     except (Refused, yaml.YAMLError) as error:
-        raise InputError(*composer.problems, _problem(error, composer.inside_secrets(), text, file)) from None
-    source = Source(file, text, Marks(root), KeyMarks(root))
-    return Document(root.value, root, source, tuple(composer.aliases), tuple(composer.problems))
+        found = (*composer.problems, _problem(error, composer.inside_secrets(), text, file))
+        raise InputError(*_cleaned(found, guessed(text), text)) from None
+    hidden = hidden_in(root, composer.aliases, text)
+    source = Source(file, text, Marks(root), KeyMarks(root), hidden)
+    return Document(root.value, root, source, tuple(composer.aliases), _cleaned(composer.problems, hidden, text))
+
+
+def _cleaned(problems: Sequence[Problem], hidden: Hidden, text: str) -> tuple[Problem, ...]:
+    bounds = lines(text) if problems else []
+    return tuple(hidden.cleaned(found, bounds[found.line - 1] if found.line else (0, 0)) for found in problems)
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
