@@ -100,10 +100,10 @@ def test_other_messages_show_what_they_are_about() -> None:
     assert "not '1x'" in shown
     assert "gpu: 1x}" in shown
     assert "jobRetryCount: -1\n" in shown
-    near = told(with_auth("password: <% $secrets.pas %>") + "secrets: {pass: x}\ntaskRols: 1\n")
-    assert "did you mean 'pass'" in near
-    assert "auth: {password: <% $secrets.pas %>}" in near
-    assert "unknown key 'taskRols'; did you mean 'taskRoles'?" in near
+    near = told(with_auth("password: <% $secrets.pas %>, usrname: x") + "secrets: {pass: x}\nparametrs: {}\n")
+    assert "did you mean 'username'" in near
+    assert "auth: {password: <% $secrets.pas %>, usrname: x}" in near
+    assert "unknown key 'parametrs'; did you mean 'parameters'?" in near
 
 
 FORMS = (
