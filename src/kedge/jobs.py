@@ -18,7 +18,7 @@ from kedge.contract import WORK_DIR, TaskSpec
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
 from kedge.engines.base import Engine, Outcome, Request, Task
-from kedge.errors import CannotRun, DiskFull, InputError, Problem
+from kedge.errors import CannotRun, InputError, KedgeError, Problem
 from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
@@ -243,7 +243,7 @@ def run(submitted: Submitted) -> Outcome:
     with submitted.lock:
         outcome = submitted.where.run(submitted.prepared.plan, submitted.run, submitted.prepared.secrets)
         now = status.read(submitted.run)
-        with suppress(DiskFull):  # what the report says stands in the events, too
+        with suppress(KedgeError, OSError):  # for want of space, mostly; what it says stands in the events, too
             lines = {role.name: role.lines for role in submitted.prepared.plan.roles}
             report.write(submitted.run, report.build(submitted.run, now, outcome.judged.to_json(), lines))
     return outcome

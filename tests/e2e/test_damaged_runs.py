@@ -266,3 +266,24 @@ def test_lists_of_runs_while_runs_are_removed(jobs: Path, finished: Path, run_co
     finally:
         over.set()
         other.join()
+
+
+SABOTAGE = """
+run=$(dirname $(dirname $(dirname $PWD)))
+echo "{\\"event\\": \\"task-completed\\", \\"role\\": 7}" >> $run/events.jsonl
+echo "{\\"event\\": \\"task-retrying\\", \\"time\\": \\"2026-02-01T02:54:48Z\\"}" >> $run/events.jsonl
+echo "{\\"event\\": \\"job-submitted\\", \\"roles\\": {\\"other\\": 3}}" >> $run/events.jsonl
+for name in report.json .report.json.new report.md attempt-1 attempt-0/worker-0.1; do mkdir -p $run/$name/inner; done
+for name in run.json plan.json job.yaml attempt-0/peers.json; do rm $run/$name; mkfifo $run/$name; done
+exit 250
+"""
+
+
+def test_a_task_that_damages_its_own_run_while_it_runs(kedge: Kedge) -> None:
+    job = kedge.job(SABOTAGE, roles={"worker": {"taskRetryCount": 1}}, jobRetryCount=1)
+    done = kedge("run", "--json", job, code=1)
+    assert "bug" not in done.stdout + done.stderr
+    assert (kedge.only_run() / "report.json").is_file()
+    assert "damaged" in kedge("ps").stdout
+    kedge("rm", kedge.only_run().name)
+    assert kedge.runs() == []

@@ -141,6 +141,11 @@ class Run:
     def attempt(self, number: int) -> Path:
         return self.path / f"attempt-{number}"
 
+    def make_attempt(self, number: int) -> None:
+        """Make the folder of a job attempt, whatever a task may have put there."""
+        clear(self.attempt(number))
+        self.attempt(number).mkdir()
+
     def peers(self, attempt: int) -> Path:
         return self.attempt(attempt) / "peers.json"
 

@@ -13,7 +13,7 @@ from kedge.runs import answer
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.report_types import is_report
-from kedge.runs.status import FAILED, SUCCEEDED, JobStatus
+from kedge.runs.status import FAILED, SUCCEEDED, JobStatus, TaskStatus
 from kedge.terminal_text import terminal_text
 
 VERSION = 1
@@ -106,7 +106,7 @@ def _placed(
 ) -> dict[str, Any]:
     """The diagnosis with the full paths of the logs that it quotes, and what the runtime says of the end."""
     role, index = parse_task(task)
-    ended = next(t for t in status.tasks if (t.role, t.index) == (role, index))
+    ended = next((t for t in status.tasks if (t.role, t.index) == (role, index)), TaskStatus(role, index))
     folder = run.task(role, index, status.attempt, max(0, ended.attempts - 1))
     quotes = {
         name: [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis[name]]

@@ -90,7 +90,7 @@ class Places:
             self._held.reserve()
             self._ports = self._held.ports
         hosts = self._addresses or dict.fromkeys(self._ports, HOST)
-        self._run.attempt(attempt).mkdir()
+        self._run.make_attempt(attempt)
         shared = self.shared(attempt)
         make_folder(shared, 0o755)
         write_peers(self._run, attempt, hosts, self._ports)

@@ -11,6 +11,7 @@ from kedge.contract import SPEC_FILE, WORK_DIR
 from kedge.engines.base import Task
 from kedge.engines.machine import gpus
 from kedge.engines.machine.shares import HeldPorts, share_out, write_peers
+from kedge.own_files import clear
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.runs.files import write_json
@@ -34,7 +35,7 @@ class Places:
     def reserve(self, attempt: int) -> None:
         """Ports for every task of this job attempt, and the file in which peers find each other. CannotRun: too few."""
         self._ports.reserve()
-        self._run.attempt(attempt).mkdir()
+        self._run.make_attempt(attempt)
         write_peers(self._run, attempt, dict.fromkeys(self._ports.ports, HOST), self._ports.ports)
 
     def holds(self, task: Task) -> list[socket.socket]:
@@ -68,6 +69,7 @@ class Places:
             exit_spec=self._exit_spec,
             extra=gpus.environment(self._devices[task]) if decided else {},
         )
+        clear(folder)  # a task that is tried again may have put something there
         os.makedirs(folder)
         path = os.path.join(folder, SPEC_FILE)
         write_json(Path(path), task_spec(self._plan, *task, placement).to_json(), mode=0o644, synced=False)
