@@ -158,7 +158,9 @@ def hold_up(run_command: Callable[..., Done], what: str) -> None:
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_anything_in_place_of_any_file(kind: str, jobs: Path, finished: Path, run_command: Callable[..., Done]) -> None:
-    for name in parts(finished):
+    for number, name in enumerate(parts(finished), list(PLANTED).index(kind)):
+        if "/" in name and number % 3:
+            continue  # what lies deeper has a third of all kinds
         if kind == "sparse" and ("user-" in name or name.endswith(".log")):
             continue  # what a task says may be endless; it is printed as it is read
         replace(jobs / DAMAGED / name, PLANTED[kind])
@@ -202,14 +204,14 @@ def with_value(document: Any, way: tuple[str | int, ...], value: Any) -> Any:
 
 
 def test_any_value_of_a_wrong_type(jobs: Path, finished: Path, run_command: Callable[..., Done]) -> None:
-    for name in ("run.json", "report.json", "lock"):
+    commands = {"run.json": ["ps"], "report.json": ["show", DAMAGED], "lock": ["show", "--json", DAMAGED]}
+    for name, args in commands.items():
         document = json.loads((jobs / DAMAGED / name).read_text())
-        for way in places(document):
-            for value in VALUES:
+        for number, way in enumerate(places(document)):
+            for value in VALUES[number % 4 :: 4]:
                 (jobs / DAMAGED / name).write_text(json.dumps(with_value(document, way, value)))
-                for args in (["ps"], ["show", DAMAGED], ["show", "--json", DAMAGED], ["diagnose", str(jobs / DAMAGED)]):
-                    done = run_command(*args)
-                    assert done.code in (0, 2), f"{name} {way} {value!r}: kedge {args}: {done}"
+                done = run_command(*args)
+                assert done.code == 0, f"{name} {way} {value!r}: kedge {args}: {done}"
         (jobs / DAMAGED / name).write_text(json.dumps(document))
 
 
