@@ -74,6 +74,8 @@ def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
 def _read(fd: int, limit: int, path: str) -> bytes:
     pieces, left = [], limit + 1  # it may grow meanwhile, and files in /proc claim a size of 0
     try:
+        if os.fstat(fd).st_size > limit:
+            left = 0
         while left > 0 and (data := os.read(fd, min(left, _PIECE))):
             pieces.append(data)
             left -= len(data)

@@ -43,6 +43,8 @@ def kind(mode: int) -> str:
 
 def _read(fd: int, limit: int, path: str) -> bytes:
     pieces, left = [], limit + 1  # files in /proc claim a size of 0, and any may grow
+    if os.fstat(fd).st_size > limit:
+        left = 0
     while left > 0 and (data := os.read(fd, min(left, _PIECE))):
         pieces.append(data)
         left -= len(data)
