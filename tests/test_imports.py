@@ -18,6 +18,7 @@ ALLOWED = {
     "user_files": set(),
     "xdg": {"errors"},
     "guard": set(),
+    "shortages": {"errors"},
     "processes": {"contract"},
     "programs": {"processes"},
     "diagnose": {"xdg", "contract", "errors"},
@@ -27,14 +28,16 @@ ALLOWED = {
     "plugins.base": {"plugins.parameters", "contract", "errors"},
     "plugins": {"plugins.base", "plugins.parameters", "contract", "errors"},
     "testing": {"engines.base", "plugins.base", "plugins.parameters", "runs", "contract", "errors"},
-    "resolve": {"xdg", "programs", "spec", "plugins.base", "contract", "errors"},
+    "resolve": {"xdg", "programs", "spec", "plugins.base", "plugins.parameters", "contract", "errors"},
     "terminal_text": set(),
     "runs": {"xdg", "terminal_text", "contract", "errors"},
     "policy": {"contract"},
     "bundle": {"xdg", "contract", "errors"},
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
     "engines.base": {"plan.model", "resolve.model", "runs", "diagnose", "contract", "errors"},
-    "engines.controller": {"engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors"},
+    "engines.controller": {
+        "shortages", "engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors",
+    },
     "engines.machine": {
         "processes", "engines.base", "engines.controller", "plan.model", "resolve.model", "runs", "contract", "errors",
     },
@@ -50,8 +53,8 @@ ALLOWED = {
         "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base", "plugins.base", "contract", "errors",
     },
     "cli": {
-        "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "resolve.secrets", "plan.model",
-        "engines.base", "runs", "diagnose", "bundle", "terminal_text", "contract", "errors",
+        "shortages", "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock", "resolve.secrets",
+        "plan.model", "engines.base", "runs", "diagnose", "bundle", "terminal_text", "contract", "errors",
     },
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.

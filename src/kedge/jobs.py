@@ -238,6 +238,12 @@ def exit_spec(files: Sequence[str]) -> ExitSpec | None:
     return exitspec.load(specs[0]) if specs else None
 
 
+def withdraw(submitted: Submitted) -> None:
+    """Delete the run folder of a job that cannot even begin."""
+    shutil.rmtree(submitted.run.path, ignore_errors=True)
+    submitted.lock.close()
+
+
 def run(submitted: Submitted) -> Outcome:
     """Run a job to its end in this process, which is its controller, and write its report."""
     with submitted.lock:

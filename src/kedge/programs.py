@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +15,10 @@ from typing import NamedTuple
 
 from kedge import processes
 
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _GUARD = Path(__file__).with_name("guard.py")
+MOST = 16 << 20  # bytes of an answer
+LAST_WORDS = 64 << 10  # bytes
 _KILL_SEC = 2.0  # enough for all that is not hung in the kernel
 
 
@@ -25,6 +30,10 @@ class Done(NamedTuple):
     err: bytes
 
 
+class SaidTooMuch(Exception):
+    """Its output was larger than what is of use; it was ended."""
+
+
 class TookTooLong(Exception):
     """It did not end in time. `left` are the processes that could not even be killed; the others are gone."""
 
@@ -34,12 +43,17 @@ class TookTooLong(Exception):
 
 
 def run(
-    argv: Sequence[str], deadline_sec: float, given: bytes = b"", environment: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    deadline_sec: float,
+    given: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    most: int = MOST,
 ) -> Done:
     """Run a program of PATH to its end and to the end of its output; `given` is its stdin.
 
-    OSError if it cannot be executed; TookTooLong after `deadline_sec`. Whatever else interrupts the call, Ctrl-C too,
-    the program ends with all that it has started, in whatever session or group that is.
+    OSError if it cannot be executed; TookTooLong after `deadline_sec`; SaidTooMuch for more than `most` bytes on stdout
+    (of stderr, the last LAST_WORDS are kept). Whatever else interrupts the call, Ctrl-C too, the program ends with all
+    that it has started, in whatever session or group that is.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     with open(reader, "rb") as answer:
@@ -48,7 +62,7 @@ def run(
         finally:
             os.close(writer)
         with guard:
-            out, err = _communicate(guard, given, deadline_sec)
+            out, err = _communicate(guard, given, deadline_sec, most)
             said = answer.read().split()
     if said[:1] == [b"error"]:
         code = int(said[1])
@@ -66,14 +80,61 @@ def _start(argv: Sequence[str], answer: int, environment: Mapping[str, str] | No
     )  # fmt: skip
 
 
-def _communicate(guard: subprocess.Popen[bytes], given: bytes, deadline_sec: float) -> tuple[bytes, bytes]:
+def _communicate(guard: subprocess.Popen[bytes], given: bytes, deadline_sec: float, most: int) -> tuple[bytes, bytes]:
     try:
-        return guard.communicate(given, deadline_sec)
+        return _talk(guard, given, time.monotonic() + deadline_sec, most)
     except BaseException as error:
         left = _end(guard.pid)
         if isinstance(error, subprocess.TimeoutExpired):
             raise TookTooLong(left) from error
         raise
+
+
+def _talk(guard: subprocess.Popen[bytes], given: bytes, deadline: float, most: int) -> tuple[bytes, bytes]:
+    """Like Popen.communicate, within bounds. TimeoutExpired, SaidTooMuch."""
+    assert guard.stdin
+    assert guard.stdout
+    assert guard.stderr
+    out, err, left = bytearray(), bytearray(), memoryview(given)
+    with selectors.DefaultSelector() as selector:
+        for stream, event in (guard.stdin, _WRITE), (guard.stdout, _READ), (guard.stderr, _READ):
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, event)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(guard.args, 0.0)
+            for key, _ in ready:
+                if key.fileobj is guard.stdin:
+                    left = _written(key.fd, left)
+                    done = not left
+                else:
+                    done = not _taken(key.fd, out if key.fileobj is guard.stdout else err)
+                if done:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()  # type: ignore[union-attr]
+            del err[:-LAST_WORDS]
+            if len(out) > most:
+                raise SaidTooMuch
+    guard.wait(max(0.0, deadline - time.monotonic()))
+    return bytes(out), bytes(err)
+
+
+def _written(fd: int, data: memoryview) -> memoryview:
+    """What is left of the data; nothing if nobody reads them."""
+    try:
+        return data[os.write(fd, data) :]
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:
+        return data[:0]
+
+
+def _taken(fd: int, into: bytearray) -> bool:
+    """Whether there was something."""
+    data = os.read(fd, 1 << 16)
+    into += data
+    return bool(data)
 
 
 def _end(guard: int) -> Sequence[processes.Process]:

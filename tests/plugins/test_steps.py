@@ -11,12 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kedge.contract import Retry, SecretRef, render_text
+from kedge.contract import Action, Retry, SecretRef, render_text
 from kedge.errors import InputError
 from kedge.plugins.base import Callback, File, PluginFailed, Steps, checked
 from kedge.resolve.files import written_by
+from kedge.resolve.plugins import check_actions
 from kedge.resolve.secrets import SHORTEST_MASKED
-from kedge.runtime import mask
+from kedge.runtime import secretforms
 
 from .conftest import RUNTIME_PLUGINS, resolved
 
@@ -108,7 +109,7 @@ def test_plugins_that_do_nothing_are_named_once() -> None:
 
 
 def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:
-    assert SHORTEST_MASKED == mask.SHORTEST
+    assert SHORTEST_MASKED == secretforms.SHORTEST
     secrets = {"short": "1234567", "long": "12345678", "list": [{"pin": 42}], "empty": ""}
     (notice,) = resolved(CMD, secrets=secrets).notices
     assert "fewer than 8 characters: secrets list[0].pin, short" in notice
@@ -134,6 +135,10 @@ def test_files_are_written_as_they_are(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["-empty", "a b", "run.sh"]
 
 
+def action(kind: str, parameters: Any) -> Steps:
+    return Steps((Callback("taskStarts", (), Action(kind, parameters)),))
+
+
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
@@ -142,6 +147,14 @@ def test_files_are_written_as_they_are(tmp_path: Path) -> None:
         (Steps((Callback("taskStarts", "a"),)), "the script of taskStarts is no text"),  # type: ignore[arg-type]
         (Steps(files=(File("d/", ("a",)),)), "'d/' is no path of a file"),
         (Steps(environment={"A-B": "c"}), "'A-B' is no name of a variable"),
+        (
+            Steps((Callback("taskStarts", ("\ud800",)),)),
+            "the script of taskStarts holds U\\+D800",
+        ),
+        (action("git", [1]), "the parameters of the action git are no mapping"),
+        (action("git", {"a": float("nan")}), "the parameters of the action git hold nan, which JSON does not have"),
+        (action("git", {1: 2}), "the parameters of the action git hold {1: 2}"),
+        (action("git", {"a": "\udcff"}), "hold U\\+DCFF|holds U\\+DCFF"),
     ],
 )
 def test_steps_that_cannot_run_are_refused(steps: Steps, message: str) -> None:
@@ -160,3 +173,23 @@ def test_any_text_is_written_exactly(content: str, secret: bool) -> None:
         subprocess.run(["sh", "-e"], input=script.encode(), cwd=folder, check=True)
         written = Path(folder, "f").read_bytes().decode()
     assert written == (content if not secret and (not content or content.endswith("\n")) else content + "\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message"),
+    [
+        ("git", {"repo_uri": "u", "options": 5}, "the action git: options: must be a list, not the number 5"),
+        ("git", {"repo_uri": "u", "options": ["'"]}, "the action git: options.0: .* a quote or a backslash"),
+        ("git", {"repo_uri": {"text": [5]}}, "a text of an action holds what is neither a string nor a secret"),
+        ("download", {"uri": 5}, "the action download: uri: must be a string, not the number 5"),
+    ],
+)
+def test_actions_are_checked_when_the_job_is_submitted(kind: str, parameters: Any, message: str) -> None:
+    with pytest.raises(PluginFailed, match=message):
+        check_actions(action(kind, parameters))
+
+
+def test_an_action_may_have_parameters_that_only_the_runtime_knows() -> None:
+    secret = {"text": ["a", SecretRef("s", "<% $secrets.s %>")._asdict()]}
+    check_actions(action("download", {"uris": ["u", secret], "path": "d/", "patience": {"tries": 2}}))
+    check_actions(action("git", {"repo_uri": secret, "patience": {"tries": 2}}))

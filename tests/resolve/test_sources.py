@@ -141,6 +141,21 @@ def test_a_fault_of_another_machine_is_none_of_the_input(folder: Folder, server:
         folder.resolve(["http://127.0.0.1:9/x.yaml", "./none.yaml"])
 
 
+@pytest.mark.parametrize(
+    "address", ["http://..../x", f"http://{'a' * 300}/x", "https://xn--a/x", "http://256.1.1.1/x", "http://[::1/x"]
+)
+def test_an_address_that_no_host_can_have(folder: Folder, address: str) -> None:
+    problem = folder.problem([address])
+    assert "is no address" in problem.message or "is invalid" in problem.message
+    assert (problem.where, problem.line) == ("taskRoles.w.prerequisites[0]", 11)
+
+
+@pytest.mark.parametrize("address", ["http://[::1/x", "http://xn--a/", "http:///", "https://host:port/"])
+def test_an_address_that_no_marketplace_can_have(folder: Folder, address: str) -> None:
+    problem = folder.problem(["marketplace://name/x"], {"marketplace": address})
+    assert "is no address" in problem.message
+
+
 def test_redirects_are_followed_a_little(server: Server) -> None:
     for number in range(7):
         server.serve(f"/{number}", "", status=302, Location=f"{server.url}/{number + 1}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import errno
 import importlib
 import os
 import sys
+import threading
 import traceback
+from contextlib import suppress
 
 import click
 
@@ -20,12 +21,12 @@ from kedge.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     WARNING,
-    CannotRun,
     InputError,
     KedgeError,
     Problem,
     Unreachable,
 )  # fmt: skip
+from kedge.shortages import explained
 
 # Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`, with what
 # that says of it: reading the commands' own help would load them all.
@@ -88,9 +89,10 @@ def main() -> None:
     """Entry point; the only place that ends the process."""
     streams.open_missing()
     streams.protect()
+    threading.excepthook = _of_thread
     code = _run()
     if (error := streams.flush()) and code == EXIT_OK:
-        code = _cannot(error)
+        code = _unexpected(error)
     sys.exit(code)
 
 
@@ -110,25 +112,36 @@ def _run() -> int:
     except SystemExit as error:
         if error.code == 1 or _COMPLETION in os.environ:  # click and rich make one of a closed pipe, completion ends so
             return EXIT_OK
-        return _bug()
-    except OSError as error:
-        return _cannot(error)
-    except Exception:
-        return _bug()
+        return _bug(error)
+    except Exception as error:
+        return _unexpected(error)
     return result if isinstance(result, int) else EXIT_OK
 
 
-def _bug() -> int:
-    traceback.print_exc()
+def _unexpected(error: Exception) -> int:
+    """What nobody has put into words: the machine says no, or it is a bug."""
+    found = explained(error)
+    if found is None:
+        return _bug(error)
+    error.__traceback__ = None  # gives back what the frames hold: there may be no memory for words
+    try:
+        _show(found)
+    except MemoryError:
+        os.write(2, f"error: {found}\n".encode())
+    return found.exit_code
+
+
+def _bug(error: BaseException) -> int:
+    traceback.print_exception(error)
     click.echo(f"\nThis is a bug in kedge {__version__}: please report it with the lines above.", err=True)
     return EXIT_BUG
 
 
-def _cannot(error: OSError) -> int:
-    """The machine says no: the disk behind stdout is full, a folder may not be read, and the like."""
-    name = error.filename or ("stdout" if error.errno == errno.ENOSPC else None)
-    _show(CannotRun(f"{name}: {error.strerror}" if name else str(error.strerror or error)))
-    return CannotRun.exit_code
+def _of_thread(args: threading.ExceptHookArgs) -> None:
+    """An error that has ended a thread, such as the live view; the command goes on."""
+    if isinstance(args.exc_value, Exception):
+        with suppress(OSError):
+            _unexpected(args.exc_value)
 
 
 def _show(error: KedgeError) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import click
 
@@ -68,7 +68,13 @@ def _ended_in_order() -> Iterator[None]:
 
 def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:
     run, plan = submitted.run, submitted.prepared.plan
-    with Live(run, Json() if as_json else Silent() if quiet else Console(plan), lines=not quiet):
+    live = Live(run, Json() if as_json else Silent() if quiet else Console(plan), lines=not quiet)
+    with ExitStack() as view:
+        try:
+            view.enter_context(live)
+        except BaseException:  # no thread can be started
+            jobs.withdraw(submitted)
+            raise
         outcome = jobs.run(submitted)
     if not as_json:
         with suppress(BrokenPipeError, SystemExit):  # the reader has gone; the exit code still says how the job ended

@@ -24,8 +24,20 @@ def styled(text: str, **style: Any) -> str:
     return text if plain() else click.style(text, **style)
 
 
+class _Lossy(io.FileIO):
+    """A file on a full disk, or a pipe that nobody reads, takes all that is written: messages that cannot be said are
+    no reason to end a job, or to begin none."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
 def open_missing() -> None:
-    """Started without stdin, stdout or stderr (`>&-`): nothing else may get their descriptors, and writing is vain."""
+    """Started without stdin, stdout or stderr (`>&-`): nothing else may get their descriptors, and writing is vain.
+    Writing to stderr never fails."""
     for fd in range(3):
         try:
             os.fstat(fd)
@@ -33,7 +45,9 @@ def open_missing() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free is this one
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115  open until the end, as streams are
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
+    encoding = sys.stderr.encoding if sys.stderr else "utf-8"
+    messages = io.BufferedWriter(_Lossy(2, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(messages, encoding, errors="backslashreplace", line_buffering=True)
 
 
 class SafeText(io.TextIOWrapper):

@@ -132,6 +132,8 @@ def _content(path: str) -> bytes:
 def _read(text: bytes, path: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: it is nested too deeply") from None
     except ValueError:
         pass
     try:
@@ -140,7 +142,9 @@ def _read(text: bytes, path: str) -> Any:
         raise InputError(f"{path}: this is no JSON, and to read YAML PyYAML is needed") from None
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except RecursionError:
+        raise InputError(f"{path}: it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:  # the latter: dates that there are not, numbers without end
         raise InputError(f"{path}: {error}") from None
 
 
@@ -165,8 +169,11 @@ def _entry(data: Any) -> Entry:
         raise ValueError("is no mapping")
     code = data.get("containerExitCode", data.get("code"))
     if not isinstance(code, int) or isinstance(code, bool) or code not in CODES:
-        raise ValueError(f"`code` is a number from {CODES[0]} to {CODES[-1]}, not {code!r}")
-    patterns = data.get("patterns", (data.get("pattern") or {}).get("runtimeContainerPatterns")) or []
+        raise ValueError(f"`code` is a number from {CODES[0]} to {CODES[-1]}, not {code!r:.60}")
+    pattern = data.get("pattern") or {}
+    if not isinstance(pattern, dict):
+        raise ValueError("`pattern` is a mapping with `runtimeContainerPatterns`")
+    patterns = data.get("patterns", pattern.get("runtimeContainerPatterns")) or []
     if not isinstance(patterns, list):
         raise ValueError("the patterns are a list")
     if patterns and code > 255:
@@ -178,7 +185,7 @@ def _entry(data: Any) -> Entry:
 def _behaviour(value: Any, code: int) -> str | None:
     if value is None or (isinstance(value, str) and value.lower() in _BEHAVIOURS):
         return value and value.lower()
-    raise ValueError(f"code {code}: `behavior` is one of {', '.join(_BEHAVIOURS).upper()}, not {value!r}")
+    raise ValueError(f"code {code}: `behavior` is one of {', '.join(_BEHAVIOURS).upper()}, not {value!r:.60}")
 
 
 def _pattern(data: Any, code: int, number: int) -> Pattern:
@@ -189,7 +196,7 @@ def _pattern(data: Any, code: int, number: int) -> Pattern:
         raise ValueError(f"{where}: unknown key {', '.join(unknown)}; known: {', '.join(_FIELDS)}")
     for field, kind in _FIELDS.items():
         if not isinstance(data.get(field), kind | None):
-            raise ValueError(f"{where}: `{field}` is {data[field]!r}")
+            raise ValueError(f"{where}: `{field}` is {data[field]!r:.60}")
     return Pattern(*map(data.get, _FIELDS))
 
 

@@ -31,7 +31,9 @@ def read(path: Path) -> dict[str, Any]:
         return tomllib.loads(user_files.read(path, LARGEST).decode("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:
+        raise InputError(f"{path}: it is nested too deeply") from None
+    except ValueError as error:  # no UTF-8, no TOML, a number without end
         raise InputError(f"{path}: {error}") from None
 
 

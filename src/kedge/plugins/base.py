@@ -5,6 +5,7 @@ This is the whole interface, for the built-in plugins and for everybody else's; 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from kedge.plugins.parameters import Parameter, ParameterError, Wrong, read
 PREFIX = "com.microsoft.pai.runtimeplugin."
 GIT, DOWNLOAD = "git", "download"
 ACTIONS = (GIT, DOWNLOAD)  # what the runtime can do without a shell
+_DEEPEST = 32  # levels in the parameters of an action
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -95,37 +97,85 @@ def action_value(text: Text) -> Any:
 
 def checked(steps: Steps) -> Steps:
     """The same steps. PluginFailed says what in them no task could run."""
-    for callback in steps.callbacks:
+    for callback in _listed(steps.callbacks, Callback, "callbacks"):
         _check_callback(callback)
-    for file in steps.files:
-        _check_text(file.content, f"the file {file.path!r}")
-        if not file.path or "\0" in file.path or file.path.endswith("/"):
-            raise PluginFailed(f"{file.path!r} is no path of a file")
+    for file in _listed(steps.files, File, "files"):
+        _check_file(file)
+    if not isinstance(steps.environment, Mapping):
+        raise PluginFailed("'environment' is no mapping")
     for name, value in steps.environment.items():
-        if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:
-            raise PluginFailed(f"{name!r} is no name of a variable, or its value is no string")
-    if not all(isinstance(storage, Storage) for storage in steps.storages):
-        raise PluginFailed("'storages' holds what is no Storage")
-    if isinstance(steps.notices, str) or not all(isinstance(notice, str) for notice in steps.notices):
-        raise PluginFailed("'notices' is no tuple of texts")
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:
+            raise PluginFailed(f"{name!r:.60} is no name of a variable, or its value is no string")
+        _check_characters(value, f"the variable {name}")
+    _listed(steps.storages, Storage, "storages")
+    _listed(steps.notices, str, "notices")
     return steps
+
+
+def _listed(values: Any, kind: type[Any], name: str) -> Any:
+    # A generator would be empty the second time.
+    if not isinstance(values, tuple | list) or not all(isinstance(value, kind) for value in values):
+        raise PluginFailed(f"{name!r} is no tuple of {'texts' if kind is str else kind.__name__}")
+    return values
 
 
 def _check_callback(callback: Callback) -> None:
     if callback.event not in HOOK_EVENTS:
-        raise PluginFailed(f"{callback.event!r} is no event; the events are {', '.join(HOOK_EVENTS)}")
-    if callback.action and callback.action.kind not in ACTIONS:
-        raise PluginFailed(f"{callback.action.kind!r} is no action; the actions are {', '.join(ACTIONS)}")
-    if callback.action and callback.script:
-        raise PluginFailed(f"a callback of {callback.event} has both a script and an action")
+        raise PluginFailed(f"{callback.event!r:.60} is no event; the events are {', '.join(HOOK_EVENTS)}")
     _check_text(callback.script, f"the script of {callback.event}")
+    if callback.action is None:
+        return
+    if not isinstance(callback.action, Action) or callback.action.kind not in ACTIONS:
+        kind = getattr(callback.action, "kind", callback.action)
+        raise PluginFailed(f"{kind!r:.60} is no action; the actions are {', '.join(ACTIONS)}")
+    if callback.script:
+        raise PluginFailed(f"a callback of {callback.event} has both a script and an action")
+    if not isinstance(callback.action.parameters, dict):
+        raise PluginFailed(f"the parameters of the action {callback.action.kind} are no mapping")
+    _check_json(callback.action.parameters, f"the parameters of the action {callback.action.kind}")
+
+
+def _check_file(file: File) -> None:
+    if not isinstance(file.path, str) or not file.path or "\0" in file.path or file.path.endswith("/"):
+        raise PluginFailed(f"{file.path!r:.60} is no path of a file")
+    _check_characters(file.path, "the path of a file")
+    _check_text(file.content, f"the file {file.path!r:.60}")
 
 
 def _check_text(text: object, what: str) -> None:
-    if not isinstance(text, tuple) or not all(isinstance(part, str | SecretRef) for part in text):
+    if not isinstance(text, tuple) or not all(isinstance(part, str) or _is_secret(part) for part in text):
         raise PluginFailed(f"{what} is no text: a tuple of strings and secrets")
-    if any("\0" in part for part in text if isinstance(part, str)):
-        raise PluginFailed(f"{what} holds a NUL character")
+    for part in text:
+        if isinstance(part, str):
+            _check_characters(part, what)
+            if "\0" in part:
+                raise PluginFailed(f"{what} holds a NUL character")
+
+
+def _is_secret(part: object) -> bool:
+    return isinstance(part, SecretRef) and isinstance(part.key, str) and isinstance(part.source, str)
+
+
+def _check_characters(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PluginFailed(f"{what} holds U+{ord(text[error.start]):04X}, which is no character") from None
+
+
+def _check_json(value: object, what: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise PluginFailed(f"{what} are nested more than {_DEEPEST} deep")
+    if isinstance(value, str):
+        _check_characters(value, what)
+    elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        for below in (*value, *value.values()):
+            _check_json(below, what, depth + 1)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            _check_json(below, what, depth + 1)
+    elif not (value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))):
+        raise PluginFailed(f"{what} hold {value!r:.60}, which JSON does not have")
 
 
 __all__ = [

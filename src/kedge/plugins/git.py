@@ -3,10 +3,12 @@ tries again what may pass, and keeps credentials out of argv, environment and lo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
-from kedge.contract import TASK_STARTS, Action, Callback
+from kedge.contract import TASK_STARTS, Action, Callback, Text
 from kedge.plugins.base import GIT, Steps, action_value
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, boolean, integer, list_of, string, text
 
@@ -39,7 +41,26 @@ def _check(values: Mapping[str, Any]) -> None:
         raise ParameterError(Wrong("must not be empty", ("repo_uri",)))
     if values["username"] and not values["token"]:
         raise ParameterError(Wrong("'username' needs a 'token'", ("username",), is_key=True))
+    _check_address(values["repo_uri"])
+    for index, option in enumerate(values["options"]):
+        try:
+            shlex.split(option)
+        except ValueError:
+            message = f"{option!r} has a quote or a backslash that nothing follows"
+            raise ParameterError(Wrong(message, ("options", index))) from None
     for name in ("repo_uri", "commit"):
         first = (values[name] or ("",))[0]
         if isinstance(first, str) and first.startswith("-"):
             raise ParameterError(Wrong("must not start with '-'", (name,)))
+
+
+def _check_address(uri: Text) -> None:
+    """What holds a secret is checked in the task."""
+    if not all(isinstance(part, str) for part in uri):
+        return
+    try:
+        parts = urlsplit("".join(map(str, uri)))
+        _ = parts.scheme in ("http", "https") and parts.port
+    except ValueError as error:
+        message = f"is no address ({error}); in a user name or password [ is written %5B, ] is %5D"
+        raise ParameterError(Wrong(message, ("repo_uri",))) from None

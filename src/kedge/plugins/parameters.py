@@ -138,7 +138,7 @@ def describe(value: object) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else f"{value[:59]}…")
     kinds = {type(None): "empty", list: "a list", dict: "a mapping", tuple: "a text with a secret"}
-    return kinds.get(type(value)) or (str(value).lower() if isinstance(value, bool) else f"the number {value}")
+    return kinds.get(type(value)) or (str(value).lower() if isinstance(value, bool) else f"the number {value!r:.60}")
 
 
 def _below(step: str | int, value: object, reader: Reader) -> Any:
@@ -169,7 +169,7 @@ def _within(value: Any, minimum: float | None, maximum: float | None) -> Any:
 
 def _meant(name: str, names: Iterable[str]) -> str | None:
     lower = {other.lower(): other for other in sorted(names)}
-    found = difflib.get_close_matches(name.lower(), lower, n=1)
+    found = difflib.get_close_matches(str(name).lower(), lower, n=1)
     return lower[found[0]] if found else None
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar
 
 from kedge import user_files
 from kedge.errors import InputError, Problem
@@ -20,6 +20,7 @@ from kedge.spec.files import STDIN
 
 _FORMAT = 1
 _LARGEST = 16 << 20  # bytes
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,17 @@ def load(path: str) -> Lock | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        message = f"this lock file cannot be read ({reason}); delete it, and 'kedge lock' writes a new one"
-        raise InputError(Problem(path, 0, 0, "", message)) from None
+        line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
+        message = f"this lock file cannot be read ({_reason(error)}); delete it, and 'kedge lock' writes a new one"
+        raise InputError(Problem(path, line, column, "", message)) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"the key {error} is missing"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return getattr(error, "msg", None) or getattr(error, "strerror", None) or f"{error}"
 
 
 def save(path: str, lock: Lock) -> None:
@@ -115,11 +124,21 @@ def _from_json(data: Any) -> Lock:
     if data["version"] != _FORMAT:
         raise ValueError(f"its format is version {data['version']}, this kedge knows {_FORMAT}")
     return Lock(
-        items={name: Locked(**entry) for name, entry in data["items"].items()},
+        items={name: _made(Locked, name, entry) for name, entry in data["items"].items()},
         files={str(name): str(sha256) for name, sha256 in data["files"].items()},
-        git={name: Pin(**entry) for name, entry in data["git"].items()},
-        images={name: Pin(**entry) for name, entry in data["images"].items()},
+        git={name: _made(Pin, name, entry) for name, entry in data["git"].items()},
+        images={name: _made(Pin, name, entry) for name, entry in data["images"].items()},
     )
+
+
+def _made(kind: type[_T], name: str, entry: dict[str, Any]) -> _T:
+    """An entry, all of whose values are texts; those that may be missing may be null."""
+    made = kind(**entry)
+    for one in fields(made):  # type: ignore[arg-type]
+        value = getattr(made, one.name)
+        if not (isinstance(value, str) or (value is None and one.default is None)):
+            raise TypeError(f"{name}: {one.name!r} is no text")
+    return made
 
 
 def _without_nothing(value: Any) -> Any:

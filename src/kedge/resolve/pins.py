@@ -61,12 +61,13 @@ def _repository(action: Action | None) -> Repository | None:
     uri, commit = action.parameters.get("repo_uri"), action.parameters.get("commit")
     if not isinstance(uri, str) or (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
         return None
-    return Repository(uri, commit if isinstance(commit, str) and commit else _branch(action.parameters.get("options")))
+    named = commit if isinstance(commit, str) else ""
+    return Repository(uri, named or _branch(action.parameters.get("options") or ()))
 
 
 def _branch(options: Any) -> str:
     """The branch in options of git clone such as `--branch v1`."""
-    words = [word for option in options or () for word in _words(str(option))]
+    words = [word for option in options if isinstance(option, str) for word in _words(option)]
     for word, following in pairwise((*words, "")):
         if word in ("-b", "--branch") and following:
             return following

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+from typing import Any
 
-from kedge.plugins.base import Plugin, short_name
+from kedge.contract import Action, text_from_json
+from kedge.plugins.base import ParameterError, Plugin, PluginFailed, Steps, read, short_name
 from kedge.resolve.executable import PREFIX, Executable
 from kedge.resolve.installed import Installed, installed
 from kedge.spec.suggest import did_you_mean
@@ -43,3 +45,36 @@ def find(name: str) -> Plugin:
         return Executable(name, path)
     hint = did_you_mean(name, [*BUILT_IN, *packages])
     raise UnknownPlugin(hint or f"; no installed package brings it, and no {PREFIX}{name} is on PATH")
+
+
+def check_actions(steps: Steps) -> None:
+    """PluginFailed for an action with parameters that the built-in plugin of its name would refuse. Those that only the
+    runtime knows are left to it."""
+    for callback in steps.callbacks:
+        if callback.action:
+            _check_action(callback.action)
+
+
+def _check_action(action: Action) -> None:
+    plugin = find(action.kind)
+    table = plugin.parameters or ()
+    known = {parameter.name for parameter in table}
+    written = {name: _value(value) for name, value in action.parameters.items() if name in known}
+    if "uris" in action.parameters:
+        written["uri"] = _value(action.parameters["uris"])
+    try:
+        plugin.steps(read(table, written))
+    except ParameterError as error:
+        wrong = error.wrong[0]
+        place = ".".join(map(str, wrong.path))
+        raise PluginFailed(f"the action {action.kind}: {place}{': ' if place else ''}{wrong.message}") from None
+
+
+def _value(value: Any) -> Any:
+    """{"text": [...]} stands for a string with secrets in it."""
+    if isinstance(value, dict) and value.keys() == {"text"} and isinstance(value["text"], list | tuple):
+        try:
+            return text_from_json(list(value["text"]))
+        except TypeError as error:
+            raise PluginFailed(f"a text of an action holds what is neither a string nor a secret ({error})") from None
+    return [_value(below) for below in value] if isinstance(value, list | tuple) else value

@@ -14,6 +14,7 @@ from kedge.resolve.files import written_by
 from kedge.resolve.items import Item
 from kedge.resolve.uses import Use, uses
 from kedge.spec.model import Job, Path, Source, TaskRole
+from kedge.spec.text import printable
 
 Render = Callable[[str, Path, Source], Text]  # a text, and where it stands in which file
 
@@ -39,7 +40,7 @@ def _step(use: Use, render: Render, findings: Findings) -> Step | None:
     made = _made(use, render, findings)
     if made is None:
         return None
-    findings.notices += (f"{use.name}: {notice}" for notice in made.notices)
+    findings.notices += (f"{use.name}: {printable(notice)}" for notice in made.notices)
     findings.inert += [use.plugin] if made.inert else []
     findings.storages += ((storage, use.source, use.path) for storage in made.storages)
     callbacks = (*written_by(made.files), *made.callbacks)
@@ -57,12 +58,14 @@ def _made(use: Use, render: Render, findings: Findings) -> Steps | None:
         values = {key: _rendered(value, use.place(key), use.source, render) for key, value in told.items()}
         if len(findings.problems) > before:
             return None
-        return checked(plugin.steps(values if plugin.parameters is None else read(plugin.parameters, values)))
+        made = checked(plugin.steps(values if plugin.parameters is None else read(plugin.parameters, values)))
+        plugins.check_actions(made)
+        return made
     except plugins.UnknownPlugin as error:
         message = f"Plugin {use.plugin!r} is not supported{error}"
         findings.problems.append(use.source.problem((*use.path, "plugin"), message))
     except PluginFailed as error:
-        _report(use, [use.source.problem((*use.path, "plugin"), str(error))], findings)
+        _report(use, [use.source.problem((*use.path, "plugin"), printable(str(error)))], findings)
     except ParameterError as error:
         _report(use, [_problem(use, wrong) for wrong in error.wrong], findings)
     return None
@@ -79,8 +82,11 @@ def _report(use: Use, problems: list[Problem], findings: Findings) -> None:
 
 
 def _problem(use: Use, wrong: Wrong) -> Problem:
-    path = (*use.place(str(wrong.path[0])), *wrong.path[1:]) if wrong.path else use.path
-    return use.source.problem(path, wrong.message, key=wrong.is_key)
+    # A plugin may say anything, of whatever type.
+    written = wrong.path if isinstance(wrong.path, tuple | list) else ()
+    steps = [step if isinstance(step, int) else str(step) for step in written]
+    path = (*use.place(str(steps[0])), *steps[1:]) if steps else use.path
+    return use.source.problem(path, printable(str(wrong.message)), key=bool(wrong.is_key))
 
 
 def _rendered(value: Any, path: Path, source: Source, render: Render) -> Any:

@@ -58,7 +58,7 @@ def _run(kind: str, parameters: dict[str, Any], job: Job) -> Failed | None:
         return Failed(f"the action {kind!r} needs more memory than it may have", "host_oom_alloc")
     except Exception as error:  # said in the log
         job.say(bugs.describe(error).rstrip())
-        return Failed(f"a bug in kedge: {type(error).__name__}: {error}")
+        return Failed(bugs.sentence(error))
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kedge import contract
-from kedge.runtime import signals
+from kedge.runtime import bugs, signals
 from kedge.runtime.files import NO_SPACE
 
 
@@ -72,8 +72,7 @@ def of_os_error(error: OSError, path: str | None = None, user_code: int | None =
 
 def of_bug(error: Exception) -> Outcome:
     """An error that nobody has thought of."""
-    message = f"a bug in kedge, please report it: {type(error).__name__}: {error}"
-    return Outcome(contract.RUNTIME_ERROR, message, contract.RUNTIME_BROKE)
+    return Outcome(contract.RUNTIME_ERROR, bugs.sentence(error), contract.RUNTIME_BROKE)
 
 
 def shell_code(status: int) -> int:

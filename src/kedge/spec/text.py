@@ -22,8 +22,12 @@ def quote(value: str) -> str:
 
 def bare(value: str) -> str:
     """The text without quotes, control characters escaped, cut to 200 characters."""
-    shown = value if len(value) <= _LONGEST_LINE else f"{value[:_LONGEST_LINE]}…"
-    return shown if shown.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
+    return printable(value if len(value) <= _LONGEST_LINE else f"{value[:_LONGEST_LINE]}…")
+
+
+def printable(value: str) -> str:
+    """The text on one line, control characters and what is no character escaped."""
+    return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
 
 
 def excerpt(text: str, offset: int) -> str:

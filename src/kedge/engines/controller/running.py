@@ -12,6 +12,7 @@ from kedge.errors import KedgeError
 from kedge.runs import status
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
+from kedge.shortages import explained
 
 Body = Callable[[Stops, JobLog, ExitStack], Outcome]
 
@@ -26,7 +27,8 @@ def controlled(run: Run, body: Body) -> Outcome:
             with disk_errors(run.path), ExitStack() as stack:
                 outcome = body(stops, log, stack)
         except Exception as error:  # also a bug: without an end the run would be taken for lost
-            text = str(error) if isinstance(error, KedgeError) else f"kedge failed: {error!r}"
+            known = error if isinstance(error, KedgeError) else explained(error)
+            text = str(known) if known else f"kedge failed: {error!r}"
             log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=text)
             raise
         if log.disk_full:

@@ -40,6 +40,8 @@ def check(url: httpx.URL) -> httpx.URL:
     """The same address. httpx.InvalidURL for one that nobody can ask: the system would ask port 99999 of port 34463."""
     if url.port is not None and not 0 < url.port < 65536:
         raise httpx.InvalidURL(f"there is no port {plain(str(url.port))}")
+    if not url.host:
+        raise httpx.InvalidURL("it names no host")
     try:
         host = url.host  # decoded
         host.encode("idna")
