@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import shutil
 import time
@@ -15,11 +14,14 @@ from typing import Any
 
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec
+from kedge.controller.client import Controller
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
-from kedge.engines.base import Engine, Outcome, Request, Task
-from kedge.errors import CannotRun, InputError, KedgeError, Problem
+from kedge.engines.base import Engine, Request, Task
+from kedge.engines.registry import ENGINES, make
+from kedge.errors import CannotRun, InputError, Problem
 from kedge.plan.build import build
+from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.resolve import lock as lockfile
@@ -28,7 +30,7 @@ from kedge.resolve.lock import Pin
 from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
 from kedge.resolve.shelf import ALL
-from kedge.runs import daemon, folder, lock, report, reserve, snapshot, status
+from kedge.runs import folder, lock, reserve, snapshot, status
 from kedge.runs.events import EventLog
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
@@ -37,11 +39,6 @@ from kedge.spec.files import STDIN
 from kedge.spec.mask import is_masked, mask_secrets, masked_values
 from kedge.spec.model import Job
 from kedge.spec.parse import load
-
-ENGINES = {
-    "local": "kedge.engines.local.engine:LocalEngine",
-    "container": "kedge.engines.container.engine:ContainerEngine",
-}
 
 _ENDING_SEC = 10.0  # between a job's end and that of its controller lies only the report
 
@@ -60,7 +57,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job with its run folder. Whoever has the lock is the run's controller; without one the run is lost.
+    """A job with its run folder, and the process that will be its controller. `start` and `withdraw` say what becomes
+    of it.
 
     `notes` is what the submitter should know of the copy of the code.
     """
@@ -68,7 +66,7 @@ class Submitted:
     run: Run
     prepared: Prepared
     where: Engine
-    lock: lock.ControllerLock = field(repr=False)
+    controller: Controller
     notes: tuple[str, ...] = ()
 
 
@@ -149,12 +147,7 @@ def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> 
 def engine(name: str, **options: Any) -> Engine:
     """The engine of that name, a key of ENGINES, with its own options, without those that are None or empty. InputError
     for one that it does not have."""
-    module, _, cls = ENGINES[name].partition(":")
-    make: Callable[..., Engine] = getattr(importlib.import_module(module), cls)
-    given = {option: value for option, value in options.items() if value}
-    for option in given.keys() - inspect.signature(make).parameters:
-        raise InputError(f"--{option.replace('_', '-')} means nothing to the engine {name}")
-    return make(**given)
+    return make(name, **options)
 
 
 def jobs_dir() -> Path:
@@ -173,16 +166,17 @@ def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], Non
     if prepared.locked.old not in (None, prepared.locked.new):
         lockfile.save(prepared.locked.path, prepared.locked.new)
     run = folder.create(jobs_dir(), prepared.plan.job)
-    held = None
+    controller = None
     try:
-        held = lock.hold(run.lock)
+        with lock.hold(run.lock) as held:
+            controller = Controller(run, held, where.name)  # now, to be ready when the run folder is
         notes = _fill(run, prepared, where, progress)
     except BaseException:
+        if controller:
+            controller.abandon()
         shutil.rmtree(run.path, ignore_errors=True)
-        if held:
-            held.close()
         raise
-    return Submitted(run, prepared, where, held, notes)
+    return Submitted(run, prepared, where, controller, notes)
 
 
 def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None) -> tuple[str, ...]:
@@ -238,33 +232,16 @@ def exit_spec(files: Sequence[str]) -> ExitSpec | None:
     return exitspec.load(specs[0]) if specs else None
 
 
+def start(submitted: Submitted) -> None:
+    """Let the controller run the job, to its end whatever becomes of this process, and write its report."""
+    where, prepared = submitted.where, submitted.prepared
+    submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), prepared.secrets)
+
+
 def withdraw(submitted: Submitted) -> None:
-    """Delete the run folder of a job that cannot even begin."""
+    """Instead of `start`: leave nothing of the job."""
+    submitted.controller.abandon()
     shutil.rmtree(submitted.run.path, ignore_errors=True)
-    submitted.lock.close()
-
-
-def run(submitted: Submitted) -> Outcome:
-    """Run a job to its end in this process, which is its controller, and write its report."""
-    with submitted.lock:
-        outcome = submitted.where.run(submitted.prepared.plan, submitted.run, submitted.prepared.secrets)
-        now = status.read(submitted.run)
-        with suppress(KedgeError, OSError):  # for want of space, mostly; what it says stands in the events, too
-            lines = {role.name: role.lines for role in submitted.prepared.plan.roles}
-            report.write(submitted.run, report.build(submitted.run, now, outcome.judged.to_json(), lines))
-    return outcome
-
-
-def run_detached(submitted: Submitted) -> None:
-    """The same in a process of its own, which goes on when this one ends. Returns when that has the lock."""
-
-    def controller(started: Callable[[], None]) -> None:
-        submitted.lock.sign()
-        started()
-        run(submitted)
-
-    daemon.start(submitted.run.path / "controller.log", controller)
-    submitted.lock.close()
 
 
 def find(name: str) -> Run:

@@ -207,7 +207,7 @@ def test_a_controller_that_cannot_go_on_is_killed_and_its_work_taken_over(kedge:
     assert done.stdout.endswith(" stopped\n")
     assert [event["event"] for event in kedge.events()].count("job-completed") == 1
     assert kedge.leftovers() == []
-    kedge.finish(process, -signal.SIGKILL)
+    kedge.finish(process, 1)
 
 
 def test_whoever_waits_for_a_stop_hears_for_what(kedge: Kedge) -> None:

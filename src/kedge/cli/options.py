@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from kedge import jobs
 from kedge.contract import RUNTIME_LOG, STREAMS
+from kedge.engines.registry import ENGINES
 from kedge.errors import InputError
 from kedge.resolve.model import Inputs
 from kedge.resolve.secrets import read_given
@@ -73,7 +74,7 @@ _OPTIONS = (
 )
 _ENGINE_OPTIONS = (
     click.option(
-        "--engine", type=click.Choice(list(jobs.ENGINES)), default="local", show_default=True, help="Where to run."
+        "--engine", type=click.Choice(list(ENGINES)), default="local", show_default=True, help="Where to run."
     ),
     click.option(
         "--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for, or none."
@@ -131,16 +132,17 @@ def _folder(text: str) -> str:
     return path
 
 
+_VARIABLE = "env:"
 _TAKEN = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
 
 def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) -> Inputs:
-    return Inputs(
-        user=user_name(),
-        parameters=dict(_pair("-p", text) for text in params),
-        secrets={name: read_given(name, value) for name, value in (_pair("--secret", text) for text in secrets)},
-        **others,
-    )
+    user, given = user_name(), [_pair("--secret", text) for text in secrets]
+    values = {name: read_given(name, value) for name, value in given}
+    for _, value in given:
+        if value.startswith(_VARIABLE):  # not for what this process starts: plugins, the controller, tasks
+            os.environ.pop(value.removeprefix(_VARIABLE), None)
+    return Inputs(user=user, parameters=dict(_pair("-p", text) for text in params), secrets=values, **others)
 
 
 def user_name() -> str:

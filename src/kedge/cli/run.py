@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import click
 
-from kedge import jobs
+from kedge import __version__, jobs
 from kedge.cli import options
 from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
-from kedge.cli.problems import show_in_brief
+from kedge.cli.problems import show_in_brief, show_problems
+from kedge.cli.stop_requests import StopRequests
 from kedge.cli.streams import styled
 from kedge.cli.summary import print_summary
-from kedge.engines.base import Engine, Outcome
-from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from kedge.controller.client import End
+from kedge.engines.base import Engine
+from kedge.errors import EXIT_BUG, EXIT_FAILED, EXIT_OK
 from kedge.resolve.model import Inputs
 from kedge.runs import status
+from kedge.runs.folder import Run
 
 
 @click.command()
@@ -37,36 +38,40 @@ def command(
 ) -> int:
     """Run a job, and show it until it has ended. FILE may be - for stdin.
 
-    Ctrl-C stops it in an orderly way, a second one at once. Exit codes: 0 succeeded, 1 the job failed or was stopped,
-    2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130 interrupted.
+    Ctrl-C stops it in an orderly way, a second one at once. It goes on when this command is killed. Exit codes: 0
+    succeeded, 1 the job failed or was stopped, 2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130
+    interrupted.
     """
     prepared = jobs.prepare(file, inputs)
     show_in_brief(prepared.warnings)
     _say((*prepared.plan.notices, *where.notices(prepared.plan)))
-    with CopyBar() as bar, _ended_in_order():
+    with StopRequests() as requests:
+        submitted = _submitted(prepared, where, requests)
+        return _detached(submitted) if detach else _attended(submitted, requests, quiet, as_json)
+
+
+def _submitted(prepared: jobs.Prepared, where: Engine, requests: StopRequests) -> jobs.Submitted:
+    """The job with its run folder and a controller that waits for its orders, and gets the requests to stop."""
+    with CopyBar() as bar:
         submitted = jobs.submit(prepared, where, bar)
-    _say(submitted.notes)
-    if detach:
-        jobs.run_detached(submitted)
-        click.echo(submitted.run.id)
-        return EXIT_OK
-    return _foreground(submitted, quiet, as_json)
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a terminal that is closed end what is inside by a KeyboardInterrupt: nothing half-made is
-    left. As while the job runs, only a hang-up may be ignored (nohup)."""
-    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
-    previous = {n: signal.signal(n, signal.default_int_handler) for n in (signal.SIGINT, signal.SIGTERM, *hang_up)}
     try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        requests.hand_to(submitted.controller)
+        _say(submitted.notes)
+    except BaseException:
+        jobs.withdraw(submitted)
+        raise
+    return submitted
 
 
-def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:
+def _detached(submitted: jobs.Submitted) -> int:
+    jobs.start(submitted)
+    if end := submitted.controller.started():
+        return _tell(submitted, end)
+    click.echo(submitted.run.id)
+    return EXIT_OK
+
+
+def _attended(submitted: jobs.Submitted, requests: StopRequests, quiet: bool, as_json: bool) -> int:
     run, plan = submitted.run, submitted.prepared.plan
     live = Live(run, Json() if as_json else Silent() if quiet else Console(plan), lines=not quiet)
     with ExitStack() as view:
@@ -75,21 +80,33 @@ def _foreground(submitted: jobs.Submitted, quiet: bool, as_json: bool) -> int:
         except BaseException:  # no thread can be started
             jobs.withdraw(submitted)
             raise
-        outcome = jobs.run(submitted)
+        jobs.start(submitted)
+        end = submitted.controller.wait() or _without_a_word(run)
+        requests.over(end.exit_code)
+    if end.error:
+        return _tell(submitted, end)
     if not as_json:
         with suppress(BrokenPipeError, SystemExit):  # the reader has gone; the exit code still says how the job ended
             print_summary(run, status.read(run), submitted.where.remarks(plan))
-    return _exit_code(outcome)
+    return end.exit_code
+
+
+def _without_a_word(run: Run) -> End:
+    """How the job stands when its controller was killed: perhaps it had written its end."""
+    state = status.read(run).state
+    if state == status.LOST:
+        click.echo(f"note: the job's controller is gone; kedge stop {run.id} ends what is left of it", err=True)
+    return End(EXIT_OK if state == status.SUCCEEDED else EXIT_FAILED)
+
+
+def _tell(submitted: jobs.Submitted, end: End) -> int:
+    """Say which error has ended the controller."""
+    show_problems((end.error,))
+    if end.exit_code == EXIT_BUG:
+        click.echo(f"This is a bug in kedge {__version__}: please report it with {submitted.controller.log}", err=True)
+    return end.exit_code
 
 
 def _say(notices: tuple[str, ...]) -> None:
     for notice in notices:
         click.echo(styled("note: ", fg="yellow") + notice, err=True)
-
-
-def _exit_code(outcome: Outcome) -> int:
-    if outcome.interrupted:
-        return EXIT_INTERRUPTED
-    if outcome.disk_full:
-        return EXIT_CANNOT_RUN
-    return EXIT_OK if outcome.state == status.SUCCEEDED else EXIT_FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kedge.contract import Report
@@ -50,6 +51,11 @@ class Engine(Protocol):
     """One place to run jobs. `notices` and `check` look at the machine and start nothing."""
 
     name: str
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What makes the same engine again, as JSON values: `registry.make(name, **options)`."""
+        ...
 
     def notices(self, plan: Plan) -> tuple[str, ...]:
         """What the submitter should know: what this engine does not do for this plan. One sentence each."""

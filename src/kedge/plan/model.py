@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,8 +97,8 @@ class Plan:
     def gpu_count(self) -> int:
         return sum(role.instances * role.resources.gpu for role in self.roles)
 
-    def to_json(self) -> dict[str, Any]:
-        """For programs. Secrets appear as the tags that the user wrote."""
+    def to_json(self, shown: Callable[[Text], Any] = show_text) -> dict[str, Any]:
+        """For programs. Secrets appear as the tags that the user wrote, unless texts are `shown` otherwise."""
         return {
             "version": 1,
             "user": self.user,
@@ -120,7 +120,7 @@ class Plan:
             "notices": list(self.notices),
             "storages": [{"name": mount.name, "mountPath": mount.path} for mount in self.mounts],
             "prerequisites": [_entry_json(number, entry) for number, entry in enumerate(self.requirements.entries)],
-            "roles": [_role_json(role, self.requirements.roles.get(role.name, ())) for role in self.roles],
+            "roles": [_role_json(role, self.requirements.roles.get(role.name, ()), shown) for role in self.roles],
         }
 
 
@@ -129,7 +129,7 @@ def _entry_json(number: int, entry: Entry) -> dict[str, Any]:
     return {"id": number, **entry._asdict(), "values": dict(entry.values), "needs": list(entry.needs)}
 
 
-def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
+def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], Any]) -> dict[str, Any]:
     return {
         "name": role.name,
         "instances": role.instances,
@@ -151,8 +151,8 @@ def _role_json(role: RolePlan, listed: tuple[int, ...]) -> dict[str, Any]:
         "taskRetryCount": role.task_retry_count,
         "prerequisites": list(listed),
         "environment": dict(role.environment),
-        "command": show_text(role.command),
-        "steps": [_step_json(step) for step in role.steps],
+        "command": shown(role.command),
+        "steps": [_step_json(step, shown) for step in role.steps],
         "code": role.code,
         "capabilities": list(role.capabilities),
     }
@@ -164,34 +164,35 @@ def _credential(key: str, text: Text) -> str:
     return "******" if literal else show_text(text)
 
 
-def _step_json(step: Step) -> dict[str, Any]:
+def _step_json(step: Step, shown: Callable[[Text], Any]) -> dict[str, Any]:
     return {
         "name": step.name,
         "failurePolicy": step.policy,
         "retry": {"max": step.retry.max, "delaySec": step.retry.delay_sec},
         "timeoutSec": step.timeout_sec,
         "environment": dict(step.environment),
-        "callbacks": [_callback_json(callback) for callback in step.callbacks],
+        "callbacks": [_callback_json(callback, shown) for callback in step.callbacks],
     }
 
 
-def _callback_json(callback: Callback) -> dict[str, Any]:
+def _callback_json(callback: Callback, shown: Callable[[Text], Any]) -> dict[str, Any]:
     if callback.action is None:
-        return {"event": callback.event, "script": show_text(callback.script)}
+        return {"event": callback.event, "script": shown(callback.script)}
     action = callback.action
-    return {"event": callback.event, "action": {"kind": action.kind, "parameters": _parameters(action)}}
+    return {"event": callback.event, "action": {"kind": action.kind, "parameters": _parameters(action, shown)}}
 
 
 def action_text(action: Action | None) -> Text:
     """What the runtime does itself, for people: its kind and its parameters. Secrets appear as their tags."""
     if action is None:
         return ()
-    return (" ".join([action.kind, *(f"{key}={json.dumps(value)}" for key, value in _parameters(action).items())]),)
+    values = _parameters(action, show_text).items()
+    return (" ".join([action.kind, *(f"{key}={json.dumps(value)}" for key, value in values)]),)
 
 
-def _parameters(action: Action) -> dict[str, Any]:
-    return {key: _shown(value) for key, value in action.parameters.items()}
+def _parameters(action: Action, shown: Callable[[Text], Any]) -> dict[str, Any]:
+    return {key: _value(value, shown) for key, value in action.parameters.items()}
 
 
-def _shown(value: Any) -> Any:
-    return show_text(text_from_json(value["text"])) if isinstance(value, dict) and "text" in value else value
+def _value(value: Any, shown: Callable[[Text], Any]) -> Any:
+    return shown(text_from_json(value["text"])) if isinstance(value, dict) and "text" in value else value

@@ -1,7 +1,8 @@
 """The lock that says that a run's controller is alive: flock on the run's lock file.
 
-The kernel drops it when the controller ends, in whatever way. The descriptor is not inherited by other programs, so a
-task that outlives its controller does not keep it; a controller that is forked off has it too, and signs it.
+The kernel drops it when the controller ends, in whatever way. The descriptor is inherited by the controller alone, so a
+task that outlives it does not keep it: the submitter takes the lock, starts the controller with it, signs for it, and
+lets go, so that there is no moment in which the run looks lost.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class ControllerLock:
             os.close(self._fd)
             self._fd = -1
 
-    def sign(self) -> None:
-        """Write this process into the lock file as the owner."""
-        owner = Owner(os.getpid(), socket.gethostname(), timestamp(time.time_ns()))
+    def sign(self, pid: int | None = None) -> None:
+        """Write the process into the lock file as the owner: this one, or another that has inherited the lock."""
+        owner = Owner(pid or os.getpid(), socket.gethostname(), timestamp(time.time_ns()))
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
         write_all(self._fd, json.dumps(owner._asdict()).encode())

@@ -56,6 +56,10 @@ class ContainerEngine:
         userns: str | None = None,
         pids_limit: int = DEFAULT_PIDS,
     ) -> None:
+        self.options = {
+            "allow_fewer_gpus": allow_fewer_gpus, "network": network, "keep": keep, "storage": dict(storage or {}),
+            "user": user, "userns": userns, "pids_limit": pids_limit,
+        }  # fmt: skip
         self._allow_fewer_gpus, self._network, self._keep = allow_fewer_gpus, network, keep
         self._storages = storage or {}
         self._options = Options(user, userns, pids_limit)

@@ -18,7 +18,7 @@ _SIGNALS = {
 
 class Stops:
     """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process; a SIGHUP that
-    is ignored stays so.
+    is ignored stays so. Those that were blocked before come now, and are blocked again afterwards.
 
     `count` is how often a stop was asked for, `by` who asked first. `fileno` becomes readable at any of them and at
     SIGCHLD; `drain` makes it quiet again. Only in the main thread.
@@ -36,9 +36,11 @@ class Stops:
         self._previous: dict[Any, Any] = {n: signal.signal(n, self._asked) for n in _SIGNALS.keys() - ignored}
         self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._previous_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        self._blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         return self
 
     def __exit__(self, *error: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
         signal.set_wakeup_fd(self._previous_fd)
         for number, handler in self._previous.items():
             signal.signal(number, handler)

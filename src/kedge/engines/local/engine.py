@@ -30,6 +30,7 @@ class LocalEngine:
 
     def __init__(self, allow_fewer_gpus: bool = False) -> None:
         self._allow_fewer_gpus = allow_fewer_gpus
+        self.options = {"allow_fewer_gpus": allow_fewer_gpus}
 
     def notices(self, plan: Plan) -> tuple[str, ...]:
         said = ["the local engine uses no image: tasks run in your own environment"]

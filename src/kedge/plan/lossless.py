@@ -1,0 +1,94 @@
+"""A plan as JSON from which it can be made again, for the process that runs the job, here or on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kedge.contract import Action, Callback, Retry, Step, StopPolicy, Text, text_from_json, text_to_json
+from kedge.plan.model import Plan, RetryPolicy, RolePlan
+from kedge.resolve.model import Entry, Mount, Requirements
+from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
+
+
+def to_lossless(plan: Plan) -> dict[str, Any]:
+    """All that `from_lossless` needs. Differs from `Plan.to_json`, which is for people and programs: a text that holds
+    references to secrets is {"text": [...]}, see `contract.text_to_json`; passwords that the file itself names are in
+    it, so it is not to be kept; roles have `lines`."""
+    data = plan.to_json(_text)
+    for role, made in zip(plan.roles, data["roles"], strict=True):
+        made["lines"] = list(role.lines)
+        made["auth"] = None if role.auth is None else {key: _text(text) for key, text in role.auth.items()}
+    return data
+
+
+def from_lossless(data: Mapping[str, Any]) -> Plan:
+    """The inverse of `to_lossless`. KeyError, TypeError or ValueError for anything else."""
+    return Plan(
+        user=data["user"],
+        job=data["job"],
+        virtual_cluster=data["virtualCluster"],
+        gang=data["gang"],
+        retry=RetryPolicy(data["retry"]["job"], data["retry"]["maxTransient"], data["retry"]["backoffSec"]),
+        stop=StopPolicy(data["stop"]["signal"], data["stop"]["graceSec"]),
+        mask=data["mask"],
+        environment=data["environment"],
+        roles=tuple(_role(role) for role in data["roles"]),
+        code=data["code"],
+        rules=tuple(data["rules"]),
+        notices=tuple(data["notices"]),
+        mounts=tuple(Mount(mount["name"], mount["mountPath"]) for mount in data["storages"]),
+        requirements=Requirements(
+            tuple(_entry(entry) for entry in data["prerequisites"]),
+            {role["name"]: tuple(role["prerequisites"]) for role in data["roles"]},
+        ),
+        every_task_succeeds=data["completion"] == EVERY_TASK_SUCCEEDS,
+    )
+
+
+def _text(text: Text) -> Any:
+    """Most texts are one string."""
+    return text[0] if len(text) == 1 and isinstance(text[0], str) else {"text": text_to_json(text)}
+
+
+def _text_from(value: Any) -> Text:
+    return (value,) if isinstance(value, str) else text_from_json(value["text"])
+
+
+def _role(data: Mapping[str, Any]) -> RolePlan:
+    resources, completion, auth = data["resources"], data["completion"], data["auth"]
+    return RolePlan(
+        name=data["name"],
+        instances=data["instances"],
+        image=data["image"],
+        auth=None if auth is None else {key: _text_from(value) for key, value in auth.items()},
+        resources=Resources(resources["cpu"], resources["memoryMB"], resources["gpu"], resources["ports"]),
+        shm_mb=resources["shmMB"],
+        infiniband=resources["infiniband"],
+        completion=Completion(completion["minFailedInstances"], completion["minSucceededInstances"]),
+        task_retry_count=data["taskRetryCount"],
+        environment=data["environment"],
+        command=_text_from(data["command"]),
+        steps=tuple(_step(step) for step in data["steps"]),
+        code=data["code"],
+        pin=data["imagePin"],
+        capabilities=tuple(data["capabilities"]),
+        lines=tuple(data["lines"]),
+    )
+
+
+def _step(data: Mapping[str, Any]) -> Step:
+    callbacks = tuple(_callback(callback) for callback in data["callbacks"])
+    retry = Retry(data["retry"]["max"], data["retry"]["delaySec"])
+    return Step(data["name"], callbacks, data["failurePolicy"], retry, data["timeoutSec"], data["environment"])
+
+
+def _callback(data: Mapping[str, Any]) -> Callback:
+    if action := data.get("action"):
+        return Callback(data["event"], action=Action(action["kind"], action["parameters"]))
+    return Callback(data["event"], _text_from(data["script"]))
+
+
+def _entry(data: Mapping[str, Any]) -> Entry:
+    facts = {key: value for key, value in data.items() if key != "id"}
+    return Entry(**facts)._replace(needs=tuple(data["needs"]))

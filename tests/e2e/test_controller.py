@@ -1,0 +1,169 @@
+"""The controller of a run is a process of its own: what it shows, what ends it, and who may go meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kedge import processes
+from kedge.testing.wait import wait_until
+
+from .conftest import TIMEOUT, Kedge, report
+
+SECRET = "hunter2-and-more"
+WAITS = "echo ready; until [ -e ../../../go ]; do sleep 0.05; done"
+
+
+def wait_for_controller(kedge: Kedge) -> int:
+    wait_until(lambda: [e for e in kedge.events() if e["event"] == "attempt-started"], TIMEOUT)
+    return kedge.controller()
+
+
+def let_go(kedge: Kedge) -> None:
+    (kedge.only_run() / "go").touch()
+
+
+def shown(pid: int) -> bytes:
+    """What anybody who may look at a process sees: its command line and its environment; nothing when it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+    return b""
+
+
+@pytest.mark.parametrize(
+    ("detach", "given"), [((), "token=env:TOKEN"), (("-d",), f"token={SECRET}")], ids=["variable", "value"]
+)
+def test_no_process_of_a_job_shows_a_secret(kedge: Kedge, detach: tuple[str, ...], given: str) -> None:
+    kedge.environment["TOKEN"] = SECRET if given.endswith("env:TOKEN") else ""
+    job = kedge.job(f"env; echo <% $secrets.token %> | tr 2 _; {WAITS}", secrets={"token": "x"})
+    process = kedge.start("run", *detach, job, "--secret", given)
+    kedge.wait_for_output("ready")
+    run = kedge.only_run()
+    started = {process.pid for process in processes.of_job(run.name)}
+    assert len(started) > 1
+    for pid in {kedge.controller(), *started}:
+        assert SECRET.encode() not in shown(pid)
+        assert b"TOKEN=" + SECRET.encode() not in shown(pid)
+    assert str(run).encode() in shown(kedge.controller())
+    let_go(kedge)
+    kedge.finish(process, 0)
+    kedge("wait", "job")
+    assert "hunter_-and-more" in kedge.said()
+    assert "TOKEN=**" not in kedge.said()
+    assert not [file for file in run.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+
+
+def test_the_job_goes_on_when_the_one_who_looks_on_is_killed(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job(f"{WAITS}; echo bye"))
+    kedge.wait_for_output("ready")
+    process.kill()
+    process.communicate()
+    let_go(kedge)
+    assert kedge("wait", "job").stdout == "succeeded\n"
+    assert kedge.said() == "ready\nbye\n"
+    assert report(kedge)["state"] == "succeeded"
+
+
+def test_whoever_looks_on_is_told_that_the_controller_is_gone(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job("echo ready; sleep 1000"))
+    kedge.wait_for_output("ready")
+    kedge.lose_controller()
+    said = kedge.finish(process, 1)
+    assert f"the job's controller is gone; kedge stop {kedge.only_run().name} ends what is left of it" in said
+    assert "Lost: its controller is gone" in said
+
+
+def test_requests_to_stop_after_the_end_change_nothing(kedge: Kedge) -> None:
+    """From job-completed on, the controller and the one who looks on get every such signal until they have ended."""
+    process = kedge.start("run", kedge.job(WAITS))
+    kedge.wait_for_output("ready")
+    controller = processes.identify(kedge.controller())
+    assert controller
+    let_go(kedge)
+    wait_until(lambda: [e for e in kedge.events() if e["event"] == "job-completed"], TIMEOUT)
+    while processes.is_alive(controller) or process.poll() is None:
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP):
+            processes.send(controller, number)
+            process.send_signal(number)
+    kedge.finish(process, 0)
+    assert report(kedge)["state"] == "succeeded"
+    assert [e["event"] for e in kedge.events()].count("job-completed") == 1
+
+
+# Submits a job, does something to it, lets it start, and prints how it ended.
+MEANWHILE = """
+import os, signal, sys
+from kedge import jobs
+from kedge.engines.registry import make
+from kedge.resolve.model import Inputs
+submitted = jobs.submit(jobs.prepare(sys.argv[1], Inputs("me")), make("local"))
+run, controller = submitted.run, submitted.controller
+{what}
+jobs.start(submitted)
+print(*(controller.wait() or "?"), sep="; ")
+"""
+
+
+def meanwhile(kedge: Kedge, what: str, job: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", MEANWHILE.replace("{what}", what), str(job)],
+        cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
+def test_a_stop_before_the_controller_is_ready_counts(kedge: Kedge, number: str, code: int) -> None:
+    what = f"os.kill(jobs.lock.owner(run.lock).pid, signal.{number})"
+    assert meanwhile(kedge, what, kedge.job("touch ../../../ran")) == f"{code};"
+    assert not (kedge.only_run() / "ran").exists()
+    assert kedge("wait", "job", code=1).stdout.startswith("stopped: stopped by ")
+    assert report(kedge)["state"] == "stopped"
+
+
+def test_a_bug_in_the_controller_is_told_and_its_traceback_kept(kedge: Kedge) -> None:
+    what = "controller.order('local', {}, {}, submitted.prepared.secrets)"  # without a plan
+    assert meanwhile(kedge, what, kedge.job("true")) == "3; KeyError('user')"
+    assert "Traceback" in (kedge.only_run() / "controller.log").read_text()
+
+
+def test_a_submission_that_is_killed_leaves_nothing(kedge: Kedge) -> None:
+    code = kedge.folder / "code"
+    code.mkdir()
+    (code / "file").touch()
+    program = """
+import os, signal, sys
+def audit(event, args):
+    if event == "open" and ".workdir.new/file" in str(args[0]): os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(audit)
+from kedge.__main__ import main
+main()"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", kedge.job("true"), "--workdir", code],
+        cwd=kedge.folder, env=kedge.environment, capture_output=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not kedge.runs(), TIMEOUT)
+
+
+def suspend(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: processes.is_suspended(pid), TIMEOUT)
+
+
+def test_a_kill_works_on_a_job_that_is_suspended_as_a_whole(kedge: Kedge) -> None:
+    process = kedge.start("run", kedge.job("trap '' TERM; sleep 1000 & echo ready; wait"))
+    kedge.wait_for_output("ready")
+    for found in [*processes.of_job(kedge.only_run().name), processes.identify(kedge.controller())]:
+        assert found
+        suspend(found.pid)
+    assert kedge("stop", "--kill", "job").stdout.endswith(" stopped\n")
+    kedge.finish(process, 1)
+    assert kedge.leftovers() == []
