@@ -225,7 +225,7 @@ QUOTED = "t0ken%26with%3Dsigns%2F%C3%A9"
         ({"repo_uri": "none://localhost/x.git"}, "'remote-none' is not a git command"),
         ({"options": ["--depth 1 '"]}, "the option '--depth 1 '' of git cannot be read: No closing quotation"),
         ({"options": ["--depth\0"]}, "git cannot be given '--depth\\x00': it has a NUL character"),
-        ({"commit": "\ud800"}, "git cannot be given '\\ud800'"),
+        ({"commit": "\ud800"}, "surrogates not allowed"),
         ({"clone_dir": "a\0b"}, "can be no path: embedded null byte"),
         ({"repo_uri": "https://a:b%0Ahost=c@localhost/x.git"}, "has several lines"),
     ],
