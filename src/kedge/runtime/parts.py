@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from kedge import contract, untrusted
 from kedge.contract import Action
@@ -21,21 +22,9 @@ _LONGEST_QUOTE = 1000  # characters
 _LAUNCHER = os.path.dirname(os.path.abspath(__file__))
 
 
-# What an action says; other processes of the task can write there, too.
-class _Retrying(TypedDict):
-    message: str
-    next_try: int
-    tries: int
-    delay_sec: float
-
-
-class _Answer(TypedDict):
-    cause: str | None
-    message: str
-    retry_after_sec: float | None
-
-
-_RETRYING = ("message", "next_try", "tries", "delay_sec")
+# What an action says; other processes of the task can write there, too. Not in a class: a bundle leaves its types out.
+_RETRYING = {"message": str, "next_try": int, "tries": int, "delay_sec": float}
+_ANSWER = {"cause": str | None, "message": str, "retry_after_sec": float | None}
 
 
 class Ended(NamedTuple):
@@ -80,10 +69,10 @@ def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action
             told = untrusted.parse(line)
         except ValueError:
             return
-        if untrusted.fits(told, _Retrying):
+        if _says(told, _RETRYING):
             told["message"] = session.log.masked(told["message"])
             session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **{key: told[key] for key in _RETRYING})
-        elif untrusted.fits(told, _Answer):
+        elif _says(told, _ANSWER):
             answer.update(told)
 
     channel, wanted = SideChannel(session.loop, take), _in_memory(session, prepared, action)
@@ -97,6 +86,12 @@ def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action
         status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said,
         answer.get("retry_after_sec"),
     )  # fmt: skip
+
+
+def _says(told: Any, facts: Mapping[str, Any]) -> bool:
+    return isinstance(told, dict) and all(
+        name in told and untrusted.fits(told[name], kind) for name, kind in facts.items()
+    )
 
 
 def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:

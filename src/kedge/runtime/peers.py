@@ -6,7 +6,7 @@ a list is the task's index.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from kedge import untrusted
 from kedge.contract import TaskSpec
@@ -16,11 +16,6 @@ from kedge.runtime.files import read_file
 class Peer(NamedTuple):
     """One task: its host's address, and its ports by label. Both may be unknown yet (None, empty)."""
 
-    host: str | None
-    ports: dict[str, list[int]]
-
-
-class _Task(TypedDict):
     host: str | None
     ports: dict[str, list[int]]
 
@@ -46,8 +41,13 @@ def read_peers(spec: TaskSpec) -> Peers:
 def _parse(data: bytes) -> Peers:
     try:
         roles = untrusted.parse(data)["roles"]
-        if not untrusted.fits(roles, dict[str, list[_Task]]):
-            raise TypeError("a value of a wrong type")
-        return {role: [Peer(task["host"], task["ports"]) for task in tasks] for role, tasks in roles.items()}
+        return {role: [_peer(task["host"], task["ports"]) for task in tasks] for role, tasks in roles.items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not a table of roles and their tasks ({error!r})") from error
+
+
+def _peer(host: object, ports: object) -> Peer:
+    # A bundle leaves the types of fields out, so that no type can be asked for them.
+    if not untrusted.fits(host, str | None) or not untrusted.fits(ports, dict[str, list[int]]):
+        raise TypeError("a value of a wrong type")
+    return Peer(host, ports)  # type: ignore[arg-type]
