@@ -20,6 +20,7 @@ ALLOWED = {
     "guard": set(),
     "shortages": {"errors"},
     "processes": {"contract"},
+    "keeper": {"processes"},
     "programs": {"processes"},
     "diagnose": {"xdg", "contract", "errors"},
     "runtime": {"xdg", "contract", "diagnose", "errors"},
@@ -42,7 +43,7 @@ ALLOWED = {
         "processes", "engines.base", "engines.controller", "plan.model", "resolve.model", "runs", "contract", "errors",
     },
     "engines": {
-        "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
+        "keeper", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
         "resolve.model", "policy", "runs", "diagnose", "contract", "errors",
     },
     "engines.container": {
@@ -51,7 +52,7 @@ ALLOWED = {
     },
     "engines.registry": {"engines.base", "errors"},
     "controller": {
-        "shortages", "engines.base", "engines.registry", "plan.lossless", "resolve.model", "runs", "errors",
+        "shortages", "keeper", "engines.base", "engines.registry", "plan.lossless", "resolve.model", "runs", "errors",
     },
     "jobs": {
         "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base",

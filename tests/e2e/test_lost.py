@@ -98,6 +98,13 @@ def kill_supervisors(run: Run) -> None:
     assert processes.wait(found, TIMEOUT) == []
 
 
+def keeper_of(run: Run) -> processes.Process | None:
+    """The keeper of a run, while it lives."""
+    lines = map(json.loads, (run.path / tree.FILE).read_text().splitlines())
+    found = next(processes.Process(line["pid"], line["start_time"]) for line in lines if line["event"] == "keeper")
+    return found if processes.is_alive(found) else None
+
+
 @pytest.mark.parametrize("options", [(), ("--kill",)])
 def test_what_has_no_environment_is_ended_below_its_supervisor(nobody: Kedge, nap: str, options: tuple[str]) -> None:
     lost_run(nobody, nap, FAMILY.replace("echo ready", "trap 'exit 0' TERM; echo ready"))
@@ -120,10 +127,32 @@ def test_without_supervisors_the_control_group_tells_who_belongs_to_it(kedge: Ke
     assert cgroups.find(tree.group_name(run)) is None
 
 
-def test_without_supervisors_and_control_groups_environment_and_session_tell(nobody: Kedge, nap: str) -> None:
+def test_without_supervisors_orphans_are_found_below_the_keeper(nobody: Kedge, nap: str) -> None:
     run = lost_run(nobody, nap)
     wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
     kill_supervisors(run)
+    assert len(sleepers(nap)) == 4
+    assert nobody("stop", "job").stdout.endswith(" stopped\n")
+    assert sleepers(nap) == {}
+    assert nobody.leftovers() == []
+    wait_until(lambda: keeper_of(run) is None, TIMEOUT)
+
+
+def test_a_keeper_ends_with_the_last_process_that_it_keeps(kedge: Kedge, nap: str) -> None:
+    run = lost_run(kedge, nap, "echo ready; exec sleep {nap}1")
+    kill_supervisors(run)
+    assert keeper_of(run)
+    os.kill(sleepers(nap)["1"], signal.SIGKILL)
+    wait_until(lambda: keeper_of(run) is None, TIMEOUT)
+
+
+def test_without_keeper_supervisors_and_control_groups_environment_and_session_tell(nobody: Kedge, nap: str) -> None:
+    run = lost_run(nobody, nap)
+    wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
+    kill_supervisors(run)
+    found = keeper_of(run)
+    assert found
+    os.kill(found.pid, signal.SIGKILL)
     assert nobody("stop", "job").stdout.endswith(" stopped\n")
     # As the manual says: of a daemon without environment, parents and control group nothing tells.
     assert sleepers(nap).keys() == {"3"}

@@ -43,6 +43,7 @@ class Controller:
         self._channel, theirs = socket.socketpair()
         try:
             with theirs, disk_errors(self.log):
+                # It becomes the keeper of the controller, which signs for itself when it has read what is sent below.
                 self._process = self._spawn(run, lock, theirs)
                 lock.sign(self._process.pid)
         except BaseException:
@@ -82,6 +83,8 @@ class Controller:
         """Wait until it has ended; None when it was killed before it could say how."""
         first = self._answer()
         last = self._answer() if first and "started" in first else first
+        if first and not last:
+            return None  # and its keeper stays with what is left
         killed = self._was_killed()
         if last:
             return End(**last)

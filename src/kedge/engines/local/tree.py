@@ -1,7 +1,8 @@
 """Which processes belong to a run: written down while its controller lives, found again when that is lost.
 
-What is below a supervisor stays below it, as it is a subreaper. When supervisors are lost, too, orphans are known by
-their control group, by the environment they got, and by sessions that supervisors have made.
+What is below a supervisor stays below it, as it is a subreaper; when supervisors are lost, too, it stays below the
+controller's keeper. When that is lost, orphans are known by their control group, by the environment they got, and by
+sessions that supervisors have made.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge import processes
+from kedge import keeper, processes
 from kedge.engines.local import cgroups
 from kedge.errors import CannotRun, DiskFull
 from kedge.processes import Process
@@ -23,6 +24,7 @@ FILE = "processes.jsonl"
 _KILL_SEC = 2.0  # enough for all that is not hung in the kernel
 _MOST_SHOWN = 5
 # Events, with boot, pid, start_time, starts.
+_KEEPER = "keeper"
 _SUPERVISOR = "supervisor"
 _SURVIVOR = "survivor"  # of an attempt to end the run
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -43,6 +45,8 @@ class Record:
     def __init__(self, run: Run) -> None:
         self._log = EventLog(run.path / FILE)
         self._boot, self._starts = _BOOT.read_text().strip(), processes.starts()
+        if found := keeper.above():
+            self._add(_KEEPER, found)
 
     def supervisor(self, pid: int) -> None:
         """Add one that has just been started."""
