@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -23,7 +24,9 @@ _MUCH = 1 << 16  # bytes of samples from which on the matcher is worth loading
 _SOME = 1 << 6  # bytes from which on it is worth calling
 _OFTEN = 64  # matches in one sample, after which a plain loop is faster
 _MATCHER_BYTES = 64 << 20  # at most, of program and automaton
-_MOST_KEYS = 1 << 14  # above, the automaton grows larger than that, and a loop is faster
+_MOST_KEYS = 1 << 15  # above, making the matcher takes too long
+_SLOW_SEC = 5e-7  # for a byte of a sample: the automaton does not fit into its memory, and a loop is faster
+_TRIAL = 1 << 19  # bytes of samples after which that is judged
 
 Table = dict[bytes, list[tuple[bytes, int]]]
 
@@ -47,7 +50,7 @@ class Finder:
         self._table = self._ways()
         self._lengths = self._beginnings()
         self._site = site
-        self._seen = 0  # bytes of samples
+        self._seen, self._spent = 0, 0.0  # bytes of samples, seconds of the matcher
         self._matcher: Any = None
 
     def find(self, data: bytes) -> Iterator[tuple[int, int]]:
@@ -95,18 +98,29 @@ class Finder:
         place, table, count = 0, self._table, self.count
         if len(sample) >= _SOME and self._load(sample):
             for _ in range(_OFTEN):
-                found = self._matcher.search(sample, place)
-                if not found:
+                found = self._search(sample, place)
+                if found < 0:
                     return
-                yield found.start()
-                place = found.start() + 1
+                yield found
+                place = found + 1
         yield from (at for at in range(place, len(sample) - count + 1) if sample[at : at + count] in table)
 
+    def _search(self, sample: bytes, place: int) -> int:
+        """The next place, -1 if there is none."""
+        begun = time.thread_time()
+        found = self._matcher.search(sample, place)
+        self._spent += time.thread_time() - begun
+        return found.start() if found else -1
+
     def _load(self, sample: bytes) -> bool:
-        """Whether there is a matcher, which is made once there is much to look at."""
+        """Whether there is a matcher. It is made once there is much to look at, and left again if it is slow."""
         self._seen += len(sample)
         if self._matcher is None and self._seen >= _MUCH:
             self._matcher = _matcher(tuple(self._table), self._site) or False
+            self._seen, self._spent = 0, 0.0
+        if self._matcher and self._seen >= _TRIAL:
+            self._matcher = self._matcher if self._spent < self._seen * _SLOW_SEC else False
+            self._seen, self._spent = 0, 0.0
         return bool(self._matcher)
 
 
