@@ -50,6 +50,13 @@ _HOOKS = (
     "exit 4",
     "trap '' TERM; sleep 0.3",
 )
+_SLOW = f"""\
+#!/bin/sh
+setsid sleep {_LASTING} > /dev/null 2>&1 &
+sleep 0.3
+kill $!
+echo '{{"callbacks": [{{"event": "taskStarts", "commands": ["echo plugin"]}}]}}'
+"""
 _EVENTS = ("taskStarts", "taskSucceeds", "taskFails", "containerExit")
 
 
@@ -61,7 +68,10 @@ def job(scene: Scene, name: str = "job", ends: tuple[str, ...] = _ENDS, largest:
     hooks = [_hook(chance, f"h{number}") for number in range(chance.choice((0, 0, 1, 2)))]
     for role in roles.values():
         role["prerequisites"] = [hook["name"] for hook in hooks if chance.random() < 0.7]
-    return scene.kedge.job("true", name=name, roles=roles, prerequisites=hooks, **_keys(chance))
+    plugin = [_plugin(scene)] if chance.random() < 0.15 else []
+    for role in roles.values():
+        role["prerequisites"] += [prerequisite["name"] for prerequisite in plugin]
+    return scene.kedge.job("true", name=name, roles=roles, prerequisites=[*hooks, *plugin], **_keys(chance))
 
 
 def options(scene: Scene) -> list[str]:
@@ -83,6 +93,16 @@ def endless(scene: Scene) -> Path:
 def steps(chance: random.Random) -> list[str]:
     """Some lines of shell that do what tasks do."""
     return [_SAY, *chance.choices(_STEPS, k=chance.randint(1, 5))]
+
+
+def _plugin(scene: Scene) -> dict[str, Any]:
+    """A prerequisite of an executable plugin, which takes a while, and may be killed before it has cleaned up."""
+    programs = scene.folder / "bin"
+    programs.mkdir()
+    (programs / "kedge-plugin-slow").write_text(_SLOW)
+    (programs / "kedge-plugin-slow").chmod(0o755)
+    scene.kedge.environment["PATH"] = f"{programs}:{scene.kedge.environment['PATH']}"
+    return {"name": "slow", "type": "script", "plugin": "slow"}
 
 
 def _role(chance: random.Random, ends: tuple[str, ...], largest: int) -> dict[str, Any]:

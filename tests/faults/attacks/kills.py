@@ -22,7 +22,7 @@ def _strikes(numbers: tuple[int, ...], *kinds: str, most: int = 1) -> Callable[[
 
     def act(scene: Scene) -> None:
         scene.start("run", *work.options(scene), work.job(scene))
-        scene.await_parts(*kinds)
+        scene.await_parts(scene.random.choice(kinds))
         for _ in range(scene.random.randint(1, most)):
             scene.pause(_LONGEST_SEC)
             scene.observe()
