@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 import click
 
@@ -11,7 +12,7 @@ from kedge import jobs
 from kedge.cli import options
 from kedge.cli.streams import styled
 from kedge.errors import CannotRun
-from kedge.runs import status
+from kedge.runs import lock, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
 
@@ -32,6 +33,7 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
     run = jobs.find(job)
     before = status.read(run)
     if before.state in status.FINAL:
+        _complete(run)
         click.echo(f"{run.id} has ended already: {before.state}")
         return
     try:
@@ -42,6 +44,13 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
     if now.left:
         raise CannotRun(f"{run.id} is {now.state}, but {now.left}")
     click.echo(f"{run.id} {now.state}")
+
+
+def _complete(run: Run) -> None:
+    """Let a run that has ended have its report, if its controller was killed before it could write one."""
+    if not lock.is_held(run.lock):
+        with suppress(FileNotFoundError):  # it has been removed meanwhile
+            jobs.stop(run)
 
 
 def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from kedge import untrusted
 from kedge.contract import CURRENT, OPTION_LINES, USER_ALL
+from kedge.errors import DiskFull
 from kedge.runs import answer
 from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.report_types import is_report
 from kedge.runs.status import FAILED, SUCCEEDED, JobStatus, TaskStatus
+from kedge.runs.status import read as read_status
 from kedge.terminal_text import terminal_text
 
 VERSION = 1
 _LARGEST = 256 << 20  # bytes; a hundred thousand tasks have some 50 MB
 _JSON, _MARKDOWN = "report.json", "report.md"
+_NO_VERDICT: Mapping[str, Any] = {"task": None, "diagnosis": None, "others": [], "suspects": []}
+_UNJUDGED = "the job's controller could not say why tasks failed: see the report.json of each"
 
 
 def build(
@@ -54,6 +60,21 @@ def write(run: Run, report: Mapping[str, Any]) -> None:
     """Write both files. DiskFull if there is no room for them."""
     write_json(run.path / _JSON, report)
     write_atomic(run.path / _MARKDOWN, terminal_text(markdown(report), newlines=True).encode(errors="replace"))
+
+
+def write_without_verdict(run: Run) -> None:
+    """The report of a run whose controller could not judge why tasks failed; that is then only in their own reports.
+    Does nothing when there is no room for it: what it says stands in the events, too."""
+    now = read_status(run)
+    notes = (*now.notes, _UNJUDGED) if now.failed_tasks else now.notes
+    with suppress(DiskFull):
+        write(run, build(run, replace(now, notes=notes), _NO_VERDICT))
+
+
+def complete(run: Run) -> None:
+    """`write_without_verdict`, if there is no report."""
+    if not os.path.lexists(run.path / _JSON):
+        write_without_verdict(run)
 
 
 def read(run: Run) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from kedge.engines.base import Outcome
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.stops import Stops
 from kedge.errors import KedgeError
-from kedge.runs import status
+from kedge.runs import report, status
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
 from kedge.shortages import explained
@@ -30,6 +30,7 @@ def controlled(run: Run, body: Body) -> Outcome:
             known = error if isinstance(error, KedgeError) else explained(error)
             text = str(known) if known else f"kedge failed: {error!r}"
             log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=text)
+            report.write_without_verdict(run)
             raise
         if log.disk_full:
             outcome = outcome._replace(state=status.FAILED, text=log.disk_full, disk_full=True)

@@ -11,7 +11,7 @@ from kedge.contract import STOPPED_BY_USER
 from kedge.engines.controller.stops import KILL
 from kedge.engines.machine import secret_files
 from kedge.errors import CannotRun
-from kedge.runs import events, lock, reserve, status
+from kedge.runs import events, lock, report, reserve, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 
@@ -23,7 +23,7 @@ End = Callable[[Run, bool], None]
 
 def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
     """Ask the controller of a run to stop it (`kill`: without grace). Without one, `end` what is left of it and write
-    its end, unless it has one; of several who do that, one does, and the others wait. Notes for the user.
+    its end and a report, unless it has them; of several who do that, one does, and the others wait. Notes for the user.
 
     A controller that is suspended goes on first. One that cannot is ended when it is to kill: what it has begun is
     taken over only when it is gone."""
@@ -96,9 +96,11 @@ def _close(run: Run, kill: bool, end: End) -> None:
         return
     with log:
         if status.fold(events.read(run.events)).state in status.FINAL:
+            report.complete(run)
             return
         end(run, kill)
         secret_files.remove_all(run)
         reserve.free(run.path)
         text = "stopped after its controller was lost"
         log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
+        report.complete(run)

@@ -1,0 +1,40 @@
+"""The report of a run whose controller has not written one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.runs import report, status
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run of one task, which has failed."""
+    task: dict[str, Any] = {"role": "worker", "index": 0, "task_attempt": 0}
+    with EventLog(tmp_path / "events.jsonl") as log:
+        log.append(status.JOB_SUBMITTED, roles={"worker": 1})
+        log.append(status.ATTEMPT_STARTED, attempt=0)
+        log.append(status.TASK_LAUNCHED, **task)
+        log.append(status.TASK_COMPLETED, succeeded=False, code=255, user_exit_code=3, reason="command-failed", **task)
+        log.append(status.JOB_COMPLETED, state=status.FAILED, code=255, text="worker:0 failed")
+    return Run(tmp_path)
+
+
+def test_is_written_afterwards(run: Run) -> None:
+    report.complete(run)
+    written = json.loads((run.path / "report.json").read_text())
+    assert (written["state"], written["text"], written["root"]) == (status.FAILED, "worker:0 failed", None)
+    assert [task["state"] for task in written["tasks"]] == [status.FAILED]
+    assert "could not say why" in (run.path / "report.md").read_text()
+
+
+def test_of_the_controller_stays(run: Run) -> None:
+    (run.path / "report.json").write_text('{"of": "the controller"}')
+    report.complete(run)
+    assert report.read(run) == {"of": "the controller"}
