@@ -8,17 +8,10 @@ from .attacks import ATTACKS
 from .rounds import play
 
 SEED = 1
-# What is being mended: a lost run has no report, and those who close it at the same time kill each other.
-NOT_YET = (
-    "kill -9 of the controller", "kill -9 of everything", "stops of a lost run", "containers: stops of a lost run",
-    "containers: kill -9 of any part",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_is_promised_holds(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    if name in NOT_YET:
-        pytest.xfail("known")
     attack = ATTACKS[name]
     if why := attack.ready():
         pytest.skip(why)

@@ -31,6 +31,8 @@ _STEPS = (
     f"(setsid nohup sleep {_LASTING} > /dev/null 2>&1 &)",
     f"setsid sh -c 'trap \"\" TERM HUP; sleep {_LASTING}' &",
     f"sh -c 'sleep {_LASTING} & sleep {_LASTING}' &",
+    f"env -i setsid $(command -v sleep) {_LASTING} &",
+    f"(env -i setsid setsid $(command -v sleep) {_LASTING} &)",
     "trap '' TERM",
     "trap 'echo farewell; exit 0' TERM",
 )  # fmt: skip
