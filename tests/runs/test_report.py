@@ -35,6 +35,6 @@ def test_is_written_afterwards(run: Run) -> None:
 
 
 def test_of_the_controller_stays(run: Run) -> None:
-    (run.path / "report.json").write_text('{"of": "the controller"}')
+    (run.path / "report.json").write_text("the controller's")
     report.complete(run)
-    assert report.read(run) == {"of": "the controller"}
+    assert (run.path / "report.json").read_text() == "the controller's"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from .. import work
@@ -35,10 +36,9 @@ def _fill(scene: Scene, filler: Path) -> None:
     """Leave a random number of bytes, often none."""
     scene.struck.add(NO_ROOM)
     left = int(_MOST_LEFT * scene.random.random() ** 2) if scene.chance(0.7) else 0
-    free = os.statvfs(filler.parent)
-    size = max(0, free.f_bavail * free.f_frsize - left)
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, size or 1)
+    with filler.open("wb") as file, suppress(OSError):  # what the job has taken since is not there any more
+        free = os.statvfs(filler.parent)
+        os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left))
 
 
 def _full_before(scene: Scene) -> None:
