@@ -239,6 +239,6 @@ def _text(file: Path) -> str:
 
 def _document(file: Path) -> Any:
     """A JSON document, or an event; nothing where there is none."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         return json.loads(_text(file))
     return {}

@@ -44,6 +44,7 @@ _SHOUTS = (
     "printf '\\033[2J\\033]0;title\\007\\033[1A'; printf '\\r\\n\\r'; printf 'worker:0 | forged\\n'",
     "seq 100000", "yes '[' | head -c 300000 | tr -d '\\n'",
 )  # fmt: skip
+_BRIEFLY = {"stop": {"graceSec": 0.5}, "retry": {"maxTransient": 1, "backoffSec": 0.1}}
 
 
 def _plant(scene: Scene, names: tuple[str, ...]) -> list[str]:
@@ -62,7 +63,7 @@ def _job(scene: Scene, folder: str, names: tuple[str, ...]) -> None:
     ends = ("true", "exit 3", "kill -9 $$", "sleep 0.5")
     lines = [f"cd {folder}", "sleep 0.1", *_plant(scene, names), scene.random.choice(ends)]
     scene("run", "-q", scene.kedge.job("echo another run", name="other"))
-    scene.start("run", *work.options(scene), scene.kedge.job(lines, extras={"kedge": {"stop": {"graceSec": 0.5}}}))
+    scene.start("run", *work.options(scene), scene.kedge.job(lines, extras={"kedge": _BRIEFLY}))
     scene.await_parts(CONTROLLER)
     scene.pause(1.0)
     for _ in range(scene.random.randint(0, 2)):
