@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from kedge.errors import EXIT_BUG
+from kedge.errors import EXIT_BUG, EXIT_FAILED
 from kedge.resolve.model import Secrets
 from kedge.runs.files import disk_errors
 from kedge.runs.folder import Run
@@ -40,6 +40,7 @@ class Controller:
 
     def __init__(self, run: Run, lock: ControllerLock, engine: str) -> None:
         self.log = run.path / "controller.log"
+        self._run = run.id
         self._channel, theirs = socket.socketpair()
         try:
             with theirs, disk_errors(self.log):
@@ -76,7 +77,7 @@ class Controller:
         """Wait until it has begun, which is None, or how it has ended before."""
         answer = self._answer()
         if answer is None:
-            return self._never_started()
+            return self._killed_early() if self._was_killed() else self._never_started()
         return End(**answer) if "exit_code" in answer else None
 
     def wait(self) -> End | None:
@@ -97,6 +98,9 @@ class Controller:
             return self._process.wait(_GOING_SEC) < 0
         except subprocess.TimeoutExpired:
             return True
+
+    def _killed_early(self) -> End:
+        return End(EXIT_FAILED, f"the job's controller was killed; kedge stop {self._run} ends what is left of it")
 
     def _never_started(self) -> End:
         return End(EXIT_BUG, f"the job's controller could not start; see {self.log}")
