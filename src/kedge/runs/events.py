@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 import re
 import time
@@ -43,15 +44,16 @@ _MOST_TASKS = 1 << 20
 class EventLog:
     """The one writer of an event log. Continues an existing log, after removing a torn last line.
 
-    There is one at a time: another one is waited for. FileNotFoundError when the log was removed meanwhile.
+    There is one at a time: another one is waited for. FileNotFoundError when the log was removed meanwhile,
+    TimeoutError when another one has it for longer than `patience_sec`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience_sec: float = math.inf) -> None:
         self._path = path
         with disk_errors(path):
             self._fd = open_own(path, os.O_RDWR | os.O_APPEND, 0o644)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            _lock(self._fd, patience_sec)
             if not os.path.samestat(os.stat(path), os.fstat(self._fd)):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
             self._end = _end_of_lines(self._fd)
@@ -88,6 +90,22 @@ class EventLog:
                 raise
         self._end += len(line)
         return entry
+
+
+def _lock(fd: int, patience_sec: float) -> None:
+    if patience_sec == math.inf:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return
+    end = time.monotonic() + patience_sec
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError from None
+            time.sleep(0.01)
+        else:
+            return
 
 
 def is_written(path: Path) -> bool:

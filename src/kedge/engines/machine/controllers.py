@@ -16,6 +16,7 @@ from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 
 _PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
+_ENDING_SEC = 20.0  # what another kedge may need beyond the grace period to end what is left of a run
 
 # Ends all that is left of a run, by its stop ladder or (True) at once.
 End = Callable[[Run, bool], None]
@@ -26,8 +27,11 @@ def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
     its end and a report, unless it has them; of several who do that, one does, and the others wait. Notes for the user.
 
     A controller that is suspended goes on first. One that cannot is ended when it is to kill: what it has begun is
-    taken over only when it is gone."""
+    taken over only when it is gone. When it cannot be seen, which may be as a task has taken its lock, what it has
+    begun here is ended only when it is to kill."""
     notes: tuple[str, ...] = ()
+    if kill and not _can_be_told(run):
+        end(run, kill)
     while controller := _of(run):
         notes = _ask(run, controller, kill)
         if processes.is_alive(controller):
@@ -67,8 +71,18 @@ def _of(run: Run) -> processes.Process | None:
         if controller:
             return controller  # it has had the lock since before it was looked for, so the pid is not a stranger's
         if time.monotonic() > end:  # not one that was just ending, or has just begun
-            raise CannotRun(f"{run.id} is run by a process that cannot be seen from here{lock.shown(owner)}")
+            who = f"a process that cannot be seen from here{lock.shown(owner)}"
+            raise CannotRun(f"{run.id} is run by {who}; kedge stop --kill {run.id} ends what it has started here")
         time.sleep(0.01)
+
+
+def _can_be_told(run: Run) -> bool:
+    """Whether the run has a controller that can be seen, or none."""
+    try:
+        _of(run)
+    except CannotRun:
+        return False
+    return True
 
 
 def _goes_on(controller: processes.Process) -> bool:
@@ -91,7 +105,7 @@ def _close(run: Run, kill: bool, end: End) -> None:
     if kill and events.is_written(run.events):
         end(run, kill)  # for the one who gives the tasks their grace
     try:
-        log = EventLog(run.events)
+        log = _own_log(run, end)
     except FileNotFoundError:
         return
     with log:
@@ -104,3 +118,14 @@ def _close(run: Run, kill: bool, end: End) -> None:
         text = "stopped after its controller was lost"
         log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
         report.complete(run)
+
+
+def _own_log(run: Run, end: End) -> EventLog:
+    """The log of a run that is lost, when those who write its end have done so. A task that has it locked is killed;
+    CannotRun when even that does not help."""
+    for patience in (grace_sec(run) + _ENDING_SEC, _PATIENCE_SEC):
+        try:
+            return EventLog(run.events, patience)
+        except TimeoutError:
+            end(run, True)
+    raise CannotRun(f"{run.id} is not stopped: another process has locked {run.events}; end that first")
