@@ -17,7 +17,7 @@ from kedge.engines.machine.claims import Claims
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK
 from kedge.runs import lock, status
 
-from .parts import COMMAND, CONTROLLER, ENGINE_SERVICE, SUPERVISOR
+from .parts import COMMAND, CONTROLLER, ENGINE_SERVICE, KEEPER, SUPERVISOR, Part
 from .scene import NO_ROOM, Command, Scene, content
 from .work import WRITTEN
 
@@ -96,8 +96,9 @@ def exit_codes_agree(scene: Scene) -> Iterator[str]:
 
 
 def nothing_runs(scene: Scene) -> Iterator[str]:
-    """No process of the job is left. The service of a container engine ends by itself when nobody asks it any more."""
-    if left := _until_none(lambda: [part for part in scene.parts() if part.kind != ENGINE_SERVICE]):
+    """No process of the job is left. The service of a container engine ends by itself when nobody asks it any more, and
+    with it the keeper of a controller that was killed."""
+    if left := _until_none(lambda: _left(scene)):
         yield f"still alive: {'; '.join(map(str, left))}"
 
 
@@ -194,6 +195,12 @@ INVARIANTS: dict[str, Callable[[Scene], Iterator[str]]] = {
         commands_answer, codes_are_documented, nobody_speaks_of_bugs,
     )
 }  # fmt: skip
+
+
+def _left(scene: Scene) -> list[Part]:
+    found = scene.parts()
+    waits = any(part.kind == ENGINE_SERVICE for part in found)
+    return [part for part in found if part.kind != ENGINE_SERVICE and not (waits and part.kind == KEEPER)]
 
 
 def _disagreement(scene: Scene, command: Command) -> Iterator[str]:

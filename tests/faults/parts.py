@@ -20,6 +20,7 @@ from kedge.processes import Process
 MARK = "KEDGE_FAULT_ROUND"  # in the environment of a scene's commands
 
 CONTROLLER = "controller"
+KEEPER = "keeper"  # the process above a controller
 SUPERVISOR = "supervisor"
 COMMAND = "command"  # a kedge command that is not the controller: a viewer, a stop
 TASK = "task"  # the user's processes: commands, hooks, what they start
@@ -74,6 +75,8 @@ def _kind(pid: int, controllers: Collection[int], commands: Collection[int]) -> 
         return CONTROLLER, line
     if pid in commands:
         return COMMAND, line
+    if "/kedge/controller" in line:
+        return KEEPER, line
     if "/kedge/runtime" in line and "spec.json" in line:
         return SUPERVISOR, line
     return (COMMAND if " -m kedge" in line or "/kedge/" in line else TASK), line

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kedge import processes
 
 from .. import work
-from ..parts import COMMAND, CONTROLLER, SUPERVISOR, TASK, Part
+from ..parts import COMMAND, CONTROLLER, KEEPER, SUPERVISOR, TASK, Part
 from ..rounds import Attack
 from ..scene import Scene
 
@@ -71,11 +71,15 @@ def _suspended(scene: Scene) -> None:
 
 
 ATTACKS = (
-    Attack("kill -9 of any part", _strikes((signal.SIGKILL,), CONTROLLER, SUPERVISOR, TASK, COMMAND, most=3), share=30),
+    Attack(
+        "kill -9 of any part",
+        _strikes((signal.SIGKILL,), CONTROLLER, KEEPER, SUPERVISOR, TASK, COMMAND, most=3),
+        share=30,
+    ),
     Attack("kill -9 of the controller", _strikes((signal.SIGKILL,), CONTROLLER)),
     Attack("kill -9 of supervisors", _strikes((signal.SIGKILL,), SUPERVISOR, most=3)),
     Attack("kill -9 of everything", _everything),
-    Attack("signals to the controller", _strikes(_ANY, CONTROLLER, COMMAND, most=4)),
+    Attack("signals to the controller", _strikes(_ANY, CONTROLLER, KEEPER, COMMAND, most=4)),
     Attack("signals to supervisors", _strikes(_ANY, SUPERVISOR, most=4)),
     Attack("signals to tasks and hooks", _strikes(_ANY, TASK, most=4)),
     Attack("parts that are suspended", _suspended),
