@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -106,3 +107,23 @@ def test_an_answer_is_wrapped_at_words_for_the_terminal(kedge: Kedge) -> None:
     rest = [line[12:] for line in answer.splitlines()[1:]]
     assert len(rest) > 5
     assert all(len(line) <= 28 or " " not in line for line in rest)
+
+
+@pytest.mark.parametrize(("hang_up", "code"), [(signal.SIG_DFL, 1), (signal.SIG_IGN, 0)])
+def test_when_the_terminal_is_closed_the_exit_code_still_says_how_the_job_ended(
+    kedge: Kedge, hang_up: signal.Handlers, code: int
+) -> None:
+    kedge.job([f"echo started; until test -e {kedge.folder}/go; do sleep 0.05; done; echo done"])
+    process, ours = pty.fork()
+    if not process:
+        signal.signal(signal.SIGHUP, hang_up)
+        os.chdir(kedge.folder)
+        os.execve(sys.executable, [sys.executable, "-m", "kedge", "run", "job.yaml"], kedge.environment)
+    shown = b""
+    while b"started" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    if hang_up == signal.SIG_IGN:
+        (kedge.folder / "go").touch()
+    _, ended = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(ended) == code

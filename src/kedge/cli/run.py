@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import click
 
@@ -12,7 +13,7 @@ from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
 from kedge.cli.problems import show_in_brief, show_problems
 from kedge.cli.stop_requests import StopRequests
-from kedge.cli.streams import styled
+from kedge.cli.streams import reader_is_gone, styled
 from kedge.cli.summary import print_summary
 from kedge.controller.client import End
 from kedge.engines.base import Engine
@@ -86,9 +87,21 @@ def _attended(submitted: jobs.Submitted, requests: StopRequests, quiet: bool, as
     if end.error:
         return _tell(submitted, end)
     if not as_json:
-        with suppress(BrokenPipeError, SystemExit):  # the reader has gone; the exit code still says how the job ended
+        with _whoever_reads():
             print_summary(run, status.read(run), submitted.where.remarks(plan))
     return end.exit_code
+
+
+@contextmanager
+def _whoever_reads() -> Iterator[None]:
+    """When the reader has gone, the exit code still says how the job ended."""
+    try:
+        yield
+    except SystemExit:  # so rich tells of a closed pipe
+        return
+    except OSError as error:
+        if not reader_is_gone(error):
+            raise
 
 
 def _without_a_word(run: Run) -> End:

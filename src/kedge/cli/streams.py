@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import stat
 import sys
 from typing import Any
 
@@ -71,12 +73,18 @@ def protect() -> None:
         sys.stderr = SafeText(sys.stderr)
 
 
+def reader_is_gone(error: OSError) -> bool:
+    """Whether stdout could not be written to because nobody reads it any more: `| head`, or a terminal that was closed."""
+    return isinstance(error, BrokenPipeError) or (error.errno == errno.EIO and stat.S_ISCHR(os.fstat(1).st_mode))
+
+
 def flush() -> OSError | None:
-    """Send out all that was printed. Returns why it could not be; a reader that has gone (head) is no reason."""
+    """Send out all that was printed. Returns why it could not be; a reader that has gone is no reason."""
     try:
         sys.stdout.flush()
     except OSError as error:
+        gone = reader_is_gone(error)
         # The interpreter must not flush once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return None if isinstance(error, BrokenPipeError) else error
+        return None if gone else error
     return None
