@@ -158,7 +158,8 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         shown = option if option == "--secret" else f"{option} {text}"  # it may be the value alone
-        raise InputError(f"{shown}: write it as NAME=VALUE")
+        ways = ", NAME=@FILE or NAME=env:VARIABLE" if option == "--secret" else ""
+        raise InputError(f"{shown}: write it as NAME=VALUE{ways}")
     return name, value
 
 

@@ -39,9 +39,9 @@ def command(
 ) -> int:
     """Run a job, and show it until it has ended. FILE may be - for stdin.
 
-    Ctrl-C stops it in an orderly way, a second one at once. It goes on when this command is killed. Exit codes: 0
-    succeeded, 1 the job failed or was stopped, 2 the input is wrong, 3 a bug in kedge, 4 it cannot run here, 130
-    interrupted.
+    Ctrl-C stops it in an orderly way, a second one at once. The job goes on when this command is killed. Exit
+    codes: 0 succeeded, 1 the job failed or was stopped, 2 the input is wrong, 3 a bug in kedge, 4 it cannot run here,
+    130 interrupted.
     """
     prepared = jobs.prepare(file, inputs)
     show_in_brief(prepared.warnings)

@@ -74,7 +74,7 @@ def protect() -> None:
 
 
 def reader_is_gone(error: OSError) -> bool:
-    """Whether stdout could not be written to because nobody reads it any more: `| head`, or a terminal that was closed."""
+    """Whether stdout cannot be written to because nobody reads it any more: a pipe to `head`, a closed terminal."""
     return isinstance(error, BrokenPipeError) or (error.errno == errno.EIO and stat.S_ISCHR(os.fstat(1).st_mode))
 
 

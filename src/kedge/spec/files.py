@@ -56,7 +56,7 @@ def decode(data: bytes, file: str) -> str:
 
 def too_large(file: str, size: str) -> InputError:
     """The error for a job file above LARGEST_FILE."""
-    return _refused(file, f"it holds {size}; a job file may have at most {LARGEST_FILE >> 20} MiB")
+    return _refused(file, f"a job file may have at most {LARGEST_FILE >> 20} MiB, and this one has {size}")
 
 
 def _read(name: str) -> bytes:
@@ -75,7 +75,7 @@ def _read(name: str) -> bytes:
     finally:
         os.close(descriptor)
     if len(data) > LARGEST_FILE:
-        raise too_large(name, "more than that")
+        raise too_large(name, "more")
     return data
 
 
@@ -85,7 +85,7 @@ def _read_stdin() -> bytes:
     except OSError as error:
         raise _refused(STDIN, f"it cannot be read: {error.strerror}") from None
     if len(data) > LARGEST_FILE:
-        raise too_large(STDIN, "more than that")
+        raise too_large(STDIN, "more")
     return data
 
 
