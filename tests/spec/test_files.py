@@ -70,7 +70,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> No
 def test_a_large_file_is_refused_from_its_size(tmp_path: Path) -> None:
     with open(tmp_path / "job.yaml", "wb") as file:
         file.truncate(50 << 30)  # sparse: reading it would take minutes and all memory
-    assert refusal(tmp_path / "job.yaml").endswith("it holds 51200.0 MiB; a job file may have at most 4 MiB")
+    assert refusal(tmp_path / "job.yaml").endswith("a job file may have at most 4 MiB, and this one has 51200.0 MiB")
     with open(tmp_path / "job.yaml", "wb") as file:
         file.write(b"#" * LARGEST_FILE)
     assert len(read_text(tmp_path / "job.yaml")) == LARGEST_FILE

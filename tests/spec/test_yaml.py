@@ -191,7 +191,7 @@ def test_reported_without_stopping(text: str, message: str) -> None:
         ("a: \ud800", "f:1:4: the character U+D800 may not stand in YAML"),
         ("a: " + "[" * 101, "f:1:103: values are nested more than 100 levels deep here"),
         ("a: \r\n  - b\r\n  c: 1", "f:3:3: the indentation does not fit"),
-        ("a: '" + "x" * (4 << 20) + "'", "f: it holds 4194309 characters; a job file may have at most 4 MiB"),
+        ("a: '" + "x" * (4 << 20) + "'", "f: a job file may have at most 4 MiB, and this one has 4194309 characters"),
     ],
     ids=lambda text: text[:20],
 )
