@@ -85,6 +85,23 @@ def test_a_device_is_no_log() -> None:
         read_tail("/dev/zero")
 
 
+def test_a_named_pipe_is_no_log(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "current")
+    code = "import sys; from kedge.cli.log_files import read_tail; read_tail(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "current"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "current: it is a named pipe, not a log" in done.stderr
+
+
+def test_a_pipe_of_the_shell_is_a_log() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"some\n")
+    os.close(writer)
+    assert read_tail(f"/dev/fd/{reader}").content == b"some\n"
+    os.close(reader)
+
+
 @pytest.mark.parametrize("path", ["/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"])
 def test_a_pipe_that_the_shell_has_given_is_read_to_its_end(path: str) -> None:
     script = "import sys; from kedge.user_files import read; sys.stdout.buffer.write(read(sys.argv[1], 1 << 20))"

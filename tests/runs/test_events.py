@@ -126,13 +126,13 @@ def test_what_is_no_event_is_skipped(tmp_path: Path, line: bytes) -> None:
     path.write_bytes(b'{"event": "a"}\n' + line + b'\n{"event": "c"}\n')
     assert names(path) == ["a", "c"]
     tail = Tail(path)
-    assert [event["event"] for event in tail.read_new()] == ["a", "c"]
+    assert [event["event"] for event in tail.events()] == ["a", "c"]
     with path.open("ab") as file:
         file.write(line)
-    assert tail.read_new() == []
+    assert list(tail.events()) == []
     with path.open("ab") as file:
         file.write(b'\n{"event": "d"}\n')
-    assert [event["event"] for event in tail.read_new()] == ["d"]
+    assert [event["event"] for event in tail.events()] == ["d"]
 
 
 def test_a_log_without_end_is_read_up_to_a_limit(tmp_path: Path) -> None:
@@ -199,13 +199,13 @@ def test_a_writer_that_is_killed_loses_no_finished_line(tmp_path: Path) -> None:
 def test_tail(tmp_path: Path) -> None:
     path = tmp_path / "log"
     tail = Tail(path)
-    assert tail.read_new() == []
+    assert list(tail.events()) == []
     path.write_bytes(b'{"event": "a"}\n{"event": "b"}\n{"ev')
-    assert [event["event"] for event in tail.read_new()] == ["a", "b"]
-    assert tail.read_new() == []
+    assert [event["event"] for event in tail.events()] == ["a", "b"]
+    assert list(tail.events()) == []
     with path.open("ab") as file:
         file.write(b'ent": "c"}\n')
-    assert [event["event"] for event in tail.read_new()] == ["c"]
+    assert [event["event"] for event in tail.events()] == ["c"]
 
 
 def test_tail_of_a_log_that_is_being_written(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_tail_of_a_log_that_is_being_written(tmp_path: Path) -> None:
     tail, seen = Tail(path), []
 
     def all_seen() -> bool:
-        seen.extend(event["n"] for event in tail.read_new())
+        seen.extend(event["n"] for event in tail.events())
         return len(seen) >= 2000
 
     with subprocess.Popen([sys.executable, "-c", script, path]) as writer:
@@ -233,9 +233,9 @@ def test_tail_sees_each_line_once(tmp_path_factory: pytest.TempPathFactory, data
     whole = b"".join(json.dumps({"event": "n", "n": n}).encode() + b"\n" for n in range(5)) + data.replace(b"\n", b"")
     tail = Tail(path)
     path.write_bytes(whole[:cut])
-    first = tail.read_new()
+    first = list(tail.events())
     path.write_bytes(whole)
-    assert [event["n"] for event in first + tail.read_new()] == list(range(5))
+    assert [event["n"] for event in first + list(tail.events())] == list(range(5))
 
 
 def test_the_descriptor_is_not_inherited(tmp_path: Path) -> None:

@@ -67,8 +67,9 @@ def read_tail(path: str) -> Tail:
     InputError when it cannot be read, or when what is compressed is damaged.
     """
     try:
-        if path != "-" and stat.S_ISCHR(os.stat(path).st_mode) and not user_files.is_given(path):
-            raise InputError(f"{path}: it is a device, not a log")  # /dev/zero has no end
+        mode = os.stat(path).st_mode if path != "-" and not user_files.is_given(path) else stat.S_IFREG
+        if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):  # /dev/zero has no end, and a task may have made a pipe
+            raise InputError(f"{path}: it is {user_files.kind(mode)}, not a log; - stands for stdin")
         with open(sys.stdin.fileno() if path == "-" else path, "rb", closefd=path != "-") as file:
             return _tail(_chunks(file))
     except OSError as error:

@@ -136,12 +136,8 @@ class Tail:
         self._offset = 0
         self._in_long_line = False
 
-    def read_new(self) -> list[Event]:
-        """The events since the last call."""
-        return list(self.events())
-
     def events(self) -> Iterator[Event]:
-        """The same, parsed one by one."""
+        """Those since the last call, parsed one by one."""
         for line in self._new_lines():
             if (event := _parse(line)) is not None:
                 yield event
