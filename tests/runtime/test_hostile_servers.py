@@ -120,7 +120,7 @@ def test_a_chunked_answer_that_breaks(get: Callable[..., bytes]) -> None:
         assert [asked(each) for each in server.requests] == [0, 70_000]
 
 
-# Whatever does not fit to what is there is not mixed with it.
+# Whatever does not match what is there is not mixed with it.
 
 WRONG_PARTS = {
     "another place": (b"bytes 400000-1499999/1500000", 1_000_000),

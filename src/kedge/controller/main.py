@@ -50,7 +50,7 @@ def main(folder: str, channel: int, orders: BinaryIO) -> NoReturn:
     _say(channel, {"exit_code": code, "error": error})
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # nothing is left to be done, and the interpreter's farewell takes time
+    os._exit(code)  # nothing is left to do, and the interpreter's own exit takes time
 
 
 def _ignore_what_is_blocked() -> None:

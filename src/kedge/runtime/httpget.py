@@ -130,7 +130,7 @@ class Transfer:
         total = self._total if part.total is None else part.total
         same = (self._total in (None, total)) and (version is None or self._same in (None, version))
         if part.start != start or total is None or not same:
-            raise Nonsense("the part that it sends does not fit to what is there, so the next try begins anew")
+            raise Nonsense("the part that it sends does not match what is there, so the next try begins anew")
         self._total = total
         return total
 

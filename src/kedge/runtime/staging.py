@@ -23,7 +23,7 @@ def beside(target: str, keep: tuple[str, ...] = ()) -> Iterator[str]:
 
     It lies in the parent folder, or in `target` itself where the parent cannot be written to. The files `keep`, the
     first of which must be there, stay if the work fails for now (Failed.transient) or is killed: who works there next,
-    in another try of the step or another attempt of the task, finds them in his folder. Other files are never there."""
+    in another try of the step or another attempt of the task, finds them in its folder. Other files are never there."""
     parent, name = os.path.split(target)
     prefix = f".{name[:_LONGEST_NAME]}.kedge-"
     os.makedirs(parent, exist_ok=True)

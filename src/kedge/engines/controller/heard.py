@@ -17,7 +17,7 @@ NOT_HEARD = (AttributeError, KeyError, TypeError, ValueError)  # of a line that 
 
 
 def read(fd: int) -> bytes:
-    """What waits in a pipe that never blocks, at most 1 MiB: who writes without end keeps nobody from his work."""
+    """What waits in a pipe that never blocks, at most 1 MiB: a writer without end keeps nobody from working."""
     found = b""
     try:
         while len(found) < _AT_ONCE and (data := os.read(fd, 1 << 16)):

@@ -102,7 +102,7 @@ def _candidates(ranges: Sequence[range], claimed: Sequence[int]) -> Iterator[int
 
 
 def _claimed(folder: Path) -> bytearray:
-    """For every port, whether another user claims it. He may claim any number of ranges, of any length."""
+    """For every port, whether another user claims it. Users may claim any number of ranges, of any length."""
     claimed = bytearray(_END)
     for _, numbers in of_others(folder):
         first, end = min(numbers.start, _END), min(numbers.stop, _END)
