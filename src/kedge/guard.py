@@ -1,6 +1,7 @@
 """The parent of a program that has a deadline: it starts the program, and everything that this starts stays below it,
 whatever session or environment it chooses, so that all of it can be found and ended. It ends when the program does;
-when whoever has started it dies, it ends the program first.
+when whoever has started it dies, it ends the program first. When a signal has ended the program, what that had started
+ends with it.
 
     python -I -S guard.py PARENT_PID ANSWER_FD PROGRAM ARGUMENT...
 
@@ -34,6 +35,8 @@ def main(parent: int, answer: int, argv: list[str]) -> None:
     _let_go_of_pipes()
     while (ended := os.wait())[0] != program:
         continue  # an orphan
+    if os.WIFSIGNALED(ended[1]) and sys.platform.startswith("linux"):
+        _end_below()  # it could not do so itself
     os.write(answer, b"exit %d\n" % ended[1])
 
 
@@ -48,9 +51,13 @@ def _watch(parent: int) -> None:
 
 
 def _end_all(number: int, frame: FrameType | None) -> None:
+    _end_below()
+    os._exit(128 + number)
+
+
+def _end_below() -> None:
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     importlib.import_module("kedge.processes").kill_orphans(())
-    os._exit(128 + number)
 
 
 def _let_go_of_pipes() -> None:

@@ -152,6 +152,13 @@ def test_one_that_does_not_answer_is_ended_with_all_that_it_started(tmp_path: Pa
     assert [pid for pid in members(tmp_path) if running(pid)] == []
 
 
+def test_one_that_a_signal_ends_takes_with_it_all_that_it_started(tmp_path: Path) -> None:
+    path = family(tmp_path, "kill -9 $$\n")
+    with pytest.raises(PluginFailed, match=r"was ended by SIGKILL$"):
+        Executable("x", str(path)).steps({})
+    assert [pid for pid in members(tmp_path) if running(pid)] == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_ends_a_plugin_with_all_that_it_started(tmp_path: Path, number: signal.Signals) -> None:
     path = family(tmp_path, "wait\n")
