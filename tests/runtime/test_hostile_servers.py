@@ -396,7 +396,8 @@ def test_the_limit_is_for_all_redirects_together(get: Callable[..., bytes]) -> N
 
 
 def test_a_server_that_does_not_speak_tls(get: Callable[..., bytes]) -> None:
-    with serving() as server, pytest.raises(Failed, match="timed out") as caught:  # it waits for a request
+    # It waits for a request. Which of the two limits is first depends on how busy the machine is.
+    with serving() as server, pytest.raises(Failed, match=r"timed out|no whole answer") as caught:
         get(server.url.replace("http:", "https:"), Patience(tries=1), 0.3)
     assert caught.value.transient
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import select
 import socket
 import struct
 import termios
@@ -53,8 +54,9 @@ class RawServer:
 
 
 def reset(connection: socket.socket) -> None:
-    """Break the connection once all that was sent has arrived."""
-    wait_until(lambda: _unsent(connection) == 0, what="the other side has got everything")
+    """Break the connection once all that was sent has arrived, or the other side wants no more of it."""
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: _unsent(connection) == 0 or _is_given_up(connection), deadline=60.0)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     connection.close()
 
@@ -71,6 +73,13 @@ def serving(answer: Answer | bytes = b"") -> Iterator[RawServer]:
 
 def _unsent(connection: socket.socket) -> int:
     return int(struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0])
+
+
+def _is_given_up(connection: socket.socket) -> bool:
+    """Whether the other side has closed the connection."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def _request(connection: socket.socket) -> dict[str, str]:
