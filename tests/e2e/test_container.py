@@ -45,8 +45,8 @@ def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_pa
     first = kedge.start("run", kedge.job(SLEEP))
     kedge.wait_for_output("ready")
     assert "deleted 0 bundles" in kedge("cache", "--prune").stdout
-    first.kill()
-    assert "building the runtime's bundle, once" in kedge.finish(first, -signal.SIGKILL)
+    kedge.lose_controller()
+    assert "building the runtime's bundle, once" in kedge.finish(first, 1)
     assert "deleted no bundle" in kedge("cache", "--prune").stdout
     kedge("stop", "job")
     second = kedge("run", "-d", kedge.job("true", name="second"))
@@ -284,7 +284,7 @@ def test_what_is_paused_or_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None
     paused, suspended = running(kedge)
     tool("pause", paused)
     os.kill(int(tool("inspect", "--format", "{{.State.Pid}}", suspended)[0]), signal.SIGSTOP)
-    process.send_signal(signal.SIGSTOP)
+    os.kill(kedge.controller(), signal.SIGSTOP)
     assert "was suspended; it goes on now" in kedge("stop", "job").stderr
     assert "was paused; it goes on, to be stopped" in kedge.finish(process, 1)
     assert [task["state"] for task in report(kedge)["tasks"]] == ["stopped"] * 2
@@ -357,7 +357,8 @@ def test_a_service_that_dies_is_started_again(kedge: Kedge) -> None:
     need_own_service()
     process = kedge.start("run", kedge.job(SLEEP))
     kedge.wait_for_output("ready")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    controller = kedge.controller()
+    children = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()
     service = next(int(pid) for pid in children if b"podman" in Path("/proc", pid, "cmdline").read_bytes())
     os.kill(service, signal.SIGKILL)
     wait_until(lambda: "the container engine answers again" in str(kedge.events()), TIMEOUT)

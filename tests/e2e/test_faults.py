@@ -56,7 +56,7 @@ def start(backend: LocalBackend | ContainerBackend) -> None:
 
 
 def test_local_tasks_end(kedge: Kedge, run: Run) -> None:
-    backend = LocalBackend(run, Places(planned(kedge), run, None, []), 1024)
+    backend = LocalBackend(run, Places(planned(kedge), run, None, []), 1024, lambda *_, **__: None)
     start(backend)
     assert processes.of_job(run.id)
     backend.close()
@@ -86,6 +86,7 @@ def test_containers_end(in_containers: Callable[[str], Kedge], run: Run, monkeyp
         assert state.exit_code == 128 + signal.SIGKILL
 
 
-def test_a_folder_in_place_of_a_report_is_the_tasks_own_failure(on_engine: Kedge) -> None:
-    on_engine("run", on_engine.job("mkfifo $PAI_LOG_DIR/report.json.partial"))
-    on_engine("run", on_engine.job("mkdir $PAI_LOG_DIR/report.json"), code=1)
+@pytest.mark.parametrize("command", ["mkfifo $PAI_LOG_DIR/report.json.partial", "mkdir $PAI_LOG_DIR/report.json"])
+def test_what_a_task_puts_in_place_of_its_report_is_replaced(on_engine: Kedge, command: str) -> None:
+    on_engine("run", on_engine.job(command))
+    assert (on_engine.task() / "report.json").is_file()

@@ -7,6 +7,7 @@ and says why.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,8 +20,20 @@ from kedge.testing.wait import wait_until
 from .needs import CGROUP, MEMORY_CGROUPS, MOUNT
 
 KEDGE = (sys.executable, "-m", "kedge")
-# Starts kedge like `-m kedge`, but its supervisors through the interpreter that the first argument names.
+# Starts kedge like `-m kedge`, but what it starts through the interpreter that the first argument names.
 _OTHER_INTERPRETER = "import sys; sys.executable = sys.argv.pop(1); from kedge.cli.main import main; main()"
+# The same for the folder of a program, which the second argument names.
+_OTHER_PROGRAM = (
+    "import runpy, sys; sys.executable = sys.argv.pop(1); runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+)
+# Puts supervisors into a control group; the controller only starts them through this script again.
+_GROUPING = """#!/bin/sh
+case "$3" in
+*/runtime) echo $$ > {group}/cgroup.procs ;;
+*) shift 2; set -- -I -S -c {program} "$0" "$@" ;;
+esac
+exec {python} "$@"
+"""
 
 
 class Place(NamedTuple):
@@ -74,7 +87,8 @@ def memory_cgroup(folder: Path, mebibytes: int) -> Iterator[Place]:
     group.mkdir()
     (group / "memory.limit_in_bytes").write_text(str(mebibytes << 20))
     interpreter = folder / "python"
-    interpreter.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {sys.executable} "$@"\n')
+    program = shlex.quote(_OTHER_PROGRAM)
+    interpreter.write_text(_GROUPING.format(group=group, program=program, python=sys.executable))
     interpreter.chmod(0o700)
     try:
         yield Place(kedge=(sys.executable, "-c", _OTHER_INTERPRETER, str(interpreter)))
