@@ -15,7 +15,7 @@ ALLOWED = {
     "contract": {"errors"},
     "untrusted": set(),
     "own_files": {"untrusted"},
-    "user_files": set(),
+    "user_files": {"untrusted"},
     "xdg": {"errors"},
     "guard": set(),
     "shortages": {"errors"},

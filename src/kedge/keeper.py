@@ -41,6 +41,12 @@ def stand_above(close: Iterable[int]) -> None:
     _above.extend([keeper] if keeper else [])
 
 
+def become_subreaper() -> None:
+    """Let the orphans of what this process has started become its children. Linux only; elsewhere nothing happens."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def above() -> Process | None:
     """The keeper of this process, if it has one."""
     return _above[0] if _above else None
@@ -48,7 +54,7 @@ def above() -> Process | None:
 
 def _keep(child: int) -> NoReturn:
     """Until nothing is left below, and then end as `child` did."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    become_subreaper()
     ended: dict[int, int] = {}
     while _reap(ended, child):
         number = signal.sigwait({*_PASSED_ON, signal.SIGCHLD})

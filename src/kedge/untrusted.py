@@ -72,18 +72,24 @@ def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def _read(fd: int, limit: int, path: str) -> bytes:
-    pieces, left = [], limit + 1  # it may grow meanwhile, and files in /proc claim a size of 0
     try:
-        if os.fstat(fd).st_size > limit:
-            left = 0
-        while left > 0 and (data := os.read(fd, min(left, _PIECE))):
-            pieces.append(data)
-            left -= len(data)
+        data = read_up_to(fd, limit)
     finally:
         os.close(fd)
-    if left <= 0:
+    if data is None:
         raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", path)
-    return b"".join(pieces)
+    return data
+
+
+def read_up_to(fd: int, limit: int) -> bytes | None:
+    """All that can be read of a descriptor; None if it is more than `limit` bytes."""
+    if os.fstat(fd).st_size > limit:
+        return None
+    pieces, left = [], limit + 1  # it may grow meanwhile, and files in /proc claim a size of 0
+    while left > 0 and (data := os.read(fd, min(left, _PIECE))):
+        pieces.append(data)
+        left -= len(data)
+    return b"".join(pieces) if left > 0 else None
 
 
 def read_json(folder: str | os.PathLike[str], name: str, limit: int) -> Any:

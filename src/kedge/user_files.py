@@ -10,8 +10,9 @@ import os
 import re
 import stat
 
+from kedge import untrusted
+
 _GIVEN = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/[0-9]+")
-_PIECE = 1 << 20
 
 
 def is_given(path: str | os.PathLike[str]) -> bool:
@@ -29,9 +30,12 @@ def read(path: str | os.PathLike[str], limit: int) -> bytes:
             os.set_blocking(fd, True)
         elif not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, f"it is {kind(mode)}, not a regular file", os.fspath(path))
-        return _read(fd, limit, os.fspath(path))
+        data = untrusted.read_up_to(fd, limit)
     finally:
         os.close(fd)
+    if data is None:
+        raise OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB", os.fspath(path))
+    return data
 
 
 def kind(mode: int) -> str:
@@ -39,15 +43,3 @@ def kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a directory"
     return "a named pipe" if stat.S_ISFIFO(mode) else "a device"
-
-
-def _read(fd: int, limit: int, path: str) -> bytes:
-    pieces, left = [], limit + 1  # files in /proc claim a size of 0, and any may grow
-    if os.fstat(fd).st_size > limit:
-        left = 0
-    while left > 0 and (data := os.read(fd, min(left, _PIECE))):
-        pieces.append(data)
-        left -= len(data)
-    if left <= 0:
-        raise OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB", path)
-    return b"".join(pieces)

@@ -13,7 +13,7 @@ from kedge.cli.copying import CopyBar
 from kedge.cli.live import Console, Json, Live, Silent
 from kedge.cli.problems import show_in_brief, show_problems
 from kedge.cli.stop_requests import StopRequests
-from kedge.cli.streams import reader_is_gone, styled
+from kedge.cli.streams import reader_is_gone, say_note
 from kedge.cli.summary import print_summary
 from kedge.controller.client import End
 from kedge.engines.base import Engine
@@ -122,4 +122,4 @@ def _tell(submitted: jobs.Submitted, end: End) -> int:
 
 def _say(notices: tuple[str, ...]) -> None:
     for notice in notices:
-        click.echo(styled("note: ", fg="yellow") + notice, err=True)
+        say_note(notice)

@@ -10,7 +10,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.streams import styled
+from kedge.cli.streams import say_note
 from kedge.errors import CannotRun
 from kedge.runs import lock, status
 from kedge.runs.folder import Run
@@ -68,7 +68,7 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
 
 def _stop(run: Run, kill: bool) -> None:
     for note in jobs.stop(run, kill):
-        _say(note)
+        say_note(note)
 
 
 def _wait(run: Run, kill: bool) -> JobStatus:
@@ -79,7 +79,7 @@ def _wait(run: Run, kill: bool) -> JobStatus:
         if now.state in status.FINAL | status.WITHOUT_END:
             return now
         if (text := _waits_for(run, now, kill)) != said:
-            _say(text)
+            say_note(text)
         said = text
 
 
@@ -98,7 +98,3 @@ def _waits_for(run: Run, now: JobStatus, kill: bool) -> str:
 
 def _grace(run: Run) -> str:
     return f"{run.stop_grace_sec():g} s"
-
-
-def _say(text: str) -> None:
-    click.echo(styled("note: ", fg="yellow") + text, err=True)

@@ -26,6 +26,11 @@ def styled(text: str, **style: Any) -> str:
     return text if plain() else click.style(text, **style)
 
 
+def say_note(text: str) -> None:
+    """Something that a user should know and need not do anything about."""
+    click.echo(styled("note: ", fg="yellow") + text, err=True)
+
+
 class _Lossy(io.FileIO):
     """A file on a full disk, or a pipe that nobody reads, takes all that is written: messages that cannot be said are
     no reason to end a job, or to begin none."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import gc
-import json
 import socketserver
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kedge.engines.container import leftovers
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run, create
+
+from .serving import answer, serving
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
@@ -37,39 +36,26 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if "/containers/json" in self.path:
             state = "running" if self.server.deaf else "exited"
-            return self._answer([{"Names": [f"/{name}"], "State": state} for name in sorted(self.server.containers)])
-        return self._answer([] if "/networks" in self.path else {"ApiVersion": "1.41"})
+            return answer(self, [{"Names": [f"/{name}"], "State": state} for name in sorted(self.server.containers)])
+        return answer(self, [] if "/networks" in self.path else {"ApiVersion": "1.41"})
 
     def do_POST(self) -> None:
-        self._answer({"message": "it is busy"}, 503 if self.server.deaf else 200)
+        answer(self, {"message": "it is busy"}, 503 if self.server.deaf else 200)
 
     def do_DELETE(self) -> None:
         name = self.path.partition("?")[0].rpartition("/")[2]
         if name in self.server.kept:
-            return self._answer({"message": "device or resource busy"}, 500)
+            return answer(self, {"message": "device or resource busy"}, 500)
         self.server.containers.discard(name)
         self.server.containers |= self.server.late
         self.server.late = set()
-        return self._answer({})
-
-    def _answer(self, value: Any, status: int = 200) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+        return answer(self, {})
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    with Engine(tmp_path / "s") as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+    with serving(Engine(tmp_path / "s")) as made:
         yield made
-        made.shutdown()
 
 
 @pytest.fixture

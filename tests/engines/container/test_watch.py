@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import socketserver
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -15,6 +13,8 @@ import pytest
 from kedge.engines.container.client import Client
 from kedge.engines.container.watch import Watch
 from kedge.testing.wait import wait_until
+
+from .serving import answer, serving
 
 ENDED = [{"Names": ["/kedge-x-worker-0"], "State": "exited"}]
 
@@ -34,29 +34,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if "/version" in self.path:
-            return self._answer({"ApiVersion": "1.41"})
+            return answer(self, {"ApiVersion": "1.41"})
         if "/containers/json" in self.path:
-            return self._answer(self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0])
-        return self._answer({})
-
-    def _answer(self, value: Any) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+            return answer(self, self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0])
+        return answer(self, {})
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    with Engine(tmp_path / "s", [[{}], ENDED]) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+    with serving(Engine(tmp_path / "s", [[{}], ENDED])) as made:
         yield made
-        made.shutdown()
 
 
 def test_an_answer_that_is_not_understood_does_not_end_the_watch(engine: Engine, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_the_grace_period_is_the_plans_or_the_default(tmp_path: Path, plan: str 
     run = create(tmp_path, "job")
     if plan is not None:
         run.plan_file.write_text(plan)
-    assert controllers.grace_sec(run) == seconds
+    assert run.stop_grace_sec() == seconds
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from functools import partial
 from kedge.engines.container import connection, owners, spec
 from kedge.engines.container.client import Client, EngineGone, Refused
 from kedge.engines.container.connection import Connection
-from kedge.engines.machine import controllers
 from kedge.errors import CannotRun
 from kedge.runs.files import write_json
 from kedge.runs.folder import ENGINE_FILE, Run
@@ -103,7 +102,7 @@ def _stop(client: Client, run: Run) -> None:
     running = _running(client, run)
     for number in (signal.SIGTERM, signal.SIGCONT):  # somebody may have suspended them
         _each(partial(_signal, client, number), running)  # who cannot be asked is removed
-    end = time.monotonic() + controllers.grace_sec(run) + _PATIENCE_SEC
+    end = time.monotonic() + run.stop_grace_sec() + _PATIENCE_SEC
     while _running(client, run) and time.monotonic() < end:
         time.sleep(_PAUSE_SEC)
 

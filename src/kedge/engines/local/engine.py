@@ -11,13 +11,13 @@ from kedge.engines.controller.job import run_job
 from kedge.engines.controller.log import JobLog
 from kedge.engines.controller.running import controlled
 from kedge.engines.controller.stops import Stops
-from kedge.engines.controller.subreaper import become_subreaper
 from kedge.engines.local import cgroups, lost, tree
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.places import Places
 from kedge.engines.machine import controllers, gpus, limits, secret_files
 from kedge.engines.machine.shares import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun
+from kedge.keeper import become_subreaper
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from kedge import processes
 from kedge.engines.local import tree
-from kedge.engines.machine import controllers
 from kedge.runs.folder import Run
 
 # What a supervisor needs beyond the job's grace period, to kill what is left and to say so.
@@ -22,5 +21,5 @@ def end(run: Run, kill: bool) -> None:
         with suppress(PermissionError):  # said at the end
             processes.send(supervisor, signal.SIGTERM)
             processes.send(supervisor, signal.SIGCONT)
-    processes.wait(supervisors, controllers.grace_sec(run) + PATIENCE_SEC)
+    processes.wait(supervisors, run.stop_grace_sec() + PATIENCE_SEC)
     tree.end(run)

@@ -93,12 +93,6 @@ def _goes_on(controller: processes.Process) -> bool:
     return not processes.is_suspended(controller.pid)
 
 
-def grace_sec(run: Run) -> float:
-    """How long the tasks of a run may take to stop; the default where its plan cannot be read, as after a crash of the
-    machine."""
-    return run.stop_grace_sec()
-
-
 def _close(run: Run, kill: bool, end: End) -> None:
     """In the place of a lost controller. Whoever writes into the run's log does this, so there is one at a time; a run
     that was removed meanwhile needs nothing."""
@@ -123,7 +117,7 @@ def _close(run: Run, kill: bool, end: End) -> None:
 def _own_log(run: Run, end: End) -> EventLog:
     """The log of a run that is lost, when those who write its end have done so. A task that has it locked is killed;
     CannotRun when even that does not help."""
-    for patience in (grace_sec(run) + _ENDING_SEC, _PATIENCE_SEC):
+    for patience in (run.stop_grace_sec() + _ENDING_SEC, _PATIENCE_SEC):
         try:
             return EventLog(run.events, patience)
         except TimeoutError:
