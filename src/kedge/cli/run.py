@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -21,6 +22,8 @@ from kedge.errors import EXIT_BUG, EXIT_FAILED, EXIT_OK
 from kedge.resolve.model import Inputs
 from kedge.runs import status
 from kedge.runs.folder import Run
+
+_GOING_SEC = 5.0  # how long a controller that was killed may take to be gone
 
 
 @click.command()
@@ -105,9 +108,10 @@ def _whoever_reads() -> Iterator[None]:
 
 
 def _without_a_word(run: Run) -> End:
-    """How the job stands when its controller was killed: perhaps it had written its end."""
-    state = status.read(run).state
-    if state == status.LOST:
+    """How the job stands when its controller was killed: perhaps it had written its end. The kernel may take a moment
+    to let go of the controller's lock, by which the run looks alive."""
+    state = jobs.wait(run, time.monotonic() + _GOING_SEC).state
+    if state not in status.FINAL:
         click.echo(f"note: the job's controller is gone; kedge stop {run.id} ends what is left of it", err=True)
     return End(EXIT_OK if state == status.SUCCEEDED else EXIT_FAILED)
 
