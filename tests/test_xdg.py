@@ -15,16 +15,16 @@ from kedge.errors import CannotRun
 from kedge.resolve import cache as documents
 from kedge.runs import data_cache
 from kedge.runs import folder as runs
-from kedge.runtime import datacache
+from kedge.runtime.actions import data_cache
 
-NOTHING = datacache.Cache("", "", "")
+NOTHING = data_cache.Cache("", "", "")
 PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
     "runs": (xdg.STATE, runs.jobs_dir),
     "documents": (xdg.CACHE, documents.default_folder),
     "bundles": (xdg.CACHE, lambda _: bundles.folder()),
     "containers": (xdg.CACHE, lambda _: engine.cache_folder()),
     "rules": (xdg.CACHE, lambda _: rules._cache_folder()),
-    "data": (xdg.CACHE, lambda _: (datacache.find("/nowhere") or NOTHING).files),
+    "data": (xdg.CACHE, lambda _: (data_cache.find("/nowhere") or NOTHING).files),
     "downloads": (xdg.CACHE, lambda _: data_cache.folder()),
     "sockets": (xdg.RUNTIME, lambda environment: next(p for p in find.sockets(environment) if "podman/" in p)),
 }
@@ -56,4 +56,4 @@ def test_without_a_home_it_is_said_what_helps(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(CannotRun, match=f"set {variable} or HOME"):
             where({})
     assert rules._cache_folder() is None
-    assert datacache.find("/nowhere") is None
+    assert data_cache.find("/nowhere") is None

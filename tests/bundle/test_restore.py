@@ -11,7 +11,8 @@ import pytest
 
 import kedge
 from kedge.contract import SHELVED
-from kedge.runtime import environment, hookend
+from kedge.runtime.hooks import report_environment
+from kedge.runtime.setup import environment
 
 _PROGRAM = """
 import os, sys, json
@@ -46,4 +47,4 @@ def test_what_was_put_aside_comes_back() -> None:
 
 
 def test_a_hooks_environment_is_told_by_the_same_names() -> None:
-    assert hookend._SHELVED.decode() == SHELVED
+    assert report_environment._SHELVED.decode() == SHELVED

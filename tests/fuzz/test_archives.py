@@ -16,8 +16,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kedge.runtime.failed import Failed
-from kedge.runtime.unpack import unpack
+from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.unpack import unpack
 
 LIMIT = 1 << 20
 NAMES = [

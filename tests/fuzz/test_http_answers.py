@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kedge.runtime import addresses, httpheaders
-from kedge.runtime.failed import Failed, Job, Patience
-from kedge.runtime.httpget import Limits, Transfer
-from kedge.runtime.httpheaders import Nonsense
+from kedge.runtime.actions import addresses, http_headers
+from kedge.runtime.actions.base import Failed, Job, Patience
+from kedge.runtime.actions.http_download import Limits, Transfer
+from kedge.runtime.actions.http_headers import Nonsense
 from kedge.testing.raw_server import RawServer, reset, serving
 
 LINES = [
@@ -154,13 +154,13 @@ def test_any_header(said: list[tuple[bytes, bytes]], text: str) -> None:
     for line, value in said:
         name, _, start = line.decode("latin-1").partition(":")
         headers[name] = start + value.decode("latin-1")
-    for read in (httpheaders.length, httpheaders.part):
+    for read in (http_headers.length, http_headers.part):
         with contextlib.suppress(Nonsense):
             read(headers)
-    httpheaders.whole(headers)
-    httpheaders.validator(headers)
+    http_headers.whole(headers)
+    http_headers.validator(headers)
     for each in (text, headers["Retry-After"]):
-        assert 0 <= (httpheaders.wait_sec(each) or 0) <= 86_400
+        assert 0 <= (http_headers.wait_sec(each) or 0) <= 86_400
 
 
 PIECES = [

@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import ctypes, os, signal
 from kedge.runtime import apart, children, signals
-from kedge.runtime.loop import Loop
+from kedge.runtime.process.loop import Loop
 
 signals.take_over()
 children.become_subreaper()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kedge.runtime import earlier, tails, worklogs
-from kedge.runtime.rotate import label
+from kedge.runtime.logs import tails
+from kedge.runtime.logs.rotate import label
+from kedge.runtime.postmortem import earlier_log, work_logs
 
 TRACE = b'Traceback (most recent call last):\n  File "/x/train.py", line 5, in <module>\n    f()\nKeyError: 1\n'
 LINE = b"waiting for the other workers, still nothing, and nothing at all will come of it either\n"
@@ -28,7 +29,7 @@ def test_what_stands_long_before_the_end_is_found_with_its_line(tmp_path: Path) 
     seen = stream(
         tmp_path, t50=b"of an earlier start FATAL\n", t200=LINE * 9 + TRACE + LINE * 9, current=LINE * 99 + FULL
     )
-    found = earlier.search(seen, 100)
+    found = earlier_log.search(seen, 100)
     assert found.unread == 0
     assert TRACE in found.tail.content
     assert b"FATAL" not in found.tail.content
@@ -39,20 +40,20 @@ def test_what_stands_long_before_the_end_is_found_with_its_line(tmp_path: Path) 
 @pytest.mark.parametrize("shift", range(-40, 40, 9))
 def test_a_place_at_the_edge_of_a_block_is_found(tmp_path: Path, shift: int) -> None:
     begin = b"x" * ((256 << 10) - len(TRACE) + shift - 1) + b"\n"
-    found = earlier.search(stream(tmp_path, t200=begin + TRACE + LINE, current=FULL), 100)
+    found = earlier_log.search(stream(tmp_path, t200=begin + TRACE + LINE, current=FULL), 100)
     assert found.tail.content.count(b"KeyError: 1") == 1
 
 
 def test_of_many_places_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
     many = b"".join(b"Error: number %d of many\n" % n + LINE * 400 for n in range(300))
-    content = earlier.search(stream(tmp_path, t200=many, current=FULL), 100).tail.content
+    content = earlier_log.search(stream(tmp_path, t200=many, current=FULL), 100).tail.content
     assert b"number 0 of" in content
     assert b"number 299 of" in content
     assert len(content) < 2 << 20
 
 
 def test_a_log_that_was_read_as_a_whole_is_not_searched_again(tmp_path: Path) -> None:
-    found = earlier.search(stream(tmp_path, t200=TRACE, current=LINE), 100)
+    found = earlier_log.search(stream(tmp_path, t200=TRACE, current=LINE), 100)
     assert (found.tail.pieces, found.unread) == ((), 0)
 
 
@@ -60,7 +61,7 @@ def test_a_file_that_cannot_be_read_counts_as_unread(tmp_path: Path) -> None:
     seen = stream(tmp_path, t200=LINE, current=FULL)
     (tmp_path / "user-all" / (label(200) + ".s")).unlink()
     os.mkfifo(tmp_path / "user-all" / (label(200) + ".s"))
-    assert earlier.search(seen, 100).tail.pieces == ()
+    assert earlier_log.search(seen, 100).tail.pieces == ()
 
 
 class Spec:
@@ -84,10 +85,10 @@ def test_only_regular_files_of_the_folder_that_changed_are_logs_of_the_task(tmp_
     (work / "folder.log").mkdir()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(work / "s.log"))
-        found = {os.path.relpath(log.path, work): log for log in worklogs.collect(spec, 10**12)}  # type: ignore[arg-type]
+        found = {os.path.relpath(log.path, work): log for log in work_logs.collect(spec, 10**12)}  # type: ignore[arg-type]
     assert set(found) == {"a.log", "deep/er/b.log"}
     deep = found["deep/er/b.log"]
-    assert len(deep.content) <= worklogs.KEPT
+    assert len(deep.content) <= work_logs.KEPT
     assert deep.lines_before + deep.content.count(b"\n") == 2000
 
 
@@ -97,7 +98,7 @@ def test_how_many_there_are_does_not_matter(tmp_path: Path) -> None:
         path = tmp_path / "work" / f"{number}.log"
         path.write_bytes(b"x\n")
         os.utime(path, (10**6 + number, 10**6 + number))
-    found = worklogs.collect(spec, 10**12)  # type: ignore[arg-type]
+    found = work_logs.collect(spec, 10**12)  # type: ignore[arg-type]
     assert [os.path.basename(log.path) for log in found] == [f"{n}.log" for n in range(29, 21, -1)]
 
 

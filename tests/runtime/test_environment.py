@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kedge import contract
 from kedge.contract import PEERS_FILE_VARIABLE
-from kedge.runtime import environment
+from kedge.runtime.setup import environment
 
 FIRST = {
     "host": "10.151.41.8",

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kedge.runtime import cgroup, collect, gpus, tails
-from kedge.runtime.cgroup import OomKills
-from kedge.runtime.rotate import label
+from kedge.runtime.logs import tails
+from kedge.runtime.logs.rotate import label
+from kedge.runtime.postmortem import collect, gpus
+from kedge.runtime.process import cgroup
+from kedge.runtime.process.cgroup import OomKills
 
 PROBE = Path(gpus.__file__).with_name("gpu_probe.py")
 

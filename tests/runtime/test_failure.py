@@ -15,7 +15,7 @@ import yaml
 from kedge import contract
 from kedge.contract import LogPolicy
 from kedge.diagnose import source
-from kedge.runtime import cgroup
+from kedge.runtime.process import cgroup
 
 PYTHON = sys.executable
 SECRET = "correct-horse-battery"

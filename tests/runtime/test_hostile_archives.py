@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from kedge.runtime.failed import Failed
-from kedge.runtime.unpack import unpack
+from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.unpack import unpack
 
 Unpack = Callable[..., Path]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kedge.runtime import download
-from kedge.runtime.failed import Failed, Job, Patience
-from kedge.runtime.httpget import Limits, Transfer
+from kedge.runtime.actions import download
+from kedge.runtime.actions.base import Failed, Job, Patience
+from kedge.runtime.actions.http_download import Limits, Transfer
 from kedge.testing.raw_server import reset, serving
 
 DATA = os.urandom(1_500_000)

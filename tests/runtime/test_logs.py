@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kedge import contract
-from kedge.runtime.combine import IN_MEMORY, Combined
 from kedge.runtime.files import Faults
-from kedge.runtime.rotate import RotatingFile
+from kedge.runtime.logs.combine import IN_MEMORY, Combined
+from kedge.runtime.logs.rotate import RotatingFile
 from kedge.testing.wait import wait_until
 
 

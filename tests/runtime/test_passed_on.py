@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kedge.contract import Callback, Step
-from kedge.runtime import hookscript
+from kedge.runtime.hooks import script
 
 DUMP = "cat /proc/self/environ > {}"
 
@@ -148,11 +148,11 @@ def test_the_steps_own_environment(attempt):
 
 def test_a_message_that_is_cut_short_does_not_count():
     whole = b"L7\0Cls /x\0EA=1\0B=2\0\0"
-    assert hookscript.parse(whole) == (7, "ls /x", {"A": "1", "B": "2"})
-    assert all(hookscript.parse(whole[:end]).environment is None for end in range(len(whole)))
+    assert script.parse(whole) == (7, "ls /x", {"A": "1", "B": "2"})
+    assert all(script.parse(whole[:end]).environment is None for end in range(len(whole)))
 
 
 def test_only_what_changed_is_passed_on():
     before = {"same": "1", "changed": "1", "gone": "1", "a.b": "1", "PWD": "/x"}
     after = {"same": "1", "changed": "2", "new": "3", "PWD": "/y", "SHLVL": "1", "BASH_FUNC_f%%": "() { :; }"}
-    assert hookscript.changes(before, after) == {"changed": "2", "new": "3", "gone": None}
+    assert script.changes(before, after) == {"changed": "2", "new": "3", "gone": None}

@@ -14,7 +14,7 @@ from kedge.testing.wait import wait_until
 
 WRITER = """
 import os, sys
-from kedge.runtime.loop import Loop
+from kedge.runtime.process.loop import Loop
 from kedge.runtime.status import Status
 loop = Loop()
 status = Status(loop, os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK))

@@ -10,7 +10,7 @@ import pytest
 
 from kedge import contract
 from kedge.contract import StopPolicy
-from kedge.runtime import procfs
+from kedge.runtime.process import procfs
 from kedge.testing.wait import wait_until
 
 NEVER = 1000.0

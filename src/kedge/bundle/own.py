@@ -32,7 +32,7 @@ class Own(NamedTuple):
 def own_files() -> dict[str, Own]:
     """The layers' files."""
     core = _reach([_path(_START)])
-    net = _reach(PACKAGE.glob("runtime/*.py")) - core
+    net = _reach(PACKAGE.glob("runtime/**/*.py")) - core
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
     return {CORE: _own(core), NET: _own(net), INIT: _own(init)}
 

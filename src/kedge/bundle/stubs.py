@@ -1,7 +1,7 @@
 """How a bundle's interpreter is started: through the bundle's own loader, by a command or by a shell script.
 
 The scripts need a POSIX shell and nothing else, find the bundle by their own path, and keep from the loader what the
-image has set for its own: it comes back under its name when the runtime is up (kedge.runtime.environment).
+image has set for its own: it comes back under its name when the runtime is up (kedge.runtime.setup.environment).
 """
 
 from __future__ import annotations

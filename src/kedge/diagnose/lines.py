@@ -81,7 +81,9 @@ _MOVES_DATA = (
 # Within a message of torch_npu: what Ascend's runtime says of the error.
 _CANN = rb"^\[ERROR\] \d{4}-\d\d-\d\d-[\d:]+ \(PID:"
 # Shells, launchers, trackers and native code speak for themselves, also right after an exception.
-_RUNTIME = rb"^\[[^\]]{1,60}\] \[openpai-runtime\] \[(?:INFO|WARNING|ERROR)\]"  # as runtime/runtimelog.py writes it
+_RUNTIME = (
+    rb"^\[[^\]]{1,60}\] \[openpai-runtime\] \[(?:INFO|WARNING|ERROR)\]"  # as runtime/logs/runtime_log.py writes it
+)
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
     rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Primary job|MPI_ABORT|Sender: |"

@@ -19,8 +19,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if entry != _HERE] + [os.path.dirname(os.path.dirname(_HERE))]
 
 if __name__ == "__main__":
-    importlib.import_module("kedge.runtime.environment").restore(os.environ)
-    program = importlib.import_module("kedge.runtime.action" if sys.argv[1:2] == ["--action"] else "kedge.runtime.main")
+    importlib.import_module("kedge.runtime.setup.environment").restore(os.environ)
+    program = importlib.import_module(
+        "kedge.runtime.actions.program" if sys.argv[1:2] == ["--action"] else "kedge.runtime.main"
+    )
     # Nothing is buffered here, so the interpreter's slow farewell can be skipped.
     gc.freeze()
     gc.enable()

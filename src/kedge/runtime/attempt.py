@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable
 
 from kedge.contract import Step, TaskSpec
-from kedge.runtime import bugs, execute, hooks, mask, outcome, prepare, signals, tree, tries
-from kedge.runtime.ending import Clock, complain, finish, make_report, publish
-from kedge.runtime.loop import READABLE
+from kedge.runtime import bugs, execute, outcome
+from kedge.runtime.hooks import retries, schedule
+from kedge.runtime.logs import mask
 from kedge.runtime.outcome import Outcome
-from kedge.runtime.prepare import CannotStart, Prepared
+from kedge.runtime.postmortem.ending import Clock, complain, finish, make_report, publish
+from kedge.runtime.process import signals
+from kedge.runtime.process.loop import READABLE
 from kedge.runtime.session import Options, Session, begin
+from kedge.runtime.setup import folders, prepare
+from kedge.runtime.setup.prepare import CannotStart, Prepared
 
 
 def run(spec: TaskSpec, options: Options) -> int:
@@ -89,8 +93,8 @@ def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> O
             return stopped
         entered.append(step)
         prepared.environment.update(step.environment)
-        for hook in hooks.start_hooks(index, step):
-            if failure := tries.run(session, prepared, hook):
+        for hook in schedule.start_hooks(index, step):
+            if failure := retries.run(session, prepared, hook):
                 return failure
     session.log.info("Precommands finished")
     return _stopped(session)
@@ -114,11 +118,11 @@ def _command(session: Session, prepared: Prepared, hidden: mask.Finder | None) -
 
 def _exit_hooks(session: Session, prepared: Prepared, entered: list[Step], result: Outcome) -> Outcome:
     """Run them all; the first that fails after a success makes the task fail."""
-    for hook in hooks.exit_hooks(entered, result.succeeded):
+    for hook in schedule.exit_hooks(entered, result.succeeded):
         if session.supervisor.impatient:
             break
         session.supervisor.limit_hook()
-        failure = tries.run(session, prepared, hook)
+        failure = retries.run(session, prepared, hook)
         if failure and result.succeeded:
             result = failure
     return result
@@ -136,7 +140,7 @@ def _stopped(session: Session) -> Outcome | None:
 
 def _log_pipe(session: Session) -> str | None:
     try:
-        path, fd = tree.make_log_pipe(session.spec)
+        path, fd = folders.make_log_pipe(session.spec)
     except OSError as error:
         session.log.warning(f"RUNTIME_LOG_PIPE is not there: {error}")
         return None
@@ -147,4 +151,4 @@ def _log_pipe(session: Session) -> str | None:
 def _close(session: Session) -> None:
     session.close()
     session.reserve.release()
-    tree.remove_log_pipe(session.spec)
+    folders.remove_log_pipe(session.spec)

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 
 from kedge import contract
-from kedge.runtime import outcome, procfs, spawn
-from kedge.runtime.mask import Finder
-from kedge.runtime.prepare import CannotStart, Prepared
+from kedge.runtime import outcome
+from kedge.runtime.logs.mask import Finder
+from kedge.runtime.process import procfs, spawn
+from kedge.runtime.process.spawn import CannotSpawn, Program
+from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
-from kedge.runtime.spawn import CannotSpawn, Program
-from kedge.runtime.timelimit import TimeLimit
+from kedge.runtime.setup.prepare import CannotStart, Prepared
 
 LINGER_SEC = 5.0  # how long background processes may keep the command's pipes open
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from kedge import contract
 from kedge.contract import TaskSpec
-from kedge.runtime import attempt, signals
+from kedge.runtime import attempt
 from kedge.runtime.files import read_file
+from kedge.runtime.process import signals
 from kedge.runtime.session import Options
 
 USAGE = (

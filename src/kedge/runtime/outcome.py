@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kedge import contract
-from kedge.runtime import bugs, signals
+from kedge.runtime import bugs
 from kedge.runtime.files import NO_SPACE
+from kedge.runtime.process import signals
 
 
 class Outcome(NamedTuple):

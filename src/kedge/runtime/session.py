@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.contract import TaskSpec
-from kedge.runtime import cgroup, children, procfs, signals, tree
-from kedge.runtime.cgroup import OomKills
-from kedge.runtime.console import Console
 from kedge.runtime.events import EventLog, Reserve
 from kedge.runtime.files import Faults
-from kedge.runtime.loop import Loop
-from kedge.runtime.output import UserLogs
-from kedge.runtime.pipes import Pipe
-from kedge.runtime.runtimelog import LineFeed, RuntimeLog
+from kedge.runtime.logs.console import Console
+from kedge.runtime.logs.output import UserLogs
+from kedge.runtime.logs.pipes import Pipe
+from kedge.runtime.logs.runtime_log import LineFeed, RuntimeLog
+from kedge.runtime.process import cgroup, children, procfs, signals
+from kedge.runtime.process.cgroup import OomKills
+from kedge.runtime.process.loop import Loop
+from kedge.runtime.process.supervise import Supervisor
+from kedge.runtime.setup import folders
 from kedge.runtime.status import Status
-from kedge.runtime.supervise import Supervisor
 
 _CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task waiting
 
@@ -85,7 +86,7 @@ def begin(spec: TaskSpec, options: Options) -> Session:
     loop = Loop()
     signals.take_over()
     children.become_subreaper()
-    tree.make(spec)
+    folders.make(spec)
     faults = Faults()
     events = EventLog(spec, faults, Status(loop, options.status))
     me = procfs.process("self")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kedge.runtime.loop import WRITABLE, Loop
+from kedge.runtime.process.loop import WRITABLE, Loop
 
 _MOST = 1024  # lines that wait; so many say only that nobody reads them
 

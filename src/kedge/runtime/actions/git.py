@@ -1,0 +1,194 @@
+"""The action `git`: a repository is cloned aside and moved to its place when it is whole.
+
+Parameters: `repo_uri`; `clone_dir`; `options` of git clone, each a string like `--depth 1`; `commit`; `depth`;
+`sparse`, a list of folders; `submodules`; `username` and `token`; `patience` (kedge.runtime.actions.base.Patience).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from kedge.runtime.actions import addresses, git_failures, staging
+from kedge.runtime.actions.base import Failed, Job, Patience, expand, required
+from kedge.runtime.files import write_all
+from kedge.runtime.setup.environment import quote
+
+_HELPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "git_credential.py")
+_KEPT_LINES = 200  # of git's output, to tell why it failed
+_LONGEST_LINE = 1 << 16  # bytes; a server may send one without an end
+# A server that sends less than this for so long has hung.
+_CONFIG = ("credential.helper=", "core.askPass=", "http.lowSpeedLimit=1000", "http.lowSpeedTime=60")
+_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "LANGUAGE": "C", "SSH_ASKPASS_REQUIRE": "never"}
+
+
+class Git(NamedTuple):
+    """How git is run: `config` settings, its environment, the descriptor of the credentials if there are any."""
+
+    job: Job
+    config: tuple[str, ...]
+    environment: dict[str, str]
+    credentials: int | None
+
+    def __call__(self, *arguments: str, folder: str | None = None) -> None:
+        """Run one command, its output going to the log. Failed tells why it failed."""
+        _check_arguments(arguments)
+        settings = [word for setting in self.config for word in ("-c", setting)]
+        place = ("-C", folder) if folder else ()
+        inherited = () if self.credentials is None else (self.credentials,)
+        with subprocess.Popen(
+            ["git", *settings, *place, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=self.environment, pass_fds=inherited,
+        ) as process:  # fmt: skip
+            assert process.stdout
+            lines: list[str] = []
+            while line := process.stdout.readline(_LONGEST_LINE):
+                text = line.decode(errors="replace").rstrip("\n").rpartition("\r")[2]
+                self.job.say(text)
+                lines = [*lines[1 - _KEPT_LINES :], text]
+        if process.returncode:
+            raise git_failures.explain("\n".join(lines), process.returncode)
+
+    def knows(self, name: str, folder: str) -> bool:
+        """Whether there is such a commit."""
+        return self._ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", folder=folder) is not None
+
+    def is_shallow(self, folder: str) -> bool:
+        """Whether the history is cut off."""
+        return self._ask("rev-parse", "--is-shallow-repository", folder=folder) == b"true"
+
+    def _ask(self, *arguments: str, folder: str) -> bytes | None:
+        _check_arguments(arguments)
+        done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, env=self.environment, check=False)
+        return None if done.returncode else done.stdout.strip()
+
+
+class Address(NamedTuple):
+    """A repository's address without credentials, and those."""
+
+    uri: str
+    username: str = ""
+    password: str = ""
+
+
+def run(parameters: Mapping[str, Any], job: Job) -> None:
+    """Clone. Failed says why not."""
+    address = split(required(parameters, "repo_uri", "git"), parameters.get("username"), parameters.get("token"))
+    _refuse_secrets(job, address.uri, *parameters.get("options", ()))
+    if not shutil.which("git"):
+        raise Failed("git is not installed in the task's image", "command_not_found", code=127)
+    target = expand(parameters.get("clone_dir") or f"{job.pai}/code")
+    if not staging.is_free(target):
+        message = f"fatal: destination path '{target}' already exists and is not an empty directory."
+        raise Failed(message, "output_path_error", code=128)
+    patience = Patience.of(parameters)
+    patience.spread(job)
+    git = _git(job, address)
+    with staging.beside(target) as folder:
+        clone = os.path.join(folder, "clone")
+        patience.persist(job, lambda: _clone(git, address.uri, clone, parameters))
+        staging.put(clone, target)
+    job.say(f"cloned {address.uri} into {target}")
+
+
+def split(uri: str, username: str | None, token: str | None) -> Address:
+    """Take user name and password out of an http address; parameters of their own count more. Failed (bad_config) for
+    what is no address, or no credentials."""
+    addresses.check(uri)
+    parts = urlsplit(uri)
+    if parts.scheme not in addresses.HTTP:
+        return Address(uri, username or "", token or "")
+    addresses.parse(uri)
+    clean = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    name = (username or unquote(parts.username or "")).rstrip("\r\n")
+    password = (token or unquote(parts.password or "")).rstrip("\r\n")
+    if any(character in name + password for character in "\r\n\0"):
+        raise Failed("the user name or the token for 'repo_uri' has several lines, or a NUL character", "bad_config")
+    return Address(clean, name or ("x-access-token" if password else ""), password)
+
+
+def _check_arguments(arguments: tuple[str, ...]) -> None:
+    for each in arguments:
+        try:
+            if b"\0" in os.fsencode(each):
+                raise ValueError("it has a NUL character")
+        except ValueError as error:
+            raise Failed(f"git cannot be given '{addresses.plain(each)}': {error}", "bad_config") from error
+
+
+def _refuse_secrets(job: Job, *arguments: str) -> None:
+    if any(secret and secret in argument for secret in job.secrets for argument in arguments):
+        raise Failed(
+            "a secret in the path of 'repo_uri' or in 'options' would be seen by everybody on the machine; give it as "
+            "'token', or as https://USER:SECRET@…", "bad_config",
+        )  # fmt: skip
+
+
+def _git(job: Job, address: Address) -> Git:
+    environment = {name: value for name, value in os.environ.items() if name not in ("GIT_ASKPASS", "SSH_ASKPASS")}
+    environment |= _ENVIRONMENT
+    environment.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
+    if not address.username:
+        return Git(job, _CONFIG, environment, None)
+    parts = urlsplit(address.uri)
+    known = {"protocol": parts.scheme, "host": parts.netloc, "username": address.username, "password": address.password}
+    fd = os.memfd_create("kedge-git", os.MFD_CLOEXEC)
+    write_all(fd, json.dumps(known).encode())
+    helper = f"credential.helper=!{quote(sys.executable)} -I -S {quote(_HELPER)} {fd}"
+    return Git(job, (*_CONFIG, helper), environment, fd)
+
+
+def _clone(git: Git, uri: str, folder: str, parameters: Mapping[str, Any]) -> None:
+    """One try. The commit is fetched by itself where history is cut off before it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    commit, sparse = parameters.get("commit"), parameters.get("sparse")
+    git("clone", *_options(parameters), "--", uri, folder)
+    if sparse:
+        git("sparse-checkout", "set", *sparse, folder=folder)
+    if commit:
+        git("checkout", "--quiet", "--detach", _find(git, commit, folder, parameters), folder=folder)
+    elif sparse:
+        git("checkout", "--quiet", folder=folder)
+    if parameters.get("submodules"):
+        git("submodule", "update", "--init", "--recursive", *_depth(parameters), folder=folder)
+
+
+def _find(git: Git, commit: str, folder: str, parameters: Mapping[str, Any]) -> str:
+    """The name by which a commit, tag or branch can be checked out. It may lie behind the end of a shallow history;
+    a server need not give out a single commit, so the rest of the history comes last."""
+    names = (f"refs/remotes/origin/{commit}", commit)
+    if found := next((name for name in names if git.knows(name, folder)), None):
+        return found
+    try:
+        git("fetch", *_depth(parameters), "origin", commit, folder=folder)
+    except Failed as failed:
+        if failed.transient or not git.is_shallow(folder):
+            raise
+        git("fetch", "--unshallow", "origin", folder=folder)
+        return commit
+    return "FETCH_HEAD"
+
+
+def _options(parameters: Mapping[str, Any]) -> Iterator[str]:
+    for option in parameters.get("options", ()):
+        try:
+            yield from shlex.split(option)
+        except ValueError as error:
+            raise Failed(
+                f"the option '{addresses.plain(option)}' of git cannot be read: {error}", "bad_config"
+            ) from error
+    yield from _depth(parameters)
+    if parameters.get("commit") or parameters.get("sparse"):
+        yield "--no-checkout"
+
+
+def _depth(parameters: Mapping[str, Any]) -> list[str]:
+    return ["--depth", str(parameters["depth"])] if parameters.get("depth") else []

@@ -1,0 +1,165 @@
+"""Asking for an address over HTTP: proxies, redirects, names and TLS, all of it within one limit of time."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import queue
+import socket
+import threading
+import urllib.request
+from collections.abc import Mapping
+from functools import partial
+from http.client import HTTPResponse
+from typing import Any
+
+from kedge.runtime.actions import addresses, certificate_authorities
+from kedge.runtime.actions.addresses import Target
+from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.http_timeouts import Pace
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MOST_REDIRECTS = 10
+
+
+def ask(target: Target, headers: Mapping[str, str], own: Mapping[str, str], pace: Pace) -> HTTPResponse:
+    """The answer to GET, whatever its status, but no redirect. `own` headers are not for whom a redirect leads to.
+
+    Failed for a redirect that cannot be followed, a proxy that is none; else what http.client and sockets raise."""
+    opener = _opener(pace)
+    url, said = target.url, {**headers, **own}
+    for _ in range(_MOST_REDIRECTS + 1):
+        request = urllib.request.Request(url, headers=said)  # noqa: S310  (only http and https have handlers)
+        response: HTTPResponse = opener.open(request, timeout=pace.left_sec())
+        if response.status not in _REDIRECTS:
+            pace.body()
+            return response
+        with response:
+            location = response.headers["Location"] or ""
+        url, said = addresses.redirected(url, location), dict(headers)
+    message = f"{addresses.shown(target.url)} leads through more than {_MOST_REDIRECTS} redirects"
+    raise Failed(message, "data_file_missing")
+
+
+def _opener(pace: Pace) -> urllib.request.OpenerDirector:
+    opener = urllib.request.OpenerDirector()
+    for handler in (_Proxies(), _Http(pace), _Https(pace), urllib.request.UnknownHandler()):
+        opener.add_handler(handler)
+    return opener
+
+
+class _Proxies(urllib.request.ProxyHandler):
+    """What http_proxy and the like say may be no address."""
+
+    def proxy_open(self, req: urllib.request.Request, proxy: str, type: str) -> Any:
+        try:
+            addresses.parse(proxy if "://" in proxy else f"http://{proxy}")
+            return super().proxy_open(req, proxy, type)
+        except (Failed, ValueError) as error:
+            raise Failed(f"the variable {type}_proxy of the environment is wrong: {error}", "bad_config") from error
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, pace: Pace) -> None:
+        super().__init__()
+        self._pace = pace
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        made: Any = partial(_Connection, pace=self._pace)
+        return self.do_open(made, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    """Reads whom to trust when it is asked for the first time."""
+
+    def __init__(self, pace: Pace) -> None:
+        super().__init__()
+        self._pace = pace
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        made: Any = partial(_SecureConnection, pace=self._pace, context=certificate_authorities.context())
+        return self.do_open(made, req)
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, host: str, *, pace: Pace, **options: Any) -> None:
+        super().__init__(host, **options)
+        _keep(self, pace)
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    def __init__(self, host: str, *, pace: Pace, **options: Any) -> None:
+        super().__init__(host, **options)
+        _keep(self, pace)
+
+
+def _keep(connection: Any, pace: Pace) -> None:
+    """Let a connection keep to the pace from its first step to its last."""
+    connection._create_connection = partial(_connect, pace)
+    connection.response_class = partial(_Response, pace)
+
+
+class _Response(HTTPResponse):
+    def __init__(self, pace: Pace, sock: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp = io.BufferedReader(_Socket(self.fp.detach(), sock, pace))
+
+    def _read_next_chunk_size(self) -> int:
+        size = int(super()._read_next_chunk_size())  # type: ignore[misc]
+        if size < 0:
+            raise ValueError("a chunk has less than no bytes")  # http.client ends the answer
+        return size
+
+
+class _Socket(io.RawIOBase):
+    """Reads a socket. `file` is what keeps it open for as long as somebody reads."""
+
+    def __init__(self, file: io.RawIOBase, sock: socket.socket, pace: Pace) -> None:
+        self._file, self._socket, self._pace = file, sock, pace
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._socket.settimeout(self._pace.left_sec())
+        return self._socket.recv_into(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _connect(pace: Pace, address: tuple[str, int], *_options: Any) -> socket.socket:
+    """To the first of a host's addresses that answers. None of them gets more than its share of the time."""
+    found = _addresses(*address, pace.left_sec())
+    for number, each in enumerate(found):
+        try:
+            connected = socket.create_connection(each, pace.left_sec() / (len(found) - number))
+        except OSError:
+            if number + 1 == len(found):
+                raise
+            continue
+        connected.settimeout(pace.left_sec())  # for TLS
+        return connected
+    raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
+
+
+def _addresses(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
+    """What the name stands for. The system's resolver knows no limit, so it is asked aside."""
+    answers: queue.SimpleQueue[list[tuple[str, int]] | Exception] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers.put(list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found)))
+        except Exception as error:  # raised below
+            answers.put(error)
+
+    threading.Thread(target=look_up, daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise socket.gaierror(socket.EAI_AGAIN, f"the name is not resolved within {seconds:.0f} seconds") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

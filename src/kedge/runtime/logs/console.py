@@ -1,0 +1,87 @@
+"""Copying to the supervisor's own stdout and stderr without ever waiting for whoever reads them."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import stat
+from collections.abc import Callable
+
+from kedge.runtime.files import Buffer, write_all
+from kedge.runtime.process.loop import WRITABLE, Loop
+
+_ENOUGH = 1 << 16  # bytes waiting, from which on the source should be held up
+_SAFE = select.PIPE_BUF  # what a writable pipe takes without blocking
+
+
+class Console:
+    """One descriptor.
+
+    The descriptor is shared with others, so it is not made non-blocking: only as much is written as poll(2) promises.
+    When its reader has gone away, the copies are dropped; the log files do not depend on it.
+    """
+
+    def __init__(self, loop: Loop, fd: int) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._waiting = bytearray()
+        self._drained: list[Callable[[], None]] = []
+        self._gone = False
+        self._is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._poll = select.poll()
+        self._poll.register(fd, WRITABLE)
+
+    @property
+    def full(self) -> bool:
+        """Whether sources should wait until it is drained."""
+        return len(self._waiting) >= _ENOUGH
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when everything that waits has been written."""
+        self._drained.append(callback)
+
+    def write(self, data: Buffer) -> None:
+        """Take a copy of `data`, and write what can be written now."""
+        if self._gone:
+            return
+        if self._is_file:
+            self._try(lambda: write_all(self._fd, data))
+            return
+        was_empty = not self._waiting
+        self._waiting += data
+        if was_empty:
+            self._flush()
+            if self._waiting:
+                self._loop.watch(self._fd, WRITABLE, self._resume)
+
+    def finish(self, deadline: float = math.inf) -> None:
+        """Wait until all is written, at most until `deadline`."""
+        self._loop.until(lambda: not self._waiting, deadline)
+        self._stop_waiting()
+
+    def _resume(self, _events: int) -> None:
+        self._flush()
+        if not self._waiting:
+            self._stop_waiting()
+
+    def _flush(self) -> None:
+        while self._waiting and self._poll.poll(0):
+            self._try(self._write_piece)
+
+    def _write_piece(self) -> None:
+        del self._waiting[: os.write(self._fd, self._waiting[:_SAFE])]
+
+    def _try(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except OSError:
+            self._gone = True
+            self._waiting.clear()
+
+    def _stop_waiting(self) -> None:
+        self._loop.unwatch(self._fd)
+        self._waiting.clear()
+        callbacks, self._drained = self._drained, []
+        for callback in callbacks:
+            callback()

@@ -1,0 +1,105 @@
+"""The user's two streams: exact copies in their own files, whole lines in user-all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from kedge import contract
+from kedge.runtime.files import Buffer, Faults
+from kedge.runtime.logs.combine import Combined
+from kedge.runtime.logs.console import Console
+from kedge.runtime.logs.mask import Finder, Mask
+from kedge.runtime.logs.pipes import Pipe
+from kedge.runtime.logs.rotate import RotatingFile
+from kedge.runtime.process.loop import Loop
+
+
+class UserStream:
+    """Where the pieces of one stream go. Without a mask they are never copied."""
+
+    def __init__(self, file: RotatingFile, combined: Combined, mask: Mask | None, console: Console | None) -> None:
+        self._file = file
+        self._combined = combined
+        self._mask = mask
+        self._console = console
+
+    def feed(self, data: bytearray, length: int) -> None:
+        """Take the first `length` bytes of `data`."""
+        if self._mask is None:
+            self._pass_on(data, length)
+        else:
+            masked = self._mask.feed(bytes(memoryview(data)[:length]))
+            self._pass_on(masked, len(masked))
+
+    def finish(self) -> None:
+        """No more will come."""
+        if self._mask:
+            rest = self._mask.finish()
+            self._pass_on(rest, len(rest))
+        self._combined.finish()
+
+    def _pass_on(self, data: bytes | bytearray, length: int) -> None:
+        piece: Buffer = memoryview(data)[:length]
+        self._file.write([piece])
+        self._combined.feed(data, length)
+        if self._console:
+            self._console.write(piece)
+
+
+class UserLogs:
+    """The three log folders of a task, and the pipes that the command writes to."""
+
+    def __init__(
+        self, folder: str, policy: contract.LogPolicy, faults: Faults, on_removed: Callable[[str, int], None]
+    ) -> None:
+        self._folder = folder
+        self._faults = faults
+        self._pipes: list[Pipe] = []
+        self._before_stop: int | None = None
+        self._files = {name: RotatingFile(f"{folder}/{name}", policy, faults, on_removed) for name in contract.STREAMS}
+
+    @property
+    def removed_bytes(self) -> dict[str, int]:
+        """What rotation has deleted, by stream; streams that lost nothing are left out."""
+        return {name: file.removed_bytes for name, file in self._files.items() if file.removed_bytes}
+
+    def mark_stop(self) -> None:
+        """The task is told to stop: what it says from now on may come of that."""
+        self._before_stop = self._files[contract.USER_ALL].written
+
+    @property
+    def said_after_stop(self) -> int:
+        """Bytes of user-all that came after the stop; 0 without one."""
+        return 0 if self._before_stop is None else self._files[contract.USER_ALL].written - self._before_stop
+
+    @property
+    def open_pipes(self) -> list[Pipe]:
+        """The pipes that some process still holds open."""
+        return [pipe for pipe in self._pipes if pipe.open]
+
+    def connect(
+        self, loop: Loop, secrets: Finder | None, consoles: tuple[Console | None, Console | None]
+    ) -> tuple[int, int]:
+        """Make the pipes; the returned writing ends, for stdout and stderr, are the caller's to close."""
+        return self._pipe(loop, contract.USER_STDOUT, secrets, consoles[0]), self._pipe(
+            loop, contract.USER_STDERR, secrets, consoles[1]
+        )
+
+    def close_pipes(self) -> None:
+        """Read what is in the pipes and close them."""
+        for pipe in self._pipes:
+            pipe.close()
+
+    def close(self) -> None:
+        """End of the task: close the files, too."""
+        self.close_pipes()
+        for file in self._files.values():
+            file.close()
+
+    def _pipe(self, loop: Loop, name: str, secrets: Finder | None, console: Console | None) -> int:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        combined = Combined(self._files[contract.USER_ALL], self._folder, self._faults)
+        stream = UserStream(self._files[name], combined, Mask(secrets) if secrets else None, console)
+        self._pipes.append(Pipe(loop, reader, stream.feed, stream.finish, console))
+        return writer

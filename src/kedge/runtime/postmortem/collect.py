@@ -1,0 +1,162 @@
+"""The evidence of one failed attempt: its logs, its codes, and what the machine says."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import stat
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kedge import contract, untrusted
+from kedge.contract import TaskSpec
+from kedge.diagnose.model import Evidence
+from kedge.runtime.files import remove
+from kedge.runtime.logs import tails
+from kedge.runtime.logs.mask import masked
+from kedge.runtime.logs.tails import Tail
+from kedge.runtime.postmortem.case import Case
+from kedge.runtime.process import cgroup
+from kedge.runtime.setup import environment
+
+_DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
+_OTHER_GPUS = ("/dev/kfd", "/dev/davinci_manager")  # of AMD, of Ascend
+_ERROR_BYTES = 1 << 20  # of torchelastic's error file
+
+
+class Collected(NamedTuple):
+    """Evidence, and the logs that it was taken from."""
+
+    evidence: Evidence
+    user: Tail
+    platform: Tail
+
+
+def collect(case: Case) -> Collected:
+    """Everything that can be known now. What cannot be read is left out."""
+    spec, outcome = case.spec, case.outcome
+    user = tails.of_stream(spec.folder, contract.USER_ALL, case.started)
+    platform = tails.of_file(spec.folder, contract.RUNTIME_LOG)
+    logs = [(tail.name, tail.content) for tail in (user, platform)]
+    if outcome.step is not None and outcome.stopped_by is None:  # a hook failed, and hooks print there
+        logs.reverse()
+    code = outcome.exit_code if outcome.user_code is None else outcome.user_code
+    if outcome.broken:  # the command's end was the runtime's doing, and nobody could log why
+        code = outcome.exit_code
+        logs.insert(0, (contract.REPORT_FILE, outcome.message.encode(errors="replace")))
+    evidence = Evidence(
+        logs=tuple(logs),
+        exit_code=code,
+        facts={**_space(spec), **_open_files(case), **_oom_kills(case), **_gpus(case)},
+        stopped_by=outcome.stopped_by,
+        started=case.started / 1e9,
+        ended=case.ended / 1e9,
+        last_output=_last_output(spec.folder),
+        error_file=_error_file(case),
+        after_stop=case.after_stop,
+    )
+    return Collected(evidence, user, platform)
+
+
+def error_text(data: Any) -> str:
+    """What torchelastic's error file says: the traceback if it has one, else the message.
+
+    The form is {"message": text or {"message": text, "extraInfo": {"py_callstack": text, …}}}, as
+    torch.distributed.elastic.multiprocessing.errors writes it."""
+    message = data.get("message") if isinstance(data, dict) else None
+    if isinstance(message, dict):
+        stack = (message.get("extraInfo") or {}).get("py_callstack")
+        return str(stack or message.get("message") or "")
+    return str(message or "")
+
+
+def _space(spec: TaskSpec) -> dict[str, float]:
+    """Free bytes for an ordinary user."""
+    inherited = {**os.environ, **spec.environment}
+    places = {
+        "work_free_bytes": spec.workdir,
+        "tmp_free_bytes": inherited.get("TMPDIR") or "/tmp",  # noqa: S108  (asked for its size, never written to)
+        "shm_free_bytes": "/dev/shm",  # noqa: S108
+    }
+    free = {name: _free(path) for name, path in places.items()}
+    return {name: size for name, size in free.items() if size is not None}
+
+
+def _free(path: str) -> int | None:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+def _open_files(case: Case) -> dict[str, float]:
+    """How many files a process of the task could have open."""
+    soft = case.open_files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return {} if soft == resource.RLIM_INFINITY else {"nofile": soft}
+
+
+def _oom_kills(case: Case) -> dict[str, float]:
+    """`oom_kills` where they can only be the task's, else `oom_kills_shared`."""
+    if case.oom is None:
+        return {}
+    own = cgroup.holds_only(case.oom.folder, {case.supervisor, os.getpid()})
+    return {"oom_kills" if own else "oom_kills_shared": cgroup.kills_since(case.oom)}
+
+
+def _gpus(case: Case) -> dict[str, float]:
+    visible = {**os.environ, **case.spec.environment}.get("CUDA_VISIBLE_DEVICES")
+    if visible in ("", "-1") or not any(map(os.path.exists, (*_DRIVER, *_OTHER_GPUS))):
+        return {"gpus": 0}
+    if not any(map(os.path.exists, _DRIVER)):
+        return {}
+    gpus = importlib.import_module("kedge.runtime.postmortem.gpus")  # which loads much that only this needs
+    facts: dict[str, float] = gpus.facts({**os.environ, **case.spec.environment}, case.tick)
+    return facts
+
+
+def _last_output(folder: str) -> float | None:
+    """When a stream was last written to, in seconds since 1970; None if the task printed nothing."""
+    times = [_written(f"{folder}/{name}") for name in (contract.USER_STDOUT, contract.USER_STDERR)]
+    return max(filter(None, times), default=None)
+
+
+def _written(stream: str) -> float | None:
+    try:
+        found = os.stat(f"{stream}/{contract.CURRENT}")
+        rotated = len(os.listdir(stream)) > 1
+    except OSError:
+        return None
+    return found.st_mtime if found.st_size or rotated else None
+
+
+def _error_file(case: Case) -> str | None:
+    """The text of the error file that this attempt has written, masked: it is the only evidence that no log is."""
+    path = environment.error_file({**os.environ, **case.spec.environment}, case.spec)
+    try:
+        text = error_text(untrusted.parse(_read_regular(path, case.started)))
+    except (OSError, ValueError, AttributeError):
+        return None
+    finally:
+        if case.secrets:
+            remove(f"{case.spec.folder}/{contract.ERROR_FILE}")  # it may hold them escaped, as no mask finds them
+    data = masked(text.encode("utf-8", "surrogateescape"), case.secrets)
+    return data.decode("utf-8", "replace") or None
+
+
+def _read_regular(path: str, since: int) -> bytes:
+    """A file that was written after `since` (nanoseconds since 1970). OSError if it is none: a FIFO would block."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb", buffering=0) as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_mtime_ns < since:
+            raise OSError(f"{path} is not of this attempt")
+        return file.read(_ERROR_BYTES) or b""
+
+
+def summary(evidence: Evidence, progress: Mapping[str, int]) -> dict[str, Any]:
+    """What Report.evidence holds."""
+    last = evidence.last_output
+    shown = None if last is None else contract.timestamp(int(last * 1e9))
+    return {"facts": dict(evidence.facts), "last_output": shown, "progress": dict(progress)}

@@ -1,0 +1,109 @@
+"""What needs regular expressions: the exit specification, kedge's own rules, and how far the task got.
+
+Importing this is an ImportError where google-re2 is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+from kedge.diagnose import exitspec, packaged
+from kedge.diagnose.classify import classify, tells
+from kedge.diagnose.exitspec import ExitSpec
+from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
+from kedge.diagnose.progress import reached
+from kedge.diagnose.remedies import remedy
+from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.termination import Verdict
+from kedge.errors import InputError
+from kedge.runtime.files import read_file
+from kedge.runtime.logs.tails import Tail
+from kedge.runtime.outcome import Outcome
+from kedge.runtime.postmortem import other_logs
+from kedge.runtime.postmortem.case import Case
+from kedge.runtime.postmortem.collect import Collected
+
+
+def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
+    """The answer of the exit specification at `path`, or of the stock one. `notes` gets what the user should know."""
+    errors = found.evidence.facts.get("ecc_errors")
+    code = found.evidence.exit_code
+    assert code, "only failures are examined"
+    logs = found.user.content, found.platform.content
+    return _exit_spec(path, notes).match(code, *logs, None if errors is None else errors > 0)
+
+
+def diagnosis(found: Collected, case: Case, notes: list[str]) -> Diagnosis:
+    """kedge's own answer; the quoted lines are those of the files on disk."""
+    rules = _rules(case.spec.rules, notes) or packaged.packaged()
+    answer = classify(found.evidence, rules)
+    if case.outcome.step and answer.cause != STOPPED:
+        answer = _of_hook(answer, case.outcome, found, rules)
+    answer = other_logs.placed(answer, found.user, found.platform)
+    own = not case.outcome.step and not case.outcome.broken and case.outcome.stopped_by is None
+    return other_logs.look(answer, found, case, rules) if own and not tells(answer) else answer
+
+
+def progress(found: Collected) -> dict[str, int]:
+    """The highest step, epoch, … that the user's log names."""
+    return reached(found.user.content)
+
+
+def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleSet) -> Diagnosis:
+    """The answer names the step; the cause that an action has told counts more than what its lines look like."""
+    frame = " ".join(filter(None, (f"hook of {outcome.step}", answer.frame)))
+    if not outcome.cause:
+        if answer.rule:
+            return answer._replace(frame=frame)
+        said = _last_line_with(found.platform, f"[openpai-runtime] {outcome.said}") if outcome.said else None
+        words = (said,) if said else ()  # its own last line; what is above it may be another hook's
+        return answer._replace(frame=frame, evidence=words, last_words=words)
+    known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
+    return answer._replace(
+        cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender, meaning=known.meaning,
+        remedy=remedy(known, (outcome.message,)), evidence=(quote,) if quote else answer.evidence, symptoms=(),
+        rule="", frame=frame, lone_symptom=False,
+    )  # fmt: skip
+
+
+def _last_line_with(log: Tail, message: str) -> Quote | None:
+    lines = log.content.decode(errors="replace").split("\n")
+    for number in range(len(lines), 0, -1):
+        if message in lines[number - 1]:
+            return Quote(log.name, number, lines[number - 1][:1000])
+    return None
+
+
+def _exit_spec(path: str | None, notes: list[str]) -> ExitSpec:
+    try:
+        if path:
+            return exitspec.load(path)
+    except InputError as error:
+        notes.append(f"the stock exit specification is used instead of the job's: {error}")
+    return exitspec.stock()
+
+
+def _rules(paths: tuple[str, ...], notes: list[str]) -> RuleSet | None:
+    """The packaged rules with those of the files; None (the packaged ones) if there are no files, or a bad one."""
+    if not paths:
+        return None
+    content = packaged.content()
+    rules = {rule[0]: rule for rule in content["rules"]}
+    try:
+        for path in paths:
+            rules |= {rule[0]: rule for rule in _read_rules(path, set(content["causes"]))}
+    except (InputError, OSError, ValueError) as error:
+        notes.append(f"the job's own rules are not used: {error}")
+        return None
+    return RuleSet(content["causes"], list(rules.values()))
+
+
+def _read_rules(path: str, causes: set[str]) -> list[list[Any]]:
+    if path.endswith(".json"):
+        compiled: list[list[Any]] = json.loads(read_file(path))
+    else:  # reading the source costs more than all the rest
+        source, pathlib = map(importlib.import_module, ("kedge.diagnose.source", "pathlib"))
+        compiled = source.rules(pathlib.Path(path), causes)
+    return compiled

@@ -1,0 +1,175 @@
+"""The variables of the OpenPAI runtime, and what of them fits into a process environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import NamedTuple
+
+from kedge import contract
+from kedge.contract import SHELVED, TaskSpec
+from kedge.runtime.files import read_file
+from kedge.runtime.setup.peers import Peer, Peers
+
+ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
+
+_OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
+# What Python may set a variable to for itself, in the C locale (PEP 538).
+_COERCIBLE, _COERCED = "LC_CTYPE", ("C.UTF-8", "C.utf8", "UTF-8")
+_POINTER = 8  # bytes that the kernel counts for each string besides its text
+
+
+class Variable(NamedTuple):
+    """`shared` marks what grows with the number of tasks and can be left out."""
+
+    name: str
+    value: str
+    shared: bool = False
+
+
+class Environment(NamedTuple):
+    """`variables` is what processes get; `generated` all that was derived; `dropped` the names and sizes (bytes) of
+    those that did not fit, the largest first."""
+
+    variables: dict[str, str]
+    generated: tuple[Variable, ...]
+    dropped: tuple[tuple[str, int], ...]
+
+
+def restore(variables: MutableMapping[str, str]) -> None:
+    """Make the variables of this process those that it was meant to have: what was kept from its loader comes back (see
+    contract.LOADER_VARIABLES), and what Python has set for itself goes."""
+    for name in [name for name in variables if name.startswith(SHELVED)]:
+        variables[name.removeprefix(SHELVED)] = variables.pop(name)
+    if variables.get(_COERCIBLE) in _COERCED and (given := _given()) is not None:
+        del variables[_COERCIBLE]
+        variables.update((_COERCIBLE, value) for name, _, value in given if name == _COERCIBLE)
+
+
+def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None) -> Environment:
+    """The environment of every process of the task. Nothing of an outer job is inherited."""
+    base = {name: value for name, value in inherited.items() if not name.startswith(_OUTER_JOB)}
+    base.pop(contract.RUNTIME_LOG_PIPE_VARIABLE, None)
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    base.update(spec.environment)
+    base[ERROR_FILE_VARIABLE] = error_file(base, spec)
+    generated = (*peer_variables(spec, peers), *own_variables(spec, log_pipe))
+    kept, dropped = _fit(base, generated)
+    base.update((variable.name, variable.value) for variable in kept)
+    return Environment(base, generated, dropped)
+
+
+def error_file(variables: Mapping[str, str], spec: TaskSpec) -> str:
+    """Where torchelastic writes the exception of the worker that failed first: where the user wants it, or beside the
+    logs."""
+    return variables.get(ERROR_FILE_VARIABLE) or f"{spec.folder}/{contract.ERROR_FILE}"
+
+
+def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[Variable]:
+    """What the runtime itself sets, whatever the job looks like."""
+    yield Variable("PAI_WORK_DIR", spec.workdir)
+    yield Variable("PAI_LOG_DIR", spec.folder)
+    if log_pipe:
+        yield Variable(contract.RUNTIME_LOG_PIPE_VARIABLE, log_pipe)
+    if spec.peers_file:
+        yield Variable(contract.PEERS_FILE_VARIABLE, spec.peers_file)
+    yield Variable(contract.JOB_ID_VARIABLE, spec.job_id)
+
+
+def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[Variable]:
+    """Addresses and ports of all tasks, in OpenPAI's order; roles under their own name and, where that is
+    unambiguous, under the name they have in Kubernetes, too."""
+    for role, tasks in peers.items():
+        names = [role, *_alias(role, peers)]
+        for index, task in enumerate(tasks):
+            own = (role, index) == (spec.role, spec.task_index)
+            yield from _task_variables(names, index, task, shared=not own)
+            if own:
+                yield from _container_variables(task)
+        for name in names:
+            yield Variable(f"PAI_TASK_ROLE_{name}_HOST_LIST", _addresses(tasks), shared=True)
+    instances = ",".join(f"{role}:{index}" for role, tasks in peers.items() for index in range(len(tasks)))
+    yield Variable("PAI_TASK_ROLE_INSTANCES", instances, shared=True)
+
+
+def shell_file(variables: tuple[Variable, ...]) -> bytes:
+    """The text of runtime_env.sh."""
+    lines = (f"export {variable.name}={quote(variable.value)}\n" for variable in variables)
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def quote(value: str) -> str:
+    """One shell word."""
+    return "'" + value.replace("'", "'\\''") + "'"
+
+
+def _given() -> list[tuple[str, str, str]] | None:
+    """The variables that this process was started with; None where the kernel does not tell."""
+    try:
+        entries = read_file("/proc/self/environ").split(b"\0")
+    except OSError:
+        return None
+    return [os.fsdecode(entry).partition("=") for entry in entries]
+
+
+def _alias(role: str, peers: Peers) -> list[str]:
+    converted = contract.converted_role(role)
+    same = [name for name in peers if contract.converted_role(name) == converted or name == converted]
+    return [converted] if same == [role] and converted != role else []
+
+
+def _task_variables(names: list[str], index: int, task: Peer, shared: bool) -> Iterator[Variable]:
+    for label, ports in task.ports.items():
+        for name in names:
+            yield Variable(f"PAI_PORT_LIST_{name}_{index}_{label}", _join(ports), shared)
+            yield Variable(f"PAI_{name}_{index}_{label}_PORT", _join(ports), shared)
+    if task.host:
+        for name in names:
+            yield Variable(f"PAI_HOST_IP_{name}_{index}", task.host, shared)
+
+
+def _container_variables(task: Peer) -> Iterator[Variable]:
+    if task.host:
+        yield Variable("PAI_CURRENT_CONTAINER_IP", task.host)
+        yield Variable("PAI_CONTAINER_HOST_IP", task.host)
+    if _has(task, "http"):
+        yield Variable("PAI_CURRENT_CONTAINER_PORT", str(task.ports["http"][0]))
+        yield Variable("PAI_CONTAINER_HOST_PORT", str(task.ports["http"][0]))
+    if _has(task, "ssh"):
+        yield Variable("PAI_CONTAINER_SSH_PORT", str(task.ports["ssh"][0]))
+    for label, ports in task.ports.items():
+        yield Variable(f"PAI_CONTAINER_HOST_{label}_PORT_LIST", _join(ports))
+    pairs = "".join(f"{label}:{_join(ports)};" for label, ports in task.ports.items())
+    yield Variable("PAI_CONTAINER_HOST_PORT_LIST", pairs)
+
+
+def _addresses(tasks: list[Peer]) -> str:
+    return ",".join(f"{task.host}:{task.ports['http'][0]}" for task in tasks if task.host and _has(task, "http"))
+
+
+def _has(task: Peer, label: str) -> bool:
+    return bool(task.ports.get(label))
+
+
+def _join(ports: list[int]) -> str:
+    return ",".join(map(str, ports))
+
+
+def _fit(
+    base: Mapping[str, str], generated: tuple[Variable, ...]
+) -> tuple[list[Variable], tuple[tuple[str, int], ...]]:
+    """Leave out shared variables that are too long; all of them if the whole would be too large."""
+    sizes = [_size(variable.name, variable.value) for variable in generated]
+    total = sum(_size(name, value) + _POINTER for name, value in base.items()) + sum(sizes) + _POINTER * len(sizes)
+    limit = contract.ENVIRONMENT_STRING_LIMIT if total <= contract.ENVIRONMENT_TOTAL_LIMIT else 0
+    kept, dropped = [], []
+    for variable, size in zip(generated, sizes, strict=True):
+        if variable.shared and size > limit:
+            dropped.append((variable.name, size))
+        else:
+            kept.append(variable)
+    return kept, tuple(sorted(dropped, key=lambda item: -item[1]))
+
+
+def _size(name: str, value: str) -> int:
+    return len(name) + len(value.encode("utf-8", "surrogateescape")) + 2  # "=" and the final NUL

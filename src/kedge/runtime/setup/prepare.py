@@ -1,0 +1,103 @@
+"""What must be known before anything of the user runs: secrets, environment, shell, scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kedge import contract
+from kedge.contract import TaskSpec
+from kedge.runtime.files import read_file, write_file
+from kedge.runtime.logs.runtime_log import RuntimeLog
+from kedge.runtime.setup import environment, peers, scripts
+from kedge.runtime.setup.peers import Peers
+from kedge.runtime.setup.scripts import ScriptFolder, Shell
+
+
+class CannotStart(Exception):
+    """The task cannot run as it is described. `code` is what a shell would have ended with, if it has an opinion."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class Prepared(NamedTuple):
+    """All that running a script needs. `environment` grows with what start hooks export; `tasks` is how many tasks the
+    job has, as far as is known."""
+
+    environment: dict[str, str]
+    shell: Shell
+    options: str  # the lines that user.sh begins with
+    scripts: ScriptFolder
+    secrets: dict[str, str]
+    tasks: int
+
+
+def read_secrets(spec: TaskSpec) -> dict[str, str]:
+    """The values of the job's secrets by key. CannotStart when one that a script wants is not there."""
+    wanted = list(scripts.secret_references(spec))
+    values: dict[str, str] = {}
+    if spec.secrets_dir and (wanted or spec.mask):
+        values = _read_values(f"{spec.secrets_dir}/{contract.SECRET_VALUES}")
+    for reference in wanted:
+        if reference.key not in values:
+            raise CannotStart(f"{reference.source} names a secret that the job does not have: {reference.key}")
+    return values
+
+
+def prepare(
+    spec: TaskSpec, secrets: dict[str, str], log_pipe: str | None, log: RuntimeLog, has_pipefail: Callable[[str], bool]
+) -> Prepared:
+    """Environment, shell and script folder. CannotStart says what is wrong."""
+    found = _peers(spec)
+    variables = _environment(spec, found, log_pipe, log)
+    shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
+    if shell is None:
+        raise CannotStart(_no_shell(variables.get("PATH", "")), 127)
+    if not shell.pipefail:
+        log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command does")
+    tasks = sum(map(len, found.values()))
+    return Prepared(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
+
+
+def _no_shell(path: str) -> str:
+    if os.path.exists("/bin/sh"):
+        return f"neither bash nor sh is on the task's PATH ({path}), though there is /bin/sh: add /bin to PATH"
+    return (
+        f"the image has no /bin/sh, nor a bash or sh on its PATH ({path}): commands need a shell; take an image that "
+        "has one (busybox is enough)"
+    )
+
+
+def _read_values(path: str) -> dict[str, str]:
+    try:
+        values = json.loads(read_file(path))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"the job's secrets cannot be read from {path}: {error}") from error
+    return {str(key): str(value) for key, value in values.items()}
+
+
+def _peers(spec: TaskSpec) -> Peers:
+    try:
+        return peers.read_peers(spec)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"the addresses of the job's tasks cannot be read from {spec.peers_file}: {error}") from error
+
+
+def _environment(spec: TaskSpec, found: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
+    built = environment.build(os.environ, spec, found, log_pipe)
+    file = f"{spec.runtime_d}/runtime_env.sh"
+    write_file(file, environment.shell_file(built.generated))
+    if built.dropped:
+        name, size = built.dropped[0]
+        log.warning(
+            f"the addresses of the other tasks do not all fit into the environment: {len(built.dropped)} variables of "
+            f"{sum(size for _, size in built.dropped)} bytes are left out, the largest {name} with {size} bytes; "
+            f"all are in {file}, and as JSON in {spec.peers_file} ({contract.PEERS_FILE_VARIABLE})"
+        )
+    return built.variables

@@ -1,0 +1,70 @@
+"""The shell scripts of a task: which shell, which options, where they lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from kedge import contract
+from kedge.contract import SecretRef, TaskSpec, Text
+from kedge.runtime.files import link, write_file
+from kedge.runtime.setup import parameters
+
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+class Shell(NamedTuple):
+    """The interpreter of the task's scripts; `pipefail` says whether it has that option."""
+
+    path: str
+    pipefail: bool
+
+
+def find_shell(path: str | None, directory: str, has_pipefail: Callable[[str], bool]) -> Shell | None:
+    """bash if it is on the task's PATH, else sh (asked once for pipefail), else None."""
+    for name in ("bash", "sh"):
+        for folder in (path or _DEFAULT_PATH).split(":"):
+            file = os.path.join(directory, folder, name)
+            if os.path.isfile(file) and os.access(file, os.X_OK):
+                return Shell(file, name == "bash" or has_pipefail(file))
+    return None
+
+
+def command_options(shell: Shell) -> str:
+    """What user.sh begins with: contract.OPTION_LINES lines."""
+    options = ("errexit", "nounset", "pipefail") if shell.pipefail else ("errexit", "nounset")
+    return f"set{''.join(f' -o {option}' for option in options)}\n"
+
+
+class ScriptFolder:
+    """Writes scripts to runtime.d, mode 0700. One that holds a secret lies below the secrets' folder, behind a
+    symlink, in a folder of the attempt's own: tasks may share the secrets."""
+
+    def __init__(self, spec: TaskSpec, secrets: Mapping[str, str]) -> None:
+        self._folder = spec.runtime_d
+        self._hidden = f"{spec.secrets_dir}/{spec.uid}" if spec.secrets_dir else None
+        self._secrets = secrets
+
+    def write(self, name: str, text: Text) -> str:
+        """Write one script and return the path by which it is run."""
+        content = contract.render_text(text, self._secrets)
+        if not content.endswith("\n"):
+            content += "\n"
+        path = target = f"{self._folder}/{name}"
+        if self._hidden and any(isinstance(part, SecretRef) for part in text):
+            os.makedirs(self._hidden, 0o700, exist_ok=True)
+            target = f"{self._hidden}/{name}"
+            link(target, path)
+        write_file(target, content.encode("utf-8", "surrogateescape"), 0o700)
+        return path
+
+
+def secret_references(spec: TaskSpec) -> Iterator[SecretRef]:
+    """Every place in the task's scripts and actions that wants a secret."""
+    callbacks = [callback for step in spec.steps for callback in step.callbacks]
+    for text in (spec.command, *(callback.script for callback in callbacks)):
+        yield from (part for part in text if isinstance(part, SecretRef))
+    for callback in callbacks:
+        if callback.action:
+            yield from parameters.references(callback.action)
