@@ -13,7 +13,7 @@ from kedge.diagnose import rules
 from kedge.engines.container import engine, find
 from kedge.errors import CannotRun
 from kedge.resolve import cache as documents
-from kedge.runs import data_cache
+from kedge.runs import data_cache as downloads
 from kedge.runs import folder as runs
 from kedge.runtime.actions import data_cache
 
@@ -25,7 +25,7 @@ PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
     "containers": (xdg.CACHE, lambda _: engine.cache_folder()),
     "rules": (xdg.CACHE, lambda _: rules._cache_folder()),
     "data": (xdg.CACHE, lambda _: (data_cache.find("/nowhere") or NOTHING).files),
-    "downloads": (xdg.CACHE, lambda _: data_cache.folder()),
+    "downloads": (xdg.CACHE, lambda _: downloads.folder()),
     "sockets": (xdg.RUNTIME, lambda environment: next(p for p in find.sockets(environment) if "podman/" in p)),
 }
 

@@ -69,7 +69,7 @@ def test_what_only_the_net_needs_is_not_in_the_core(bundle: Bundle) -> None:
         "email",
         "cacert",
         "download",
-        "httpget",
+        "http_download",
         "argparse",
     }
 

@@ -17,7 +17,7 @@ from kedge.runtime.setup import environment
 _PROGRAM = """
 import os, sys, json
 sys.path.append(sys.argv[1])
-from kedge.runtime import environment
+from kedge.runtime.setup import environment
 environment.restore(os.environ)
 print(json.dumps(dict(os.environ)))
 """

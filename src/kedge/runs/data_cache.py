@@ -1,5 +1,5 @@
-"""Files that tasks have downloaded, kept for later ones by their SHA-256: the cache of kedge.runtime.actions.data_cache, seen
-from outside of the tasks.
+"""Files that tasks have downloaded, kept for later ones by their SHA-256: the cache of
+kedge.runtime.actions.data_cache, seen from outside of the tasks.
 
     $XDG_CACHE_HOME/kedge/data/SUM       read-only, whole and checked; containers see this folder and cannot write to it
     $XDG_CACHE_HOME/kedge/data-partial/  what tasks without a container are fetching, and their locks

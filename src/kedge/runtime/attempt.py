@@ -12,10 +12,10 @@ from kedge.runtime import bugs, execute, outcome
 from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask
 from kedge.runtime.outcome import Outcome
-from kedge.runtime.postmortem.ending import Clock, complain, finish, make_report, publish
+from kedge.runtime.postmortem.ending import complain, finish, make_report, publish
 from kedge.runtime.process import signals
 from kedge.runtime.process.loop import READABLE
-from kedge.runtime.session import Options, Session, begin
+from kedge.runtime.session import Clock, Options, Session, begin
 from kedge.runtime.setup import folders, prepare
 from kedge.runtime.setup.prepare import CannotStart, Prepared
 

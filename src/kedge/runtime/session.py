@@ -24,6 +24,13 @@ from kedge.runtime.status import Status
 _CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task waiting
 
 
+class Clock(NamedTuple):
+    """When an attempt began: nanoseconds since 1970, and seconds of the monotonic clock."""
+
+    time: int
+    tick: float
+
+
 class Options(NamedTuple):
     """The command line. Descriptors: `status` gets event lines, `hold` reserves the task's ports until the command
     starts, `keep` stays open until the end, `gate` is read until its end of file before anything of the user runs; none

@@ -2,7 +2,8 @@
 
 Parameters: `uri`, or `uris` (a list); `path`, a folder if it ends with "/" or where there are several addresses;
 `sha256` (of a single one); `unpack` (archives are, unless it is false); `max_bytes` and `max_unpacked_bytes`;
-`silence_sec`; `patience` (kedge.runtime.actions.base.Patience). Addresses are http(s), file, whatever fsspec knows, or paths.
+`silence_sec`; `patience` (kedge.runtime.actions.base.Patience). Addresses are http(s), file, whatever fsspec knows, or
+paths.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A program of its own, which git asks for credentials (git-credential(1)): they come from an inherited descriptor and
 go through a pipe, so no argument, environment or file ever shows them.
 
-    python -I -S gitcredential.py FD get
+    python -I -S git_credential.py FD get
 
 The descriptor is a file with a JSON object: `protocol`, `host`, `username`, `password`. Other hosts get no answer.
 """

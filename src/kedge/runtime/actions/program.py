@@ -3,9 +3,9 @@
     python -I -S .../kedge/runtime --action PARAMETERS_FD ANSWER_FD
 
 It is started like a hook's script: in the task's working directory, with its environment, its output going to
-runtime.log. The first descriptor is a file with the JSON of kedge.runtime.setup.parameters. To the second go lines of JSON:
-{"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/ names it
-or null, "message": text, "retry_after_sec": what a server said or null}.
+runtime.log. The first descriptor is a file with the JSON of kedge.runtime.setup.parameters. To the second go lines of
+JSON: {"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/
+names it or null, "message": text, "retry_after_sec": what a server said or null}.
 """
 
 from __future__ import annotations

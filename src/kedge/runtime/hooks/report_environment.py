@@ -1,6 +1,6 @@
 """A program of its own, started by the trap of a hook's script: writes the environment that it got to a descriptor.
 
-    python -I -S hookend.py FD
+    python -I -S report_environment.py FD
 
 /proc shows it as the shell gave it; Python may have changed its own copy (LC_CTYPE). A bundle's bin/python3 has put
 some variables aside, see LOADER_VARIABLES in kedge.contract.

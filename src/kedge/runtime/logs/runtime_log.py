@@ -83,8 +83,8 @@ class RuntimeLog:
 
 
 class LineFeed:
-    """Takes the pieces of one stream (as kedge.runtime.logs.pipes gives them) and logs its lines. `last` is the last of them
-    that is not blank."""
+    """Takes the pieces of one stream (as kedge.runtime.logs.pipes gives them) and logs its lines. `last` is the last
+    of them that is not blank."""
 
     def __init__(self, log: RuntimeLog) -> None:
         self._log = log

@@ -1,19 +1,24 @@
-"""From a failed attempt to what its report says of the cause. Loaded only then."""
+"""Why an attempt failed, as its report says it: the exit specification's answer, then kedge's own, from the same
+evidence. Loaded only when an attempt has failed."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from kedge import contract
+from kedge.diagnose import termination
+from kedge.diagnose.termination import Verdict
 from kedge.runtime.outcome import Outcome
-from kedge.runtime.postmortem import isolated
+from kedge.runtime.postmortem import collect, isolated
 from kedge.runtime.postmortem.case import Case
-from kedge.runtime.postmortem.ending import Clock
-from kedge.runtime.session import Session
+from kedge.runtime.postmortem.collect import Collected
+from kedge.runtime.session import Clock, Session
 
 _LIMIT_SEC = 10.0
 _LIMIT_STOPPING_SEC = 3.0  # of what the grace period keeps for the end of the task
@@ -44,11 +49,6 @@ def analyse(session: Session, result: Outcome, clock: Clock) -> Analysis:
     return Analysis(**values)
 
 
-def _examine(case: Case) -> Iterable[Mapping[str, Any]]:
-    examined: Iterable[Mapping[str, Any]] = importlib.import_module("kedge.runtime.postmortem.failure").examine(case)
-    return examined
-
-
 def _case(session: Session, result: Outcome, clock: Clock) -> Case:
     return Case(
         spec=session.spec,
@@ -64,3 +64,48 @@ def _case(session: Session, result: Outcome, clock: Clock) -> Case:
         removed=session.logs.removed_bytes.get(contract.USER_ALL, 0),
         after_stop=session.logs.said_after_stop,
     )
+
+
+def _examine(case: Case) -> Iterator[dict[str, Any]]:
+    """Yields `exit_code` and `termination` (the container's code and message; not where the runtime itself broke),
+    then `diagnosis` and `evidence` as Report has them. `notes`, with both, are lines for the log."""
+    found = collect.collect(case)
+    notes: list[str] = []
+    patterns = _patterns(case.site, notes)
+    if not case.outcome.broken:
+        verdict = _verdict(case, found, patterns, notes)
+        yield {"exit_code": verdict.code, "termination": _message(case, found, verdict), "notes": notes}
+    evidence = collect.summary(found.evidence, patterns.progress(found) if patterns else {})
+    diagnosis = patterns.diagnosis(found, case, notes).to_json() if patterns else None
+    yield {"diagnosis": diagnosis, "evidence": evidence, "notes": notes}
+
+
+def _patterns(site: str | None, notes: list[str]) -> ModuleType | None:
+    """kedge.runtime.postmortem.patterns. `site` goes last, so that nothing in it hides a module of kedge or Python."""
+    if site:
+        sys.path.append(site)
+    try:
+        return importlib.import_module("kedge.runtime.postmortem.patterns")
+    except ImportError as error:
+        notes.append(f"failures are told by their exit codes alone: google-re2 is not usable here ({error})")
+        return None
+
+
+def _verdict(case: Case, found: Collected, patterns: ModuleType | None, notes: list[str]) -> Verdict:
+    """What could not be fetched for now is no matter of the exit specification."""
+    if case.outcome.exit_code == contract.PREREQUISITE_TRANSIENT:
+        return Verdict(contract.PREREQUISITE_TRANSIENT)
+    if patterns is None:
+        return Verdict(_plain_code(case))
+    verdict: Verdict = patterns.verdict(found, case.spec.exit_spec, notes)
+    return verdict
+
+
+def _plain_code(case: Case) -> int:
+    code = case.outcome.user_code
+    return case.outcome.exit_code if code is None else contract.container_code(code)
+
+
+def _message(case: Case, found: Collected, verdict: Verdict) -> str:
+    logs = found.user.content, found.platform.content
+    return termination.message(verdict, case.outcome.user_code, *logs).decode()

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kedge import contract
 from kedge.contract import Report, TaskSpec
@@ -14,19 +14,12 @@ from kedge.runtime import bugs, outcome
 from kedge.runtime.events import write_report
 from kedge.runtime.files import write_over
 from kedge.runtime.outcome import Outcome
-from kedge.runtime.session import Session
+from kedge.runtime.session import Clock, Session
 
 if TYPE_CHECKING:
     from kedge.runtime.postmortem.analysis import Analysis
 
 _CONTAINER_LOG = "/tmp/pai-termination-log"  # noqa: S108  (where Kubernetes is told to look)
-
-
-class Clock(NamedTuple):
-    """When an attempt began: nanoseconds since 1970, and seconds of the monotonic clock."""
-
-    time: int
-    tick: float
 
 
 def finish(session: Session, result: Outcome, clock: Clock) -> int:

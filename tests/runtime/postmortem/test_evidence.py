@@ -157,7 +157,7 @@ def healthy_driver(tmp_path_factory, driver):
 def ask(folder, deadline=30.0, **environment):
     """What facts() says in a process that loads libraries from `folder`."""
     facts = f"gpus.facts(dict(os.environ), 0.0, {deadline})"
-    program = f"import json, os; from kedge.runtime import gpus; print(json.dumps({facts}))"
+    program = f"import json, os; from kedge.runtime.postmortem import gpus; print(json.dumps({facts}))"
     everything = {**os.environ, "LD_LIBRARY_PATH": str(folder), **environment}
     done = subprocess.run([sys.executable, "-c", program], env=everything, capture_output=True, check=True)
     return json.loads(done.stdout)

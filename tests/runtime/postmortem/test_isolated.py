@@ -1,4 +1,4 @@
-"""Work in a process apart: its results, and every way in which it can go wrong."""
+"""Work in an isolated process: its results, and every way in which it can go wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 PROGRAM = """
 import ctypes, os, signal
-from kedge.runtime import apart, children, signals
+from kedge.runtime.postmortem import isolated
+from kedge.runtime.process import children, signals
 from kedge.runtime.process.loop import Loop
 
 signals.take_over()
@@ -21,7 +22,7 @@ def work():
     WORK
     yield {"second": os.getpid()}
 
-answer = apart.run(Loop(), work, LIMIT)
+answer = isolated.run(Loop(), work, LIMIT)
 print(answer.values.get("first"), answer.values.get("second", os.getpid()) != os.getpid(), answer.problem)
 print(answer.traceback)
 """
