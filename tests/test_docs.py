@@ -44,7 +44,7 @@ def test_commands_files_and_scripts_that_are_named_exist(page: Path) -> None:
 
 def test_the_help_lists_every_command_with_the_first_sentence_of_its_own_help() -> None:
     for name, told in COMMANDS.items():
-        command = importlib.import_module(f"kedge.cli.{name}").command
+        command = importlib.import_module(f"kedge.cli.commands.{name}").command
         assert command.get_short_help_str(limit=200) == told
 
 

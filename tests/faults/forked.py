@@ -16,7 +16,7 @@ from kedge.cli.main import COMMANDS
 _BODY = str(Path(__file__).with_name("forked_command.py"))  # by its path: under pytest, this package has another name
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    ["kedge.jobs", "kedge.engines.local.engine", *(f"kedge.cli.{name}" for name in COMMANDS)]
+    ["kedge.jobs", "kedge.engines.local.engine", *(f"kedge.cli.commands.{name}" for name in COMMANDS)]
 )
 
 

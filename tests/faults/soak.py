@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from kedge.cli.tables import console, table
+from kedge.cli.view.tables import console, table
 
 from . import fuzz as fuzzing
 from .attacks import ATTACKS

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kedge.cli.answer import print_answer
-from kedge.cli.diagnose import _diagnose as diagnosis
+from kedge.cli.commands.diagnose import _diagnose as diagnosis
 from kedge.cli.log_files import KEPT, read_tail
+from kedge.cli.view.answer import print_answer
 from kedge.diagnose.packaged import packaged
 from kedge.errors import InputError
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kedge.cli.answer import print_answer
-from kedge.cli.lines import LinePrinter, say
-from kedge.cli.problems import show_problems
 from kedge.cli.streams import SafeText
-from kedge.cli.tables import console
+from kedge.cli.view.answer import print_answer
+from kedge.cli.view.log_lines import LinePrinter, say
+from kedge.cli.view.problems import show_problems
+from kedge.cli.view.tables import console
 
 COLUMNS = 40
 ROWS = 800  # nothing scrolls away

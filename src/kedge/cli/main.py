@@ -14,7 +14,7 @@ import click
 
 from kedge import __version__
 from kedge.cli import streams
-from kedge.cli.problems import show_problems
+from kedge.cli.view.problems import show_problems
 from kedge.errors import (
     EXIT_BUG,
     EXIT_INPUT,
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"kedge.cli.{name}").command
+        command: click.Command = importlib.import_module(f"kedge.cli.commands.{name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,9 +9,9 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.graph import svg
-from kedge.cli.plan_text import graph_text, plan_text, request_text, task_text
-from kedge.cli.problems import show_problems
+from kedge.cli.view.plan_text import graph_text, plan_text, request_text, task_text
+from kedge.cli.view.problems import show_problems
+from kedge.cli.view.requirement_graph import svg
 from kedge.engines.base import Engine, Request
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan

@@ -11,7 +11,7 @@ import click
 from kedge import __version__
 from kedge.bundle import build, export, layers
 from kedge.bundle.build import Bundle
-from kedge.cli.tables import console, table
+from kedge.cli.view.tables import console, table
 
 _PATH = click.Path(path_type=Path)
 

@@ -8,7 +8,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.words import succeeded_despite_failures
+from kedge.cli.view.wording import succeeded_despite_failures
 from kedge.errors import EXIT_FAILED, EXIT_OK
 from kedge.runs import status
 from kedge.runs.status import JobStatus

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import click
 
-from kedge.cli.lines import LinePrinter, print_json, say
-from kedge.cli.words import event_words
+from kedge.cli.view.log_lines import LinePrinter, print_json, say
+from kedge.cli.view.wording import event_words
 from kedge.plan.model import Plan
 from kedge.runs.events import Event
 from kedge.runs.folder import Run

@@ -10,12 +10,12 @@ import click
 
 from kedge import __version__, jobs
 from kedge.cli import options
-from kedge.cli.copying import CopyBar
-from kedge.cli.live import Console, Json, Live, Silent
-from kedge.cli.problems import show_in_brief, show_problems
 from kedge.cli.stop_requests import StopRequests
 from kedge.cli.streams import reader_is_gone, say_note
-from kedge.cli.summary import print_summary
+from kedge.cli.view.copy_progress import CopyBar
+from kedge.cli.view.live import Console, Json, Live, Silent
+from kedge.cli.view.problems import show_in_brief, show_problems
+from kedge.cli.view.summary import print_summary
 from kedge.controller.client import End
 from kedge.engines.base import Engine
 from kedge.errors import EXIT_BUG, EXIT_FAILED, EXIT_OK

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import yaml
 
-from kedge.cli.graph import tree
 from kedge.cli.streams import styled
-from kedge.cli.words import seconds
+from kedge.cli.view.requirement_graph import tree
+from kedge.cli.view.wording import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
 from kedge.diagnose.exitspec import is_exit_spec
 from kedge.engines.base import Request

@@ -8,7 +8,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.problems import show_problems
+from kedge.cli.view.problems import show_problems
 from kedge.errors import ERROR, EXIT_OK, InputError, KedgeError, Problem, Unreachable
 from kedge.resolve.model import Inputs
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from kedge.cli.tables import wrapped
-from kedge.cli.words import home
+from kedge.cli.view.tables import wrapped
+from kedge.cli.view.wording import home
 from kedge.runs import answer
 from kedge.terminal_text import one_line
 

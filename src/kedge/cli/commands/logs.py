@@ -9,7 +9,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.lines import LinePrinter
+from kedge.cli.view.log_lines import LinePrinter
 from kedge.errors import InputError
 from kedge.runs import follow as following
 from kedge.runs import status

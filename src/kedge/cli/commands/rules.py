@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kedge.cli.tables import console, table
+from kedge.cli.view.tables import console, table
 from kedge.diagnose import check, exitspec, rules
 from kedge.diagnose.exitspec import is_exit_spec
 from kedge.errors import EXIT_FAILED, EXIT_OK

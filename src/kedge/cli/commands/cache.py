@@ -12,8 +12,8 @@ from kedge import jobs
 from kedge.bundle import cache as bundles
 from kedge.bundle import prune as bundle_cache
 from kedge.bundle.prune import Kept
-from kedge.cli.tables import console, table
-from kedge.cli.words import seconds
+from kedge.cli.view.tables import console, table
+from kedge.cli.view.wording import seconds
 from kedge.runs import data_cache, status
 from kedge.runs.data_cache import DataCache
 

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kedge import jobs
-from kedge.cli.summary import duration
-from kedge.cli.tables import console, table
-from kedge.cli.words import STATE_COLOURS, succeeded_despite_failures
+from kedge.cli.view.summary import duration
+from kedge.cli.view.tables import console, table
+from kedge.cli.view.wording import STATE_COLOURS, succeeded_despite_failures
 from kedge.diagnose.model import UNKNOWN
 from kedge.runs import status
 from kedge.runs.folder import RunInfo

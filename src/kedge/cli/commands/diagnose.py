@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from kedge.cli.answer import print_answer
 from kedge.cli.log_files import Tail, read_tail
-from kedge.cli.tables import console
+from kedge.cli.view.answer import print_answer
+from kedge.cli.view.tables import console
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.classify import classify, second_look, tells
 from kedge.diagnose.exitspec import is_exit_spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.cli.words import event_words
+from kedge.cli.view.wording import event_words
 from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.runs import status
 

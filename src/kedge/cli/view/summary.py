@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
-from kedge.cli.answer import print_answer, rows
-from kedge.cli.tables import console, table, wrapped
-from kedge.cli.words import STATE_COLOURS, exit_words, home, seconds, succeeded_despite_failures
+from kedge.cli.view.answer import print_answer, rows
+from kedge.cli.view.tables import console, table, wrapped
+from kedge.cli.view.wording import STATE_COLOURS, exit_words, home, seconds, succeeded_despite_failures
 from kedge.runs import answer, report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus

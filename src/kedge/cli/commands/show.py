@@ -11,7 +11,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.summary import print_summary
+from kedge.cli.view.summary import print_summary
 from kedge.runs import report, status
 from kedge.runs.folder import Run
 
