@@ -25,9 +25,9 @@ from typing import Any
 import re2
 
 from kedge.diagnose import scan
+from kedge.diagnose.log_text import Log
 from kedge.diagnose.packaged import content
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.text import Log
 
 # What the runtime does after a task has failed: imports included, rules from their compiled form.
 PROCESS = """

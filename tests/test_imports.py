@@ -17,7 +17,7 @@ ALLOWED = {
     "own_files": {"untrusted"},
     "user_files": {"untrusted"},
     "xdg": {"errors"},
-    "guard": set(),
+    "program_guard": set(),
     "shortages": {"errors"},
     "processes": {"contract"},
     "keeper": {"processes"},

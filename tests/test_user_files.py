@@ -18,7 +18,7 @@ from kedge.errors import InputError
 from kedge.resolve import lock
 from kedge.resolve.sources import files
 from kedge.resolve.sources.base import NotHad
-from kedge.runs.ignore import Rules
+from kedge.runs.ignore_files import Rules
 from kedge.spec.files import read_text
 from kedge.user_files import read
 

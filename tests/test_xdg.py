@@ -10,9 +10,9 @@ import pytest
 from kedge import xdg
 from kedge.bundle import cache as bundles
 from kedge.diagnose import rules
-from kedge.engines.container import engine, find
+from kedge.engines.container import engine, engine_address
 from kedge.errors import CannotRun
-from kedge.resolve import cache as documents
+from kedge.resolve import document_cache as documents
 from kedge.runs import data_cache as downloads
 from kedge.runs import folder as runs
 from kedge.runtime.actions import data_cache
@@ -26,7 +26,10 @@ PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
     "rules": (xdg.CACHE, lambda _: rules._cache_folder()),
     "data": (xdg.CACHE, lambda _: (data_cache.find("/nowhere") or NOTHING).files),
     "downloads": (xdg.CACHE, lambda _: downloads.folder()),
-    "sockets": (xdg.RUNTIME, lambda environment: next(p for p in find.sockets(environment) if "podman/" in p)),
+    "sockets": (
+        xdg.RUNTIME,
+        lambda environment: next(p for p in engine_address.sockets(environment) if "podman/" in p),
+    ),
 }
 
 

@@ -25,20 +25,20 @@ from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.resolve import lock as lockfile
-from kedge.resolve.cache import Cache, default_folder
+from kedge.resolve.document_cache import Cache, default_folder
+from kedge.resolve.document_store import ALL
 from kedge.resolve.lock import Pin
 from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
-from kedge.resolve.shelf import ALL
-from kedge.runs import folder, lock, reserve, snapshot, status
+from kedge.runs import disk_reserve, folder, lock, snapshot, status
+from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.events import EventLog
-from kedge.runs.files import write_atomic, write_json
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
 from kedge.runs.status import JobStatus
 from kedge.spec.files import STDIN
-from kedge.spec.mask import is_masked, mask_secrets, masked_values
 from kedge.spec.model import Job
 from kedge.spec.parse import load
+from kedge.spec.redact import is_masked, mask_secrets, masked_values
 
 _ENDING_SEC = 10.0  # between a job's end and that of its controller lies only the report
 
@@ -196,7 +196,7 @@ def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, 
     secrets = tuple(prepared.secrets.texts.values())
     write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode())
     write_json(run.plan_file, masked_values(plan.to_json(), secrets))
-    reserve.make(run.path)
+    disk_reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(status.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
     run.save(

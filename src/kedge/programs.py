@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kedge import processes
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("program_guard.py")
 MOST = 16 << 20  # bytes of an answer
 LAST_WORDS = 64 << 10  # bytes
 _KILL_SEC = 2.0  # enough for all that is not hung in the kernel

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kedge.diagnose import scan
 from kedge.diagnose.classify import classify
+from kedge.diagnose.log_text import TAIL, Log
 from kedge.diagnose.model import Evidence
 from kedge.diagnose.packaged import content, packaged
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.text import TAIL, Log
 
 RULES = packaged()
 WORDS = [literal.text for literal in RULES.literals[::7]] + [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kedge.diagnose import tracebacks
 from kedge.diagnose.classify import classify
+from kedge.diagnose.log_text import Log
 from kedge.diagnose.model import Evidence
 from kedge.diagnose.packaged import packaged
-from kedge.diagnose.text import Log
 
 RULES = packaged()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.diagnose.text import Log
+from kedge.diagnose.log_text import Log
 from kedge.diagnose.tracebacks import Trace, find
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.container import connection, engine, owners
+from kedge.engines.container import connection, engine, ownership
 from kedge.engines.container.connection import Connection
+from kedge.engines.container.container_spec import JOB, Bind, ContainerSpec
 from kedge.engines.container.engine import busy_gpus
-from kedge.engines.container.spec import JOB, Bind, ContainerSpec
-from kedge.engines.container.unkept import Looks
+from kedge.engines.container.lost_files import Looks
 from kedge.jobs import prepare
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import Run
@@ -193,7 +193,7 @@ def test_files_of_other_users_are_given_back_although_their_image_is_gone(
         os.chown(path, 1234, 1234)
         path.chmod(0o700)
     with Connection(connection.address()) as connected:
-        owners.give_back(connected.client, run)
+        ownership.give_back(connected.client, run)
     assert {path.stat().st_uid for path in everything} == {0}
 
 

@@ -17,12 +17,12 @@ from kedge.engines.base import Task, Update
 from kedge.engines.container import connection, leftovers
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.connection import Connection
+from kedge.engines.container.container_spec import JOB
 from kedge.engines.container.images import Images
-from kedge.engines.container.places import Given
-from kedge.engines.container.places import Places as ContainerPlaces
-from kedge.engines.container.spec import JOB
+from kedge.engines.container.placement import Given
+from kedge.engines.container.placement import Places as ContainerPlaces
 from kedge.engines.local.backend import LocalBackend
-from kedge.engines.local.places import Places
+from kedge.engines.local.placement import Places
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs

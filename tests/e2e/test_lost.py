@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kedge import processes
-from kedge.engines.local import cgroups, tree
+from kedge.engines.local import cgroups, process_record
 from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
 
@@ -91,7 +91,7 @@ def lost_run(kedge: Kedge, nap: str, commands: str = FAMILY) -> Run:
 
 
 def kill_supervisors(run: Run) -> None:
-    found = tree.supervisors(run)
+    found = process_record.supervisors(run)
     assert len(found) == 1
     for process in found:
         os.kill(process.pid, signal.SIGKILL)
@@ -100,7 +100,7 @@ def kill_supervisors(run: Run) -> None:
 
 def keeper_of(run: Run) -> processes.Process | None:
     """The keeper of a run, while it lives."""
-    lines = map(json.loads, (run.path / tree.FILE).read_text().splitlines())
+    lines = map(json.loads, (run.path / process_record.FILE).read_text().splitlines())
     found = next(processes.Process(line["pid"], line["start_time"]) for line in lines if line["event"] == "keeper")
     return found if processes.is_alive(found) else None
 
@@ -124,7 +124,7 @@ def test_without_supervisors_the_control_group_tells_who_belongs_to_it(kedge: Ke
     assert len(sleepers(nap)) == 4
     assert kedge("stop", "job").stdout.endswith(" stopped\n")
     assert sleepers(nap) == {}
-    assert cgroups.find(tree.group_name(run)) is None
+    assert cgroups.find(process_record.group_name(run)) is None
 
 
 def test_without_supervisors_orphans_are_found_below_the_keeper(nobody: Kedge, nap: str) -> None:

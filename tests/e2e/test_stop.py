@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from kedge import processes
-from kedge.engines.local import lost
+from kedge.engines.local import leftovers
 from kedge.runs import events
 from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until
@@ -78,8 +78,8 @@ def test_tasks_of_a_lost_job_have_its_grace_period(kedge: Kedge, monkeypatch: py
     kedge.wait_for_output("ready")
     kedge.lose_controller()
     process.communicate()
-    monkeypatch.setattr(lost, "PATIENCE_SEC", 0.0)
-    lost.end(Run(kedge.only_run()), kill=False)
+    monkeypatch.setattr(leftovers, "PATIENCE_SEC", 0.0)
+    leftovers.end(Run(kedge.only_run()), kill=False)
     assert "saved" in kedge.said()
 
 

@@ -18,8 +18,8 @@ from kedge.plan.build import build
 from kedge.resolve.model import Inputs
 from kedge.resolve.resolve import resolve
 from kedge.spec.lint.scripts import scripts
-from kedge.spec.mask import mask_secrets
 from kedge.spec.parse import parse
+from kedge.spec.redact import mask_secrets
 from kedge.spec.yaml import read
 
 from .values import TEXTS, changes_of, check_error, check_problems, edited, edits, replaced

@@ -15,10 +15,10 @@ from kedge.plugins.cmd import Cmd
 from kedge.plugins.download import Download
 from kedge.plugins.git import Git
 from kedge.plugins.storage import PvcStorage, RestStorage
-from kedge.resolve.files import written_by
 from kedge.resolve.plugin_answer import NoAnswer, steps_in
+from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugins import check_actions
-from kedge.spec.text import printable
+from kedge.spec.message_text import printable
 
 from .values import changes_of, edited, edits, junk, replaced
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kedge.plugins.base import ParameterError, checked
-from kedge.resolve.executable import Executable
+from kedge.resolve.plugin_executable import Executable
 from kedge.resolve.plugins import BUILT_IN, find
 
 from .conftest import resolved

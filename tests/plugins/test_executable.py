@@ -15,7 +15,7 @@ import pytest
 from kedge import processes
 from kedge.contract import CONTAINER_EXIT, TASK_STARTS, SecretRef
 from kedge.plugins.base import Action, Callback, File, ParameterError, PluginFailed, Steps, Wrong
-from kedge.resolve.executable import Executable
+from kedge.resolve.plugin_executable import Executable
 from kedge.testing.plugins import conforms, steps_of
 from kedge.testing.wait import wait_until
 
@@ -163,7 +163,8 @@ def test_one_that_a_signal_ends_takes_with_it_all_that_it_started(tmp_path: Path
 def test_an_interruption_ends_a_plugin_with_all_that_it_started(tmp_path: Path, number: signal.Signals) -> None:
     path = family(tmp_path, "wait\n")
     program = (
-        f"import signal; from kedge.resolve.executable import Executable\nExecutable('x', {str(path)!r}).steps({{}})"
+        "import signal; from kedge.resolve.plugin_executable import Executable\n"
+        f"Executable('x', {str(path)!r}).steps({{}})"
     )
     handler = f"signal.signal({int(number)}, signal.default_int_handler); "
     kedge = subprocess.Popen([sys.executable, "-c", program.replace("\n", f"\n{handler}")], stderr=subprocess.DEVNULL)
@@ -176,7 +177,7 @@ def test_an_interruption_ends_a_plugin_with_all_that_it_started(tmp_path: Path, 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_plugin_does_not_outlive_a_kedge_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
     path = family(tmp_path, "wait\n")
-    program = f"from kedge.resolve.executable import Executable; Executable('x', {str(path)!r}).steps({{}})"
+    program = f"from kedge.resolve.plugin_executable import Executable; Executable('x', {str(path)!r}).steps({{}})"
     with subprocess.Popen([sys.executable, "-c", program]) as kedge:
         pids = members(tmp_path)
         kedge.send_signal(number)

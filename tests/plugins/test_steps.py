@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kedge.contract import Action, Retry, SecretRef, render_text
 from kedge.errors import InputError
 from kedge.plugins.base import Callback, File, PluginFailed, Steps, checked
-from kedge.resolve.files import written_by
+from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugins import check_actions
 from kedge.resolve.secrets import SHORTEST_MASKED
 from kedge.runtime.logs import secret_forms

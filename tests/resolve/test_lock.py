@@ -14,7 +14,7 @@ import pytest
 from kedge.contract import Action, Callback, Step
 from kedge.errors import InputError, Problem
 from kedge.resolve import pins
-from kedge.resolve.cache import Cache, default_folder, digest
+from kedge.resolve.document_cache import Cache, default_folder, digest
 from kedge.resolve.lock import Lock, Pin, Repository, load, lock_path, save
 from kedge.resolve.sources import git, pinning, registry
 from kedge.testing.wait import wait_until
@@ -227,7 +227,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from kedge.resolve.cache import Cache
+from kedge.resolve.document_cache import Cache
 cache = Cache(Path(sys.argv[1]))
 print(flush=True)
 while True:

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kedge.errors import InputError, Problem
-from kedge.spec.mask import mask_secrets
 from kedge.spec.parse import parse
+from kedge.spec.redact import mask_secrets
 from kedge.spec.references import TagError, split
 from kedge.spec.yaml import read
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kedge.bundle import elf, machine, manifest, stubs
+from kedge.bundle.contents import SITE, Part, parts
 from kedge.bundle.manifest import Entry
-from kedge.bundle.parts import SITE, Part, parts
 from kedge.errors import CannotRun
 
-_COMPILER = Path(__file__).with_name("bytecode.py")
+_COMPILER = Path(__file__).with_name("compile_program.py")
 
 
 def assemble(folder: Path, chosen: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kedge.bundle import cache, intact, manifest, stubs
+from kedge.bundle import cache, manifest, repair, stubs
 from kedge.bundle.layers import CORE, NET
 
 BUILDING = "building the runtime's bundle, once: this takes some seconds"
@@ -49,12 +49,12 @@ def to_do(layers: Sequence[str] = (CORE, NET)) -> str | None:
     place = cache.path_of(layers)
     if not place.is_dir():
         return BUILDING
-    return None if intact.is_intact(place) else REPAIRING
+    return None if repair.is_intact(place) else REPAIRING
 
 
 def distrust(bundle: Bundle) -> None:
     """Have all of a bundle checked at its next use: a process that was started from it did not run."""
-    intact.distrust(bundle.path)
+    repair.distrust(bundle.path)
 
 
 def opened(path: Path) -> Bundle:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kedge import xdg
-from kedge.bundle import intact, layers, machine
+from kedge.bundle import layers, machine, repair
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
 
@@ -46,7 +46,7 @@ def ensure(chosen: Sequence[str]) -> Path:
                 if not place.is_dir():
                     place.unlink(missing_ok=True)
                     _build(place, chosen)
-        elif not intact.is_intact(place):
+        elif not repair.is_intact(place):
             _repair(place, chosen)
     with contextlib.suppress(OSError):
         os.utime(place)  # when it was last used
@@ -92,13 +92,13 @@ def _build(path: Path, chosen: Sequence[str]) -> None:
     sweep(path)
     with _built(path, chosen) as fresh:
         os.rename(fresh, path)
-    intact.stamp(path)
+    repair.stamp(path)
 
 
 def _repair(path: Path, chosen: Sequence[str]) -> None:
     """Build aside, and take over what differs. Jobs that use it hold its lock, too, and go on."""
     with locked(path, fcntl.LOCK_SH), _built(path, chosen) as fresh:
-        intact.repair(path, fresh)
+        repair.repair(path, fresh)
 
 
 @contextlib.contextmanager

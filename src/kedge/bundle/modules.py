@@ -13,10 +13,10 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 from kedge.bundle import layers
-from kedge.bundle.own import PACKAGE, Own, module_name
+from kedge.bundle.kedge_files import PACKAGE, Own, module_name
 from kedge.errors import CannotRun
 
-_PROGRAM = Path(__file__).with_name("imported.py")
+_PROGRAM = Path(__file__).with_name("import_program.py")
 # What modules of the standard library use when they are run as programs, ask on a terminal, or do something that
 # nothing here asks of them, like a seed of random numbers from a text.
 _UNUSED = frozenset({

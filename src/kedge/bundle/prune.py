@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge.bundle import cache, intact
+from kedge.bundle import cache, repair
 
 
 class Kept(NamedTuple):
@@ -38,7 +38,7 @@ def prune(unused_sec: float = 0.0) -> list[Kept]:
             if place.exists() and (kept := _kept(place)).used <= limit:
                 os.rename(place, place.with_name(f".{place.name}.gone"))
                 gone.append(kept)
-                intact.distrust(place)
+                repair.distrust(place)
             cache.sweep(place)
     return gone
 

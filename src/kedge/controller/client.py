@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kedge.errors import EXIT_BUG, EXIT_FAILED
 from kedge.resolve.model import Secrets
-from kedge.runs.files import disk_errors
+from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 from kedge.runs.lock import ControllerLock
 

@@ -31,7 +31,7 @@ from kedge.errors import (
 from kedge.plan.lossless import from_lossless
 from kedge.resolve.model import Secrets
 from kedge.runs import report, status
-from kedge.runs.files import write_all
+from kedge.runs.atomic_files import write_all
 from kedge.runs.folder import Run
 
 

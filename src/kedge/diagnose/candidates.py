@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from kedge.diagnose import characters, exceptions, hedges, lines
 from kedge.diagnose.expression import holds
+from kedge.diagnose.log_text import Line, Log
 from kedge.diagnose.model import TRANSIENT, Evidence
 from kedge.diagnose.regex import over_characters
 from kedge.diagnose.ruleset import Rule, RuleSet
 from kedge.diagnose.scan import Hit
-from kedge.diagnose.text import Line, Log
 from kedge.diagnose.tracebacks import Block, Trace
 
 OURS = b"[openpai-runtime] [INFO] "

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from kedge.diagnose import candidates, exitcodes, facts, lines, peers, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
+from kedge.diagnose.log_end import Tail
+from kedge.diagnose.log_text import Line, Log
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
 from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
 from kedge.diagnose.select import ENDERS, NEEDS_SETUP, OF_OTHERS, SETUP, Choice, choose, effect
-from kedge.diagnose.tail import Tail
-from kedge.diagnose.text import Line, Log
 
 # What an exit code alone says (128+n is death by signal n), as likely as it can be.
 _CODES = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kedge.diagnose.frames import Frame
+from kedge.diagnose.log_text import Line
 from kedge.diagnose.regex import regex
-from kedge.diagnose.text import Line
 
 
 class Meaning(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kedge.diagnose.log_text import Line
 from kedge.diagnose.regex import regex
-from kedge.diagnose.text import Line
 
 # A step, epoch or iteration that advances; tqdm's `12/300 [00:10<…`; a loss with its number.
 _PROGRESS = (

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kedge.diagnose.frames import Frame
+from kedge.diagnose.log_text import Line
 from kedge.diagnose.regex import regex
-from kedge.diagnose.text import Line
 
 _HEADER = rb"^([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$"
 # `File /a/b.py:12, in load(path)`, `~/b.py in load(path)`, `Cell In[3], line 2`, `<ipython-input-3-1a> in <module>`.

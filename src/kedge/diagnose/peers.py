@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kedge.diagnose.candidates import Candidate
+from kedge.diagnose.log_end import Tail
+from kedge.diagnose.log_text import Log
 from kedge.diagnose.regex import regex
-from kedge.diagnose.tail import Tail
-from kedge.diagnose.text import Log
 
 # The causes of which a peer that hangs or has left can be the reason.
 TELL = {

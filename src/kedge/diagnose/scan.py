@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge.diagnose import characters, expression
+from kedge.diagnose.log_text import Line, Log
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.text import Line, Log
 
 PIECE = 64 << 10
 OVERLAP = 256

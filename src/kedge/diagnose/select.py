@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kedge.diagnose import lines
 from kedge.diagnose.candidates import GENERIC, SPECIFIC, Candidate
-from kedge.diagnose.tail import Tail
+from kedge.diagnose.log_end import Tail
 
 WEAK = 20  # below this rank: an effect without an explanation
 CERTAIN = 60  # from this rank on a plain line needs no crash beside it

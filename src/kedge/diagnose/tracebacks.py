@@ -12,8 +12,8 @@ from kedge.diagnose import frames, notebooks
 from kedge.diagnose.exceptions import telling
 from kedge.diagnose.frames import Frame
 from kedge.diagnose.lines import breaks_message
+from kedge.diagnose.log_text import Line, Log
 from kedge.diagnose.regex import regex
-from kedge.diagnose.text import Line, Log
 
 HEADER = b"Traceback (most recent call last)"
 MOST = 200  # tracebacks: half from each end of the log

@@ -7,7 +7,7 @@ from kedge.resolve.sources.base import Document
 from kedge.spec import yaml
 from kedge.spec.files import decode
 from kedge.spec.model import Path
-from kedge.spec.shape import entries, mapping
+from kedge.spec.tolerant import entries, mapping
 
 
 class NotRead(Exception):

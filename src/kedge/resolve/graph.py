@@ -8,19 +8,19 @@ from functools import lru_cache
 from typing import Any
 
 from kedge.errors import INVALID, UNKNOWN, Problem
-from kedge.resolve.asked import Asked, Render, required, values_of
 from kedge.resolve.documents import NotRead
 from kedge.resolve.inherit import inherit
 from kedge.resolve.items import Item
 from kedge.resolve.lookup import Lookup, Place, Template
+from kedge.resolve.requirement import Asked, Render, required, values_of
 from kedge.resolve.sources.base import NotHad
-from kedge.spec.guard import LATER
 from kedge.spec.item_checks import check_item as check_meaning
+from kedge.spec.message_text import bare
 from kedge.spec.model import Path, Prerequisite, Source
 from kedge.spec.nodes import Node, with_items, with_node
 from kedge.spec.schema import check_item as check_shape
 from kedge.spec.templates import Value, fill, variables
-from kedge.spec.text import bare
+from kedge.spec.yaml_escapes import LATER
 
 DEEPEST = 16  # items in a chain of requirements
 MOST_ITEMS = 64  # in one role

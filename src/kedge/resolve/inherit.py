@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kedge.errors import Problem
+from kedge.spec.message_text import bare
 from kedge.spec.model import Path, Source
 from kedge.spec.nodes import Node, with_items
 from kedge.spec.references import locate
 from kedge.spec.templates import Value, rewritten
-from kedge.spec.text import bare
 
 NOT_INHERITED = frozenset({
     "name", "type", "plugin", "require", "callbacks", "failurePolicy", "uri", "version", "contributor", "description",

@@ -6,14 +6,14 @@ import os
 from typing import NamedTuple
 
 from kedge.resolve import documents
-from kedge.resolve.shelf import Shelf
+from kedge.resolve.document_store import Shelf
 from kedge.resolve.sources.base import INVALID, NOT_FOUND, Document, NotHad
 from kedge.spec import addresses, yaml
 from kedge.spec.addresses import FILE, MARKETPLACE, Address
+from kedge.spec.message_text import bare
 from kedge.spec.model import Job, Path, Prerequisite, Source
 from kedge.spec.nodes import Node, node_at
 from kedge.spec.suggest import did_you_mean, sentence
-from kedge.spec.text import bare
 
 
 class Place(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from kedge.contract import SecretRef, Text
 from kedge.plugins.base import Action, Callback, File, Parameter, ParameterError, Steps, Wrong, lines, read
 from kedge.plugins.parameters import boolean, describe, list_of, mapping_of, string
-from kedge.spec.text import printable
+from kedge.spec.message_text import printable
 
 LARGEST = 16 << 20  # bytes
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from kedge.contract import Action, text_from_json
 from kedge.plugins.base import ParameterError, Plugin, PluginFailed, Steps, read, short_name
-from kedge.resolve.executable import PREFIX, Executable
-from kedge.resolve.installed import Installed, installed
+from kedge.resolve.plugin_executable import PREFIX, Executable
+from kedge.resolve.plugin_installed import Installed, installed
 from kedge.spec.suggest import did_you_mean
 
 # Known by a table, not by entry points: most jobs need no look at all installed packages, and no package can take the

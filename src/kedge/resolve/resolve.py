@@ -10,15 +10,15 @@ from pathlib import Path as FilePath
 
 from kedge.contract import Text, show_text
 from kedge.errors import ERROR, UNKNOWN, InputError, Problem, Unreachable, in_order
-from kedge.resolve import cache, pins, secrets, storages, unused
+from kedge.resolve import document_cache, pins, secrets, storages, unused
 from kedge.resolve.code import Code
+from kedge.resolve.document_store import ALL, Settings, Shelf, is_url
 from kedge.resolve.graph import Graph, Needed, ordered
 from kedge.resolve.items import Item
 from kedge.resolve.lock import Repository
 from kedge.resolve.lookup import Lookup
 from kedge.resolve.model import Entry, Image, Inputs, LockState, Requirements, ResolvedJob, ResolvedRole
 from kedge.resolve.scope import References, join
-from kedge.resolve.shelf import ALL, Settings, Shelf, is_url
 from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS, SPACE
@@ -44,8 +44,8 @@ def _settings(job: Job, inputs: Inputs) -> Settings:
     return Settings(job.source.file, inputs.user, where, inputs.hosts)
 
 
-def _cache(inputs: Inputs) -> cache.Cache:
-    return cache.Cache(FilePath(inputs.cache) if inputs.cache else cache.default_folder(os.environ))
+def _cache(inputs: Inputs) -> document_cache.Cache:
+    return document_cache.Cache(FilePath(inputs.cache) if inputs.cache else document_cache.default_folder(os.environ))
 
 
 class _Resolution:

@@ -10,10 +10,10 @@ from kedge.errors import Problem
 from kedge.resolve.items import Item
 from kedge.resolve.model import Inputs
 from kedge.spec import references
+from kedge.spec.message_text import show_path
 from kedge.spec.model import Job, Path, Source
 from kedge.spec.references import Reference, Unresolved
 from kedge.spec.suggest import did_you_mean
-from kedge.spec.text import show_path
 
 GIVEN = ("parameters", "secrets")  # the roots whose values a submitter can give
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from kedge.errors import InputError
 from kedge.resolve.model import Inputs, Secrets
+from kedge.spec.message_text import show_path
 from kedge.spec.model import Job, Path
-from kedge.spec.text import show_path
 
 SHORTEST_MASKED = 8  # bytes; the runtime masks no shorter ones, because they turn up by chance
 

@@ -10,11 +10,11 @@ from kedge.contract import Step, Text
 from kedge.errors import Problem
 from kedge.plugins.base import ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
 from kedge.resolve import plugins
-from kedge.resolve.files import written_by
 from kedge.resolve.items import Item
-from kedge.resolve.uses import Use, uses
+from kedge.resolve.plugin_files import written_by
+from kedge.resolve.plugin_uses import Use, uses
+from kedge.spec.message_text import printable
 from kedge.spec.model import Job, Path, Source, TaskRole
-from kedge.spec.text import printable
 
 Render = Callable[[str, Path, Source], Text]  # a text, and where it stands in which file
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kedge.errors import INVALID, NO_STORAGE, Problem
 from kedge.resolve.model import Mount
 from kedge.spec.model import Job, Path, Source
-from kedge.spec.shape import entries, items, mapping
+from kedge.spec.tolerant import entries, items, mapping
 
 _TEAMWISE = "teamwise_storage"
 

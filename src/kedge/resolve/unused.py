@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kedge.errors import Problem
-from kedge.spec.guard import LATER
+from kedge.spec.message_text import bare, quote
 from kedge.spec.model import Job, Path, Prerequisite
 from kedge.spec.nodes import node_at
 from kedge.spec.references import Reference, TagError, split
-from kedge.spec.shape import mapping, strings
-from kedge.spec.text import bare, quote
+from kedge.spec.tolerant import mapping, strings
+from kedge.spec.yaml_escapes import LATER
 
 _DEEPEST = 100  # items; a cycle with more of them is found when something uses it
 _ROLE_KEYS = {"docker_image": "dockerimage", "data": "data", "output": "output", "script": "script"}

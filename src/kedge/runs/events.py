@@ -20,7 +20,7 @@ from typing import Any
 
 from kedge.contract import timestamp
 from kedge.own_files import open_own
-from kedge.runs.files import disk_errors, write_all
+from kedge.runs.atomic_files import disk_errors, write_all
 from kedge.untrusted import fits, open_regular, parse
 
 _BLOCK = 1 << 16

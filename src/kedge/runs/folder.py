@@ -29,8 +29,8 @@ from kedge import untrusted, xdg
 from kedge.contract import EVENTS_FILE, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
 from kedge.own_files import clear
+from kedge.runs.atomic_files import disk_errors, write_json
 from kedge.runs.events import is_time
-from kedge.runs.files import disk_errors, write_json
 from kedge.runs.lock import is_held
 
 _NAME_LENGTH = 40

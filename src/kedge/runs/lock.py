@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kedge.contract import timestamp
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
-from kedge.runs.files import disk_errors, write_all
+from kedge.runs.atomic_files import disk_errors, write_all
 from kedge.untrusted import fits, open_regular, read_json
 
 _LARGEST = 4096  # bytes

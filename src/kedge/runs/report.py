@@ -12,8 +12,8 @@ from typing import Any
 from kedge import untrusted
 from kedge.contract import CURRENT, OPTION_LINES, USER_ALL
 from kedge.errors import DiskFull
-from kedge.runs import answer
-from kedge.runs.files import write_atomic, write_json
+from kedge.runs import explanation
+from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.report_types import is_report
 from kedge.runs.status import FAILED, SUCCEEDED, JobStatus, TaskStatus
@@ -95,9 +95,9 @@ def markdown(report: Mapping[str, Any]) -> str:
     """The report for people to read or to paste into an issue."""
     parts = [f"# {report['id']}: {report['state']}", report["text"] or ""]
     if root := report["root"]:
-        parts += _explained(root, answer.label(report), report["text"] or "")
-    parts += [f"**Look at**: {one}" for one in answer.suspects(report)]
-    parts += [f"**After it**: {others}" for others in [answer.others(report)] if others]
+        parts += _explained(root, explanation.label(report), report["text"] or "")
+    parts += [f"**Look at**: {one}" for one in explanation.suspects(report)]
+    parts += [f"**After it**: {others}" for others in [explanation.others(report)] if others]
     parts += [f"**Note**: {note}" for note in report.get("notes", [])]
     rows = [
         f"| {t['task']} | {t['state']} | {t.get('tries', t['attempts'])} | {_shown(t['exit_code'])} |"
@@ -109,13 +109,13 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 def _explained(root: Mapping[str, Any], label: str, verdict: str) -> list[str]:
     """The root as `kedge show` has it, in Markdown."""
-    cause = f"`{root['cause']}` ({answer.certainty(root)})" if answer.known(root) else None
-    words, place = answer.last_words(root), answer.place(root)
+    cause = f"`{root['cause']}` ({explanation.certainty(root)})" if explanation.known(root) else None
+    words, place = explanation.last_words(root), explanation.place(root)
     return [
-        f"**{label}**: {root['task']}, {cause or f'not recognised: {answer.ending(root)}'}",
-        answer.meaning(root),
-        *(f"    {quote}" for quote in [answer.quote(root, verdict)] if quote),
-        *answer.where(root),
+        f"**{label}**: {root['task']}, {cause or f'not recognised: {explanation.ending(root)}'}",
+        explanation.meaning(root),
+        *(f"    {quote}" for quote in [explanation.quote(root, verdict)] if quote),
+        *explanation.where(root),
         "**Last words**:\n\n" + "\n".join(f"    {line}" for line in words) if words else "",
         f"**Log**: {place}" if place else "",
         "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
@@ -144,7 +144,7 @@ def _placed(
 
 def _job_line(told: str, source: str, lines: Sequence[int]) -> str | None:
     """The line of the job file, as in `job.yaml:12`, that a shell means when it names one of user.sh."""
-    named = answer.SCRIPT_LINE.search(told)
+    named = explanation.SCRIPT_LINE.search(told)
     number = int(named[1]) - OPTION_LINES if named else 0
     return f"{source}:{lines[number - 1]}" if 0 < number <= len(lines) else None
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.errors import InputError
-from kedge.runs.files import disk_errors, write_all
-from kedge.runs.ignore import KEDGEIGNORE, Rules
+from kedge.runs.atomic_files import disk_errors, write_all
+from kedge.runs.ignore_files import KEDGEIGNORE, Rules
 
 LIMIT = 1 << 30  # bytes
 _CHUNK = 16 << 20

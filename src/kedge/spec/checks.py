@@ -12,12 +12,12 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.item_checks import broken_tags, callbacks, check_item
+from kedge.spec.message_text import MOST_PROBLEMS, quote
 from kedge.spec.model import Path, Source
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.references import Reference, TagError, Unresolved, locate, lookup, split
-from kedge.spec.shape import entries, mapping, strings
-from kedge.spec.text import MOST_PROBLEMS, quote
+from kedge.spec.tolerant import entries, mapping, strings
 
 Check = Callable[[Mapping[str, Any], Source], Iterator[Problem]]
 

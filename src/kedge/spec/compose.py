@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from kedge.errors import Problem
+from kedge.spec.message_text import MOST_PROBLEMS, excerpt, quote, show_path
 from kedge.spec.nodes import Node
 from kedge.spec.scalars import plain, tagged
 from kedge.spec.suggest import did_you_mean
-from kedge.spec.text import MOST_PROBLEMS, excerpt, quote, show_path
 
 DEEPEST = 100  # levels; whatever walks the values later may then recurse
 MOST_COPIES = 100_000  # values that aliases and merge keys add when written out; one more for every 32 characters

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
-from kedge.spec.guard import LATER
+from kedge.spec.message_text import bare, quote
 from kedge.spec.model import Path, Source
 from kedge.spec.nodes import node_at
 from kedge.spec.references import OPEN, TagError, locate, split
 from kedge.spec.schema import schema
-from kedge.spec.shape import entries, mapping, strings
 from kedge.spec.suggest import did_you_mean, sentence
 from kedge.spec.templates import CHOICE, describe, variables
-from kedge.spec.text import bare, quote
+from kedge.spec.tolerant import entries, mapping, strings
+from kedge.spec.yaml_escapes import LATER
 
 # Keys that describe a prerequisite itself; in `plugin_params` they are something else.
 _OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kedge.errors import WARNING, Problem
-from kedge.spec.hidden import Hidden, is_name, line_at
+from kedge.spec.hidden_lines import Hidden, is_name, line_at
+from kedge.spec.message_text import excerpt, show_path
 from kedge.spec.suggest import suggested
-from kedge.spec.text import excerpt, show_path
 
 EVERY_TASK_SUCCEEDS = "everyTaskSucceeds"  # a value of extras.kedge.completion
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec import addresses
-from kedge.spec.guard import LATER
+from kedge.spec.message_text import bare, quote
 from kedge.spec.model import Path, Source
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler
-from kedge.spec.shape import entries, items, mapping
 from kedge.spec.suggest import did_you_mean, name_list, sentence
-from kedge.spec.text import bare, quote
+from kedge.spec.tolerant import entries, items, mapping
+from kedge.spec.yaml_escapes import LATER
 
 _LONGEST_CONVERTED = 63  # characters of a label in a host name
 _ROLE_KEYS = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}

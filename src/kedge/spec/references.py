@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kedge.spec.hidden import MASKED
+from kedge.spec.hidden_lines import MASKED
+from kedge.spec.message_text import quote
 from kedge.spec.model import Mark, Path, Source
 from kedge.spec.suggest import did_you_mean
-from kedge.spec.text import quote
 
 ROOTS = ("parameters", "secrets", "script", "output", "data")
 OPEN, CLOSE = "<%", "%>"

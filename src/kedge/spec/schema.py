@@ -15,12 +15,12 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from kedge.errors import Problem
-from kedge.spec.guard import LATER
+from kedge.spec.message_text import MOST_PROBLEMS, quote
 from kedge.spec.model import Path, Source
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.schema_messages import Violation, message
 from kedge.spec.suggest import name_list, nearest
-from kedge.spec.text import MOST_PROBLEMS, quote
+from kedge.spec.yaml_escapes import LATER
 
 _SHAPES = {"dockerimage": "dockerImage", "data": "dataPrerequisite"}
 

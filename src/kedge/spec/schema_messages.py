@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kedge.spec.message_text import quote
 from kedge.spec.model import Path
 from kedge.spec.references import WHERE_THEY_WORK
 from kedge.spec.suggest import name_list, nearest
-from kedge.spec.text import quote
 from kedge.spec.units import number_meant
 
 _TYPES = {

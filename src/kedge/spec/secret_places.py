@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from kedge.spec.compose import Alias
-from kedge.spec.hidden import MASKED, Hidden, hidden, sections, without_passwords
+from kedge.spec.hidden_lines import MASKED, Hidden, hidden, sections, without_passwords
 from kedge.spec.nodes import Node
 from kedge.spec.references import CLOSE, OPEN
 

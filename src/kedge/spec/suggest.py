@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
-from kedge.spec.text import quote
+from kedge.spec.message_text import quote
 
 # Comparing is slow, and nobody reads a guess out of a thousand names.
 _MOST_NAMES = 300

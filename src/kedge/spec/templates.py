@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kedge.spec.guard import TOKEN
+from kedge.spec.message_text import bare, quote
 from kedge.spec.nodes import Node, with_items
 from kedge.spec.scalars import Scalar, plain
 from kedge.spec.suggest import name_list
-from kedge.spec.text import bare, quote
+from kedge.spec.yaml_escapes import TOKEN
 
 STRING, INTEGER, NUMBER, BOOLEAN, PATH, CHOICE = "string", "integer", "number", "boolean", "path", "choice"
 _SHELL_LINES = frozenset({"commands", "preCommands", "postCommands"})  # lists that hold nothing but text

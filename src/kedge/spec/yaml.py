@@ -16,13 +16,13 @@ import yaml
 from kedge.errors import InputError, Problem
 from kedge.spec.compose import Alias, Composer, Refused
 from kedge.spec.files import LARGEST_FILE, too_large
-from kedge.spec.guard import guard
-from kedge.spec.hidden import Hidden, guessed, lines
+from kedge.spec.hidden_lines import Hidden, guessed, lines
+from kedge.spec.message_text import excerpt
 from kedge.spec.model import Source
 from kedge.spec.nodes import KeyMarks, Marks, Node
 from kedge.spec.secret_places import hidden_in
-from kedge.spec.text import excerpt
 from kedge.spec.yaml_errors import explain
+from kedge.spec.yaml_escapes import guard
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

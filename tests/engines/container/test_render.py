@@ -12,12 +12,12 @@ import yaml
 
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Task
-from kedge.engines.container import notices, render
+from kedge.engines.container import notes, render
 from kedge.engines.container.client import Facts, Image
 from kedge.engines.container.command_line import command_line
-from kedge.engines.container.places import numbered
+from kedge.engines.container.container_spec import GPUS
+from kedge.engines.container.placement import numbered
 from kedge.engines.container.render import Options, Place
-from kedge.engines.container.spec import GPUS
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -58,14 +58,14 @@ def planned(folder: Path, role: dict[str, Any], **job: Any) -> Plan:
 def test_limits_are_what_the_job_asks_for(plan: Plan) -> None:
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS)
     assert (spec.memory, spec.cpus, spec.shm) == (100 << 20, 2, 512 << 20)
-    assert list(notices.of(plan, FACTS, (), None, False)) == []
+    assert list(notes.of(plan, FACTS, (), None, False)) == []
 
 
 def test_limits_are_what_the_machine_has_and_the_submitter_is_told(plan: Plan) -> None:
     small = FACTS._replace(cpus=1, memory=64 << 20)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, small)
     assert (spec.memory, spec.cpus, spec.shm) == (64 << 20, 1, 64 << 20)
-    said = "\n".join(notices.of(plan, small, (), None, False))
+    said = "\n".join(notes.of(plan, small, (), None, False))
     assert "2 CPUs and this machine has 1" in said
     assert "100 MiB of memory" in said
     assert "512 MiB of shared memory" in said
@@ -75,7 +75,7 @@ def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> 
     weak = FACTS._replace(limits_cpu=False, limits_memory=False)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, weak)
     assert (spec.memory, spec.cpus) == (None, None)
-    assert "cpu is not enforced" in "\n".join(notices.of(plan, weak, (), None, False))
+    assert "cpu is not enforced" in "\n".join(notes.of(plan, weak, (), None, False))
     line = command_line(spec)
     assert "--cpus" not in line
     assert "--memory" not in line
@@ -127,7 +127,7 @@ def test_infiniband_is_for_roles_that_ask_for_it(tmp_path: Path) -> None:
     assert (spec.devices, spec.locked_memory) == (("/dev/infiniband/uverbs0",), True)
     assert "--device /dev/infiniband/uverbs0" in command_line(spec)
     assert "memlock=-1:-1" in command_line(spec)
-    assert any("InfiniBand" in said for said in notices.of(asking, FACTS, (), None, False))
+    assert any("InfiniBand" in said for said in notes.of(asking, FACTS, (), None, False))
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_ports_are_numbered_and_no_two_alike(plan: Plan) -> None:
 
 def test_storages_without_a_folder_are_told(tmp_path: Path) -> None:
     plan = planned(tmp_path, {}, extras={"storages": [{"name": "data", "mountPath": "/data"}]})
-    assert any("data at /data" in said for said in notices.of(plan, FACTS, (), None, False))
-    assert not list(notices.of(plan, FACTS, ("data",), None, False))
+    assert any("data at /data" in said for said in notes.of(plan, FACTS, (), None, False))
+    assert not list(notes.of(plan, FACTS, ("data",), None, False))
 
 
 @pytest.mark.parametrize("names", [("GPU-1", "GPU-2"), ("nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2")])
@@ -201,4 +201,4 @@ def test_a_loopback_address_in_a_container_is_pointed_out(tmp_path: Path, host: 
     data = {"name": "ds", "type": "data", "plugin": "download", "uri": f"http://{host}/x"}
     image = {"name": "image", "type": "dockerimage", "uri": "debian:12"}
     plan = planned(tmp_path, {"prerequisites": ["ds"]}, prerequisites=[image, data])
-    assert [said.startswith("ds: ") for said in notices.loopback(plan)] == [True] * told
+    assert [said.startswith("ds: ") for said in notes.loopback(plan)] == [True] * told

@@ -10,7 +10,7 @@ from kedge.contract import COMMAND_FAILED, CURRENT, PERHAPS_MEMORY, USER_ALL, Re
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import Evidence
 from kedge.engines.base import Task
-from kedge.engines.container import endings
+from kedge.engines.container import failures
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.judge import Judge, judge
@@ -34,7 +34,7 @@ def ended(run: Run, attempt: int, code: int, log: str = "", reason: str = COMMAN
     return report._replace(user_exit_code=code, diagnosis=found.to_json())
 
 
-def failures(run: Run, *endings: tuple[int, str]) -> list[Failure]:
+def failures_of(run: Run, *endings: tuple[int, str]) -> list[Failure]:
     """What is known of attempts that ended with these codes and logs, one after the other."""
     judging, before, found = Judge(run), History(), []
     for number, (code, log) in enumerate(endings):
@@ -70,7 +70,7 @@ TOO_MANY = "HTTP Error 429: Too Many Requests\n"
 def test_only_the_program_fails_the_same_way_again(
     tmp_path: Path, first: tuple[int, str], second: tuple[int, str], again: bool
 ) -> None:
-    assert [failure.again for failure in failures(Run(tmp_path), first, second)] == [False, again]
+    assert [failure.again for failure in failures_of(Run(tmp_path), first, second)] == [False, again]
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_a_registry_that_refuses_for_now_is_asked_until_the_limit(tmp_path: Path
     for attempt in range(2):
         launch = Launch(TASK, str(Run(tmp_path).task("worker", 0, attempt)), attempt, 0, 0)
         problem = ImageProblem(f"the image r.io/x:1 cannot be pulled: {said}")
-        task = TaskState(TASK, FAILED, report=endings.of_problem(launch, problem))
+        task = TaskState(TASK, FAILED, report=failures.of_problem(launch, problem))
         found.append(judging.failure(judge([task]), 254, attempt, task, before))
     assert [(f.says, f.sure, f.again) for f in found] == [(Behaviour.TRANSIENT, True, False)] * 2
 
 
 def test_the_same_failure_twice_comes_one_after_the_other(tmp_path: Path) -> None:
-    found = failures(Run(tmp_path), (127, ""), (1, TOO_MANY), (127, ""), (127, ""))
+    found = failures_of(Run(tmp_path), (127, ""), (1, TOO_MANY), (127, ""), (127, ""))
     assert [failure.again for failure in found] == [False, False, False, True]
 
 
@@ -104,11 +104,11 @@ def test_sigkill_that_nobody_saw_is_perhaps_memory(tmp_path: Path) -> None:
     assert (failure.cause, failure.unseen) == ("sigkill_unattributed", True)
     assert judged.diagnosis is not None
     assert "perhaps it needed more memory" in judged.diagnosis.meaning
-    assert not failures(Run(tmp_path / "other"), (137, ""))[0].unseen
+    assert not failures_of(Run(tmp_path / "other"), (137, ""))[0].unseen
 
 
 def test_rows_of_the_job_s_own_exit_spec_are_known_by_their_code(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.exit_spec.write_text('[{"containerExitCode": 137, "patterns": [], "behavior": "PERMANENT"}]')
-    known, other = failures(run, (137, ""), (143, ""))
+    known, other = failures_of(run, (137, ""), (143, ""))
     assert (known.row, known.spec, other.row) == (Behaviour.PERMANENT, "the exit spec", None)

@@ -12,7 +12,7 @@ from kedge.engines.base import Task
 from kedge.engines.controller import states
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import TaskState, move
-from kedge.engines.controller.stops import KILL, Stops
+from kedge.engines.controller.stop_requests import KILL, Stops
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry
 from kedge.policy.precedence import Failure

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kedge.cli.view.tables import wrapped
 from kedge.cli.view.wording import home
-from kedge.runs import answer
+from kedge.runs import explanation
 from kedge.terminal_text import one_line
 
 _LABEL_WIDTH = 12
@@ -20,27 +20,27 @@ BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "mage
 def print_answer(console: Console, report: Mapping[str, Any]) -> None:
     """Root cause, what to do, and what followed from it, of a report (see docs/reports.md)."""
     if root := report["root"]:
-        rows(console, answer.label(report), _root(root, report.get("text") or ""))
-        rows(console, "Last words", answer.last_words(root, home))
-        rows(console, "Log", filter(None, [answer.place(root, home)]))
+        rows(console, explanation.label(report), _root(root, report.get("text") or ""))
+        rows(console, "Last words", explanation.last_words(root, home))
+        rows(console, "Log", filter(None, [explanation.place(root, home)]))
         rows(console, "Do", root["remedy"])
-    rows(console, "Look at", answer.suspects(report))
-    rows(console, "After it", filter(None, [answer.others(report)]))
+    rows(console, "Look at", explanation.suspects(report))
+    rows(console, "After it", filter(None, [explanation.others(report)]))
 
 
 def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text | str]:
     yield Text(root["task"], style="bold").append("   ").append(_cause(root))
-    if meaning := answer.meaning(root):
+    if meaning := explanation.meaning(root):
         yield meaning
-    if quote := answer.quote(root, verdict, home):
+    if quote := explanation.quote(root, verdict, home):
         yield Text(one_line(quote), style="bold")
-    yield from answer.where(root)
+    yield from explanation.where(root)
 
 
 def _cause(root: Mapping[str, Any]) -> Text:
-    if not answer.known(root):
-        return Text("not recognised", "bold").append(f": {one_line(answer.ending(root))}")
-    return Text(root["cause"], "bold").append(f" ({answer.certainty(root)})", BEHAVIOUR_COLOURS[root["behavior"]])
+    if not explanation.known(root):
+        return Text("not recognised", "bold").append(f": {one_line(explanation.ending(root))}")
+    return Text(root["cause"], "bold").append(f" ({explanation.certainty(root)})", BEHAVIOUR_COLOURS[root["behavior"]])
 
 
 def rows(console: Console, label: str, lines: Iterable[Text | str]) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from kedge.cli.view.answer import print_answer, rows
 from kedge.cli.view.tables import console, table, wrapped
 from kedge.cli.view.wording import STATE_COLOURS, exit_words, home, seconds, succeeded_despite_failures
-from kedge.runs import answer, report, status
+from kedge.runs import explanation, report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
 from kedge.terminal_text import one_line
@@ -35,7 +35,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     found = report.read(run)
     if found:
         print_answer(out, found)
-    if not (found and found["root"] and answer.place(found["root"])):  # the log that is named lies in there
+    if not (found and found["root"] and explanation.place(found["root"])):  # the log that is named lies in there
         rows(out, "Logs", [home(str(run.path))])
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
     rows(out, "Note", [*now.notes, *notes, *damage])

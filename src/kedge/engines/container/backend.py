@@ -16,24 +16,24 @@ from typing import Any, TypeVar
 from kedge import processes, untrusted
 from kedge.contract import RUNTIME_BROKE, STARTING, Report
 from kedge.engines.base import Ended, Started, Task, Update
-from kedge.engines.container import endings, render, spec
+from kedge.engines.container import container_spec, failures, render
+from kedge.engines.container.callbacks import Inbox
 from kedge.engines.container.client import Client, EngineGone, Process
+from kedge.engines.container.container_spec import ContainerSpec
 from kedge.engines.container.downloads import Downloads
-from kedge.engines.container.endings import Known
+from kedge.engines.container.failures import Known
 from kedge.engines.container.images import Cancelled, Images
-from kedge.engines.container.inbox import Inbox
+from kedge.engines.container.lost_files import Looks
 from kedge.engines.container.memory_kills import MemoryKills
-from kedge.engines.container.places import Places
-from kedge.engines.container.spec import ContainerSpec
-from kedge.engines.container.unkept import Looks
-from kedge.engines.container.watch import Watch
-from kedge.engines.controller import heard, reports
+from kedge.engines.container.placement import Places
+from kedge.engines.container.watcher import Watch
+from kedge.engines.controller import reports, supervisor_events
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs import status
-from kedge.runs.files import disk_errors
+from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class ContainerBackend:
         self._memory, self._looks = MemoryKills(), Looks(client)
         self._downloads = Downloads(plan, places.cache)
         self._watch = Watch(
-            client, f"{spec.JOB}={run.id}", self._say_ended, lambda why: self.say(f"{why}; trying again"),
+            client, f"{container_spec.JOB}={run.id}", self._say_ended, lambda why: self.say(f"{why}; trying again"),
             lambda: self.say("the container engine answers again"), lambda: self._post(self._lost), restore,
         )  # fmt: skip
         self._watch.start()
@@ -125,7 +125,7 @@ class ContainerBackend:
         made = self._containers[task]
         if made.starting and made.starting.cancel():
             # Posted, so that the controller wakes up: nothing else may happen any more.
-            self._post(lambda: self._end(made, Ended(task, endings.stopped_before_start(made.launch))))
+            self._post(lambda: self._end(made, Ended(task, failures.stopped_before_start(made.launch))))
         else:
             self._signal(made, signal.SIGTERM)
 
@@ -184,9 +184,9 @@ class ContainerBackend:
             self._patiently(lambda: self._client.start(made.name), lambda: self._client.start_if_new(made.name))
             self._look_at(made)
         except Cancelled:
-            self._fail(made, endings.stopped_before_start(made.launch))
+            self._fail(made, failures.stopped_before_start(made.launch))
         except Exception as error:  # whatever it is, the task must not be waited for for ever
-            self._fail(made, endings.of_problem(made.launch, error))
+            self._fail(made, failures.of_problem(made.launch, error))
         self._post(self._started_one)
 
     def _look_at(self, made: _Container) -> None:
@@ -205,7 +205,7 @@ class ContainerBackend:
         try:
             report = reports.read(made.launch) or self._without_report(made)
         except EngineGone:
-            report = endings.of_lost_engine(made.launch)
+            report = failures.of_lost_engine(made.launch)
         except Exception as error:  # as in _start
             what = f"it cannot be told how the task's container ended: {error}"
             report = reports.of_end(made.launch, RUNTIME_BROKE, what)
@@ -228,7 +228,7 @@ class ContainerBackend:
         state = self._patiently(lambda: self._client.state(made.name))
         if not made.up:
             self._places.distrust_bundle()
-        return endings.of_container(made.launch, state, self._known(made))
+        return failures.of_container(made.launch, state, self._known(made))
 
     def _known(self, made: _Container) -> Known:
         kill = self._memory.of(made.name)
@@ -276,7 +276,7 @@ class ContainerBackend:
 
     def _lost(self) -> None:
         for made in list(self._by_name.values()):
-            self._end(made, Ended(made.launch.task, endings.of_lost_engine(made.launch)))
+            self._end(made, Ended(made.launch.task, failures.of_lost_engine(made.launch)))
 
     def _end(self, made: _Container, update: Ended) -> None:
         if self._by_name.pop(made.name, None):
@@ -291,16 +291,16 @@ class ContainerBackend:
 
     def _read_status(self) -> None:
         assert self._status is not None
-        lines, self._partial = heard.lines(self._partial + heard.read(self._status))
+        lines, self._partial = supervisor_events.lines(self._partial + supervisor_events.read(self._status))
         for line in lines:
-            with suppress(*heard.NOT_HEARD):
+            with suppress(*supervisor_events.NOT_HEARD):
                 self._heard(untrusted.parse(line))
 
     def _heard(self, event: dict[str, Any]) -> None:
-        made = self._containers[heard.task_of(event)]
+        made = self._containers[supervisor_events.task_of(event)]
         if event["task_attempt"] != made.launch.task_attempt:
             return
-        if update := heard.update(event):
+        if update := supervisor_events.update(event):
             self._updates.append(update)
             if isinstance(update, Started):
                 self._downloads.look(made.launch)

@@ -17,7 +17,7 @@ from docker.auth import encode_header, get_config_header, resolve_repository_nam
 from docker.types import CancellableStream, DeviceRequest, IPAMConfig, IPAMPool, LogConfig, Ulimit
 from docker.utils import parse_repository_tag
 
-from kedge.engines.container.spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
+from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
 from kedge.errors import CannotRun
 
 TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes seconds

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kedge.engines.container import find
+from kedge.engines.container import engine_address
 from kedge.errors import CannotRun
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ _IDLE_SEC = 60  # after which a service that lost its kedge ends by itself
 
 def address(environment: Mapping[str, str] = os.environ) -> str:
     """Where the engine is: `unix://…`, or PODMAN. CannotRun says what was looked for and what to install."""
-    if found := find.named(environment) or find.usable(environment):
+    if found := engine_address.named(environment) or engine_address.usable(environment):
         return found
     if shutil.which("podman", path=environment.get("PATH")):
         return PODMAN
-    raise find.nothing(environment)
+    raise engine_address.nothing(environment)
 
 
 class Connection:

@@ -14,18 +14,18 @@ from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Outcome, Request, Task
-from kedge.engines.container import connection, images, leftovers, network, notices, rehearsal, spec
+from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
 from kedge.engines.container.connection import Connection
-from kedge.engines.container.places import Given, Places, make_folder
+from kedge.engines.container.placement import Given, Places, make_folder
 from kedge.engines.container.render import DEFAULT_PIDS, Options
 from kedge.engines.controller.job import run_job
-from kedge.engines.controller.log import JobLog
-from kedge.engines.controller.running import controlled
-from kedge.engines.controller.stops import Stops
-from kedge.engines.machine import controllers, gpus, limits, secret_files
-from kedge.engines.machine.shares import gpus_wanted, too_few_gpus
+from kedge.engines.controller.job_lifetime import controlled
+from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.machine import gpus, limits, secret_files, stop_run
+from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -76,9 +76,9 @@ class ContainerEngine:
         except CannotRun:  # `check` says so
             return ()
         fewer = too_few_gpus(plan) if self._allow_fewer_gpus else None
-        said = tuple(notices.of(plan, facts, self._storages, fewer, bool(infiniband())))
+        said = tuple(notes.of(plan, facts, self._storages, fewer, bool(infiniband())))
         if self._network == "job":
-            said += tuple(notices.loopback(plan))
+            said += tuple(notes.loopback(plan))
         return (*said, to_do) if to_do else said
 
     def remarks(self, plan: Plan) -> tuple[str, ...]:
@@ -123,9 +123,9 @@ class ContainerEngine:
         with Connection(connection.address()) as connected:
             client, given = connected.client, self._given(plan, build.ensure())
             if task is None:
-                return tuple(rehearsal.of_role(plan, role.name, client, given) for role in plan.roles)
+                return tuple(dry_run.of_role(plan, role.name, client, given) for role in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
-            return (rehearsal.of_task(plan, task, client, given, folder),)
+            return (dry_run.of_task(plan, task, client, given, folder),)
 
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
@@ -186,15 +186,15 @@ class ContainerEngine:
         if self._network == "host":
             return Places(plan, run, given, None, None)
         name = f"kedge-{run.id}"
-        labels = {spec.JOB: run.id, spec.USER: plan.user}
+        labels = {container_spec.JOB: run.id, container_spec.USER: plan.user}
         subnet = network.create(client, name, plan.task_count, labels)
         return Places(plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks())))
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        return controllers.stop(run, kill, leftovers.end)
+        return stop_run.stop(run, kill, leftovers.end)
 
     def suspended(self, run: Run) -> int | None:
-        return controllers.suspended(run)
+        return stop_run.suspended(run)
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)
@@ -215,7 +215,7 @@ def _check_images(plan: Plan) -> None:
 
 def busy_gpus(client: Client) -> frozenset[str]:
     """The UUIDs of the GPUs that containers have. They may run on without a controller, and so without its locks."""
-    return frozenset(uuid for value in client.labels(spec.GPUS) for uuid in value.split(","))
+    return frozenset(uuid for value in client.labels(container_spec.GPUS) for uuid in value.split(","))
 
 
 def infiniband() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from kedge.engines.container import connection, pinned
+from kedge.engines.container import connection, pinned_images
 from kedge.engines.container.connection import Connection
 from kedge.errors import CannotRun
 
@@ -18,5 +18,5 @@ def here(asked: Mapping[str, str | None]) -> dict[str, str]:
         for name, digest in asked.items():
             with suppress(CannotRun):  # no name of an image
                 if image := connected.client.image(name):
-                    found[name] = pinned.pin_of(name, image, digest)
+                    found[name] = pinned_images.pin_of(name, image, digest)
     return found

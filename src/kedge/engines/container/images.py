@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from kedge.contract import render_text
-from kedge.engines.container import pinned
+from kedge.engines.container import pinned_images
 from kedge.engines.container.client import Client, Image, Refused
 from kedge.engines.container.pulls import Pull
 from kedge.plan.model import RolePlan
@@ -105,9 +105,9 @@ class Images:
             self._pulls.pop(key, None)
 
     def _pulled(self, role: RolePlan) -> Image:
-        if pinned.is_own(role):
-            raise ImageProblem(pinned.missing(role), "container_failure", _OTHER, _ACCEPT)
-        name = pinned.reference(role)
+        if pinned_images.is_own(role):
+            raise ImageProblem(pinned_images.missing(role), "container_failure", _OTHER, _ACCEPT)
+        name = pinned_images.reference(role)
         self._say(f"pulling the image {name}")
         started = time.monotonic()
         pull = Pull(self._client, name, self._auth(role))
@@ -160,9 +160,9 @@ class Images:
 def here(client: Client, role: RolePlan) -> Image | None:
     """The image of a role, if it is on this machine. ImageProblem: what is here is not what was pinned."""
     found = _inspect(client, role.image)
-    if found and role.pin and not pinned.fits(found, role.pin):
-        raise ImageProblem(pinned.changed(role, found), "container_failure", _OTHER, _ACCEPT)
-    return found or (_inspect(client, pinned.reference(role)) if role.pin else None)
+    if found and role.pin and not pinned_images.fits(found, role.pin):
+        raise ImageProblem(pinned_images.changed(role, found), "container_failure", _OTHER, _ACCEPT)
+    return found or (_inspect(client, pinned_images.reference(role)) if role.pin else None)
 
 
 def _inspect(client: Client, name: str) -> Image | None:

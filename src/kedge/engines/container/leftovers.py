@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
-from kedge.engines.container import connection, owners, spec
+from kedge.engines.container import connection, container_spec, ownership
 from kedge.engines.container.client import Client, EngineGone, Refused
 from kedge.engines.container.connection import Connection
 from kedge.errors import CannotRun
-from kedge.runs.files import write_json
+from kedge.runs.atomic_files import write_json
 from kedge.runs.folder import ENGINE_FILE, Run
 from kedge.untrusted import read_json
 
@@ -44,7 +44,7 @@ def engine_of(run: Run) -> str:
 def remove(client: Client, run_id: str) -> None:
     """Remove every container and network of a run, also those that the engine is just making. CannotRun names what is
     left."""
-    label = f"{spec.JOB}={run_id}"
+    label = f"{container_spec.JOB}={run_id}"
     for _ in range(_MOST_ROUNDS):
         containers = [seen.name for seen in client.containers(label)]
         why = _each(client.remove, containers)
@@ -77,8 +77,8 @@ def forget(run: Run) -> None:
         return
     with Connection(engine_of(run)) as connected:
         remove(connected.client, run.id)
-        if not owners.all_ours(run.path):
-            owners.give_back(connected.client, run)
+        if not ownership.all_ours(run.path):
+            ownership.give_back(connected.client, run)
 
 
 def end(run: Run, kill: bool) -> None:
@@ -112,4 +112,4 @@ def _signal(client: Client, number: int, name: str) -> None:
 
 
 def _running(client: Client, run: Run) -> list[str]:
-    return [seen.name for seen in client.containers(f"{spec.JOB}={run.id}") if seen.running]
+    return [seen.name for seen in client.containers(f"{container_spec.JOB}={run.id}") if seen.running]

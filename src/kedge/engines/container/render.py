@@ -10,9 +10,9 @@ from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
-from kedge.engines.container import pinned, spec
+from kedge.engines.container import container_spec, pinned_images
 from kedge.engines.container.client import Facts, Image
-from kedge.engines.container.spec import Bind, ContainerSpec
+from kedge.engines.container.container_spec import Bind, ContainerSpec
 from kedge.plan.model import Plan, RolePlan
 
 PAI = "/usr/local/pai"
@@ -71,7 +71,7 @@ def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> 
     locked = role.infiniband and bool(place.infiniband)
     return ContainerSpec(
         name=container_name(place.run_id, task, place.job_attempt, place.task_attempt),
-        image=image.id if role.pin and image.id else pinned.reference(role),
+        image=image.id if role.pin and image.id else pinned_images.reference(role),
         hostname=hostname(task),
         entrypoint=_entrypoint(place),
         environment=_environment(image, place),
@@ -117,16 +117,16 @@ def hostname(task: Task) -> str:
 def labels(run_id: str, user: str, task: Task, job_attempt: int, task_attempt: int) -> dict[str, str]:
     """What marks a container as a task's."""
     return {
-        spec.JOB: run_id,
-        spec.USER: user,
-        spec.ROLE: task.role,
-        spec.TASK: str(task),
-        spec.ATTEMPT: f"{job_attempt}.{task_attempt}",
+        container_spec.JOB: run_id,
+        container_spec.USER: user,
+        container_spec.ROLE: task.role,
+        container_spec.TASK: str(task),
+        container_spec.ATTEMPT: f"{job_attempt}.{task_attempt}",
     }
 
 
 def _gpus(names: tuple[str, ...]) -> dict[str, str]:
-    return {spec.GPUS: ",".join(name.rpartition("=")[2] for name in names)} if names else {}
+    return {container_spec.GPUS: ",".join(name.rpartition("=")[2] for name in names)} if names else {}
 
 
 def log_folder(uid: str) -> str:

@@ -26,7 +26,7 @@ from kedge.engines.controller.states import (
     TaskState,
     move,
 )
-from kedge.engines.controller.stops import Stops
+from kedge.engines.controller.stop_requests import Stops
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
 from kedge.runs import status

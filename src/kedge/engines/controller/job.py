@@ -14,7 +14,7 @@ from kedge.engines.controller.attempt import Attempt
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import Emit, History
-from kedge.engines.controller.stops import Stops
+from kedge.engines.controller.stop_requests import Stops
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
 from kedge.runs import status

@@ -13,14 +13,14 @@ import kedge
 from kedge import processes
 from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
 from kedge.engines.base import Ended, Task, Update
-from kedge.engines.controller import heard, reports
+from kedge.engines.controller import reports, supervisor_events
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
-from kedge.engines.local import tree
-from kedge.engines.local.places import Places
+from kedge.engines.local import process_record
+from kedge.engines.local.placement import Places
 from kedge.errors import DiskFull
 from kedge.runs import status
-from kedge.runs.files import disk_errors
+from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 
 LAUNCHER = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(kedge.__file__), "runtime"))
@@ -36,7 +36,7 @@ class LocalBackend:
 
     def __init__(self, run: Run, places: Places, open_files: int, emit: Emit) -> None:
         self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
-        self._record = tree.Record(run)
+        self._record = process_record.Record(run)
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
         self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
@@ -118,8 +118,8 @@ class LocalBackend:
 
     def _heard(self) -> list[Update]:
         """What the supervisors' event lines say."""
-        lines, self._partial = heard.lines(self._partial + heard.read(self._events))
-        updates = [heard.of_line(line) for line in lines]
+        lines, self._partial = supervisor_events.lines(self._partial + supervisor_events.read(self._events))
+        updates = [supervisor_events.of_line(line) for line in lines]
         return [update for update in updates if update and update.task in self._pids]
 
     def _reaped(self) -> list[Ended]:
@@ -149,7 +149,7 @@ class LocalBackend:
         for pid in self._children:  # some only after a fault
             processes.kill_tree(pid)
         if left := processes.kill_orphans(()):
-            self._emit(status.PROCESSES_LEFT, text=tree.survivors(left))
+            self._emit(status.PROCESSES_LEFT, text=process_record.survivors(left))
         self._record.close()
         self._places.release()
         os.close(self._events)

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 
 from kedge.engines.base import Outcome, Request, Task
 from kedge.engines.controller.job import run_job
-from kedge.engines.controller.log import JobLog
-from kedge.engines.controller.running import controlled
-from kedge.engines.controller.stops import Stops
-from kedge.engines.local import cgroups, lost, tree
+from kedge.engines.controller.job_lifetime import controlled
+from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.local import cgroups, leftovers, process_record
 from kedge.engines.local.backend import LocalBackend
-from kedge.engines.local.places import Places
-from kedge.engines.machine import controllers, gpus, limits, secret_files
-from kedge.engines.machine.shares import gpus_wanted, too_few_gpus
+from kedge.engines.local.placement import Places
+from kedge.engines.machine import gpus, limits, secret_files, stop_run
+from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun
 from kedge.keeper import become_subreaper
 from kedge.plan.model import Plan
@@ -65,7 +65,7 @@ class LocalEngine:
             open_files = limits.raise_open_files()
             secrets_dir = stack.enter_context(secret_files.written(secret_files.location(run), secrets))
             devices = stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus)))
-            stack.enter_context(cgroups.joined(tree.group_name(run)))
+            stack.enter_context(cgroups.joined(process_record.group_name(run)))
             backend = LocalBackend(run, Places(plan, run, secrets_dir, devices), open_files, log)
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
@@ -73,10 +73,10 @@ class LocalEngine:
         return controlled(run, body)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        return controllers.stop(run, kill, lost.end)
+        return stop_run.stop(run, kill, leftovers.end)
 
     def suspended(self, run: Run) -> int | None:
-        return controllers.suspended(run)
+        return stop_run.suspended(run)
 
     def forget(self, run: Run) -> None:
         return

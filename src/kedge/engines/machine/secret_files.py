@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from kedge.contract import SECRET_DOCUMENT, SECRET_VALUES
 from kedge.resolve.model import Secrets
-from kedge.runs.files import disk_errors
+from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 
 _MEMORY = "/dev/shm"  # noqa: S108  (the folder made in it is 0700, and must not exist before)

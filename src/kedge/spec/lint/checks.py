@@ -8,8 +8,8 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.lint import keys, tags, values, variables
+from kedge.spec.message_text import MOST_PROBLEMS
 from kedge.spec.model import Source
-from kedge.spec.text import MOST_PROBLEMS
 
 _CHECKS: tuple[Callable[[Mapping[str, Any], Source], Iterator[Problem]], ...] = (
     tags.near_references,

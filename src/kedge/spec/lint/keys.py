@@ -8,12 +8,12 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.lint import texts
+from kedge.spec.message_text import MOST_PROBLEMS, quote
 from kedge.spec.model import Path, Source
 from kedge.spec.plugins import handler
 from kedge.spec.schema import schema
-from kedge.spec.shape import entries, mapping
 from kedge.spec.suggest import mistyped
-from kedge.spec.text import MOST_PROBLEMS, quote
+from kedge.spec.tolerant import entries, mapping
 
 
 def keys(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:

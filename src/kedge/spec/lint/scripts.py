@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kedge.errors import Problem
-from kedge.spec.guard import TOKEN
 from kedge.spec.lint import texts
 from kedge.spec.model import Mark, Path, Source
 from kedge.spec.references import SPACE, Reference, TagError, locate, lookup, split
-from kedge.spec.shape import entries, items, mapping
+from kedge.spec.tolerant import entries, items, mapping
+from kedge.spec.yaml_escapes import TOKEN
 
 # What gets its value later, or has one now; and tags that stay as they are, about which there are other warnings.
 _INSERTED = rf"(?s)<%.*?%>|{TOKEN.pattern}"

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from kedge.errors import ERROR, WARNING, Problem
 from kedge.spec.lint import texts
+from kedge.spec.message_text import quote
 from kedge.spec.model import Path, Source
 from kedge.spec.references import OPEN, ROOTS, WHERE_THEY_WORK, Reference, TagError, locate, split
-from kedge.spec.shape import mapping
 from kedge.spec.suggest import mistyped
-from kedge.spec.text import quote
+from kedge.spec.tolerant import mapping
 
 _GIVEN = ("parameters", "secrets")
 # Too short for a typing mistake of what they stand for.

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.spec.model import Path
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler
-from kedge.spec.shape import entries, items, mapping, strings
+from kedge.spec.tolerant import entries, items, mapping, strings
 
 _HOOKS = ("preCommands", "postCommands")
 # Of a prerequisite, what is for people or names the item itself.

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.spec.message_text import quote
 from kedge.spec.model import Path, Source
 from kedge.spec.schema import schema
-from kedge.spec.shape import entries, mapping
 from kedge.spec.suggest import did_you_mean, name_list
-from kedge.spec.text import quote
+from kedge.spec.tolerant import entries, mapping
 
 _NEVER = {
     "minFailedInstances": "failed tasks never fail the job",

@@ -9,11 +9,11 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.lint import texts
+from kedge.spec.message_text import quote
 from kedge.spec.model import Source
 from kedge.spec.references import locate
-from kedge.spec.shape import mapping
 from kedge.spec.suggest import distance, nearest
-from kedge.spec.text import quote
+from kedge.spec.tolerant import mapping
 
 # Read, not set, and not only the beginning of a name: $X, ${X}, ${!X}, "X" in a program of another language.
 _READ = r"(?:\$\{?[!#]?|[\"'])(PAI_\w+)(?![\w$<*]|\{|%\()"

@@ -1,0 +1,128 @@
+"""What a bundle consists of: every file with its place, its layer, where it comes from and how it gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge.bundle import kedge_files, layers, libraries, machine, origins, stubs
+from kedge.bundle.machine import Interpreter
+from kedge.bundle.modules import Origins, modules, search_path
+from kedge.bundle.origins import Origin
+from kedge.errors import CannotRun
+
+SITE = "site"
+_INSTALL = Path(__file__).with_name("install_program.py")
+_NO_DATA = frozenset({".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".typed"})
+_NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
+
+
+class Part(NamedTuple):
+    """One file. `path` is its place in the bundle; `content` a file of this machine or the text itself; `compiled`:
+    the byte code of `content` takes its place, without types if it is `untyped`."""
+
+    path: str
+    content: Path | bytes
+    layer: str
+    origin: Origin
+    compiled: bool = False
+    program: bool = False
+    untyped: bool = False
+
+
+def parts(chosen: Sequence[str]) -> list[Part]:
+    """All parts of a bundle with these layers, by path. CannotRun says what lacks."""
+    interpreter = machine.interpreter()
+    owned = kedge_files.own_files()
+    found: dict[str, Part] = {}
+    added = modules(interpreter.executable, owned, chosen)
+    for layer in chosen:
+        pieces = [*_own(layer, owned.get(layer)), *_modules(layer, interpreter, added[layer])]
+        if layer == layers.CORE:
+            pieces += _start(interpreter)
+        pieces += _libraries(layer, interpreter, pieces)
+        pieces += list(_texts(layer, pieces))
+        found = {piece.path: piece for piece in pieces} | found
+    return [found[path] for path in sorted(found)]
+
+
+def _start(interpreter: Interpreter) -> Iterator[Part]:
+    """The interpreter, its loader, and the shell scripts that start them."""
+    mine = origins.of_kedge()
+    python = origins.of_python(interpreter.version)
+    loader = interpreter.loader
+    yield Part(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
+    yield Part(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
+    yield Part("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, mine, program=True)
+    yield Part("install.py", _INSTALL, layers.CORE, mine)
+    yield Part("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, mine, program=True)
+
+
+def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[Part]:
+    if owned is None:
+        return
+    origin = origins.of_kedge()
+    for file in owned.files:
+        path = f"{SITE}/{file.relative_to(kedge_files.PACKAGE.parent)}"
+        if file in owned.plain:
+            yield Part(path, file, layer, origin)
+        else:  # the runtime never asks for types; dataclasses, which do, are on the job's side
+            yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT)
+
+
+def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[Part]:
+    folders = [interpreter.stdlib, *map(Path, search_path())]
+    python = origins.of_python(interpreter.version)
+    for name, path in found.items():
+        above = [folder for folder in folders if path.is_relative_to(folder)]  # packages may lie in the stdlib's folder
+        folder = max(above, key=lambda folder: len(folder.parts), default=interpreter.stdlib)
+        if folder != interpreter.stdlib:
+            top, origin = name.split(".")[0], origins.of_module(name.split(".")[0])
+            yield _module(f"{SITE}/{path.relative_to(folder)}", path, layer, origin)
+            if name == top:
+                yield from _data(path, folder, layer, origin)
+        elif path.suffix == ".so":
+            yield Part(f"{interpreter.home}/lib-dynload/{path.name}", path, layer, python)
+        else:
+            yield _module(f"{interpreter.home}/{path.relative_to(interpreter.stdlib)}", path, layer, python)
+
+
+def _module(path: str, file: Path, layer: str, origin: Origin) -> Part:
+    compiled = file.suffix == ".py"
+    return Part(f"{path}c" if compiled else path, file, layer, origin, compiled)
+
+
+def _data(module: Path, folder: Path, layer: str, origin: Origin) -> Iterator[Part]:
+    """What lies beside the modules of a package and is none."""
+    if module.name != "__init__.py":
+        return
+    for file in module.parent.rglob("*"):
+        inside = file.relative_to(module.parent)
+        if file.is_file() and file.suffix not in _NO_DATA and not _NOT_NEEDED & set(inside.parts):
+            yield Part(f"{SITE}/{file.relative_to(folder)}", file, layer, origin)
+
+
+def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[Part]) -> list[Part]:
+    """The shared libraries that these need."""
+    files = [piece.content for piece in pieces if isinstance(piece.content, Path) and _is_loaded(piece)]
+    needed = machine.libraries(interpreter.loader, files)
+    if layer == layers.CORE:
+        libc = next((path for name, path in needed.items() if name.startswith("libc.so")), None)
+        if libc is None:
+            raise CannotRun(f"{interpreter.executable} does not use the C library in a way that is understood here")
+        needed |= machine.opened_late(libc)
+    known = libraries.origins(needed.values())
+    python = origins.of_python(interpreter.version)
+    known |= {path: python for name, path in needed.items() if name.startswith("libpython")}
+    return [Part(f"lib/{name}", path, layer, known[path]) for name, path in sorted(needed.items())]
+
+
+def _texts(layer: str, pieces: Iterable[Part]) -> Iterator[Part]:
+    """The licences' own words."""
+    for origin in {piece.origin for piece in pieces}:
+        yield from (Part(f"licences/{origin.name}/{text.name}", text, layer, origin) for text in origin.texts)
+
+
+def _is_loaded(piece: Part) -> bool:
+    return ".so" in Path(piece.path).name or (piece.program and piece.path.startswith("bin/"))

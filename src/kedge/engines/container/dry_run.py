@@ -1,0 +1,70 @@
+"""What would be asked of the container engine, before a job runs: for `kedge plan`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kedge.contract import LogPolicy
+from kedge.engines.base import Request, Task
+from kedge.engines.container import pinned_images, render
+from kedge.engines.container.client import Client, Facts, Image
+from kedge.engines.container.command_line import command_line
+from kedge.engines.container.placement import Given, Places
+from kedge.engines.container.render import Place
+from kedge.plan.model import Plan, RolePlan
+from kedge.runs import snapshot
+from kedge.runs.folder import Run
+
+_RUN = "RUN"  # stands for the run's id
+_NETWORK = "bridge"  # the engine's own, since there are no peers
+
+
+def of_role(plan: Plan, name: str, client: Client, given: Given) -> Request:
+    """The container of a role's first task. What is only known when it runs has words in its place."""
+    role, task = plan.role(name), Task(name, 0)
+    place = Place(
+        run_id=_RUN,
+        job_attempt=0,
+        task_attempt=0,
+        uid="UID",
+        folder=f"{_RUN}/attempt-0/{name}-0",
+        shared=f"{_RUN}/attempt-0/shared",
+        bundle=given.bundle,
+        network=f"kedge-{_RUN}",
+        address="ADDRESS",
+        code=f"{_RUN}/code/{role.code}" if role.code else None,
+        cache=given.cache,
+        storages=given.storages,
+        infiniband=given.infiniband,
+        options=given.options,
+    )
+    found = image(client, role, given.facts)
+    return Request(str(task), render.render(plan, task, place, found, given.facts).to_json())
+
+
+def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> Request:
+    """One task by itself, with its files really laid out below `folder`, so that its command line can be pasted. Its
+    output goes to the terminal; it has no peers, and none of the job's secrets and GPUs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # a container's root has written there, and it cannot be removed
+        folder = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
+    os.makedirs(folder, 0o700, exist_ok=True)
+    run = Run(folder)
+    for name, source in plan.code.items():
+        snapshot.copy(Path(source), run.code / name)
+    given = given._replace(logs=LogPolicy(console=True))
+    places = Places(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
+    places.reserve(0)
+    spec = places.container(task, 0, 0, image(client, plan.role(task.role), given.facts))
+    places.release()
+    program = "podman" if given.facts.podman else "docker"
+    return Request(str(task), spec.to_json(), command_line(spec, program))
+
+
+def image(client: Client, role: RolePlan, facts: Facts) -> Image:
+    """What is known of a role's image; one that has not been pulled yet is taken to set nothing."""
+    found = client.image(pinned_images.reference(role))
+    return found or Image("", facts.architecture, "", "/", {})

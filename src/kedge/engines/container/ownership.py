@@ -1,0 +1,93 @@
+"""Files that a container's user has left and that this user may not delete: the engine gives them to him."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from kedge.bundle import build
+from kedge.engines.container.client import Client
+from kedge.engines.container.container_spec import JOB, Bind, ContainerSpec
+from kedge.engines.container.render import BUNDLE, security
+from kedge.errors import CannotRun
+from kedge.runs.folder import Run
+
+_RUN = "/usr/local/pai/run"
+_CHOWN = """
+import os, sys
+for folder, folders, files in os.walk(sys.argv[1]):
+    for name in (".", *folders, *files):
+        os.lchown(os.path.join(folder, name), int(sys.argv[2]), -1)
+"""
+_DEADLINE_SEC = 120.0
+_MEMORY = 64 << 20
+
+
+def all_ours(folder: Path) -> bool:
+    """Whether this user owns every folder in it, and can so delete all that is in it."""
+    if os.geteuid() == 0:
+        return True
+    # Looked at from above, since the walk leaves out what may not be read.
+    found = (os.path.join(path, name) for path, folders, _ in os.walk(folder) for name in (".", *folders))
+    return all(_is_ours(path) for path in found)
+
+
+def _is_ours(path: str) -> bool:
+    with suppress(FileNotFoundError):  # somebody else removes the run, too
+        return os.lstat(path).st_uid == os.geteuid()
+    return True
+
+
+def give_back(client: Client, run: Run) -> None:
+    """Make this user the owner, by root in a container. CannotRun says how else."""
+    bundle = build.ensure()
+    facts = client.facts()
+    owner = 0 if facts.rootless else os.geteuid()
+    *python, _runtime = build.command(bundle, BUNDLE)
+    try:
+        spec = ContainerSpec(
+            name=f"kedge-{run.id}-owner",
+            image=_image(client, run),
+            hostname="owner",
+            entrypoint=(*python, "-c", _CHOWN, _RUN, str(owner)),
+            environment={},
+            labels={JOB: run.id},
+            binds=(Bind(str(bundle.path), BUNDLE, read_only=True), Bind(str(run.path), _RUN)),
+            tmpfs=(),
+            memory=None,
+            cpus=None,
+            shm=_MEMORY,
+            network="none",
+            user="0",
+            security=security(facts),
+        )
+        client.create(spec)
+        client.start(spec.name)
+        _await(client, run.id)
+        client.remove(spec.name)
+    except CannotRun as error:
+        raise CannotRun(
+            f"{run.path} holds files of another user, left by its containers, which you may not delete: {error}. "
+            f"As root: rm -r {run.path}"
+        ) from error
+
+
+def _image(client: Client, run: Run) -> str:
+    """The job's own image, or any other: what runs in it is the bundle's. CannotRun: there is none."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        for role in run.plan()["roles"]:
+            if found := client.image(str(role["image"])):
+                return found.id
+    for name in client.images():
+        return name
+    raise CannotRun("that takes an image, and the container engine has none: pull any")
+
+
+def _await(client: Client, run_id: str) -> None:
+    end = time.monotonic() + _DEADLINE_SEC
+    while any(seen.running for seen in client.containers(f"{JOB}={run_id}")):
+        if time.monotonic() > end:
+            raise CannotRun(f"changing their owner takes longer than {_DEADLINE_SEC:.0f} s")
+        time.sleep(0.05)

@@ -1,0 +1,38 @@
+"""What surrounds a job that a controller of ours runs: requests to stop it, its event log, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from kedge.engines.base import Outcome
+from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.stop_requests import Stops
+from kedge.errors import KedgeError
+from kedge.runs import report, status
+from kedge.runs.atomic_files import disk_errors
+from kedge.runs.folder import Run
+from kedge.shortages import explained
+
+Body = Callable[[Stops, JobLog, ExitStack], Outcome]
+
+
+def controlled(run: Run, body: Body) -> Outcome:
+    """Run `body`, close what it leaves on the stack, and write down how the job ended, whatever goes wrong.
+
+    A full disk that nobody has put into words is DiskFull.
+    """
+    with Stops() as stops, JobLog(run, stops) as log:
+        try:
+            with disk_errors(run.path), ExitStack() as stack:
+                outcome = body(stops, log, stack)
+        except Exception as error:  # also a bug: without an end the run would be taken for lost
+            known = error if isinstance(error, KedgeError) else explained(error)
+            text = str(known) if known else f"kedge failed: {error!r}"
+            log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=text)
+            report.write_without_verdict(run)
+            raise
+        if log.disk_full:
+            outcome = outcome._replace(state=status.FAILED, text=log.disk_full, disk_full=True)
+        log(status.JOB_COMPLETED, state=outcome.state, code=outcome.code, text=outcome.text)
+    return outcome

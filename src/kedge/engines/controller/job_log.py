@@ -1,0 +1,43 @@
+"""The controller's event log, which must be able to say how the job ended even when the disk is full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kedge.engines.controller.stop_requests import Stops
+from kedge.errors import DiskFull
+from kedge.runs import disk_reserve, status
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+
+_FINAL = frozenset({status.ATTEMPT_COMPLETED, status.JOB_COMPLETED})
+
+
+class JobLog:
+    """Called with an event and its facts. When the disk is full it frees the run's reserve, writes there, and stops the
+    job.
+
+    `disk_full` is then the reason. DiskFull is raised only when the reserve is used up, too.
+    """
+
+    def __init__(self, run: Run, stops: Stops) -> None:
+        self._run, self._stops = run, stops
+        self._log = EventLog(run.events)
+        self.disk_full = ""
+
+    def __enter__(self) -> JobLog:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        disk_reserve.free(self._run.path)
+        self._log.close()
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        try:
+            self._log.append(event, sync=event in _FINAL, **facts)
+        except DiskFull as error:
+            if not disk_reserve.free(self._run.path):
+                raise
+            self.disk_full = str(error)
+            self._log.append(event, sync=event in _FINAL, **facts)
+            self._stops.request("the full disk")

@@ -1,0 +1,76 @@
+"""What each task of a local job is given: ports, GPUs, folders; and the TaskSpec that says so."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from pathlib import Path
+
+from kedge.contract import SPEC_FILE, WORK_DIR
+from kedge.engines.base import Task
+from kedge.engines.machine import gpus
+from kedge.engines.machine.resources import HeldPorts, share_out, write_peers
+from kedge.own_files import clear
+from kedge.plan.model import Plan
+from kedge.plan.task import Placement, task_spec
+from kedge.runs.atomic_files import write_json
+from kedge.runs.folder import Run
+
+HOST = "127.0.0.1"
+
+
+class Places:
+    """The places of all tasks. Ports are new for every job attempt and held by bound sockets until the task starts;
+    GPUs belong to a task for the whole job."""
+
+    def __init__(self, plan: Plan, run: Run, secrets_dir: str | None, devices: list[gpus.Gpu]) -> None:
+        self._plan, self._run, self._secrets_dir = plan, run, secrets_dir
+        self._devices = share_out(plan, devices)
+        self._some_gpus = bool(devices)
+        self._rules = tuple(str(path) for n in range(len(plan.rules)) if (path := run.rule_file(n)).exists())
+        self._exit_spec = str(run.exit_spec) if run.exit_spec.exists() else None
+        self._ports = HeldPorts(plan)
+
+    def reserve(self, attempt: int) -> None:
+        """Ports for every task of this job attempt, and the file in which peers find each other. CannotRun: too few."""
+        self._ports.reserve()
+        self._run.make_attempt(attempt)
+        write_peers(self._run, attempt, dict.fromkeys(self._ports.ports, HOST), self._ports.ports)
+
+    def holds(self, task: Task) -> list[socket.socket]:
+        """The sockets that hold the task's ports; the caller closes them. None are left on a retry."""
+        return self._ports.holds(task)
+
+    def locks(self, task: Task) -> list[int]:
+        """Descriptors that mark the task's GPUs and ports as taken, for as long as anybody has them open."""
+        return [device.claim_fd for device in self._devices[task]] + self._ports.locks
+
+    def release(self) -> None:
+        """Let go of every port that no task has taken over."""
+        self._ports.release()
+
+    def write_spec(self, task: Task, folder: str, attempt: int, task_attempt: int) -> str:
+        """Make the folder of a task attempt with its TaskSpec, and return the path of that."""
+        role = self._plan.role(task.role)
+        decided = role.resources.gpu == 0 or self._some_gpus  # else it asked for some on a machine without any
+        placement = Placement(
+            job_id=self._run.id,
+            job_attempt=attempt,
+            task_attempt=task_attempt,
+            uid=str(uuid.uuid4()),
+            folder=folder,
+            workdir=str(self._run.code / role.code) if role.code else os.path.join(folder, WORK_DIR),
+            host=HOST,
+            ports=self._ports.ports[task],
+            peers_file=str(self._run.peers(attempt)),
+            secrets_dir=self._secrets_dir,
+            rules=self._rules,
+            exit_spec=self._exit_spec,
+            extra=gpus.environment(self._devices[task]) if decided else {},
+        )
+        clear(folder)  # a task that is tried again may have put something there
+        os.makedirs(folder)
+        path = os.path.join(folder, SPEC_FILE)
+        write_json(Path(path), task_spec(self._plan, *task, placement).to_json(), mode=0o644, synced=False)
+        return path

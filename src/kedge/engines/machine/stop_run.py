@@ -1,0 +1,125 @@
+"""The controller of a run from outside: asking it to stop, and ending what is left of a run that has lost it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+from kedge import processes
+from kedge.contract import STOPPED_BY_USER
+from kedge.engines.controller.stop_requests import KILL
+from kedge.engines.machine import secret_files
+from kedge.errors import CannotRun
+from kedge.runs import disk_reserve, events, lock, report, status
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+
+_PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
+_ENDING_SEC = 20.0  # what another kedge may need beyond the grace period to end what is left of a run
+
+# Ends all that is left of a run, by its stop ladder or (True) at once.
+End = Callable[[Run, bool], None]
+
+
+def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
+    """Ask the controller of a run to stop it (`kill`: without grace). Without one, `end` what is left of it and write
+    its end and a report, unless it has them; of several who do that, one does, and the others wait. Notes for the user.
+
+    A controller that is suspended goes on first. One that cannot is ended when it is to kill: what it has begun is
+    taken over only when it is gone. When it cannot be seen, which may be as a task has taken its lock, what it has
+    begun here is ended only when it is to kill."""
+    notes: tuple[str, ...] = ()
+    if kill and not _can_be_told(run):
+        end(run, kill)
+    while controller := _of(run):
+        notes = _ask(run, controller, kill)
+        if processes.is_alive(controller):
+            return notes
+    _close(run, kill, end)
+    return notes
+
+
+def _ask(run: Run, controller: processes.Process, kill: bool) -> tuple[str, ...]:
+    processes.send(controller, KILL if kill else signal.SIGTERM)
+    if not processes.is_suspended(controller.pid):
+        return ()
+    who = f"the job's controller (pid {controller.pid}) was suspended"
+    if _goes_on(controller):
+        return (f"{who}; it goes on now, to stop the job",)
+    if not kill:
+        return (f"{who}, and does not go on: a debugger may hold it; kedge stop --kill {run.id} ends it",)
+    processes.send(controller, signal.SIGKILL)
+    processes.wait([controller])
+    return (f"{who}, and did not go on: it was killed, and all that it had started",)
+
+
+def suspended(run: Run) -> int | None:
+    """The pid of the run's controller, if that is suspended."""
+    owner = lock.owner(run.lock)
+    return owner.pid if owner and lock.is_held(run.lock) and processes.is_suspended(owner.pid) else None
+
+
+def _of(run: Run) -> processes.Process | None:
+    """The controller of a run; None when the run is lost, or has ended. CannotRun: it has one that cannot be seen."""
+    end = time.monotonic() + _PATIENCE_SEC
+    while True:
+        owner = lock.owner(run.lock)
+        controller = processes.identify(owner.pid) if owner else None
+        if not lock.is_held(run.lock):
+            return None
+        if controller:
+            return controller  # it has had the lock since before it was looked for, so the pid is not a stranger's
+        if time.monotonic() > end:  # not one that was just ending, or has just begun
+            who = f"a process that cannot be seen from here{lock.shown(owner)}"
+            raise CannotRun(f"{run.id} is run by {who}; kedge stop --kill {run.id} ends what it has started here")
+        time.sleep(0.01)
+
+
+def _can_be_told(run: Run) -> bool:
+    """Whether the run has a controller that can be seen, or none."""
+    try:
+        _of(run)
+    except CannotRun:
+        return False
+    return True
+
+
+def _goes_on(controller: processes.Process) -> bool:
+    processes.send(controller, signal.SIGCONT)
+    end = time.monotonic() + _PATIENCE_SEC
+    while processes.is_suspended(controller.pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not processes.is_suspended(controller.pid)
+
+
+def _close(run: Run, kill: bool, end: End) -> None:
+    """In the place of a lost controller. Whoever writes into the run's log does this, so there is one at a time; a run
+    that was removed meanwhile needs nothing."""
+    if kill and events.is_written(run.events):
+        end(run, kill)  # for the one who gives the tasks their grace
+    try:
+        log = _own_log(run, end)
+    except FileNotFoundError:
+        return
+    with log:
+        if status.fold(events.read(run.events)).state in status.FINAL:
+            report.complete(run)
+            return
+        end(run, kill)
+        secret_files.remove_all(run)
+        disk_reserve.free(run.path)
+        text = "stopped after its controller was lost"
+        log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
+        report.complete(run)
+
+
+def _own_log(run: Run, end: End) -> EventLog:
+    """The log of a run that is lost, when those who write its end have done so. A task that has it locked is killed;
+    CannotRun when even that does not help."""
+    for patience in (run.stop_grace_sec() + _ENDING_SEC, _PATIENCE_SEC):
+        try:
+            return EventLog(run.events, patience)
+        except TimeoutError:
+            end(run, True)
+    raise CannotRun(f"{run.id} is not stopped: another process has locked {run.events}; end that first")

@@ -1,0 +1,222 @@
+"""Gets the documents behind addresses: from their source, held against the lock file; or, offline, from the cache."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from kedge.resolve import lock as locks
+from kedge.resolve.document_cache import Cache, digest
+from kedge.resolve.lock import Lock, Locked
+from kedge.resolve.sources.base import INVALID, UNKNOWN, Document, NotHad, Source
+from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, Address
+
+ALL = "all"
+MOST_LOOKUPS = 20  # documents that one job may have fetched over the network
+_SHOWN_CHANGES = 6  # lines
+_SOURCES = "kedge.resolve.sources"
+
+
+class Settings:
+    """Where a job's documents may come from. `job_file` is the file whose lock file counts.
+
+    `marketplace` is a folder or a URL, `hosts` the only ones that are asked (empty for all).
+    """
+
+    def __init__(self, job_file: str, user: str, marketplace: str | None, hosts: tuple[str, ...]) -> None:
+        self.lock_file = locks.lock_path(job_file)
+        self.user = user
+        self.marketplace = marketplace
+        self.hosts = frozenset(host.lower() for host in hosts) or None
+
+
+class Shelf:
+    """The documents of one job. `notices` is what its user should know; `lock` what a new lock file would say."""
+
+    def __init__(self, settings: Settings, cache: Cache, offline: bool = False, update: tuple[str, ...] = ()) -> None:
+        self._settings = settings
+        self._cache = cache
+        self._offline = offline
+        self._update = update
+        self.old = locks.load(settings.lock_file)
+        self.notices: list[str] = []
+        self._items: dict[str, Locked] = {}
+        self._files: dict[str, str] = {}
+        self._documents: dict[tuple[str, str], Document | NotHad] = {}  # each place is asked once
+        self._sources: dict[str, Source] = {}
+        self._lookups = 0
+
+    def __enter__(self) -> Shelf:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for source in self._sources.values():
+            source.close()
+
+    @property
+    def lock_file(self) -> str:
+        """The job's lock file, whether it exists or not; empty if the job can have none."""
+        return self._settings.lock_file
+
+    @property
+    def lock(self) -> Lock:
+        """What every name stands for now; commits and digests as they were."""
+        return replace(self.old or locks.NOTHING, items=self._items, files=self._files)
+
+    def document(self, address: Address, folder: str | None) -> Document:
+        """The document at an address; relative paths start in `folder`. NotHad says why there is none."""
+        place = address.place
+        if address.kind == FILE:
+            if folder is None:
+                raise NotHad("an item from elsewhere may not name files of this machine")
+            place = os.path.normpath(os.path.join(folder, place))
+        asked = (address.kind, place)
+        if asked not in self._documents:
+            try:
+                self._documents[asked] = self._local(place) if address.kind == FILE else self._remote(address)
+            except NotHad as error:
+                self._documents[asked] = error
+        found = self._documents[asked]
+        if isinstance(found, NotHad):
+            raise found
+        return found
+
+    def note_version(self, address: Address, version: str) -> None:
+        """Put what a document says of its own version into the lock."""
+        name = key(address)
+        if name in self._items:
+            self._items[name] = replace(self._items[name], version=version)
+
+    def _local(self, place: str) -> Document:
+        document = self._source(FILE).fetch(place)
+        name = self._beside_lock(document.origin)
+        sha256 = self._files[name] = digest(document.data)
+        if self.old and self.old.files.get(name, sha256) != sha256:
+            self.notices.append(f"{document.origin} has changed since {self._lock_name} was written")
+        return document
+
+    def _beside_lock(self, path: str) -> str:
+        """A path as the lock file has it, the same wherever the job is started from."""
+        return os.path.relpath(path, os.path.dirname(self._settings.lock_file) or ".")
+
+    def _remote(self, address: Address) -> Document:
+        name = key(address)
+        locked = self.old.items.get(name) if self.old else None
+        if self._offline:
+            document = self._cached(name, locked)
+        else:
+            document = self._fetched(address, locked)
+            self._cache.put(document.data)
+            self._compare(name, locked, document)
+        origin = document.origin if is_url(document.origin) or self._offline else self._beside_lock(document.origin)
+        self._items[name] = Locked(document.identity, origin, digest(document.data), document.version)
+        return document
+
+    def _cached(self, name: str, locked: Locked | None) -> Document:
+        if locked is None and not self._lock_name:
+            raise NotHad("--offline needs it in a lock file, and a job from stdin has none", UNKNOWN)
+        if locked is None:
+            raise NotHad(f"--offline needs it in {self._lock_name}; 'kedge lock' puts it there", UNKNOWN)
+        data = self._cache.get(locked.sha256)
+        if data is None:
+            raise NotHad("it is not in the cache; run once without --offline", UNKNOWN)
+        return Document(locked.identity, locked.source, data, version=locked.version)
+
+    def _fetched(self, address: Address, locked: Locked | None) -> Document:
+        if self._is_on_network(address):
+            self._lookups += 1
+            if self._lookups > MOST_LOOKUPS:
+                raise NotHad(f"a job may have at most {MOST_LOOKUPS} documents from other machines")
+        try:
+            return self._source(address.kind).fetch(address.place)
+        except NotHad as error:
+            if error.code != UNKNOWN or locked is None or self._cache.get(locked.sha256) is None:
+                raise
+            raise NotHad(f"{error.message}; --offline takes what was locked from the cache", UNKNOWN) from error
+
+    def _is_on_network(self, address: Address) -> bool:
+        return address.kind == HTTP or is_url(self._settings.marketplace or "")
+
+    def _compare(self, name: str, locked: Locked | None, document: Document) -> None:
+        if self.old is None:
+            return
+        if locked is None:
+            self.notices.append(f"{name} is not in {self._lock_name} yet; 'kedge lock' puts it there")
+        elif locked.sha256 != digest(document.data) and not self._may_change(name):
+            raise NotHad(self._change(name, locked, document), INVALID)
+
+    def _may_change(self, name: str) -> bool:
+        return any(given in _names(name) for given in self._update)
+
+    def unused(self, others: Iterable[str]) -> list[str]:
+        """What may change without being among what was fetched, nor among the names of `others`, as messages."""
+        known = {ALL}.union(others, *map(_names, self._items))
+        return [
+            f"--update-lock {given}: the job takes nothing of that name from elsewhere"
+            for given in self._update
+            if given not in known
+        ]
+
+    def _change(self, name: str, locked: Locked, document: Document) -> str:
+        is_same = document.version in (None, locked.version)
+        versions = "" if is_same else f" (version {locked.version} is now {document.version})"
+        before = self._cache.get(locked.sha256)
+        shown = _differences(before, document.data) if before is not None else ["what it was is not in the cache"]
+        accept = f"--update-lock {name.rpartition('/')[2]} accepts the change"
+        return "\n    ".join((f"it has changed since {self._lock_name} was written{versions}; {accept}", *shown))
+
+    @property
+    def _lock_name(self) -> str:
+        return os.path.basename(self._settings.lock_file)
+
+    def _source(self, kind: str) -> Source:
+        """The source of a kind, loaded when it is first needed: most jobs need none, and HTTP takes long to import."""
+        if kind not in self._sources:
+            self._sources[kind] = self._made(kind)
+        return self._sources[kind]
+
+    def _made(self, kind: str) -> Source:
+        made: Any = importlib.import_module(f"{_SOURCES}.{'files' if kind == FILE else kind}")
+        if kind == FILE:
+            return made.Files()  # type: ignore[no-any-return]
+        if kind == HTTP:
+            hosts = self._settings.hosts
+            return made.Http(hosts)  # type: ignore[no-any-return]
+        where = self._settings.marketplace
+        if where is None:
+            hint = "--marketplace DIR|URL, KEDGE_MARKETPLACE or extras.kedge.marketplace"
+            raise NotHad(f"it is not known where the marketplace is; {hint} says it")
+        if is_url(where):
+            return made.remote(where, self._settings.user, self._source(HTTP))  # type: ignore[no-any-return]
+        return made.folder(where, self._settings.user)  # type: ignore[no-any-return]
+
+
+def is_url(where: str) -> bool:
+    """Whether a marketplace is a URL and no folder."""
+    return where.startswith(("http://", "https://"))
+
+
+def key(address: Address) -> str:
+    """How a lock file names an address."""
+    if address.kind != MARKETPLACE:
+        return address.place
+    folder = "prerequisites/" if address.place.startswith(f"{BY_ID}/") else ""
+    return f"marketplace://{folder}{address.place}"
+
+
+def _names(key: str) -> tuple[str, ...]:
+    """How a user may name what a lock file names so."""
+    last = key.rpartition("/")[2]
+    return ALL, key, last, os.path.splitext(last)[0]
+
+
+def _differences(old: bytes, new: bytes) -> list[str]:
+    before, after = (data.decode(errors="replace").splitlines() for data in (old, new))
+    lines = (line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:3] not in ("---", "+++"))
+    shown = list(islice((line for line in lines if not line.startswith("@@")), _SHOWN_CHANGES + 1))
+    return [*shown[:_SHOWN_CHANGES], *(["…"] if len(shown) > _SHOWN_CHANGES else [])]

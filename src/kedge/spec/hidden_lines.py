@@ -1,0 +1,135 @@
+"""What of a job file no message may show: the lines and values of its secrets."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kedge.errors import Problem
+from kedge.spec.message_text import bare, quote
+from kedge.spec.scalars import plain
+
+MASKED = "******"  # stands where secrets were
+_SHORTEST_IN_LINES = 4  # characters of a text that hides the lines in which it stands
+_SHORTEST_IN_MESSAGES = 8  # the same for its place in a message, which has to stay readable
+_IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@<>]*:)([^\s/@<>]+)(?=@)")  # user:password@
+_BEFORE_KEY = r"""(?:^[ \t]*(?:[-?][ \t]+)*|[{,]\s*)["']?"""
+_SECRETS = re.compile(rf"""(?im){_BEFORE_KEY}secrets?\w*["']?\s*:""")
+_PASSWORD = re.compile(rf"""(?im){_BEFORE_KEY}password["']?\s*:""")
+_NEXT_SECTION = re.compile(
+    r"""(?m)^["']?(?:protocolVersion|name|type|version|contributor|description|prerequisites|parameters|jobRetryCount"""
+    r"""|taskRoles|deployments|defaults|extras)["']?\s*:"""
+)
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+_ALIAS = re.compile(r"\*([^\s,\[\]{}]+)")
+
+
+class Hidden(NamedTuple):
+    """Where secrets stand, as offsets in the file, in order, and their texts."""
+
+    spans: tuple[tuple[int, int], ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def cleaned(self, problem: Problem, line: tuple[int, int], own: str | None = None) -> Problem:
+        """A problem without secrets: where its line begins and ends, and the scalar that it is about."""
+        seen = problem.excerpt
+        if self.overlap(*line) or any(text in seen for text in self.texts if len(text) >= _SHORTEST_IN_LINES):
+            seen = ""
+        return problem._replace(
+            message=self.text(problem.message, own),
+            suggestion=None if problem.suggestion is None else self.text(problem.suggestion, own),
+            excerpt=_IN_ADDRESS.sub(lambda found: found[1] + "*" * len(found[2]), seen),
+        )
+
+    def overlap(self, start: int, end: int) -> bool:
+        """Whether something secret stands between two offsets, or at the first one."""
+        after = bisect_right(self.spans, (max(start + 1, end), -1))
+        return any(last > start for _, last in self.spans[:after])
+
+    def text(self, text: str, own: str | None = None) -> str:
+        """A message without secrets."""
+        for secret in self.texts:
+            if len(secret) >= _SHORTEST_IN_MESSAGES:
+                text = _without(text, (secret, quote(secret)[1:-1]))
+        if own:
+            text = _without(text, (own, quote(own)[1:-1], bare(own), _number(own)))
+        return without_passwords(text)
+
+
+def hidden(spans: Iterable[tuple[int, int]], texts: Iterable[str]) -> Hidden:
+    """What is hidden when these are secrets. The longest text is looked for first."""
+    return Hidden(tuple(sorted(set(spans))), tuple(sorted(set(texts), key=lambda text: (-len(text), text))))
+
+
+def guessed(text: str) -> Hidden:
+    """The same for a file that cannot be read: everything below keys that may be meant, and what aliases in there may
+    stand for."""
+    found = [*sections(text), *(_section(text, key.start()) for key in _PASSWORD.finditer(text))]
+    names = {alias for start, end in found for alias in _ALIAS.findall(text, start, end)}
+    anchors = (text.find(f"&{name}") for name in names)
+    return hidden([*found, *(_section(text, at) for at in anchors if at >= 0)], ())
+
+
+def is_name(path: tuple[str | int, ...]) -> bool:
+    """Whether the key at the end of a path, where secrets stand, is a name, and no value that has slipped out: the name
+    of a secret, or of letters alone as all keys of a job."""
+    return not path or bool(re.fullmatch(r"(?i)secrets?\w*", str(path[0])) or re.fullmatch("[A-Za-z]+", str(path[-1])))
+
+
+def sections(text: str) -> list[tuple[int, int]]:
+    """Where the secrets may stand, by the look of it: up to the next key that a job has, whatever the indentation."""
+    found = []
+    for key in _SECRETS.finditer(text):
+        start, end = _section(text, key.start())
+        after = _NEXT_SECTION.search(text, key.end())
+        found.append((start, max(end, after.start() if after else len(text))))
+    return found
+
+
+def without_passwords(text: str) -> str:
+    """The text with the password of each address (`https://user:password@host`) masked."""
+    return _IN_ADDRESS.sub(rf"\g<1>{MASKED}", text) if "@" in text and "://" in text else text
+
+
+def _without(text: str, forms: Iterable[str]) -> str:
+    for form in filter(None, forms):
+        if len(form) >= _SHORTEST_IN_MESSAGES:
+            text = text.replace(form, MASKED)
+        elif form in text:  # a short one may be part of any word
+            text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", MASKED, text)
+    return text
+
+
+def _number(own: str) -> str:
+    try:
+        value = plain(own)
+    except ValueError:
+        return ""
+    return "" if value is None or isinstance(value, str | bool) else f"{value!r:.60}"
+
+
+def _section(text: str, at: int) -> tuple[int, int]:
+    """From the line of an offset to the next line that is not further right, or to the end where braces are open."""
+    start, line_end = line_at(text, at + 1)
+    first = re.compile(r"[ \t]*").match(text, start)
+    column = len(first[0]) if first else 0
+    if text[at : at + 1] in ("{", ",") or "{" in text[start:at]:
+        return start, len(text)
+    below = re.compile(rf"(?m)^[ \t]{{0,{column}}}(?![ \t#\-\]}}]|[\r\n]|\Z)")
+    after = below.search(text, line_end)
+    return start, after.start() if after else len(text)
+
+
+def line_at(text: str, offset: int) -> tuple[int, int]:
+    """Where the line of an offset begins and ends."""
+    start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    found = _LINE_END.search(text, offset)
+    return start, found.start() if found else len(text)
+
+
+def lines(text: str) -> list[tuple[int, int]]:
+    """The same of every line."""
+    ends = list(_LINE_END.finditer(text))
+    return list(zip([0, *(end.end() for end in ends)], [*(end.start() for end in ends), len(text)], strict=True))

@@ -1,0 +1,190 @@
+"""Job files without their secrets, for everything that stores or shows one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kedge.errors import InputError
+from kedge.spec import yaml
+from kedge.spec.hidden_lines import MASKED
+from kedge.spec.model import Job
+from kedge.spec.nodes import Node
+from kedge.spec.secret_places import below_secrets, long_texts, without
+
+_COLON = re.compile(r"\s*:(\s*)")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=[ \t]))#.*$")
+_QUOTED = f'"{MASKED}"'
+
+
+class _Edit(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def mask_secrets(text: str, file: str = "job.yaml", given: Iterable[str] = ()) -> str:
+    """The job file with `"******"` as the value of the top-level key `secrets`, of passwords for images, and of what
+    these take from elsewhere; all other characters stay, unless they repeat a secret.
+
+    An alias elsewhere that stands for a part of the secrets becomes `"******"` too, or `{}` where it is merged. Secrets
+    of eight bytes or more (`given` ones, too) and passwords in addresses become `******` in all values and comments;
+    names stay. A file that cannot be edited so is written anew.
+    InputError: the text is no YAML mapping or repeats a key, so that nobody can say what is secret.
+    """
+    body = text.removeprefix("\ufeff")
+    document = yaml.read(body, file)
+    if document.problems:
+        raise InputError(*document.problems)
+    secret = below_secrets(document.root, document.aliases)
+    texts = long_texts([*given, *(node.text for node in secret.values() if node.text)])
+
+    def clean(value: str) -> str:
+        return without(value, texts)
+
+    masked = _edited(body, _edits(document, secret, body))
+    try:
+        masked = _cleaned(masked, file, clean)
+        whole = _is_the_same(document.root, yaml.read(masked, file).value, secret, clean)
+    except InputError:
+        whole = False
+    if not whole or any(found in masked for found in texts if found not in _names(document.root, secret)):
+        masked = "# written anew, because the secrets could not be cut out of it\n" + _dumped(
+            document.root, secret, clean
+        )
+    return text[: len(text) - len(body)] + masked
+
+
+def masked_values(value: Any, secrets: Iterable[str]) -> Any:
+    """What is to be stored as JSON, without the secrets of eight bytes or more in its texts; names stay."""
+    return _without_texts(value, long_texts(secrets))
+
+
+def is_masked(job: Job) -> bool:
+    """Whether the job comes from a stored file whose secrets were removed."""
+    passwords = (item.auth.password for item in job.prerequisites if item.auth)
+    return job.source.mark(("secrets",)).scalar == MASKED or MASKED in passwords
+
+
+def _without_texts(value: Any, texts: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return without(value, texts)
+    if isinstance(value, dict):
+        return {key: _without_texts(below, texts) for key, below in value.items()}
+    return [_without_texts(below, texts) for below in value] if isinstance(value, list | tuple) else value
+
+
+def _edited(text: str, edits: Iterable[_Edit]) -> str:
+    """The text with all edits made; of those that overlap, the first."""
+    parts, done = [], 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        if edit.start >= done:
+            parts += [text[done : edit.start], edit.text]
+            done = edit.end
+    return "".join((*parts, text[done:]))
+
+
+def _edits(document: yaml.Document, secret: dict[int, Node], body: str) -> Iterator[_Edit]:
+    """What takes secrets out of their places."""
+    secrets = document.root.items.get("secrets")
+    if secrets is not None and secrets.value not in (None, MASKED):
+        yield _of_section(document.root.keys["secrets"], secrets, body)
+        for alias in document.aliases:
+            inside = secrets.start <= alias.node.start < secrets.end
+            if inside and not secrets.start <= alias.start < secrets.end:
+                yield _Edit(alias.start, alias.end, "{}" if alias.merged else _QUOTED)
+    for node in secret.values():
+        if node.text and node.text != MASKED:
+            yield _of_scalar(node, MASKED)
+
+
+def _of_section(key: Node, secrets: Node, body: str) -> _Edit:
+    colon = _COLON.fullmatch(body, key.end, secrets.start) if key.end < secrets.start else None
+    end = secrets.end
+    if secrets.items and body[secrets.start] not in "{[&!":
+        end = _end_of_comments(body, end, key.column)
+    if colon:
+        return _Edit(colon.start(1), end, f" {_QUOTED}")
+    # After a comment or far from the key. A list may stand as far left as its key, a scalar may not.
+    return _Edit(secrets.start, end, f"  {_QUOTED}")
+
+
+def _end_of_comments(body: str, end: int, column: int) -> int:
+    """Where the comments end that belong to a section in lines: after its last value, further right than its key."""
+    comments = re.compile(
+        rf"[ \t]*(?:#[^\r\n]*)?(?:(?:\r\n|[\r\n])(?:[ \t]*(?:\r\n|[\r\n]))*[ \t]{{{column + 1},}}#[^\r\n]*)*"
+    )
+    found = comments.match(body, end)
+    return found.end() if found and found[0].strip() else end
+
+
+def _of_scalar(node: Node, value: str) -> _Edit:
+    """A scalar written anew, with its anchor."""
+    written = json.dumps(value, ensure_ascii=False)
+    return _Edit(node.start, node.end, f"&{node.anchor} {written}" if node.anchor else written)
+
+
+def _cleaned(text: str, file: str, clean: Callable[[str], str]) -> str:
+    """The file with its values and comments cleaned."""
+    document = yaml.read(text, file)
+    nodes = list(_all(document.root))
+    edits = [_of_scalar(node, clean(node.text)) for node in nodes if node.text and clean(node.text) != node.text]
+    tokens = sorted({(node.start, node.end) for node in nodes if node.text is not None} | _keys(nodes))
+    done = 0
+    for start, end in (*tokens, (len(text), len(text))):
+        edits += (_Edit(*found.span(), clean(found[0])) for found in _COMMENT.finditer(text, done, max(done, start)))
+        done = max(done, end)
+    return _edited(text, edits)
+
+
+def _keys(nodes: Iterable[Node]) -> set[tuple[int, int]]:
+    return {(key.start, key.end) for node in nodes for key in node.keys.values()}
+
+
+def _all(root: Node) -> Iterator[Node]:
+    """Every value once."""
+    known, waiting = set(), [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in known:
+            known.add(id(node))
+            waiting += node.items.values()
+            yield node
+
+
+def _names(root: Node, secret: dict[int, Node]) -> str:
+    """All keys outside of secrets, which stay."""
+    return "\n".join(str(key) for node in _all(root) if id(node) not in secret for key in node.keys)
+
+
+def _is_the_same(old: Node, new: Any, secret: dict[int, Node], clean: Callable[[str], str]) -> bool:
+    """Whether a value says what it said before, but for secrets."""
+    if isinstance(old.value, dict):
+        below = {key: node for key, node in old.items.items() if id(node) not in secret}
+        known = isinstance(new, dict) and below.keys() <= new.keys() <= old.items.keys()
+        return known and all(_is_the_same(node, new[key], secret, clean) for key, node in below.items())
+    if isinstance(old.value, list):
+        known = isinstance(new, list) and len(new) == len(old.items)
+        pairs = zip(old.items.values(), new if known else (), strict=False)
+        return known and all(id(node) in secret or _is_the_same(node, value, secret, clean) for node, value in pairs)
+    return repr(new) in (repr(old.value), repr(clean(old.text or "")))
+
+
+def _dumped(node: Node, secret: dict[int, Node], clean: Callable[[str], str]) -> str:
+    """The value as YAML in the form of JSON; numbers as they were written."""
+    if id(node) in secret:
+        return _QUOTED
+    if isinstance(node.value, dict):
+        pairs = (
+            f"{json.dumps(key, ensure_ascii=False)}: {_dumped(below, secret, clean)}"
+            for key, below in node.items.items()
+        )
+        return "{" + ",\n".join(pairs) + "}"
+    if isinstance(node.value, list):
+        return "[" + ",\n".join(_dumped(below, secret, clean) for below in node.items.values()) + "]"
+    text = node.text or ""
+    if isinstance(node.value, str) or clean(text) != text:
+        return json.dumps(clean(text), ensure_ascii=False)
+    return text or "null"

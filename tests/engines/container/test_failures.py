@@ -1,0 +1,141 @@
+"""Reports in the place of those that a supervisor could not write."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kedge.contract import CANNOT_START, COMMAND_KILLED, PERHAPS_MEMORY, RUNTIME_ERROR
+from kedge.engines.base import Task
+from kedge.engines.container import failures
+from kedge.engines.container.client import Refused, State
+from kedge.engines.container.failures import Known
+from kedge.engines.container.images import ImageProblem
+from kedge.engines.container.memory_kills import MemoryKill
+from kedge.engines.controller.reports import Launch
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    return Launch(Task("w", 0), str(tmp_path), 0, 0, time.time_ns())
+
+
+WATCHED = Known(96 << 20, None, watched=True)
+SMALL = Known(4 << 20, None, watched=True, up=False)
+KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
+
+
+@pytest.mark.parametrize(
+    ("state", "known", "code", "reason", "said"),
+    [
+        (None, WATCHED, -101, RUNTIME_ERROR, "removed by somebody else"),
+        (State(137, True, "", ""), WATCHED, -1200, COMMAND_KILLED, "more memory than its memoryMB of 96"),
+        (State(137, False, "", ""), WATCHED._replace(kill=KILL), -1200, COMMAND_KILLED, "which had 96 MiB"),
+        (
+            State(137, False, "", ""),
+            WATCHED._replace(kill=KILL._replace(own_limit=False)), -1200, COMMAND_KILLED, "this machine's memory was",
+        ),
+        (State(137, False, "", ""), SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the runtime needs"),
+        (State(137, False, "", ""), WATCHED, 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
+        (State(137, False, "", ""), Known(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
+        (State(137, False, "", ""), Known(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
+        (State(143, False, "", ""), Known(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
+        (State(137, False, "", ""), Known(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (None, Known(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (State(1, False, "", "kedge runtime: no such spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
+        (State(127, False, "exec failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
+    ],
+)  # fmt: skip
+def test_a_container_without_a_report(
+    launch: Launch, state: State | None, known: Known, code: int, reason: str, said: str
+) -> None:
+    report = failures.of_container(launch, state, known)
+    assert (report.exit_code, report.reason) == (code, reason)
+    assert said in report.message
+    assert report.stopped_by == ("KILL" if known.destroyed else None)
+
+
+def test_want_of_memory_is_surely_the_cause(launch: Launch) -> None:
+    diagnosis = failures.of_container(launch, State(137, True, "", ""), WATCHED).diagnosis
+    assert diagnosis is not None
+    found = diagnosis["cause"], diagnosis["confidence"], diagnosis["behavior"]
+    assert found == ("host_oom_kill", "sure", "permanent")
+
+
+def test_an_image_problem_is_the_jobs_and_its_words_are_a_log(launch: Launch) -> None:
+    report = failures.of_problem(launch, ImageProblem("the image x cannot be pulled: manifest unknown"))
+    assert (report.exit_code, report.reason) == (254, CANNOT_START)
+    assert (Path(launch.folder) / "engine.log").read_text().endswith("manifest unknown\n")
+
+
+def test_a_user_that_an_image_lacks_is_the_jobs_error_and_quoted(launch: Launch) -> None:
+    said = "unable to find user trainer: no matching entries in passwd file"
+    report = failures.of_problem(launch, Refused(said, 500))
+    assert (report.exit_code, report.reason) == (254, CANNOT_START)
+    assert report.diagnosis is not None
+    assert report.diagnosis["cause"] == "container_failure"
+    assert said in report.diagnosis["evidence"][0]["text"]
+
+
+def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) -> None:
+    report = failures.of_problem(launch, Refused("slirp4netns failed: /dev/net/tun", 500))
+    assert report.exit_code == -1201
+    assert "--network host" in report.message
+    assert report.diagnosis is not None
+    assert report.diagnosis["remedy"] == ("--network host runs it without a network of its own.",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "runc: runc create failed: unable to start container process: unable to setup user: invalid argument",
+        "container create: keep-id requires additional UIDs or GIDs defined in /etc/subuid and /etc/subgid",
+        "container create: creating container storage: could not find enough available IDs",
+        "fill out specgen: unrecognized namespace mode bogus passed",
+    ],
+)
+def test_a_user_that_the_engine_cannot_give_leads_to_the_options(launch: Launch, said: str) -> None:
+    report = failures.of_problem(launch, Refused(said, 500))
+    assert "--userns" in report.message
+    assert report.diagnosis is not None
+    assert "--userns" in report.diagnosis["remedy"][0]
+    assert "docker run" not in str(report.diagnosis)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["runc: unable to set memory limit to 1048576 (current usage: 2695168)", "Minimum memory limit allowed is 6MB"],
+)
+def test_a_limit_that_no_container_can_start_with_names_the_key(launch: Launch, said: str) -> None:
+    report = failures.of_problem(launch, Refused(said, 500))
+    assert report.exit_code == failures.NOT_STARTED
+    assert said in report.message
+    assert "memoryMB is less than a container needs" in report.message
+    assert report.diagnosis is not None
+    assert (report.diagnosis["cause"], report.diagnosis["behavior"]) == ("bad_config", "permanent")
+
+
+def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (tmp_path / "other").write_text("precious")
+    (folder / "engine.log").symlink_to("../other")
+    failures.of_problem(launch._replace(folder=str(folder)), Refused("no", 500))
+    assert (tmp_path / "other").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("dial tcp: lookup registry-1.docker.io on 10.0.0.1:53: no such host", "network_unreachable"),
+        ("dial tcp 127.0.0.1:1: connect: connection refused", "network_transient"),
+    ],
+)
+def test_want_of_a_network_is_told_as_what_it_means_for_an_image(launch: Launch, said: str, cause: str) -> None:
+    diagnosis = failures.of_problem(launch, ImageProblem(f"the image x cannot be pulled: {said}")).diagnosis
+    assert diagnosis is not None
+    assert diagnosis["cause"] == cause
+    assert "registry" in diagnosis["meaning"]
+    assert "load" in diagnosis["remedy"][-1]

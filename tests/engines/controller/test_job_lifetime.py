@@ -1,0 +1,43 @@
+"""A run says how it ended, whatever goes wrong."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.base import Outcome
+from kedge.engines.controller.job_lifetime import controlled
+from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.stop_requests import Stops
+from kedge.errors import DiskFull
+from kedge.runs import events, status
+from kedge.runs.folder import Run
+
+
+def write_where_nothing_fits(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+    Path("/dev/full").write_text("something")
+    raise AssertionError
+
+
+def divide(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+    raise ValueError(1 / 0)
+
+
+def last(run: Run) -> events.Event:
+    return list(events.read(run.events))[-1]
+
+
+def test_a_full_disk_between_attempts_is_the_end_of_the_job(tmp_path: Path) -> None:
+    with pytest.raises(DiskFull, match="the file system is full"):
+        controlled(Run(tmp_path), write_where_nothing_fits)
+    end = last(Run(tmp_path))
+    assert (end["event"], end["state"]) == (status.JOB_COMPLETED, status.FAILED)
+    assert "the file system is full" in end["text"]
+
+
+def test_a_bug_is_the_end_of_the_job(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        controlled(Run(tmp_path), divide)
+    assert last(Run(tmp_path))["text"] == "kedge failed: ZeroDivisionError('division by zero')"
