@@ -17,7 +17,7 @@ from kedge.diagnose import exitspec, rules
 from kedge.errors import InputError
 from kedge.resolve import lock
 from kedge.resolve.sources import files
-from kedge.resolve.sources.base import NotHad
+from kedge.resolve.sources.base import Unavailable
 from kedge.runs.ignore_files import Rules
 from kedge.spec.files import read_text
 from kedge.user_files import read
@@ -67,7 +67,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 def test_what_is_no_file_of_a_sane_size_is_a_clear_error(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
     PLANTED[kind](path)
-    with pytest.raises((InputError, NotHad), match=name):
+    with pytest.raises((InputError, Unavailable), match=name):
         READERS[name](path)
 
 

@@ -17,7 +17,7 @@ from kedge.contract import WORK_DIR, TaskSpec
 from kedge.controller.client import Controller
 from kedge.diagnose import exitspec, rules
 from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
-from kedge.engines.base import Engine, Request, Task
+from kedge.engines.base import Engine, EngineRequest, Task
 from kedge.engines.registry import ENGINES, make
 from kedge.errors import CannotRun, InputError, Problem
 from kedge.plan.build import build
@@ -25,7 +25,7 @@ from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 from kedge.resolve import lock as lockfile
-from kedge.resolve.document_cache import Cache, default_folder
+from kedge.resolve.document_cache import DocumentCache, default_folder
 from kedge.resolve.document_store import ALL
 from kedge.resolve.lock import Pin
 from kedge.resolve.model import Inputs, LockState, Secrets
@@ -44,7 +44,7 @@ _ENDING_SEC = 10.0  # between a job's end and that of its controller lies only t
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedJob:
     """A job that is ready to be submitted. `warnings` are about what its file says and hardly means."""
 
     job: Job
@@ -64,13 +64,13 @@ class Submitted:
     """
 
     run: Run
-    prepared: Prepared
+    prepared: PreparedJob
     where: Engine
     controller: Controller
     notes: tuple[str, ...] = ()
 
 
-def prepare(path: str, inputs: Inputs) -> Prepared:
+def prepare(path: str, inputs: Inputs) -> PreparedJob:
     """Load, resolve and plan a job file. InputError names every problem."""
     job, problems = load(path, {*inputs.parameters, *inputs.secrets})
     resolved = resolve(job, inputs, problems)
@@ -78,10 +78,12 @@ def prepare(path: str, inputs: Inputs) -> Prepared:
     if is_masked(resolved.job):
         plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
     parameters = {**resolved.job.parameters, **inputs.parameters}
-    return _with_new_pins(Prepared(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings))
+    return _with_new_pins(
+        PreparedJob(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings)
+    )
 
 
-def _with_new_pins(prepared: Prepared) -> Prepared:
+def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
     """With the images pinned anew whose change the submitter accepts."""
     state = prepared.locked
     if state.old is None or not state.images:
@@ -116,9 +118,9 @@ def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
     return state.path, made
 
 
-def cache() -> Cache:
+def cache() -> DocumentCache:
     """The documents that this user's jobs have fetched."""
-    return Cache(default_folder(os.environ))
+    return DocumentCache(default_folder(os.environ))
 
 
 def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
@@ -139,7 +141,7 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
     return task_spec(plan, role, index, placement)
 
 
-def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> tuple[Request, ...]:
+def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> tuple[EngineRequest, ...]:
     """What the engine would be asked for. CannotRun."""
     return where.requests(plan, Task(*task) if task else None)
 
@@ -155,7 +157,7 @@ def jobs_dir() -> Path:
     return folder.jobs_dir(os.environ)
 
 
-def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
+def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
     """Check that the plan can run, and make its run folder with a copy of the code. Starts nothing. A lock file takes
     in what may have changed.
 
@@ -179,7 +181,9 @@ def submit(prepared: Prepared, where: Engine, progress: Callable[[int, int], Non
     return Submitted(run, prepared, where, controller, notes)
 
 
-def _fill(run: Run, prepared: Prepared, where: Engine, progress: Callable[[int, int], None] | None) -> tuple[str, ...]:
+def _fill(
+    run: Run, prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None
+) -> tuple[str, ...]:
     plan, source = prepared.plan, prepared.job.source
     notes = []
     for name, path in plan.code.items():

@@ -22,7 +22,7 @@ LAST_WORDS = 64 << 10  # bytes
 _KILL_SEC = 2.0  # enough for all that is not hung in the kernel
 
 
-class Done(NamedTuple):
+class ProgramEnd(NamedTuple):
     """How a program ended: `code` is negative for a signal, as in subprocess."""
 
     code: int
@@ -48,7 +48,7 @@ def run(
     given: bytes = b"",
     environment: Mapping[str, str] | None = None,
     most: int = MOST,
-) -> Done:
+) -> ProgramEnd:
     """Run a program of PATH to its end and to the end of its output; `given` is its stdin.
 
     OSError if it cannot be executed; TookTooLong after `deadline_sec`; SaidTooMuch for more than `most` bytes on stdout
@@ -68,7 +68,7 @@ def run(
         code = int(said[1])
         raise OSError(code, os.strerror(code), argv[0])
     # Without an answer somebody has killed the guard, and that is all that is known.
-    return Done(os.waitstatus_to_exitcode(int(said[1])) if said else guard.returncode, out, err)
+    return ProgramEnd(os.waitstatus_to_exitcode(int(said[1])) if said else guard.returncode, out, err)
 
 
 def _start(argv: Sequence[str], answer: int, environment: Mapping[str, str] | None) -> subprocess.Popen[bytes]:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.diagnose import exitspec, termination, yamltext
-from kedge.diagnose.termination import Span, Verdict
+from kedge.diagnose.termination import ExitSpecVerdict, Span
 
 STOCK = exitspec.stock()
-NOTHING = Verdict(255)
+NOTHING = ExitSpecVerdict(255)
 KEYS = [
     "exitCode", "originUserExitCode", "matchedUserLogString", "matchedPlatformLogString", "matchedGpuInfo", "errorLogs",
 ]  # fmt: skip
@@ -37,7 +37,7 @@ def of_logs(exit_code, user, platform=b""):
 
 def test_what_a_message_looks_like():
     user, platform = b"out1\nSegmentation fault\n", b"[Fri] [openpai-runtime] [INFO] USER COMMAND START\n"
-    message = termination.message(Verdict(234, Span(5, 23)), 3, user, platform)
+    message = termination.message(ExitSpecVerdict(234, Span(5, 23)), 3, user, platform)
     assert message.decode() == (
         "[PAI_RUNTIME_ERROR_START]\n"
         "exitCode: 234\n"
@@ -77,7 +77,7 @@ def test_a_match_near_the_end_is_shown_with_more_lines_before_it():
 
 def test_of_a_match_of_many_lines_the_last_are_shown():
     log = b"".join(b"line %d\n" % n for n in range(100))
-    text = read(termination.message(Verdict(9, Span(0, len(log) - 1)), 1, log, b""))["errorLogs"]["user"]
+    text = read(termination.message(ExitSpecVerdict(9, Span(0, len(log) - 1)), 1, log, b""))["errorLogs"]["user"]
     assert text.split("\n") == [f"line {n}" for n in range(85, 100)]
 
 
@@ -95,7 +95,7 @@ def test_windows_line_ends_are_line_ends():
 
 
 def test_what_the_gpus_said_is_told():
-    assert read(termination.message(Verdict(128, ecc_error=True), 1, b"", b"")) == {
+    assert read(termination.message(ExitSpecVerdict(128, ecc_error=True), 1, b"", b"")) == {
         "exitCode": 128,
         "originUserExitCode": 1,
         "matchedGpuInfo": {"nvidiaDoubleEccError": True},
@@ -166,7 +166,7 @@ def test_a_match_anywhere_fits_and_is_told(log, data):
     start = data.draw(st.integers(0, len(content)))
     end = data.draw(st.integers(start, len(content)))
     span = Span(start, end)
-    message = termination.message(Verdict(9, span, span), 1, content, content)
+    message = termination.message(ExitSpecVerdict(9, span, span), 1, content, content)
     assert read(message)["exitCode"] == 9
 
 

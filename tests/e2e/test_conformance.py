@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kedge.testing.conformance import BEHAVIOURS
-from kedge.testing.conformance.case import Case, same
+from kedge.testing.conformance.case import ConformanceCase, same
 
 from .conftest import Kedge
 
@@ -21,7 +21,7 @@ def test_behaviour(on_engine: Kedge, behaviour: Callable[[Kedge], None]) -> None
     behaviour(on_engine)
 
 
-SEEN = Case("echo out; echo err >&2; exit 3", code=1)
+SEEN = ConformanceCase("echo out; echo err >&2; exit 3", code=1)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ SEEN = Case("echo out; echo err >&2; exit 3", code=1)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_not_as_it_must_be_is_named(kedge: Kedge, wrong: Case, message: str) -> None:
+def test_what_is_not_as_it_must_be_is_named(kedge: Kedge, wrong: ConformanceCase, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         wrong(kedge)

@@ -19,10 +19,9 @@ from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.container_spec import JOB
 from kedge.engines.container.images import Images
-from kedge.engines.container.placement import Given
-from kedge.engines.container.placement import Places as ContainerPlaces
+from kedge.engines.container.placement import ContainerPlaces, Given
 from kedge.engines.local.backend import LocalBackend
-from kedge.engines.local.placement import Places
+from kedge.engines.local.placement import LocalPlaces
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -56,7 +55,7 @@ def start(backend: LocalBackend | ContainerBackend) -> None:
 
 
 def test_local_tasks_end(kedge: Kedge, run: Run) -> None:
-    backend = LocalBackend(run, Places(planned(kedge), run, None, []), 1024, lambda *_, **__: None)
+    backend = LocalBackend(run, LocalPlaces(planned(kedge), run, None, []), 1024, lambda *_, **__: None)
     start(backend)
     assert processes.of_job(run.id)
     backend.close()

@@ -16,7 +16,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 from kedge.runtime.actions.unpack import unpack
 
 LIMIT = 1 << 20
@@ -83,10 +83,10 @@ def damaged(data: bytes, changes: list[tuple[float, bytes, bool]]) -> bytes:
     return bytes(changed)
 
 
-def failure(path: str, name: str, folder: str) -> Failed | None:
+def failure(path: str, name: str, folder: str) -> ActionFailed | None:
     try:
         unpack(path, name, folder, LIMIT)
-    except Failed as failed:
+    except ActionFailed as failed:
         return failed
     return None
 

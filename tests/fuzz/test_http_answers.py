@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.runtime.actions import addresses, http_headers
-from kedge.runtime.actions.base import Failed, Job, Patience
-from kedge.runtime.actions.http_download import Limits, Transfer
+from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience
+from kedge.runtime.actions.http_download import Transfer, TransferLimits
 from kedge.runtime.actions.http_headers import Nonsense
 from kedge.testing.raw_server import RawServer, reset, serving
 
@@ -46,10 +46,10 @@ answers = st.one_of(
 )
 
 
-def failure(call: Callable[[], None]) -> Failed | None:
+def failure(call: Callable[[], None]) -> ActionFailed | None:
     try:
         call()
-    except Failed as failed:
+    except ActionFailed as failed:
         return failed
     return None
 
@@ -61,15 +61,15 @@ def server() -> Iterator[RawServer]:
 
 
 @pytest.fixture(scope="module")
-def job() -> Iterator[Job]:
+def job() -> Iterator[ActionJob]:
     fd = os.open(os.devnull, os.O_WRONLY)
-    yield Job(1, "/", (), fd)
+    yield ActionJob(1, "/", (), fd)
     os.close(fd)
 
 
 @given(st.lists(answers, min_size=1, max_size=3), st.booleans(), st.binary(max_size=6))
 @settings(max_examples=80)
-def test_any_answer(server: RawServer, job: Job, sent: list[bytes], checked: bool, there: bytes) -> None:
+def test_any_answer(server: RawServer, job: ActionJob, sent: list[bytes], checked: bool, there: bytes) -> None:
     left = list(sent)
 
     def answer(connection: socket.socket, _headers: dict[str, str]) -> None:
@@ -80,7 +80,7 @@ def test_any_answer(server: RawServer, job: Job, sent: list[bytes], checked: boo
         path = f"{folder}/file"
         with open(path, "wb") as file:
             file.write(there)
-        transfer = Transfer(f"{server.url}/x", path, Limits(1 << 20, 20.0), job, checked)
+        transfer = Transfer(f"{server.url}/x", path, TransferLimits(1 << 20, 20.0), job, checked)
         patience = Patience(tries=3, first_sec=0.0, cap_sec=0.0)
         if failed := failure(lambda: patience.persist(job, transfer.attempt)):
             assert failed.cause
@@ -132,7 +132,7 @@ def honest(connection: socket.socket, headers: dict[str, str], turn: Turn) -> No
 
 @given(st.lists(turns, max_size=8))
 @settings(max_examples=60)
-def test_versions_are_never_mixed(server: RawServer, job: Job, plan: list[Turn]) -> None:
+def test_versions_are_never_mixed(server: RawServer, job: ActionJob, plan: list[Turn]) -> None:
     left = list(plan)
 
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
@@ -142,7 +142,7 @@ def test_versions_are_never_mixed(server: RawServer, job: Job, plan: list[Turn])
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/file"
         persistent = Patience(tries=20, first_sec=0.0, cap_sec=0.0)
-        persistent.persist(job, Transfer(f"{server.url}/x", path, Limits(), job, False).attempt)
+        persistent.persist(job, Transfer(f"{server.url}/x", path, TransferLimits(), job, False).attempt)
         with open(path, "rb") as file:
             assert file.read() in VERSIONS
 

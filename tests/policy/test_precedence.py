@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from kedge.policy.codes import Behaviour
-from kedge.policy.precedence import Basis, Decider, Decision, Done, Failure, basis, decide
+from kedge.policy.precedence import Basis, Decider, Decision, Failure, RetriesSoFar, basis, decide
 from kedge.policy.retry import CONFLICT_DELAY_SEC, NO, STOP_CODES, Policy
 
 T, C, P, U = Behaviour.TRANSIENT, Behaviour.TRANSIENT_CONFLICT, Behaviour.PERMANENT, Behaviour.UNKNOWN
@@ -39,10 +39,10 @@ def test_a_row_of_the_user_s_own_decides_alone(row: Behaviour, says: Behaviour, 
     assert basis(row, says, sure, stock) == Basis(row, SPEC)
 
 
-NONE_YET = Done()
+NONE_YET = RetriesSoFar()
 
 
-def ask(failure: Failure, retries: int = 0, done: Done = NONE_YET, job: bool = True) -> Decision:
+def ask(failure: Failure, retries: int = 0, done: RetriesSoFar = NONE_YET, job: bool = True) -> Decision:
     return decide(Policy(True, retries), done, failure, 10, job=job)
 
 
@@ -74,19 +74,19 @@ def test_what_was_stopped_is_never_tried_again(code: int, row: Behaviour | None)
 @pytest.mark.parametrize(("done", "retry"), [(0, True), (9, True), (10, False), (11, False)])
 @pytest.mark.parametrize("failure", [Failure(143), Failure(1, "a", T, True), Failure(9, row=T)])
 def test_transient_retries_end(failure: Failure, done: int, retry: bool) -> None:
-    found = ask(failure, 5, Done(transient=done))
+    found = ask(failure, 5, RetriesSoFar(transient=done))
     assert found.retry is retry
     assert retry or found[:3] == NO
     assert retry or found.decider is Decider.LIMIT
 
 
 def test_counted_retries_have_no_other_limit() -> None:
-    assert ask(Failure(255), 99, Done(50, 10)).retry
+    assert ask(Failure(255), 99, RetriesSoFar(50, 10)).retry
 
 
 def test_an_end_by_sigkill_that_nobody_saw_is_tried_once_and_then_counted() -> None:
     unseen = Failure(137, "sigkill_unattributed", unseen=True)
-    first, then = ask(unseen), Done(transient=1, unseen=1)
+    first, then = ask(unseen), RetriesSoFar(transient=1, unseen=1)
     assert (first.retry, first.accountable, first.decider) == (True, False, STOCK)
     assert "perhaps for want of memory" in first.why
     assert not ask(unseen, 0, then).retry
@@ -117,7 +117,7 @@ def test_an_end_by_sigkill_that_nobody_saw_is_tried_once_and_then_counted() -> N
     ],
 )
 def test_why(failure: Failure, retries: int, done: int, why: str) -> None:
-    assert ask(failure, retries, Done(done)).why == why
+    assert ask(failure, retries, RetriesSoFar(done)).why == why
 
 
 def test_of_a_task_the_count_is_called_by_its_name() -> None:

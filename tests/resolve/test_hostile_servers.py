@@ -9,18 +9,18 @@ import pytest
 
 from kedge.resolve.lock import Repository
 from kedge.resolve.sources import git, registry
-from kedge.resolve.sources.base import NotHad
-from kedge.resolve.sources.http import Http, Limits
+from kedge.resolve.sources.base import Unavailable
+from kedge.resolve.sources.http import Http, RequestLimits
 from kedge.testing.raw_server import serving
 
 from .conftest import Folder
 
-QUICK = Limits(connect=30, read=30, total=0.5)
+QUICK = RequestLimits(connect=30, read=30, total=0.5)
 
 
-def refused(url: str, limits: Limits | None = None) -> str:
-    http = Http(limits=limits or Limits())
-    with pytest.raises(NotHad) as caught:
+def refused(url: str, limits: RequestLimits | None = None) -> str:
+    http = Http(limits=limits or RequestLimits())
+    with pytest.raises(Unavailable) as caught:
         http.fetch(url)
     http.close()
     assert caught.value.message.isprintable()

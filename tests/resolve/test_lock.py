@@ -14,7 +14,7 @@ import pytest
 from kedge.contract import Action, Callback, Step
 from kedge.errors import InputError, Problem
 from kedge.resolve import pins
-from kedge.resolve.document_cache import Cache, default_folder, digest
+from kedge.resolve.document_cache import DocumentCache, default_folder, digest
 from kedge.resolve.lock import Lock, Pin, Repository, load, lock_path, save
 from kedge.resolve.sources import git, pinning, registry
 from kedge.testing.wait import wait_until
@@ -150,7 +150,7 @@ def test_a_server_that_fails_is_no_reason_not_to_run(folder: Folder, server: Ser
 
 
 def test_offline_needs_the_lock_file_and_the_cache(locked: Locked) -> None:
-    cache = Cache(locked.folder.path / "cache")
+    cache = DocumentCache(locked.folder.path / "cache")
     (entry,) = cache.entries()
     (cache.folder / entry.sha256).write_bytes(b"name: damaged")
     assert "not in the cache" in locked.problem(offline=True).message
@@ -189,7 +189,7 @@ def test_a_lock_file_is_written_as_a_whole_or_not_at_all(folder: Folder) -> None
 
 
 def test_the_cache_keeps_and_prunes(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "deep" / "cache")
+    cache = DocumentCache(tmp_path / "deep" / "cache")
     assert cache.get("0" * 64) is None
     assert cache.entries() == cache.prune() == []
     for data in (b"old", b"new"):
@@ -207,7 +207,7 @@ def test_the_cache_keeps_and_prunes(tmp_path: Path) -> None:
 
 
 def test_what_is_used_stays(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
+    cache = DocumentCache(tmp_path)
     for use in (cache.put, lambda data: cache.get(digest(data))):
         cache.put(b"x")
         os.utime(tmp_path / digest(b"x"), (0, 0))
@@ -217,7 +217,7 @@ def test_what_is_used_stays(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    cache = Cache(tmp_path / "file" / "cache")
+    cache = DocumentCache(tmp_path / "file" / "cache")
     cache.put(b"x")
     assert cache.get(digest(b"x")) is None
     assert default_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/kedge/items")
@@ -239,7 +239,7 @@ while True:
 def test_writers_readers_and_prunes_at_once_and_writers_that_are_killed(tmp_path: Path) -> None:
     argv = [[sys.executable, "-c", WRITER, str(tmp_path), kind] for kind in ("write", "write", "prune")]
     writers = [subprocess.Popen(one, stdout=subprocess.PIPE) for one in argv]
-    cache = Cache(tmp_path)
+    cache = DocumentCache(tmp_path)
     seen: set[bytes] = set()
     wanted = [bytes([65 + n]) * 500_000 for n in range(8)]
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from kedge.errors import FORBIDDEN, INVALID, NOT_FOUND, UNKNOWN, InputError, Unreachable
-from kedge.resolve.sources.base import NotHad
-from kedge.resolve.sources.http import Http, Limits
+from kedge.resolve.sources.base import Unavailable
+from kedge.resolve.sources.http import Http, RequestLimits
 from kedge.testing.wait import wait_until
 
 from .conftest import Folder, Server, echo, names, scripts, serving
 
 
-def refused(http: Http, url: str) -> NotHad:
-    with pytest.raises(NotHad) as caught:
+def refused(http: Http, url: str) -> Unavailable:
+    with pytest.raises(Unavailable) as caught:
         http.fetch(url)
     http.close()
     return caught.value
@@ -191,7 +191,7 @@ def test_redirects_stay_on_the_list_and_on_the_web(server: Server) -> None:
 
 
 def test_an_answer_has_limits(server: Server) -> None:
-    patient, limits = Limits(read=60, total=60, bytes=1000), Limits(read=0.2, total=0.4)
+    patient, limits = RequestLimits(read=60, total=60, bytes=1000), RequestLimits(read=0.2, total=0.4)
     sent: list[int] = []
 
     def endless(handler: BaseHTTPRequestHandler) -> None:
@@ -240,7 +240,7 @@ def test_a_document_that_comes_in_drops_ends_at_the_limit(server: Server) -> Non
             return
 
     server.answers["/drops"] = drops
-    limits = Limits(read=60, total=0.3)
+    limits = RequestLimits(read=60, total=0.3)
     assert "takes more than 0.3 s" in refused(Http(limits=limits), f"{server.url}/drops").message
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.errors import InputError
-from kedge.spec.model import Source
+from kedge.spec.model import JobFileSource
 from kedge.spec.nodes import KeyMarks, Marks, Node
 from kedge.spec.templates import Value, fill, parsed
 from kedge.spec.yaml import read
@@ -238,7 +238,7 @@ def test_a_token_has_a_place_like_any_scalar() -> None:
     document = read("a: 1\nb: [x, {{ p }}, {{q}}]\n")
     assert document.value == {"a": 1, "b": ["x", "{{ p }}", "{{q}}"]}
     assert (document.source.marks["b", 1].line, document.source.marks["b", 1].column) == (2, 8)
-    assert isinstance(document.source, Source)
+    assert isinstance(document.source, JobFileSource)
     assert isinstance(document.root, Node)
     assert list(KeyMarks(document.root)) == [("a",), ("b",)]
     with pytest.raises(InputError):

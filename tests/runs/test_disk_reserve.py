@@ -50,9 +50,9 @@ def test_no_space_for_the_reserve(small_disk: Path) -> None:
 
 def test_a_limit_of_file_sizes_is_told_with_the_file(tmp_path: Path) -> None:
     program = (
-        "import resource, sys; from pathlib import Path; from kedge.runs import disk_reserve as reserve\n"
+        "import resource, sys; from pathlib import Path; from kedge.runs import disk_reserve\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "reserve.make(Path(sys.argv[1]))"
+        "disk_reserve.make(Path(sys.argv[1]))"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
     assert f"DiskFull: {tmp_path}/.reserve: cannot be written: it would be larger" in done.stderr

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.errors import DiskFull
-from kedge.runs.events import EventLog, Tail, is_written, read
+from kedge.runs.events import EventLog, EventReader, is_written, read
 from kedge.testing.wait import wait_until
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_event_is_skipped(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"event": "a"}\n' + line + b'\n{"event": "c"}\n')
     assert names(path) == ["a", "c"]
-    tail = Tail(path)
+    tail = EventReader(path)
     assert [event["event"] for event in tail.events()] == ["a", "c"]
     with path.open("ab") as file:
         file.write(line)
@@ -198,7 +198,7 @@ def test_a_writer_that_is_killed_loses_no_finished_line(tmp_path: Path) -> None:
 
 def test_tail(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    tail = Tail(path)
+    tail = EventReader(path)
     assert list(tail.events()) == []
     path.write_bytes(b'{"event": "a"}\n{"event": "b"}\n{"ev')
     assert [event["event"] for event in tail.events()] == ["a", "b"]
@@ -215,7 +215,7 @@ def test_tail_of_a_log_that_is_being_written(tmp_path: Path) -> None:
         "with EventLog(Path(sys.argv[1])) as log:\n"
         "    for n in range(2000): log.append('n', n=n, text='x' * (n % 300))\n"
     )
-    tail, seen = Tail(path), []
+    tail, seen = EventReader(path), []
 
     def all_seen() -> bool:
         seen.extend(event["n"] for event in tail.events())
@@ -231,7 +231,7 @@ def test_tail_of_a_log_that_is_being_written(tmp_path: Path) -> None:
 def test_tail_sees_each_line_once(tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int) -> None:
     path = tmp_path_factory.mktemp("tail") / "log"
     whole = b"".join(json.dumps({"event": "n", "n": n}).encode() + b"\n" for n in range(5)) + data.replace(b"\n", b"")
-    tail = Tail(path)
+    tail = EventReader(path)
     path.write_bytes(whole[:cut])
     first = list(tail.events())
     path.write_bytes(whole)

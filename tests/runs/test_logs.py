@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.contract import CURRENT, RUNTIME_LOG, USER_ALL
-from kedge.runs.logs import CHUNK, LONGEST_LINE, Lines, StreamReader, tail, whole
+from kedge.runs.logs import CHUNK, LONGEST_LINE, LineCutter, StreamReader, tail, whole
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ _TEXTS = st.sampled_from([b"a", b"a" * 60_000, "ä".encode() * 40_000, b"50%\r" 
 
 @given(pieces=st.lists(_TEXTS, max_size=30), size=st.integers(1, CHUNK))
 def test_lines_lose_nothing_and_are_bounded(pieces: list[bytes], size: int) -> None:
-    data, lines = b"".join(pieces), Lines()
+    data, lines = b"".join(pieces), LineCutter()
     size = max(size, len(data) // 50)
     found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
     found += filter(None, [lines.rest()])
@@ -72,7 +72,7 @@ def test_lines_lose_nothing_and_are_bounded(pieces: list[bytes], size: int) -> N
 
 @pytest.mark.parametrize("one", ["ä".encode(), b"\x1b[31m", "€".encode(), b"50%\r"])
 def test_a_long_line_is_cut_between_characters_colours_and_states_of_a_bar(one: bytes) -> None:
-    lines, found = Lines(), []
+    lines, found = LineCutter(), []
     data = b"x" + one * (3 * LONGEST_LINE // len(one))
     for at in range(0, len(data), 1000):
         found += lines.feed(data[at : at + 1000])

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kedge.bundle import elf, machine, manifest, stubs
-from kedge.bundle.contents import SITE, Part, parts
-from kedge.bundle.manifest import Entry
+from kedge.bundle.contents import SITE, BundleFile, parts
+from kedge.bundle.manifest import ManifestFile
 from kedge.errors import CannotRun
 
 _COMPILER = Path(__file__).with_name("compile_program.py")
@@ -30,8 +30,10 @@ def assemble(folder: Path, chosen: Sequence[str]) -> None:
     _try(folder, pieces)
 
 
-def _entry(piece: Part, data: bytes) -> Entry:
-    return Entry(piece.path, hashlib.sha256(data).hexdigest(), len(data), piece.layer, *piece.origin[:2], piece.program)
+def _entry(piece: BundleFile, data: bytes) -> ManifestFile:
+    return ManifestFile(
+        piece.path, hashlib.sha256(data).hexdigest(), len(data), piece.layer, *piece.origin[:2], piece.program
+    )
 
 
 def _head(chosen: Sequence[str]) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def _head(chosen: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _compile(folder: Path, pieces: Sequence[Part]) -> None:
+def _compile(folder: Path, pieces: Sequence[BundleFile]) -> None:
     wanted = [
         (str(piece.content), str(folder / piece.path), piece.path.removesuffix("c"), piece.untyped) for piece in pieces
     ]
@@ -58,7 +60,7 @@ def _compile(folder: Path, pieces: Sequence[Part]) -> None:
         raise CannotRun(f"a bundle cannot be built in {folder.parent}: {why}")
 
 
-def _write(folder: Path, piece: Part) -> bytes:
+def _write(folder: Path, piece: BundleFile) -> bytes:
     """Put a part in its place, and return its content."""
     target = folder / piece.path
     if piece.compiled:
@@ -82,7 +84,7 @@ def _let_all_read(folder: Path) -> None:
             Path(path, name).chmod(0o755)
 
 
-def _try(folder: Path, pieces: Sequence[Part]) -> None:
+def _try(folder: Path, pieces: Sequence[BundleFile]) -> None:
     """Let it import all that it brings of kedge. CannotRun if it cannot."""
     names = [
         piece.path.removesuffix(".pyc").removeprefix(f"{SITE}/").replace("/", ".").removesuffix(".__init__")

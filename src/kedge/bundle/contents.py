@@ -18,7 +18,7 @@ _NO_DATA = frozenset({".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", 
 _NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
 
 
-class Part(NamedTuple):
+class BundleFile(NamedTuple):
     """One file. `path` is its place in the bundle; `content` a file of this machine or the text itself; `compiled`:
     the byte code of `content` takes its place, without types if it is `untyped`."""
 
@@ -31,11 +31,11 @@ class Part(NamedTuple):
     untyped: bool = False
 
 
-def parts(chosen: Sequence[str]) -> list[Part]:
+def parts(chosen: Sequence[str]) -> list[BundleFile]:
     """All parts of a bundle with these layers, by path. CannotRun says what lacks."""
     interpreter = machine.interpreter()
     owned = kedge_files.own_files()
-    found: dict[str, Part] = {}
+    found: dict[str, BundleFile] = {}
     added = modules(interpreter.executable, owned, chosen)
     for layer in chosen:
         pieces = [*_own(layer, owned.get(layer)), *_modules(layer, interpreter, added[layer])]
@@ -47,31 +47,31 @@ def parts(chosen: Sequence[str]) -> list[Part]:
     return [found[path] for path in sorted(found)]
 
 
-def _start(interpreter: Interpreter) -> Iterator[Part]:
+def _start(interpreter: Interpreter) -> Iterator[BundleFile]:
     """The interpreter, its loader, and the shell scripts that start them."""
     mine = origins.of_kedge()
     python = origins.of_python(interpreter.version)
     loader = interpreter.loader
-    yield Part(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
-    yield Part(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
-    yield Part("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, mine, program=True)
-    yield Part("install.py", _INSTALL, layers.CORE, mine)
-    yield Part("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, mine, program=True)
+    yield BundleFile(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
+    yield BundleFile(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
+    yield BundleFile("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, mine, program=True)
+    yield BundleFile("install.py", _INSTALL, layers.CORE, mine)
+    yield BundleFile("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, mine, program=True)
 
 
-def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[Part]:
+def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[BundleFile]:
     if owned is None:
         return
     origin = origins.of_kedge()
     for file in owned.files:
         path = f"{SITE}/{file.relative_to(kedge_files.PACKAGE.parent)}"
         if file in owned.plain:
-            yield Part(path, file, layer, origin)
+            yield BundleFile(path, file, layer, origin)
         else:  # the runtime never asks for types; dataclasses, which do, are on the job's side
             yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT)
 
 
-def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[Part]:
+def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[BundleFile]:
     folders = [interpreter.stdlib, *map(Path, search_path())]
     python = origins.of_python(interpreter.version)
     for name, path in found.items():
@@ -83,27 +83,27 @@ def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[P
             if name == top:
                 yield from _data(path, folder, layer, origin)
         elif path.suffix == ".so":
-            yield Part(f"{interpreter.home}/lib-dynload/{path.name}", path, layer, python)
+            yield BundleFile(f"{interpreter.home}/lib-dynload/{path.name}", path, layer, python)
         else:
             yield _module(f"{interpreter.home}/{path.relative_to(interpreter.stdlib)}", path, layer, python)
 
 
-def _module(path: str, file: Path, layer: str, origin: Origin) -> Part:
+def _module(path: str, file: Path, layer: str, origin: Origin) -> BundleFile:
     compiled = file.suffix == ".py"
-    return Part(f"{path}c" if compiled else path, file, layer, origin, compiled)
+    return BundleFile(f"{path}c" if compiled else path, file, layer, origin, compiled)
 
 
-def _data(module: Path, folder: Path, layer: str, origin: Origin) -> Iterator[Part]:
+def _data(module: Path, folder: Path, layer: str, origin: Origin) -> Iterator[BundleFile]:
     """What lies beside the modules of a package and is none."""
     if module.name != "__init__.py":
         return
     for file in module.parent.rglob("*"):
         inside = file.relative_to(module.parent)
         if file.is_file() and file.suffix not in _NO_DATA and not _NOT_NEEDED & set(inside.parts):
-            yield Part(f"{SITE}/{file.relative_to(folder)}", file, layer, origin)
+            yield BundleFile(f"{SITE}/{file.relative_to(folder)}", file, layer, origin)
 
 
-def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[Part]) -> list[Part]:
+def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[BundleFile]) -> list[BundleFile]:
     """The shared libraries that these need."""
     files = [piece.content for piece in pieces if isinstance(piece.content, Path) and _is_loaded(piece)]
     needed = machine.libraries(interpreter.loader, files)
@@ -115,14 +115,14 @@ def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[Part]) -> 
     known = libraries.origins(needed.values())
     python = origins.of_python(interpreter.version)
     known |= {path: python for name, path in needed.items() if name.startswith("libpython")}
-    return [Part(f"lib/{name}", path, layer, known[path]) for name, path in sorted(needed.items())]
+    return [BundleFile(f"lib/{name}", path, layer, known[path]) for name, path in sorted(needed.items())]
 
 
-def _texts(layer: str, pieces: Iterable[Part]) -> Iterator[Part]:
+def _texts(layer: str, pieces: Iterable[BundleFile]) -> Iterator[BundleFile]:
     """The licences' own words."""
     for origin in {piece.origin for piece in pieces}:
-        yield from (Part(f"licences/{origin.name}/{text.name}", text, layer, origin) for text in origin.texts)
+        yield from (BundleFile(f"licences/{origin.name}/{text.name}", text, layer, origin) for text in origin.texts)
 
 
-def _is_loaded(piece: Part) -> bool:
+def _is_loaded(piece: BundleFile) -> bool:
     return ".so" in Path(piece.path).name or (piece.program and piece.path.startswith("bin/"))

@@ -13,7 +13,7 @@ import kedge
 NAME = "MANIFEST.json"
 
 
-class Entry(NamedTuple):
+class ManifestFile(NamedTuple):
     """One file of a bundle: `size` in bytes, `origin` in words, `licence` as an SPDX expression, `program`: it can be
     executed."""
 
@@ -26,16 +26,16 @@ class Entry(NamedTuple):
     program: bool = False
 
 
-def text(head: Mapping[str, Any], entries: Sequence[Entry]) -> bytes:
+def text(head: Mapping[str, Any], entries: Sequence[ManifestFile]) -> bytes:
     """The whole file. `head`: `machine` and `python`, which it is for; `interpreter` and `loader`, the names of what
     starts it; `layers`."""
     head = {"version": 1, "kedge": kedge.__version__, **head}
     return (json.dumps({**head, "files": [each._asdict() for each in entries]}, indent=1) + "\n").encode()
 
 
-def entries(folder: Path) -> list[Entry]:
+def entries(folder: Path) -> list[ManifestFile]:
     """What the manifest of a bundle says of its files. OSError and ValueError as they come."""
-    return [Entry(**each) for each in read(folder)[0]["files"]]
+    return [ManifestFile(**each) for each in read(folder)[0]["files"]]
 
 
 def read(folder: Path) -> tuple[dict[str, Any], str]:

@@ -26,21 +26,21 @@ _COMPRESSED = 1 << 10  # bytes at a time: a thousand may hold some 30 MB
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-class Piece(NamedTuple):
+class LogPart(NamedTuple):
     """Whole lines of a log, and how many lines end before them."""
 
     content: bytes
     lines_before: int
 
 
-class Tail(NamedTuple):
+class LogAtHand(NamedTuple):
     """The end of a log, and how many lines end before it. `cut`: the compressed file ends before its end. `earlier`:
     pieces around the first and the last places before that where something may have failed."""
 
     content: bytes
     lines_before: int
     cut: bool = False
-    earlier: tuple[Piece, ...] = ()
+    earlier: tuple[LogPart, ...] = ()
 
     @property
     def unreadable(self) -> str:
@@ -61,7 +61,7 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def read_tail(path: str) -> Tail:
+def read_tail(path: str) -> LogAtHand:
     """The last KEPT bytes of a log; `-` is stdin. gzip and zstd are known by their content, not by their name.
 
     InputError when it cannot be read, or when what is compressed is damaged.
@@ -101,10 +101,10 @@ def _decompressed(file: io.BufferedReader, new: Callable[[], _Decompressor]) -> 
         raise EOFError
 
 
-def _tail(chunks: Iterator[bytes]) -> Tail:
+def _tail(chunks: Iterator[bytes]) -> LogAtHand:
     kept: deque[bytes] = deque()
     size = lines_before = 0
-    cut, earlier = False, FirstAndLast[Piece]()
+    cut, earlier = False, FirstAndLast[LogPart]()
     try:
         for chunk in chunks:
             kept.append(chunk)
@@ -118,10 +118,10 @@ def _tail(chunks: Iterator[bytes]) -> Tail:
     except EOFError:
         cut = True
     content = b"".join(kept)
-    return Tail(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut, tuple(earlier))
+    return LogAtHand(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut, tuple(earlier))
 
 
-def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[Piece]:
+def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[LogPart]:
     """The lines around the first and the last of each anchor in a chunk that `after` follows."""
     places = {at for anchor in ANCHORS for at in (chunk.find(anchor), chunk.rfind(anchor)) if at >= 0}
     done = 0
@@ -131,5 +131,5 @@ def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[P
             continue
         text = chunk[start : at + AFTER] + after[: max(0, at + AFTER - len(chunk))]
         text = text[: text.rfind(b"\n") + 1]
-        yield Piece(text, lines_before + chunk.count(b"\n", 0, start))
+        yield LogPart(text, lines_before + chunk.count(b"\n", 0, start))
         done = start + len(text)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from kedge import shortages
-from kedge.engines.base import Outcome
+from kedge.engines.base import JobOutcome
 from kedge.engines.registry import make
 from kedge.errors import (
     EXIT_BUG,
@@ -61,7 +61,7 @@ def _ignore_what_is_blocked() -> None:
             signal.signal(number, lambda number, frame: None)
 
 
-def _run(run: Run, told: Mapping[str, Any], channel: int) -> Outcome:
+def _run(run: Run, told: Mapping[str, Any], channel: int) -> JobOutcome:
     engine = make(told["engine"], **told["options"])
     plan = from_lossless(told["plan"])  # that of the run folder is masked
     _say(channel, {"started": True})
@@ -73,7 +73,7 @@ def _run(run: Run, told: Mapping[str, Any], channel: int) -> Outcome:
     return outcome
 
 
-def _code(outcome: Outcome) -> int:
+def _code(outcome: JobOutcome) -> int:
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.disk_full:

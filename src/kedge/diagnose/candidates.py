@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kedge.diagnose import characters, exceptions, hedges, lines
 from kedge.diagnose.expression import holds
-from kedge.diagnose.log_text import Line, Log
+from kedge.diagnose.log_text import Log, LogLine
 from kedge.diagnose.model import TRANSIENT, Evidence
 from kedge.diagnose.regex import over_characters
 from kedge.diagnose.ruleset import Rule, RuleSet
@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
     cause: str
     role: str
     rank: int
-    line: Line
+    line: LogLine
     start: int
     end: int
     rule: str = ""
@@ -44,14 +44,14 @@ class Candidate(NamedTuple):
         return self.trace is not None and self.trace.uncaught
 
 
-class Found(NamedTuple):
+class LogCandidates(NamedTuple):
     """The candidates of a log, in its order, and where the lines start that a note, or Python, calls harmless."""
 
     candidates: list[Candidate]
     harmless: Container[int]
 
 
-def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evidence: Evidence) -> Found:
+def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evidence: Evidence) -> LogCandidates:
     """Every candidate of a log. Lines that a note matches are left out, and so are the runtime's own."""
     usable = [(rules.rule(hit.rule), hit.line) for hit in hits if not _ours(log, hit.line)]
     usable = [(rule, line) for rule, line in usable if _applies(rule, evidence)]
@@ -65,7 +65,7 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
     found = [_raced(c, found) for c in _without_echoes(found)]
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
     ignored = (line.start for trace in traces if trace.ignored for block in trace.blocks for line in block.message)
-    return Found(sorted(kept, key=lambda c: (c.start, -c.rank)), {*noted, *ignored})
+    return LogCandidates(sorted(kept, key=lambda c: (c.start, -c.rank)), {*noted, *ignored})
 
 
 def _raced(c: Candidate, others: list[Candidate]) -> Candidate:
@@ -103,7 +103,7 @@ def _names(symptom: Candidate) -> bool:
     return block is None or not block.message or symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start
 
 
-def _ours(log: Log, line: Line) -> bool:
+def _ours(log: Log, line: LogLine) -> bool:
     """Whether the task's runtime tells there what it saw (contract: runtime.log); that is no reason."""
     return OURS in log.text[line.start : line.start + 100]
 
@@ -115,7 +115,7 @@ def _applies(rule: Rule, evidence: Evidence) -> bool:
     return all(holds(condition, evidence.facts) for condition in rule.evidence)
 
 
-def _only_possible(rule: Rule, line: Line, rules: RuleSet) -> bool:
+def _only_possible(rule: Rule, line: LogLine, rules: RuleSet) -> bool:
     """Whether the line names what the rule stands for, an event outside of the program, as a mere possibility."""
     if rule.role != "root" or (rules.cause(rule.cause).behaviour != TRANSIENT and rule.cause != "host_oom_kill"):
         return False
@@ -135,14 +135,14 @@ class _Places:
         self._messages = {line.start: (t, b) for t in traces for b in t.blocks for line in b.message}
         self._sources = {line.start for t in traces for b in t.blocks for line in b.sources if b.message}
 
-    def message(self, line: Line) -> tuple[Trace, Block] | None:
+    def message(self, line: LogLine) -> tuple[Trace, Block] | None:
         return self._messages.get(line.start)
 
-    def source(self, line: Line) -> bool:
+    def source(self, line: LogLine) -> bool:
         return line.start in self._sources
 
 
-def _of_rule(rule: Rule, line: Line, places: _Places) -> Candidate | None:
+def _of_rule(rule: Rule, line: LogLine, places: _Places) -> Candidate | None:
     inside = places.message(line)
     if inside:
         trace, block = inside
@@ -169,7 +169,7 @@ def _of_trace(trace: Trace) -> Candidate:
     return Candidate(_refined(found.cause, block), role, found.rank, line, trace.start, trace.end, "", trace, block)
 
 
-def bare(line: Line) -> Candidate | None:
+def bare(line: LogLine) -> Candidate | None:
     """The candidate of an exception's last line, where its traceback is lost or was never printed."""
     block = Block(line, (), (line,), ())
     found = exceptions.meaning(block.type)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from kedge.diagnose import candidates, exitcodes, facts, lines, peers, scan, tracebacks
 from kedge.diagnose.candidates import SPECIFIC, Candidate
-from kedge.diagnose.log_end import Tail
-from kedge.diagnose.log_text import Line, Log
+from kedge.diagnose.log_end import LogEnd
+from kedge.diagnose.log_text import Log, LogLine
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
 from kedge.diagnose.packaged import packaged
 from kedge.diagnose.remedies import remedy
@@ -36,8 +36,8 @@ class Looked(NamedTuple):
 
     log: Log
     choice: Choice
-    tail: Tail
-    last_words: Line | None  # of a program that failed, as far as the end of the log tells
+    tail: LogEnd
+    last_words: LogLine | None  # of a program that failed, as far as the end of the log tells
 
 
 def classify(evidence: Evidence, rules: RuleSet | None = None) -> Diagnosis:
@@ -126,7 +126,7 @@ def _logs(evidence: Evidence) -> list[tuple[str, bytes]]:
 def _look(log: Log, rules: RuleSet, evidence: Evidence) -> Looked:
     traces = tracebacks.find(log)
     found = candidates.collect(log, scan.scan(log, rules), traces, rules, evidence)
-    tail = Tail(log)
+    tail = LogEnd(log)
     last_words = tail.unanswered(found.harmless)
     if traces and not traces[-1].blocks[-1].message and tail.near(traces[-1].end):
         last_words = traces[-1].blocks[-1].header  # the log ends inside a traceback
@@ -204,7 +204,7 @@ def _confidence(best: Candidate, live: list[Candidate]) -> str:
     return SURE if best.rank >= SPECIFIC and not rivals else LIKELY
 
 
-def _quotes(log: Log, chosen: list[Line]) -> tuple[Quote, ...]:
+def _quotes(log: Log, chosen: list[LogLine]) -> tuple[Quote, ...]:
     distinct = list({line.start: line for line in chosen}.values())[:MOST_QUOTES]
     return tuple(Quote(log.name, log.number(line.start), log.show(line)) for line in distinct)
 

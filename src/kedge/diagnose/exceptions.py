@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kedge.diagnose.frames import Frame
-from kedge.diagnose.log_text import Line
+from kedge.diagnose.log_text import LogLine
 from kedge.diagnose.regex import regex
 
 
@@ -123,7 +123,7 @@ def named(kind: str) -> bool:
     return kind in _TYPES or (bool(regex(_NAME).search(kind.encode())) and meaning(kind) is not OTHERS)
 
 
-def between_packages(innermost: Frame, message: Sequence[Line]) -> bool:
+def between_packages(innermost: Frame, message: Sequence[LogLine]) -> bool:
     """Whether installed code asks another package for what the installed version of that does not have."""
     return (
         not innermost.users

@@ -17,7 +17,7 @@ import re2
 from kedge import user_files
 from kedge.contract import UNRECOGNISED
 from kedge.diagnose import characters, regex
-from kedge.diagnose.termination import Span, Verdict
+from kedge.diagnose.termination import ExitSpecVerdict, Span
 from kedge.errors import InputError
 
 STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
@@ -38,7 +38,7 @@ class Pattern(NamedTuple):
     gpu_info: Mapping[str, bool] | None = None
 
 
-class Entry(NamedTuple):
+class ExitSpecRow(NamedTuple):
     """One container code and the patterns of which any one suffices; none at all for what is not found by patterns in
     a container. `behaviour` is as in the file, in small letters, None where that says nothing."""
 
@@ -50,14 +50,16 @@ class Entry(NamedTuple):
 class ExitSpec:
     """A specification that is ready to match."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[ExitSpecRow]) -> None:
         self.entries = tuple(entry for entry in entries if entry.patterns)
         self.rows = tuple(entries)
         patterns = [pattern for entry in entries for pattern in entry.patterns]
         self._user = _Searcher(pattern.user for pattern in patterns)
         self._platform = _Searcher(pattern.platform for pattern in patterns)
 
-    def match(self, exit_code: int, user_log: bytes, platform_log: bytes, ecc_error: bool | None = None) -> Verdict:
+    def match(
+        self, exit_code: int, user_log: bytes, platform_log: bytes, ecc_error: bool | None = None
+    ) -> ExitSpecVerdict:
         """The container code of a command that failed with `exit_code`; 255 where nothing matches.
 
         `ecc_error`: whether a GPU has had uncorrectable memory errors, None where there is no GPU or it is not known.
@@ -69,8 +71,10 @@ class ExitSpec:
                     continue
                 in_platform, in_user = platform.find(pattern.platform), user.find(pattern.user)
                 if (in_platform or pattern.platform is None) and (in_user or pattern.user is None):
-                    return Verdict(entry.code, in_user, in_platform, None if pattern.gpu_info is None else ecc_error)
-        return Verdict(UNRECOGNISED)
+                    return ExitSpecVerdict(
+                        entry.code, in_user, in_platform, None if pattern.gpu_info is None else ecc_error
+                    )
+        return ExitSpecVerdict(UNRECOGNISED)
 
     def behaviours(self) -> dict[int, str]:
         """What each row says of a retry, by its code.
@@ -148,12 +152,12 @@ def _read(text: bytes, path: str) -> Any:
         raise InputError(f"{path}: {error}") from None
 
 
-def _entries(data: Any, name: str) -> list[Entry]:
+def _entries(data: Any, name: str) -> list[ExitSpecRow]:
     entries = data.get("spec") if isinstance(data, dict) else data
     if not isinstance(entries, list):
         raise InputError(f"{name}: an exit specification is a list of entries, or a mapping with such a list as `spec`")
     problems: list[str] = []
-    found: list[Entry] = []
+    found: list[ExitSpecRow] = []
     for number, entry in enumerate(entries, 1):
         try:
             found.append(_entry(entry))
@@ -164,7 +168,7 @@ def _entries(data: Any, name: str) -> list[Entry]:
     return found
 
 
-def _entry(data: Any) -> Entry:
+def _entry(data: Any) -> ExitSpecRow:
     if not isinstance(data, dict):
         raise ValueError("is no mapping")
     code = data.get("containerExitCode", data.get("code"))
@@ -179,7 +183,7 @@ def _entry(data: Any) -> Entry:
     if patterns and code > 255:
         raise ValueError(f"no container can end with {code}")
     found = tuple(_pattern(pattern, code, n) for n, pattern in enumerate(patterns, 1)) if code > 0 else ()
-    return Entry(code, found, _behaviour(data.get("behavior"), code))
+    return ExitSpecRow(code, found, _behaviour(data.get("behavior"), code))
 
 
 def _behaviour(value: Any, code: int) -> str | None:
@@ -200,7 +204,7 @@ def _pattern(data: Any, code: int, number: int) -> Pattern:
     return Pattern(*map(data.get, _FIELDS))
 
 
-def _unusable(entry: Entry) -> Iterator[str]:
+def _unusable(entry: ExitSpecRow) -> Iterator[str]:
     for text in (text for pattern in entry.patterns for text in (pattern.user, pattern.platform) if text is not None):
         try:
             regex.over_characters(text)

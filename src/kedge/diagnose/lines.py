@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedge.diagnose.log_text import Line
+from kedge.diagnose.log_text import LogLine
 from kedge.diagnose.regex import regex
 
 # A step, epoch or iteration that advances; tqdm's `12/300 [00:10<…`; a loss with its number.
@@ -91,49 +91,49 @@ _OTHERS = (
 )
 
 
-def progress(line: Line) -> bool:
+def progress(line: LogLine) -> bool:
     """Whether a line shows that the work goes on."""
     return bool(regex(_PROGRESS).search(line.body[:2000])) and not regex(_OTHERS).search(line.body[:200])
 
 
-def success(line: Line) -> bool:
+def success(line: LogLine) -> bool:
     """Whether a line says that the work was done."""
     return bool(regex(_SUCCESS).search(line.body[:500]))
 
 
-def wraps_up(line: Line) -> bool:
+def wraps_up(line: LogLine) -> bool:
     """Whether a line reads like the good end of a program, or of a part of it."""
     body = line.body[:500]
     return bool(regex(_SAVED).search(body) or regex(_WRAPS_UP).search(body))
 
 
-def finished(line: Line) -> bool:
+def finished(line: LogLine) -> bool:
     """Whether a line says that a program has done what it was for, not what a batch script says at its end."""
     body = line.body[:500]
     return bool(regex(_FINISHED).search(body)) and not regex(_SCRIPT).search(body) and not error(line)
 
 
-def saved(line: Line) -> bool:
+def saved(line: LogLine) -> bool:
     """Whether a line says that something was saved."""
     return bool(regex(_SAVED).search(line.body[:500])) and not error(line)
 
 
-def of_launcher(line: Line) -> bool:
+def of_launcher(line: LogLine) -> bool:
     """Whether a shell, a launcher, a tracker or native code wrote the line."""
     return bool(regex(_OTHERS).search(line.body[:200]))
 
 
-def of_runtime(line: Line) -> bool:
+def of_runtime(line: LogLine) -> bool:
     """Whether kedge's runtime says something itself. What hooks print it passes on without a level."""
     return bool(regex(_RUNTIME).search(line.body[:200]))
 
 
-def moves_data(line: Line) -> bool:
+def moves_data(line: LogLine) -> bool:
     """Whether a line says that data is being read or written."""
     return bool(regex(_MOVES_DATA).search(line.body[:500]))
 
 
-def calm(line: Line) -> bool:
+def calm(line: LogLine) -> bool:
     """Whether a line reads like a warning, advice or ordinary output rather than like an error that ends something."""
     body = line.body[:2000]
     level = regex(_LEVEL).search(body) if b"NCCL WARN" not in body else None  # NCCL has no level above WARN
@@ -142,22 +142,22 @@ def calm(line: Line) -> bool:
     return not regex(_RAISED).search(body) and bool(regex(_CALM).search(body))
 
 
-def error(line: Line) -> bool:
+def error(line: LogLine) -> bool:
     """Whether a line has the words of an error and is not calm."""
     return bool(regex(_ERROR).search(line.body[:2000])) and not calm(line)
 
 
-def last_words(line: Line) -> bool:
+def last_words(line: LogLine) -> bool:
     """Whether a line could be the last that a failed program said."""
     return bool(regex(_LAST_WORDS).search(line.body[:2000])) and not calm(line)
 
 
-def epilogue(line: Line) -> bool:
+def epilogue(line: LogLine) -> bool:
     """Whether launchers, trackers and stack dumps print such lines after a failure."""
     return not line.body.strip() or bool(regex(_EPILOGUE).search(line.body))
 
 
-def aborted(line: Line) -> bool:
+def aborted(line: LogLine) -> bool:
     """Whether a crash is an abort: what libraries do when something else has gone wrong."""
     return bool(
         regex(rb"(?i)abort|sigabrt|terminate called|exitcode *: -6|exitcode: -6|code = -6|signal:? 6\b").search(
@@ -166,7 +166,7 @@ def aborted(line: Line) -> bool:
     )
 
 
-def breaks_message(line: Line, timed: bool) -> bool:
+def breaks_message(line: LogLine, timed: bool) -> bool:
     """Whether a line after an exception's first one is no longer part of its message.
 
     A time stamp says so, unless all lines are `timed`.

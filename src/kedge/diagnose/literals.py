@@ -11,7 +11,7 @@ from typing import NamedTuple
 ENOUGH = 4  # a shorter text is in every log
 
 
-class Found(NamedTuple):
+class RequiredTexts(NamedTuple):
     """The best texts of a part of a pattern (None: it has none), and where the part ends."""
 
     texts: tuple[str, ...] | None
@@ -24,7 +24,7 @@ def required(pattern: str) -> tuple[str, ...] | None:
     return texts if texts and len(min(texts, key=len)) >= ENOUGH else None
 
 
-def _alternatives(pattern: str, i: int) -> Found:
+def _alternatives(pattern: str, i: int) -> RequiredTexts:
     branches = []
     while True:
         found = _sequence(pattern, i)
@@ -32,11 +32,11 @@ def _alternatives(pattern: str, i: int) -> Found:
         i = found.end
         if i >= len(pattern) or pattern[i] == ")":
             texts = [t for branch in branches for t in branch or ()]
-            return Found(tuple(dict.fromkeys(texts)) if all(branches) else None, i)
+            return RequiredTexts(tuple(dict.fromkeys(texts)) if all(branches) else None, i)
         i += 1
 
 
-def _sequence(pattern: str, i: int) -> Found:
+def _sequence(pattern: str, i: int) -> RequiredTexts:
     best: tuple[str, ...] | None = None
     run = ""
     while i < len(pattern) and pattern[i] not in "|)":
@@ -48,7 +48,7 @@ def _sequence(pattern: str, i: int) -> Found:
             best, run = _better(best, (run,)), ""
         if texts and not optional:
             best = _better(best, texts)
-    return Found(_better(best, (run,)), i)
+    return RequiredTexts(_better(best, (run,)), i)
 
 
 def _better(a: tuple[str, ...] | None, b: tuple[str, ...]) -> tuple[str, ...] | None:

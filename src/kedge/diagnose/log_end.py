@@ -7,7 +7,7 @@ from collections.abc import Container
 from functools import cached_property
 
 from kedge.diagnose import lines, progress
-from kedge.diagnose.log_text import Line, Log
+from kedge.diagnose.log_text import Log, LogLine
 
 MOST_LINES = 1500
 LAST_LINES = 40
@@ -15,7 +15,7 @@ NEAR = 3  # lines
 MOST_CALM = 6  # lines of ordinary output after the last words of a program that failed
 
 
-class Tail:
+class LogEnd:
     """The last 1,500 lines of a log."""
 
     def __init__(self, log: Log) -> None:
@@ -23,7 +23,7 @@ class Tail:
         self.last = log.line(len(log.text.rstrip()) - 1) if log.text.strip() else None
 
     @cached_property
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[LogLine]:
         return [self.last, *self._log.before(self.last, MOST_LINES)][::-1] if self.last else []
 
     @cached_property
@@ -32,10 +32,10 @@ class Tail:
         return {line.rank for line in self._lines if line.rank}
 
     @cached_property
-    def _latest(self) -> list[Line]:
+    def _latest(self) -> list[LogLine]:
         return [self.last, *self._log.before(self.last, LAST_LINES)] if self.last else []
 
-    def last_said(self, most: int) -> list[Line]:
+    def last_said(self, most: int) -> list[LogLine]:
         """The last lines that hold anything of the task's own, in the order of the log."""
         return [line for line in self._latest if line.body.strip() and not lines.of_runtime(line)][:most][::-1]
 
@@ -76,12 +76,12 @@ class Tail:
         after = [line for line in self._latest if line.start > end]
         return len(after) <= NEAR and not any(self._good(line) for line in after)
 
-    def error_before(self, line: Line) -> bool:
+    def error_before(self, line: LogLine) -> bool:
         """Whether one of the few lines before reads like the last words of a program, not of its launcher."""
         before = self._log.before(line, NEAR + MOST_CALM)
         return any(lines.last_words(one) and not lines.epilogue(one) for one in before)
 
-    def unanswered(self, harmless: Container[int]) -> Line | None:
+    def unanswered(self, harmless: Container[int]) -> LogLine | None:
         """The last line that reads like an error, if the work neither went on nor came to a good end after it."""
         calm = 0
         for line in self._latest:
@@ -95,7 +95,7 @@ class Tail:
         return None
 
     @staticmethod
-    def _good(line: Line) -> bool:
+    def _good(line: LogLine) -> bool:
         return lines.progress(line) or lines.success(line) or lines.wraps_up(line) or lines.finished(line)
 
     def ordinary(self, start: int, end: int) -> bool:
@@ -103,7 +103,7 @@ class Tail:
         between = (line for line in self._lines if start < line.start < end)
         return any(not lines.epilogue(line) and not lines.error(line) for line in between)
 
-    def continues(self, line: Line, end: int) -> bool:
+    def continues(self, line: LogLine, end: int) -> bool:
         """Whether the progress of the rank that wrote `line` goes on after a place from where it had got to: buffered
         output that comes late begins anew. A bar is drawn by a thread, also when its program is ending."""
         starts = self._progress.get(line.rank, [])
@@ -113,7 +113,7 @@ class Tail:
         before, after = (progress.reached(self._log.line(starts[at]).body) for at in (count - 1, count))
         return "bar" not in after and any(number >= before[kind] for kind, number in after.items() if kind in before)
 
-    def progress(self, line: Line, start: int, end: int | None = None) -> int:
+    def progress(self, line: LogLine, start: int, end: int | None = None) -> int:
         """How many lines of progress stand between two places, by the rank that wrote `line`."""
         starts = self._progress.get(line.rank, [])
         last = len(starts) if end is None else bisect_right(starts, end)

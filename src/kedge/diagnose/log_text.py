@@ -17,7 +17,7 @@ LONGEST = 8 << 10  # how much of a very long line is looked at on each side of a
 _CSI = b"0123456789;:?<=>! "
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line: where it starts and ends in the text, who wrote it and when (as written), and what is left of it."""
 
     start: int
@@ -36,11 +36,11 @@ class Log:
         self._returns = content[-TAIL:].replace(b"\r\n", b"\n") if b"\r" in content else None
         tail = content[-TAIL:] if self._returns is None else self._returns
         self.text = mpi_tags.joined(_without_escapes(tail.replace(b"\0", b"")).replace(b"\r", b"\n"))
-        self._cache: dict[int, Line] = {}
+        self._cache: dict[int, LogLine] = {}
         self._numbers: list[int] | None = None
         self._counted = 0, 0
 
-    def line(self, offset: int) -> Line:
+    def line(self, offset: int) -> LogLine:
         """The line that holds an offset; of a very long one, what is near."""
         start = self.text.rfind(b"\n", max(0, offset - LONGEST), offset) + 1 or max(0, offset - LONGEST)
         line = self._cache.get(start)
@@ -49,15 +49,15 @@ class Log:
             line = self._cache.get(start)
         return line or self._read(start, offset)
 
-    def _read(self, start: int, offset: int) -> Line:
+    def _read(self, start: int, offset: int) -> LogLine:
         end = self.text.find(b"\n", offset, offset + LONGEST)
         if end < 0:
             end = min(len(self.text), offset + LONGEST)
         rank, time, body = prefix.split(self.text[start:end])
-        line = self._cache[start] = Line(start, end, rank, time, body)
+        line = self._cache[start] = LogLine(start, end, rank, time, body)
         return line
 
-    def after(self, line: Line, limit: int) -> Iterator[Line]:
+    def after(self, line: LogLine, limit: int) -> Iterator[LogLine]:
         """At most `limit` lines that follow."""
         for _ in range(limit):
             if line.end + 1 >= len(self.text):
@@ -65,7 +65,7 @@ class Log:
             line = self.line(line.end + 1)
             yield line
 
-    def before(self, line: Line, limit: int) -> Iterator[Line]:
+    def before(self, line: LogLine, limit: int) -> Iterator[LogLine]:
         """At most `limit` lines that precede, the nearest first."""
         for _ in range(limit):
             if line.start == 0:
@@ -91,7 +91,7 @@ class Log:
         self._counted = offset, count
         return count
 
-    def show(self, line: Line) -> str:
+    def show(self, line: LogLine) -> str:
         """The text of a line for a person, at most 1,000 characters."""
         return self.text[line.start : line.end].decode("utf-8", "replace").strip()[:1000]
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kedge.diagnose.frames import Frame
-from kedge.diagnose.log_text import Line
+from kedge.diagnose.log_text import LogLine
 from kedge.diagnose.regex import regex
 
 _HEADER = rb"^([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$"
@@ -31,7 +31,7 @@ class Cells(NamedTuple):
     """What such a traceback holds, and where its message begins among the lines that were read."""
 
     frames: tuple[Frame, ...]
-    sources: tuple[Line, ...]
+    sources: tuple[LogLine, ...]
     message: int
 
 
@@ -41,11 +41,11 @@ def kind(header: bytes) -> bytes:
     return found.group(1) if found else b""
 
 
-def read(raised: bytes, following: Sequence[Line]) -> Cells:
+def read(raised: bytes, following: Sequence[LogLine]) -> Cells:
     """The frames and failing lines up to the line that begins with the type of what was raised."""
     name = raised.rsplit(b".", 1)[-1]
     frames: list[Frame] = []
-    sources: list[Line] = []
+    sources: list[LogLine] = []
     for count, line in enumerate(following):
         body = line.body
         if b"Traceback (most recent call last)" in body:

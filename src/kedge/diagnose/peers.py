@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kedge.diagnose.candidates import Candidate
-from kedge.diagnose.log_end import Tail
+from kedge.diagnose.log_end import LogEnd
 from kedge.diagnose.log_text import Log
 from kedge.diagnose.regex import regex
 
@@ -33,7 +33,7 @@ _OWN_RANK = rb"(?i)\brank[ =:]{0,2}(\d{1,5})\b"
 _WORLD = rb"(?i)\b(?:world[_ ]?size|nranks|num_processes|num_nodes|n_?procs?)\W{1,4}(\d{1,5})\b"
 
 
-def missing(log: Log, tail: Tail, live: Iterable[Candidate]) -> tuple[str, ...]:
+def missing(log: Log, tail: LogEnd, live: Iterable[Candidate]) -> tuple[str, ...]:
     """The missing ranks, as `rank3`; empty if the log does not tell."""
     text = log.text[-WINDOW:]
     named = [number for found in regex(_NAMED).finditer(text) for group in found.groups() if group
@@ -42,7 +42,7 @@ def missing(log: Log, tail: Tail, live: Iterable[Candidate]) -> tuple[str, ...]:
     return tuple(f"rank{number}" for number in numbers[:MOST])
 
 
-def _silent(text: bytes, tail: Tail, live: Iterable[Candidate]) -> list[int]:
+def _silent(text: bytes, tail: LogEnd, live: Iterable[Candidate]) -> list[int]:
     """Those that do not report, where most do."""
     reports = {number for c in live if c.cause in TELL for number in _rank_of(c)}
     known = {number for rank in tail.ranks if (number := _number(rank)) is not None}

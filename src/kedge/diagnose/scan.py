@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge.diagnose import characters, expression
-from kedge.diagnose.log_text import Line, Log
+from kedge.diagnose.log_text import Log, LogLine
 from kedge.diagnose.ruleset import RuleSet
 
 PIECE = 64 << 10
@@ -25,7 +25,7 @@ class Hit(NamedTuple):
     """A rule (by index) matched this line; `values` are the numbers that its pattern captured."""
 
     rule: int
-    line: Line
+    line: LogLine
     values: dict[str, float]
 
 
@@ -69,7 +69,7 @@ def _in_order(pieces: list[Any]) -> Iterator[Any]:
     yield from reversed(pieces[:-NEAREST][NEAREST:])
 
 
-def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> Iterator[Line]:
+def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> Iterator[LogLine]:
     """Lines of a piece (which starts at `shift`) that hold a literal: at most `limit`, the last first."""
     end = len(piece)
     for _ in range(limit):
@@ -81,7 +81,7 @@ def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> It
         end = max(0, min(found, line.start - shift))
 
 
-def _try(rules: RuleSet, user: tuple[int, int], line: Line) -> Hit | None:
+def _try(rules: RuleSet, user: tuple[int, int], line: LogLine) -> Hit | None:
     values = match(rules.pattern(*user), rules.rule(user[0]).when, line.body)
     return None if values is None else Hit(user[0], line, values)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kedge.diagnose import lines
 from kedge.diagnose.candidates import GENERIC, SPECIFIC, Candidate
-from kedge.diagnose.log_end import Tail
+from kedge.diagnose.log_end import LogEnd
 
 WEAK = 20  # below this rank: an effect without an explanation
 CERTAIN = 60  # from this rank on a plain line needs no crash beside it
@@ -55,7 +55,7 @@ class Choice(NamedTuple):
     live: list[Candidate]
 
 
-def choose(candidates: list[Candidate], tail: Tail, code_known: bool = True) -> Choice:
+def choose(candidates: list[Candidate], tail: LogEnd, code_known: bool = True) -> Choice:
     """The candidate that ended the process. Without an exit code, whether any did is for the end of the log to say."""
     live = [c for c in candidates if not _recovered(c, tail) and (code_known or not _came_through(c, tail))]
     serious = [c for c in live if not c.calm]
@@ -82,7 +82,7 @@ def effect(root: Candidate) -> bool:
     return root.rank < WEAK or root.cause in UNEXPLAINED
 
 
-def _recovered(candidate: Candidate, tail: Tail) -> bool:
+def _recovered(candidate: Candidate, tail: LogEnd) -> bool:
     """Whether the work went on after it, or was done in the end."""
     went_on = tail.progress(candidate.line, candidate.end)
     if candidate.cause in ENDERS:  # a requeued job goes on in the same log; Ray starts a killed worker again
@@ -92,7 +92,7 @@ def _recovered(candidate: Candidate, tail: Tail) -> bool:
     return went_on >= _enough(candidate)
 
 
-def _came_through(candidate: Candidate, tail: Tail) -> bool:
+def _came_through(candidate: Candidate, tail: LogEnd) -> bool:
     """Whether the program, by all that a log without an exit code tells, went on to a good end."""
     if candidate.cause in ENDERS or lines.of_launcher(candidate.line):
         return False
@@ -112,7 +112,7 @@ def _enough(candidate: Candidate) -> int:
     return GOES_ON_AFTER_SETUP if candidate.cause in SETUP else GOES_ON_AFTER_LINE
 
 
-def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
+def _follows(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
     """Whether it is only what became of another failure: an abort, a cancelled step, a store that is gone."""
     others = [c for c in others if c.cause != root.cause and c.cause not in SETUP]
     earlier = [c for c in others if c.start <= root.start]
@@ -138,13 +138,13 @@ def _follows(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
     return root.cause == "rendezvous_failure" and any(c.cause == "nccl_timeout" for c in earlier)
 
 
-def _together(one: Candidate, other: Candidate, tail: Tail) -> bool:
+def _together(one: Candidate, other: Candidate, tail: LogEnd) -> bool:
     """Whether no work was done between two of them."""
     first, last = sorted((one, other), key=lambda c: c.start)
     return not tail.progress(first.line, first.end, last.start)
 
 
-def _fails_before(cancelled: Candidate, tail: Tail) -> bool:
+def _fails_before(cancelled: Candidate, tail: LogEnd) -> bool:
     """Whether a step (not the whole job) was cancelled right after a task's own last words, which no rule may know."""
     return b" STEP " in cancelled.line.body and tail.error_before(cancelled.line)
 
@@ -154,7 +154,7 @@ def _told(candidate: Candidate, rank: int) -> bool:
     return candidate.role == "root" or candidate.rank >= rank
 
 
-def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
+def _mere_setup(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
     """Whether something went wrong in the script before the program started, which then failed for another reason."""
     if root.cause not in SETUP or root.uncaught:
         return False
@@ -165,7 +165,7 @@ def _mere_setup(root: Candidate, others: list[Candidate], tail: Tail) -> bool:
     return later.uncaught or tail.ordinary(root.end, later.start)
 
 
-def _first(reasons: list[Candidate], tail: Tail) -> Candidate | None:
+def _first(reasons: list[Candidate], tail: LogEnd) -> Candidate | None:
     """The first reason that nothing later makes unimportant; of its incident, the most specific."""
     best = _earliest([c for c in reasons if c.cause not in BY_PEERS or not _own_reason(c, reasons)])
     if not best:
@@ -181,7 +181,7 @@ def _own_reason(lost: Candidate, reasons: list[Candidate]) -> bool:
     return any(c.rank >= SPECIFIC or c.line.rank != lost.line.rank for c in others)
 
 
-def _outdone(earlier: Candidate, later: Candidate, tail: Tail) -> bool:
+def _outdone(earlier: Candidate, later: Candidate, tail: LogEnd) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
     if earlier.uncaught:
         return _went_past(earlier, later) or _tells_more(earlier, later, tail)
@@ -209,7 +209,7 @@ def _went_past(earlier: Candidate, later: Candidate) -> bool:
     return there is not None and then is not None and there.before(then)
 
 
-def _tells_more(vague: Candidate, later: Candidate, tail: Tail) -> bool:
+def _tells_more(vague: Candidate, later: Candidate, tail: LogEnd) -> bool:
     """Whether an exception whose text says nothing is explained by what was said right after it, or by another rank."""
     if vague.rank > VAGUE or vague.cause != GENERIC or later.rank < CERTAIN or later.cause in AFTERWARDS:
         return False

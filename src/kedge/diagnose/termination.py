@@ -33,7 +33,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Verdict(NamedTuple):
+class ExitSpecVerdict(NamedTuple):
     """What the exit specification says of a failure: the container's code, and where in the logs its pattern matched.
 
     `ecc_error`: what the pattern asked of the GPUs, None if nothing."""
@@ -44,13 +44,13 @@ class Verdict(NamedTuple):
     ecc_error: bool | None = None
 
 
-def message(verdict: Verdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> bytes:
+def message(verdict: ExitSpecVerdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> bytes:
     """The whole message, UTF-8, at most 4096 bytes. `user_code`: what the command ended with, None if it never ran."""
     body = yamltext.dump(_fitted(_content(verdict, user_code, user_log, platform_log)))
     return f"{START}\n{body}\n{END}".encode()
 
 
-def _content(verdict: Verdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> dict[str, Any]:
+def _content(verdict: ExitSpecVerdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> dict[str, Any]:
     gpu = None if verdict.ecc_error is None else {"nvidiaDoubleEccError": verdict.ecc_error}
     logs = {
         "user": _excerpt(user_log, verdict.user, USER_LINES),

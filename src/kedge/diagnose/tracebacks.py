@@ -12,7 +12,7 @@ from kedge.diagnose import frames, notebooks
 from kedge.diagnose.exceptions import telling
 from kedge.diagnose.frames import Frame
 from kedge.diagnose.lines import breaks_message
-from kedge.diagnose.log_text import Line, Log
+from kedge.diagnose.log_text import Log, LogLine
 from kedge.diagnose.regex import regex
 
 HEADER = b"Traceback (most recent call last)"
@@ -51,10 +51,10 @@ class Block(NamedTuple):
     this one's text) or "" (none); "cut": the log begins inside it.
     """
 
-    header: Line
+    header: LogLine
     frames: tuple[Frame, ...]
-    message: tuple[Line, ...]
-    sources: tuple[Line, ...]
+    message: tuple[LogLine, ...]
+    sources: tuple[LogLine, ...]
     link: str = ""
 
     @property
@@ -180,7 +180,7 @@ def _headers(text: bytes, header: bytes) -> list[int]:
     return first + last[::-1]
 
 
-def _cut(log: Log, headers: list[Line]) -> Block | None:
+def _cut(log: Log, headers: list[LogLine]) -> Block | None:
     """The traceback whose header is lost, because the log begins inside it."""
     first = log.line(0)
     block = _block(log, first)
@@ -188,12 +188,12 @@ def _cut(log: Log, headers: list[Line]) -> Block | None:
     return None if complete else block._replace(link="cut")
 
 
-def _block(log: Log, header: Line) -> Block:
+def _block(log: Log, header: LogLine) -> Block:
     if kind := notebooks.kind(header.body):
         return _cells(log, header, kind)
     own = _own(header, [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank])
     found: list[Frame] = []
-    sources: list[Line] = []
+    sources: list[LogLine] = []
     count = 0
     for line in own:
         body = line.body
@@ -210,13 +210,13 @@ def _block(log: Log, header: Line) -> Block:
     return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
 
 
-def _cells(log: Log, header: Line, kind: bytes) -> Block:
+def _cells(log: Log, header: LogLine, kind: bytes) -> Block:
     own = [line for line in log.after(header, FRAME_LINES) if line.rank == header.rank]
     found = notebooks.read(kind, own)
     return Block(header, found.frames, tuple(_message(own[found.message :], bool(header.time))), found.sources)
 
 
-def _strange(following: list[Line]) -> int:
+def _strange(following: list[LogLine]) -> int:
     """How many lines of other processes stand between the frames and the message."""
     for count, line in enumerate(following):
         if HEADER in line.body or (not count and regex(_EXCEPTION).match(strip(line.body))):
@@ -226,7 +226,7 @@ def _strange(following: list[Line]) -> int:
     return 0
 
 
-def _own(header: Line, following: list[Line]) -> list[Line]:
+def _own(header: LogLine, following: list[LogLine]) -> list[LogLine]:
     """The lines that follow, without what stands before the header as well: a logger's prefix, a host, a gutter."""
     prefix = header.body[: max(0, header.body.find(b"Traceback"))].removesuffix(b"Exception Group ")
     length, shape = len(prefix), prefix.translate(_NO_DIGITS)
@@ -238,7 +238,7 @@ def _own(header: Line, following: list[Line]) -> list[Line]:
     return [_without(line, length) for line in same]
 
 
-def _without(line: Line, length: int) -> Line:
+def _without(line: LogLine, length: int) -> LogLine:
     return line._replace(body=line.body[length:])
 
 
@@ -253,7 +253,7 @@ def _inside(body: bytes, started: bool) -> bool:
     return not body.strip() and not started
 
 
-def _message(own: list[Line], timed: bool) -> Iterator[Line]:
+def _message(own: list[LogLine], timed: bool) -> Iterator[LogLine]:
     for count, line in enumerate(own[:MESSAGE_LINES]):
         # `BackendCompilerFailed: backend='inductor' raised:`, and what it raised on the next line
         told = count == 1 and own[0].body.rstrip().endswith(b":") and regex(_OTHERS).match(line.body)

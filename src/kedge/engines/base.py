@@ -22,7 +22,7 @@ class Task(NamedTuple):
         return f"{self.role}:{self.task_index}"
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` says why.
 
     `attempt` is the last one, from 0, and `judged` why it failed. `interrupted`: by the user's own Ctrl-C. `disk_full`:
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     disk_full: bool = False
 
 
-class Request(NamedTuple):
+class EngineRequest(NamedTuple):
     """What an engine would be asked for a task: `value` in its own terms, `command` a line for a shell that does the
     same; empty where there is none."""
 
@@ -69,7 +69,7 @@ class Engine(Protocol):
         """CannotRun, naming the number that is short, when the plan cannot run here."""
         ...
 
-    def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         """What the engine would be asked for: for one task, or the first of every role. CannotRun. Starts nothing."""
         ...
 
@@ -77,7 +77,7 @@ class Engine(Protocol):
         """Where this engine keeps the values of a run's secrets while the job lives."""
         ...
 
-    def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
+    def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         """Run the whole job, retries included, and return when it has ended and nothing of it runs any more.
 
         Everything said goes to the run folder, whose lock the caller holds, and which has its reserve.

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.contract import Action, Callback, Retry, Step, StopPolicy, Text, text_from_json, text_to_json
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
-from kedge.resolve.model import Entry, Mount, Requirements
+from kedge.resolve.model import Mount, RequirementEntry, Requirements
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 
 
@@ -89,6 +89,6 @@ def _callback(data: Mapping[str, Any]) -> Callback:
     return Callback(data["event"], _text_from(data["script"]))
 
 
-def _entry(data: Mapping[str, Any]) -> Entry:
+def _entry(data: Mapping[str, Any]) -> RequirementEntry:
     facts = {key: value for key, value in data.items() if key != "id"}
-    return Entry(**facts)._replace(needs=tuple(data["needs"]))
+    return RequirementEntry(**facts)._replace(needs=tuple(data["needs"]))

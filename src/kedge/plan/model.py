@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
-from kedge.resolve.model import NOTHING_REQUIRED, Entry, Mount, Requirements
+from kedge.resolve.model import NOTHING_REQUIRED, Mount, RequirementEntry, Requirements
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 
 
@@ -124,7 +124,7 @@ class Plan:
         }
 
 
-def _entry_json(number: int, entry: Entry) -> dict[str, Any]:
+def _entry_json(number: int, entry: RequirementEntry) -> dict[str, Any]:
     """A prerequisite; `id` is what `needs`, and `prerequisites` of the roles, name."""
     return {"id": number, **entry._asdict(), "values": dict(entry.values), "needs": list(entry.needs)}
 

@@ -37,7 +37,7 @@ class Completed:
     code: int
 
 
-class Verdict(NamedTuple):
+class AttemptVerdict(NamedTuple):
     """How the attempt ended: `outcome` is SUCCEEDED or FAILED, `code` its completion code.
 
     `task` is the one that triggered it, None when the job was stopped or merely ran out of tasks.
@@ -49,7 +49,7 @@ class Verdict(NamedTuple):
     text: str
 
 
-STOPPED = Verdict(FAILED, None, STOPPED_BY_USER, "User has requested to stop the job")
+STOPPED = AttemptVerdict(FAILED, None, STOPPED_BY_USER, "User has requested to stop the job")
 
 
 class Tally:
@@ -65,7 +65,7 @@ class Tally:
         self._total = sum(role.instances for role in self._roles.values())
         self._counts: Counter[tuple[str, bool]] = Counter()
 
-    def add(self, task: Completed) -> Verdict | None:
+    def add(self, task: Completed) -> AttemptVerdict | None:
         """The verdict if this task's completion ends the attempt, else None."""
         self._counts[task.role, task.succeeded] += 1
         if not task.succeeded:
@@ -74,16 +74,16 @@ class Tally:
             return self._every_one_done()
         return self._triggered(task) or self._all_done()
 
-    def _every_one_done(self) -> Verdict | None:
+    def _every_one_done(self) -> AttemptVerdict | None:
         if self._counts.total() < self._total:
             return None
         failed = sum(count for (_, succeeded), count in self._counts.items() if not succeeded)
         text = f"{failed} of {self._total} tasks failed, and every task is to succeed"
         if self._first_failed:
-            return Verdict(FAILED, self._first_failed, self._first_failed.code, text)
-        return Verdict(SUCCEEDED, None, 0, f"all {self._total} tasks have succeeded")
+            return AttemptVerdict(FAILED, self._first_failed, self._first_failed.code, text)
+        return AttemptVerdict(SUCCEEDED, None, 0, f"all {self._total} tasks have succeeded")
 
-    def _triggered(self, task: Completed) -> Verdict | None:
+    def _triggered(self, task: Completed) -> AttemptVerdict | None:
         role = self._roles[task.role]
         outcome, kind, wanted = (
             (SUCCEEDED, "Succeeded", role.min_succeeded) if task.succeeded else (FAILED, "Failed", role.min_failed)
@@ -92,9 +92,9 @@ class Tally:
         if wanted < 1 or count < wanted:
             return None
         text = f"{kind}TaskCount {count} has reached Min{kind}TaskCount {wanted} in the TaskRole"
-        return Verdict(outcome, task, task.code, text)
+        return AttemptVerdict(outcome, task, task.code, text)
 
-    def _all_done(self) -> Verdict | None:
+    def _all_done(self) -> AttemptVerdict | None:
         done = self._counts.total()
         if done < self._total:
             return None
@@ -102,12 +102,12 @@ class Tally:
             f"CompletedTaskCount {done} has reached TotalTaskCount {self._total} and no user specified conditions in "
             "FrameworkAttemptCompletionPolicy have ever been triggered"
         )
-        return Verdict(SUCCEEDED, None, 0, text)
+        return AttemptVerdict(SUCCEEDED, None, 0, text)
 
 
 def decide(
     roles: Iterable[Role], completed: Iterable[Completed], *, every: bool = False, stop_requested: bool = False
-) -> Verdict | None:
+) -> AttemptVerdict | None:
     """The verdict over one attempt, None while it goes on. `completed` is in the order of completion times."""
     if stop_requested:
         return STOPPED

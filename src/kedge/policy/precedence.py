@@ -54,7 +54,7 @@ class Failure(NamedTuple):
     retry_after_sec: float = 0.0
 
 
-class Done(NamedTuple):
+class RetriesSoFar(NamedTuple):
     """The retries so far: counted ones, those of transient failures, and among these those of unseen ends."""
 
     accountable: int = 0
@@ -90,7 +90,7 @@ def basis(row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour) 
     return Basis(Behaviour.UNKNOWN, Decider.COUNT)
 
 
-def decide(policy: Policy, done: Done, failure: Failure, max_transient: int, *, job: bool) -> Decision:
+def decide(policy: Policy, done: RetriesSoFar, failure: Failure, max_transient: int, *, job: bool) -> Decision:
     """Try again or not, after an attempt of a task or (`job`) of the job that failed."""
     found = basis(failure.row, failure.says, failure.sure, codes.behaviour(failure.code))
     if failure.unseen and found.decider is Decider.STOCK and done.unseen >= MOST_UNSEEN:
@@ -134,7 +134,7 @@ def _before_count(failure: Failure, ruling: Ruling) -> str:
     return f"{failure.cause} is not certain, " if failure.says is not Behaviour.UNKNOWN else ""
 
 
-def _count(ruling: Ruling, policy: Policy, done: Done, name: str) -> str:
+def _count(ruling: Ruling, policy: Policy, done: RetriesSoFar, name: str) -> str:
     most = policy.max_retries
     if ruling.retry and most > 0:
         return f"retry {done.accountable + 1} of {most}"

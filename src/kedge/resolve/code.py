@@ -12,7 +12,7 @@ from kedge.spec.model import Job, Path
 WORKDIR = "workdir"  # the name of the snapshot that --workdir makes
 
 
-class Code:
+class CodeFolders:
     """Which folders of this machine are copied for the job, by the name of their snapshot."""
 
     def __init__(self, job: Job, inputs: Inputs) -> None:

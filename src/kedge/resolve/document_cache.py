@@ -39,7 +39,7 @@ class Cached(NamedTuple):
     used: float
 
 
-class Cache:
+class DocumentCache:
     """The cache in one folder, which is made when something is put there."""
 
     def __init__(self, folder: Path) -> None:

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any
 
 from kedge.resolve import lock as locks
-from kedge.resolve.document_cache import Cache, digest
+from kedge.resolve.document_cache import DocumentCache, digest
 from kedge.resolve.lock import Lock, Locked
-from kedge.resolve.sources.base import INVALID, UNKNOWN, Document, NotHad, Source
-from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, Address
+from kedge.resolve.sources.base import INVALID, UNKNOWN, FetchedDocument, Source, Unavailable
+from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, ItemAddress
 
 ALL = "all"
 MOST_LOOKUPS = 20  # documents that one job may have fetched over the network
@@ -35,10 +35,12 @@ class Settings:
         self.hosts = frozenset(host.lower() for host in hosts) or None
 
 
-class Shelf:
+class DocumentStore:
     """The documents of one job. `notices` is what its user should know; `lock` what a new lock file would say."""
 
-    def __init__(self, settings: Settings, cache: Cache, offline: bool = False, update: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, settings: Settings, cache: DocumentCache, offline: bool = False, update: tuple[str, ...] = ()
+    ) -> None:
         self._settings = settings
         self._cache = cache
         self._offline = offline
@@ -47,11 +49,11 @@ class Shelf:
         self.notices: list[str] = []
         self._items: dict[str, Locked] = {}
         self._files: dict[str, str] = {}
-        self._documents: dict[tuple[str, str], Document | NotHad] = {}  # each place is asked once
+        self._documents: dict[tuple[str, str], FetchedDocument | Unavailable] = {}  # each place is asked once
         self._sources: dict[str, Source] = {}
         self._lookups = 0
 
-    def __enter__(self) -> Shelf:
+    def __enter__(self) -> DocumentStore:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -68,31 +70,31 @@ class Shelf:
         """What every name stands for now; commits and digests as they were."""
         return replace(self.old or locks.NOTHING, items=self._items, files=self._files)
 
-    def document(self, address: Address, folder: str | None) -> Document:
-        """The document at an address; relative paths start in `folder`. NotHad says why there is none."""
+    def document(self, address: ItemAddress, folder: str | None) -> FetchedDocument:
+        """The document at an address; relative paths start in `folder`. Unavailable says why there is none."""
         place = address.place
         if address.kind == FILE:
             if folder is None:
-                raise NotHad("an item from elsewhere may not name files of this machine")
+                raise Unavailable("an item from elsewhere may not name files of this machine")
             place = os.path.normpath(os.path.join(folder, place))
         asked = (address.kind, place)
         if asked not in self._documents:
             try:
                 self._documents[asked] = self._local(place) if address.kind == FILE else self._remote(address)
-            except NotHad as error:
+            except Unavailable as error:
                 self._documents[asked] = error
         found = self._documents[asked]
-        if isinstance(found, NotHad):
+        if isinstance(found, Unavailable):
             raise found
         return found
 
-    def note_version(self, address: Address, version: str) -> None:
+    def note_version(self, address: ItemAddress, version: str) -> None:
         """Put what a document says of its own version into the lock."""
         name = key(address)
         if name in self._items:
             self._items[name] = replace(self._items[name], version=version)
 
-    def _local(self, place: str) -> Document:
+    def _local(self, place: str) -> FetchedDocument:
         document = self._source(FILE).fetch(place)
         name = self._beside_lock(document.origin)
         sha256 = self._files[name] = digest(document.data)
@@ -104,7 +106,7 @@ class Shelf:
         """A path as the lock file has it, the same wherever the job is started from."""
         return os.path.relpath(path, os.path.dirname(self._settings.lock_file) or ".")
 
-    def _remote(self, address: Address) -> Document:
+    def _remote(self, address: ItemAddress) -> FetchedDocument:
         name = key(address)
         locked = self.old.items.get(name) if self.old else None
         if self._offline:
@@ -117,38 +119,38 @@ class Shelf:
         self._items[name] = Locked(document.identity, origin, digest(document.data), document.version)
         return document
 
-    def _cached(self, name: str, locked: Locked | None) -> Document:
+    def _cached(self, name: str, locked: Locked | None) -> FetchedDocument:
         if locked is None and not self._lock_name:
-            raise NotHad("--offline needs it in a lock file, and a job from stdin has none", UNKNOWN)
+            raise Unavailable("--offline needs it in a lock file, and a job from stdin has none", UNKNOWN)
         if locked is None:
-            raise NotHad(f"--offline needs it in {self._lock_name}; 'kedge lock' puts it there", UNKNOWN)
+            raise Unavailable(f"--offline needs it in {self._lock_name}; 'kedge lock' puts it there", UNKNOWN)
         data = self._cache.get(locked.sha256)
         if data is None:
-            raise NotHad("it is not in the cache; run once without --offline", UNKNOWN)
-        return Document(locked.identity, locked.source, data, version=locked.version)
+            raise Unavailable("it is not in the cache; run once without --offline", UNKNOWN)
+        return FetchedDocument(locked.identity, locked.source, data, version=locked.version)
 
-    def _fetched(self, address: Address, locked: Locked | None) -> Document:
+    def _fetched(self, address: ItemAddress, locked: Locked | None) -> FetchedDocument:
         if self._is_on_network(address):
             self._lookups += 1
             if self._lookups > MOST_LOOKUPS:
-                raise NotHad(f"a job may have at most {MOST_LOOKUPS} documents from other machines")
+                raise Unavailable(f"a job may have at most {MOST_LOOKUPS} documents from other machines")
         try:
             return self._source(address.kind).fetch(address.place)
-        except NotHad as error:
+        except Unavailable as error:
             if error.code != UNKNOWN or locked is None or self._cache.get(locked.sha256) is None:
                 raise
-            raise NotHad(f"{error.message}; --offline takes what was locked from the cache", UNKNOWN) from error
+            raise Unavailable(f"{error.message}; --offline takes what was locked from the cache", UNKNOWN) from error
 
-    def _is_on_network(self, address: Address) -> bool:
+    def _is_on_network(self, address: ItemAddress) -> bool:
         return address.kind == HTTP or is_url(self._settings.marketplace or "")
 
-    def _compare(self, name: str, locked: Locked | None, document: Document) -> None:
+    def _compare(self, name: str, locked: Locked | None, document: FetchedDocument) -> None:
         if self.old is None:
             return
         if locked is None:
             self.notices.append(f"{name} is not in {self._lock_name} yet; 'kedge lock' puts it there")
         elif locked.sha256 != digest(document.data) and not self._may_change(name):
-            raise NotHad(self._change(name, locked, document), INVALID)
+            raise Unavailable(self._change(name, locked, document), INVALID)
 
     def _may_change(self, name: str) -> bool:
         return any(given in _names(name) for given in self._update)
@@ -162,7 +164,7 @@ class Shelf:
             if given not in known
         ]
 
-    def _change(self, name: str, locked: Locked, document: Document) -> str:
+    def _change(self, name: str, locked: Locked, document: FetchedDocument) -> str:
         is_same = document.version in (None, locked.version)
         versions = "" if is_same else f" (version {locked.version} is now {document.version})"
         before = self._cache.get(locked.sha256)
@@ -190,7 +192,7 @@ class Shelf:
         where = self._settings.marketplace
         if where is None:
             hint = "--marketplace DIR|URL, KEDGE_MARKETPLACE or extras.kedge.marketplace"
-            raise NotHad(f"it is not known where the marketplace is; {hint} says it")
+            raise Unavailable(f"it is not known where the marketplace is; {hint} says it")
         if is_url(where):
             return made.remote(where, self._settings.user, self._source(HTTP))  # type: ignore[no-any-return]
         return made.folder(where, self._settings.user)  # type: ignore[no-any-return]
@@ -201,7 +203,7 @@ def is_url(where: str) -> bool:
     return where.startswith(("http://", "https://"))
 
 
-def key(address: Address) -> str:
+def key(address: ItemAddress) -> str:
     """How a lock file names an address."""
     if address.kind != MARKETPLACE:
         return address.place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kedge.errors import InputError, Problem
-from kedge.resolve.sources.base import Document
+from kedge.resolve.sources.base import FetchedDocument
 from kedge.spec import yaml
 from kedge.spec.files import decode
 from kedge.spec.model import Path
@@ -18,7 +18,7 @@ class NotRead(Exception):
         self.problems = problems
 
 
-def read(document: Document) -> yaml.Document:
+def read(document: FetchedDocument) -> yaml.YamlDocument:
     """The values of a document. NotRead: it is no YAML."""
     try:
         found = yaml.read_any(decode(document.data, document.origin), document.origin)
@@ -29,13 +29,13 @@ def read(document: Document) -> yaml.Document:
     return found
 
 
-def named(found: yaml.Document, name: str) -> Path | None:
+def named(found: yaml.YamlDocument, name: str) -> Path | None:
     """Where the only prerequisite of that name stands in a document; None if there is none, or several."""
     paths = [path for path, item in _listed(found) if item.get("name") == name]
     return paths[0] if len(paths) == 1 else None
 
 
-def only(found: yaml.Document) -> Path | None:
+def only(found: yaml.YamlDocument) -> Path | None:
     """Where the only prerequisite of a document stands; None if there is none, or several.
 
     The document is that prerequisite, a list of it, or a whole job, of which the images do not count.
@@ -46,7 +46,7 @@ def only(found: yaml.Document) -> Path | None:
     return listed[0][0] if len(listed) == 1 else None
 
 
-def _listed(found: yaml.Document) -> list[tuple[Path, dict[str, object]]]:
+def _listed(found: yaml.YamlDocument) -> list[tuple[Path, dict[str, object]]]:
     if isinstance(found.value, list):
         return [((index,), dict(item)) for index, item in entries(found.value)]
     top = mapping(found.value)

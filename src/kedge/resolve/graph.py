@@ -11,12 +11,12 @@ from kedge.errors import INVALID, UNKNOWN, Problem
 from kedge.resolve.documents import NotRead
 from kedge.resolve.inherit import inherit
 from kedge.resolve.items import Item
-from kedge.resolve.lookup import Lookup, Place, Template
-from kedge.resolve.requirement import Asked, Render, required, values_of
-from kedge.resolve.sources.base import NotHad
+from kedge.resolve.lookup import ItemPlace, Lookup, Template
+from kedge.resolve.requirement import Render, Requirement, required, values_of
+from kedge.resolve.sources.base import Unavailable
 from kedge.spec.item_checks import check_item as check_meaning
 from kedge.spec.message_text import bare
-from kedge.spec.model import Path, Prerequisite, Source
+from kedge.spec.model import JobFileSource, Path, Prerequisite
 from kedge.spec.nodes import Node, with_items, with_node
 from kedge.spec.schema import check_item as check_shape
 from kedge.spec.templates import Value, fill, variables
@@ -79,11 +79,11 @@ class Graph:
         self.used: set[Path] = set()  # the items of the job file that something needs
         self._fresh = 0  # made for the role at hand
 
-    def of_role(self, name: str, references: Iterable[str], source: Source) -> tuple[Needed, ...]:
+    def of_role(self, name: str, references: Iterable[str], source: JobFileSource) -> tuple[Needed, ...]:
         """What a role lists. What is wrong is left out, with all that needs it."""
         self._fresh = 0
         path: Path = ("taskRoles", name, "prerequisites")
-        asked = [Asked(reference, source, (*path, index)) for index, reference in enumerate(references)]
+        asked = [Requirement(reference, source, (*path, index)) for index, reference in enumerate(references)]
         try:
             made = [self._visit(one, self._lookup.job_place, ()) for one in asked]
             needed = tuple(one for one in made if one is not None)
@@ -100,7 +100,7 @@ class Graph:
         defaults = {name: one.default for name, one in variables(template.node).items() if one.default is not None}
         return _item(template, _filled(template.node, defaults))
 
-    def _visit(self, asked: Asked, place: Place, above: tuple[tuple[Key, str], ...]) -> Needed | None:
+    def _visit(self, asked: Requirement, place: ItemPlace, above: tuple[tuple[Key, str], ...]) -> Needed | None:
         template = self._find(asked, place)
         if template is None:
             return None
@@ -117,10 +117,10 @@ class Graph:
             self._made[key] = self._make(template, values, asked.reference, (*above, (key, template.display)))
         return self._made[key]
 
-    def _find(self, asked: Asked, place: Place) -> Template | None:
+    def _find(self, asked: Requirement, place: ItemPlace) -> Template | None:
         try:
             return self._lookup.find(asked.reference, place)
-        except NotHad as error:
+        except Unavailable as error:
             self._problems.append(asked.source.problem(asked.path, error.message)._replace(code=error.code))
         except NotRead as error:
             code = UNKNOWN if "://" in asked.reference or place.marketplace else INVALID
@@ -128,7 +128,7 @@ class Graph:
             self._problems += (problem._replace(code=code) for problem in (said, *error.problems))
         return None
 
-    def _fits(self, key: Key, template: Template, asked: Asked, above: tuple[tuple[Key, str], ...]) -> bool:
+    def _fits(self, key: Key, template: Template, asked: Requirement, above: tuple[tuple[Key, str], ...]) -> bool:
         """Whether an item may stand below these: it is none of them, and they are not too many."""
         chain = [known for known, _ in above]
         made = self._made.get(key)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kedge.errors import Problem
 from kedge.spec.message_text import bare
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.nodes import Node, with_items
 from kedge.spec.references import locate
 from kedge.spec.templates import Value, rewritten
@@ -39,7 +39,7 @@ class _Missing(Exception):
 
 
 def inherit(
-    node: Node, needs: Sequence[Giver], source: Source, path: Path, only: str | None = None
+    node: Node, needs: Sequence[Giver], source: JobFileSource, path: Path, only: str | None = None
 ) -> tuple[Node, list[Problem]]:
     """The item at `path` with its `this` tags replaced, and what is wrong with them. A tag that is a whole scalar
     becomes the value with its type. `only` is the one key to look at; without it all but `require` and what is for

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import handler
 
 # Keys of an item that are about the item; everything else is a parameter of its plugin.
@@ -19,7 +19,7 @@ class Item:
 
     name: str
     data: Mapping[str, Any]
-    source: Source = field(repr=False)
+    source: JobFileSource = field(repr=False)
     path: Path
 
     @property

@@ -6,22 +6,22 @@ import os
 from typing import NamedTuple
 
 from kedge.resolve import documents
-from kedge.resolve.document_store import Shelf
-from kedge.resolve.sources.base import INVALID, NOT_FOUND, Document, NotHad
+from kedge.resolve.document_store import DocumentStore
+from kedge.resolve.sources.base import INVALID, NOT_FOUND, FetchedDocument, Unavailable
 from kedge.spec import addresses, yaml
-from kedge.spec.addresses import FILE, MARKETPLACE, Address
+from kedge.spec.addresses import FILE, MARKETPLACE, ItemAddress
 from kedge.spec.message_text import bare
-from kedge.spec.model import Job, Path, Prerequisite, Source
+from kedge.spec.model import Job, JobFileSource, Path, Prerequisite
 from kedge.spec.nodes import Node, node_at
 from kedge.spec.suggest import did_you_mean, sentence
 
 
-class Place(NamedTuple):
+class ItemPlace(NamedTuple):
     """Where an item stands, as far as its own references go: the folder in which its relative paths start (None where
     it may not name files), the document around it (None is the job file), and whether that is of the marketplace."""
 
     folder: str | None
-    document: Document | None = None
+    document: FetchedDocument | None = None
     marketplace: bool = False
 
 
@@ -35,9 +35,9 @@ class Template(NamedTuple):
     key: str
     display: str
     node: Node
-    source: Source
+    source: JobFileSource
     path: Path
-    place: Place
+    place: ItemPlace
     origin: str = ""
     version: str | None = None
 
@@ -45,29 +45,29 @@ class Template(NamedTuple):
 class Lookup:
     """Finds the items of one job."""
 
-    def __init__(self, job: Job, shelf: Shelf) -> None:
+    def __init__(self, job: Job, shelf: DocumentStore) -> None:
         self._job = job
         self._shelf = shelf
-        self._read: dict[str, yaml.Document] = {}
-        self.job_place = Place(os.path.dirname(job.source.file))
+        self._read: dict[str, yaml.YamlDocument] = {}
+        self.job_place = ItemPlace(os.path.dirname(job.source.file))
         self._named: dict[str, list[Prerequisite]] = {}
         for item in (*job.prerequisites, *job.references):
             self._named.setdefault(item.name, []).append(item)
 
-    def find(self, reference: str, place: Place) -> Template:
-        """The item that a reference means, from an item at `place`. NotHad, documents.NotRead: why there is none."""
+    def find(self, reference: str, place: ItemPlace) -> Template:
+        """The item that a reference means, from an item at `place`. Unavailable and documents.NotRead say why not."""
         shown = bare(reference)
         try:
             address = addresses.parse(reference)
         except ValueError:
-            raise NotHad(f"Prerequisite reference {shown} is invalid. {addresses.FORMS}") from None
+            raise Unavailable(f"Prerequisite reference {shown} is invalid. {addresses.FORMS}") from None
         if address is not None:
             return self._elsewhere(address, reference, place)
         if reference in self._named:
             return self.of_job(_acting(self._named[reference]))
         if place.marketplace:
             by_name = addresses.by_name(reference)
-            return self._elsewhere(Address(MARKETPLACE, f"{addresses.ANY_TYPE}/{reference}"), by_name, place)
+            return self._elsewhere(ItemAddress(MARKETPLACE, f"{addresses.ANY_TYPE}/{reference}"), by_name, place)
         return self._beside(reference, place)
 
     def of_job(self, item: Prerequisite) -> Template:
@@ -75,41 +75,43 @@ class Lookup:
         source = self._job.source
         return Template(f"job {item.path}", item.name, node_at(source, item.path), source, item.path, self.job_place)
 
-    def _beside(self, name: str, place: Place) -> Template:
+    def _beside(self, name: str, place: ItemPlace) -> Template:
         if place.document is not None:
             found = self._values(place.document)
             path = documents.named(found, name)
             if path is not None:
                 return _template(place.document, found, path, name, place)
-        raise NotHad(f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, self._named))}")
+        raise Unavailable(f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, self._named))}")
 
-    def _elsewhere(self, address: Address, reference: str, place: Place) -> Template:
+    def _elsewhere(self, address: ItemAddress, reference: str, place: ItemPlace) -> Template:
         try:
             document = self._shelf.document(address, place.folder)
-        except NotHad as error:
-            raise NotHad(_why(address, reference, error), error.code) from None
+        except Unavailable as error:
+            raise Unavailable(_why(address, reference, error), error.code) from None
         found = self._values(document)
         path = documents.named(found, address.fragment) if address.fragment else documents.only(found)
         if path is None and address.fragment:
-            raise NotHad(
+            raise Unavailable(
                 f"Prerequisite {bare(reference)} does not exist: {document.origin} has no such item", NOT_FOUND
             )
         if path is None:
             name = document.identity.removeprefix("marketplace://") if address.kind == MARKETPLACE else reference
-            raise NotHad(f"Item {bare(name)} is not a prerequisite.", INVALID)
-        around = Place(document.folder, document, address.kind == MARKETPLACE)
+            raise Unavailable(f"Item {bare(name)} is not a prerequisite.", INVALID)
+        around = ItemPlace(document.folder, document, address.kind == MARKETPLACE)
         template = _template(document, found, path, reference, around)
         if path == () and template.version:  # the document is this item
             self._shelf.note_version(address, template.version)
         return template
 
-    def _values(self, document: Document) -> yaml.Document:
+    def _values(self, document: FetchedDocument) -> yaml.YamlDocument:
         if document.identity not in self._read:
             self._read[document.identity] = documents.read(document)
         return self._read[document.identity]
 
 
-def _template(document: Document, found: yaml.Document, path: Path, display: str, place: Place) -> Template:
+def _template(
+    document: FetchedDocument, found: yaml.YamlDocument, path: Path, display: str, place: ItemPlace
+) -> Template:
     key = f"{document.identity} {path}"
     node = node_at(found.source, path)
     version = node.value.get("version") if isinstance(node.value, dict) else None
@@ -123,7 +125,7 @@ def _acting(items: list[Prerequisite]) -> Prerequisite:
     return next((item for item in items if item.plugin), items[0])
 
 
-def _why(address: Address, reference: str, error: NotHad) -> str:
+def _why(address: ItemAddress, reference: str, error: Unavailable) -> str:
     if error.code == NOT_FOUND or (address.kind == FILE and error.message.startswith("there is no file")):
         return f"Prerequisite {bare(reference)} does not exist: {error.message}"
     return f"Prerequisite {bare(reference)}: {error.message}"

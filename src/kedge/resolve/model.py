@@ -44,7 +44,7 @@ class Secrets:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class RoleImage:
     """The container image of a role; `auth` values are texts that may hold secrets; `pin` is what the lock file has."""
 
     name: str
@@ -62,7 +62,7 @@ class ResolvedRole:
     """
 
     role: TaskRole
-    image: Image
+    image: RoleImage
     command: Text
     lines: tuple[int, ...]
     steps: tuple[Step, ...]
@@ -76,7 +76,7 @@ class Mount(NamedTuple):
     path: str
 
 
-class Entry(NamedTuple):
+class RequirementEntry(NamedTuple):
     """One prerequisite that the job needs: the reference that led to it, where it is from (empty for the job file) and
     in which version, the values of its template variables as texts, and the numbers of the entries that it requires."""
 
@@ -93,7 +93,7 @@ class Entry(NamedTuple):
 class Requirements(NamedTuple):
     """All prerequisites of a job, dependencies first, and the numbers of those that each role lists."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[RequirementEntry, ...] = ()
     roles: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 

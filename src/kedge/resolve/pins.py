@@ -11,7 +11,7 @@ from typing import Any
 from kedge.contract import Action, Callback, Step
 from kedge.plugins.base import GIT
 from kedge.resolve.lock import Lock, Repository
-from kedge.resolve.model import Image
+from kedge.resolve.model import RoleImage
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEAD = "HEAD"
@@ -26,13 +26,13 @@ def pinned(steps: Iterable[Step], lock: Lock | None) -> tuple[Step, ...]:
     )
 
 
-def image_names(image: Image) -> frozenset[str]:
+def image_names(image: RoleImage) -> frozenset[str]:
     """How a user may name an image: as in the job file, by the item's name, or its last part, with or without tag."""
     last = image.uri.rpartition("/")[2].partition("@")[0]
     return frozenset({image.uri, image.name, last, last.partition(":")[0]})
 
 
-def image_pin(image: Image, lock: Lock | None) -> str | None:
+def image_pin(image: RoleImage, lock: Lock | None) -> str | None:
     """What the lock file has for an image. One that has a digest in its name is pinned by it."""
     pin = lock.images.get(image.uri) if lock else None
     return image.uri.partition("@")[2] or (pin.value if pin else None)

@@ -10,7 +10,7 @@ from typing import Any
 from kedge.contract import Retry
 from kedge.plugins.base import Parameter
 from kedge.resolve.items import Item
-from kedge.spec.model import Job, Path, Source, TaskRole
+from kedge.spec.model import Job, JobFileSource, Path, TaskRole
 
 # Keys that say something about an item. Its plugin gets them only if it has a parameter of that name.
 _ABOUT_THE_ITEM = frozenset({
@@ -31,7 +31,7 @@ class Use:
     plugin: str
     written: Mapping[str, Any]
     strict: frozenset[str]
-    source: Source = field(repr=False)
+    source: JobFileSource = field(repr=False)
     path: Path
     place: Callable[[str], Path] = field(repr=False)
     policy: str

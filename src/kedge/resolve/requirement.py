@@ -8,19 +8,19 @@ from typing import NamedTuple
 from kedge.contract import Text
 from kedge.errors import Problem
 from kedge.spec.message_text import bare
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.nodes import Node
 from kedge.spec.suggest import did_you_mean, sentence
-from kedge.spec.templates import Value, Variable, describe, value_of
+from kedge.spec.templates import TemplateVariable, Value, describe, value_of
 
-Render = Callable[[str, Path, Source], Text]  # of references to parameters in a text, and where it stands
+Render = Callable[[str, Path, JobFileSource], Text]  # of references to parameters in a text, and where it stands
 
 
-class Asked(NamedTuple):
+class Requirement(NamedTuple):
     """A reference: its text, the values that it gives, and where the two stand."""
 
     reference: str
-    source: Source
+    source: JobFileSource
     path: Path
     values: Mapping[str | int, Node] = {}
     values_path: Path = ()
@@ -30,21 +30,21 @@ class Asked(NamedTuple):
         return (*self.values_path, variable) if variable in self.values else self.path
 
 
-def required(node: Node, source: Source, path: Path) -> Iterator[Asked]:
+def required(node: Node, source: JobFileSource, path: Path) -> Iterator[Requirement]:
     """The references of an item to what it requires. What has another shape is left to the schema."""
     listed = node.items.get("require")
     for index, entry in listed.items.items() if listed is not None and isinstance(listed.value, list) else ():
         here = (*path, "require", index)
         if isinstance(entry.value, str):
-            yield Asked(entry.value, source, here)
+            yield Requirement(entry.value, source, here)
         elif isinstance(entry.value, dict) and isinstance(entry.value.get("name"), str):
             given = entry.items.get("template_variables")
             values = given.items if given is not None and isinstance(given.value, dict) else {}
-            yield Asked(entry.value["name"], source, (*here, "name"), values, (*here, "template_variables"))
+            yield Requirement(entry.value["name"], source, (*here, "name"), values, (*here, "template_variables"))
 
 
 def values_of(
-    declared: Mapping[str, Variable], asked: Asked, name: str, parameters: Render
+    declared: Mapping[str, TemplateVariable], asked: Requirement, name: str, parameters: Render
 ) -> tuple[dict[str, Value], list[Problem]]:
     """The values of all variables of the item `name` for a reference to it, and what is wrong with them."""
     wrong = {
@@ -64,12 +64,12 @@ def values_of(
     return values, [asked.source.problem(asked.place(key), message) for key, message in wrong.items()]
 
 
-def _known(variable: Variable, value: Value, asked: Asked, parameters: Render) -> Value:
+def _known(variable: TemplateVariable, value: Value, asked: Requirement, parameters: Render) -> Value:
     """The value with the job's parameters in place: their types count, too."""
     if not isinstance(value.value, str) or "<%" not in value.text:
         return value
     return variable.read("".join(map(str, parameters(value.text, asked.place(variable.name), asked.source))))
 
 
-def _hint(key: str, declared: Mapping[str, Variable]) -> str:
+def _hint(key: str, declared: Mapping[str, TemplateVariable]) -> str:
     return sentence(did_you_mean(key, declared))

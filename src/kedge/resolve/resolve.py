@@ -11,13 +11,13 @@ from pathlib import Path as FilePath
 from kedge.contract import Text, show_text
 from kedge.errors import ERROR, UNKNOWN, InputError, Problem, Unreachable, in_order
 from kedge.resolve import document_cache, pins, secrets, storages, unused
-from kedge.resolve.code import Code
-from kedge.resolve.document_store import ALL, Settings, Shelf, is_url
+from kedge.resolve.code import CodeFolders
+from kedge.resolve.document_store import ALL, DocumentStore, Settings, is_url
 from kedge.resolve.graph import Graph, Needed, ordered
 from kedge.resolve.items import Item
 from kedge.resolve.lock import Repository
 from kedge.resolve.lookup import Lookup
-from kedge.resolve.model import Entry, Image, Inputs, LockState, Requirements, ResolvedJob, ResolvedRole
+from kedge.resolve.model import Inputs, LockState, RequirementEntry, Requirements, ResolvedJob, ResolvedRole, RoleImage
 from kedge.resolve.scope import References, join
 from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
@@ -30,7 +30,7 @@ def resolve(job: Job, inputs: Inputs, problems: Iterable[Problem] = ()) -> Resol
     """Find prerequisites, render references, make steps, find code. InputError names every problem, each with its
     position, those with the job's names that are known already included; Unreachable, that nothing is wrong but what
     another machine should have given."""
-    with Shelf(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as shelf:
+    with DocumentStore(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as shelf:
         return _Resolution(job, inputs, shelf, problems).result()
 
 
@@ -44,26 +44,28 @@ def _settings(job: Job, inputs: Inputs) -> Settings:
     return Settings(job.source.file, inputs.user, where, inputs.hosts)
 
 
-def _cache(inputs: Inputs) -> document_cache.Cache:
-    return document_cache.Cache(FilePath(inputs.cache) if inputs.cache else document_cache.default_folder(os.environ))
+def _cache(inputs: Inputs) -> document_cache.DocumentCache:
+    return document_cache.DocumentCache(
+        FilePath(inputs.cache) if inputs.cache else document_cache.default_folder(os.environ)
+    )
 
 
 class _Resolution:
     """One job on its way: what is known so far, and what is wrong with it."""
 
-    def __init__(self, job: Job, inputs: Inputs, shelf: Shelf, problems: Iterable[Problem]) -> None:
+    def __init__(self, job: Job, inputs: Inputs, shelf: DocumentStore, problems: Iterable[Problem]) -> None:
         self._job = job
         self._inputs = inputs
         self._shelf = shelf
         self._found = References(job, inputs)
         self._problems = self._found.problems
         self._problems += problems
-        self._code = Code(job, inputs)
+        self._code = CodeFolders(job, inputs)
         self._said = Findings(self._problems)
         parameters = partial(self._found.render, items={}, roots=("parameters",))
         self._graph = Graph(Lookup(job, shelf), parameters, self._problems)
         self._repositories: list[Repository] = []
-        self._images: dict[str, Image] = {}
+        self._images: dict[str, RoleImage] = {}
 
     def result(self) -> ResolvedJob:
         job, inputs = self._job, self._inputs
@@ -105,14 +107,14 @@ class _Resolution:
         self._repositories += pins.repositories(made)
         return ResolvedRole(
             role=role,
-            image=self._image(image) if image else Image(role.docker_image, "", None),
+            image=self._image(image) if image else RoleImage(role.docker_image, "", None),
             command=command,
             lines=lines,
             steps=pins.pinned(made, self._shelf.old),
             code=self._code.of(held["script"]),
         )
 
-    def _image(self, item: Prerequisite) -> Image:
+    def _image(self, item: Prerequisite) -> RoleImage:
         image = _image(item, self._found)
         self._images[image.uri] = image
         return replace(image, pin=pins.image_pin(image, self._shelf.old))
@@ -126,13 +128,13 @@ class _Resolution:
         item = _item(self._job, kind, name)
         return self._graph.alone(item) if item else None
 
-    def _storages(self, everything: Iterable[Needed]) -> Iterable[storages.Request]:
+    def _storages(self, everything: Iterable[Needed]) -> Iterable[storages.StorageRequest]:
         yield from storages.of_job(self._job)
         for item in (one.item for one in everything):
             where = (*item.path, "requireStorages")
             yield from storages.requests(item.data.get("requireStorages"), item.source, where)
         for storage, source, path in self._said.storages:
-            yield storages.Request(storage.name, storage.mount_path, source, path)
+            yield storages.StorageRequest(storage.name, storage.mount_path, source, path)
 
     def _requirements(self, everything: list[Needed], needed: dict[str, tuple[Needed, ...]]) -> Requirements:
         render = partial(self._found.render, items={}, roots=("parameters",))
@@ -142,7 +144,7 @@ class _Resolution:
             return tuple(dict.fromkeys(numbers[id(one)] for one in some if id(one) in numbers))
 
         entries = tuple(
-            Entry(
+            RequirementEntry(
                 name=one.item.name,
                 type=str(one.item.data.get("type", "")),
                 plugin=one.item.plugin,
@@ -171,7 +173,7 @@ def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:
     return next((item for item in job.prerequisites if item.type == kind and item.name == name), None)
 
 
-def _image(item: Prerequisite, found: References) -> Image:
+def _image(item: Prerequisite, found: References) -> RoleImage:
     auth = None
     if item.auth:
         values = {key: getattr(item.auth, key) for key in ("username", "password", "registryuri")}
@@ -181,7 +183,7 @@ def _image(item: Prerequisite, found: References) -> Image:
             if value is not None
         }
     uri = found.render(str(item.uri), (*item.path, "uri"), items={}, roots=("parameters",))
-    return Image(item.name, show_text(uri), auth)
+    return RoleImage(item.name, show_text(uri), auth)
 
 
 def _command(job: Job, role: TaskRole, render: partial[Text]) -> tuple[Text, tuple[int, ...]]:

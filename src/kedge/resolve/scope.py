@@ -11,7 +11,7 @@ from kedge.resolve.items import Item
 from kedge.resolve.model import Inputs
 from kedge.spec import references
 from kedge.spec.message_text import show_path
-from kedge.spec.model import Job, Path, Source
+from kedge.spec.model import Job, JobFileSource, Path
 from kedge.spec.references import Reference, Unresolved
 from kedge.spec.suggest import did_you_mean
 
@@ -37,7 +37,7 @@ class References:
         self,
         text: str,
         path: Path,
-        source: Source | None = None,
+        source: JobFileSource | None = None,
         *,
         items: Mapping[str, Item | None],
         roots: Iterable[str],
@@ -86,7 +86,9 @@ class References:
         self.secret_texts[key] = value
         return SecretRef(key, reference.source)
 
-    def _unresolved(self, reference: Reference, why: Unresolved, path: Path, source: Source, occurrence: int) -> None:
+    def _unresolved(
+        self, reference: Reference, why: Unresolved, path: Path, source: JobFileSource, occurrence: int
+    ) -> None:
         if self._job.kedge.keep_unknown_references:
             return
         mark = references.locate(source, path, reference.source, occurrence)

@@ -14,9 +14,9 @@ from kedge.resolve.items import Item
 from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugin_uses import Use, uses
 from kedge.spec.message_text import printable
-from kedge.spec.model import Job, Path, Source, TaskRole
+from kedge.spec.model import Job, JobFileSource, Path, TaskRole
 
-Render = Callable[[str, Path, Source], Text]  # a text, and where it stands in which file
+Render = Callable[[str, Path, JobFileSource], Text]  # a text, and where it stands in which file
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Findings:
     problems: list[Problem]
     notices: list[str] = field(default_factory=list)
     inert: list[str] = field(default_factory=list)
-    storages: list[tuple[Storage, Source, Path]] = field(default_factory=list)
+    storages: list[tuple[Storage, JobFileSource, Path]] = field(default_factory=list)
 
 
 def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
@@ -89,7 +89,7 @@ def _problem(use: Use, wrong: Wrong) -> Problem:
     return use.source.problem(path, printable(str(wrong.message)), key=bool(wrong.is_key))
 
 
-def _rendered(value: Any, path: Path, source: Source, render: Render) -> Any:
+def _rendered(value: Any, path: Path, source: JobFileSource, render: Render) -> Any:
     """The value with its references rendered, string by string. One that holds a secret becomes a Text."""
     if isinstance(value, Mapping):
         return {key: _rendered(below, (*path, key), source, render) for key, below in value.items()}

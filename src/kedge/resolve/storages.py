@@ -8,47 +8,47 @@ from typing import NamedTuple
 
 from kedge.errors import INVALID, NO_STORAGE, Problem
 from kedge.resolve.model import Mount
-from kedge.spec.model import Job, Path, Source
+from kedge.spec.model import Job, JobFileSource, Path
 from kedge.spec.tolerant import entries, items, mapping
 
 _TEAMWISE = "teamwise_storage"
 
 
-class Request(NamedTuple):
+class StorageRequest(NamedTuple):
     """A storage that somebody wants, at `path` or else at /mnt/NAME; `where` is the place of the wish in its file."""
 
     name: str
     path: str | None
-    source: Source
+    source: JobFileSource
     where: Path
 
 
-def requests(value: object, source: Source, where: Path) -> Iterator[Request]:
+def requests(value: object, source: JobFileSource, where: Path) -> Iterator[StorageRequest]:
     """What a list of `{name, mountPath}` asks for. Entries without a name ask for nothing."""
     for index, entry in entries(value):
         if entry.get("name"):
             path = entry.get("mountPath")
-            yield Request(str(entry["name"]), None if path is None else str(path), source, (*where, index))
+            yield StorageRequest(str(entry["name"]), None if path is None else str(path), source, (*where, index))
 
 
-def of_job(job: Job, defaults: Iterable[str] = ()) -> list[Request]:
+def of_job(job: Job, defaults: Iterable[str] = ()) -> list[StorageRequest]:
     """What the job itself lists. An empty list stands for the user's default storages; where there is no list, the
     older plugin teamwise_storage counts, the last entry of several."""
     path: Path = ("extras", "storages")
     if "storages" in job.extras:
         listed = list(requests(job.extras["storages"], job.source, path))
-        return listed if job.extras["storages"] else [Request(name, None, job.source, path) for name in defaults]
-    found: list[Request] = []
+        return listed if job.extras["storages"] else [StorageRequest(name, None, job.source, path) for name in defaults]
+    found: list[StorageRequest] = []
     for plugin in job.runtime_plugins:
         if plugin.plugin == _TEAMWISE:
             names = items(mapping(plugin.parameters).get("storageConfigNames"))
             here = (*plugin.path, "parameters", "storageConfigNames")
-            found = [Request(str(name), None, job.source, (*here, n)) for n, name in enumerate(names)]
+            found = [StorageRequest(str(name), None, job.source, (*here, n)) for n, name in enumerate(names)]
     return found
 
 
 def merge(
-    wanted: Iterable[Request], usable: Collection[str] | None = None
+    wanted: Iterable[StorageRequest], usable: Collection[str] | None = None
 ) -> tuple[tuple[Mount, ...], list[Problem], list[str]]:
     """Every mount once, in the order of the wishes; what is wrong; and what the submitter should know.
 
@@ -69,7 +69,7 @@ def merge(
     return tuple(mounts.values()), problems, list(_nested(mounts))
 
 
-def _normal(request: Request) -> str | None:
+def _normal(request: StorageRequest) -> str | None:
     path = request.path or f"/mnt/{request.name}"
     if not path.startswith("/") or ".." in path.split("/"):
         return None
@@ -83,5 +83,5 @@ def _nested(mounts: dict[str, Mount]) -> Iterator[str]:
                 yield f"the storage {inner.name} at {inner.path} stands inside of the storage {outer.name}"
 
 
-def _problem(request: Request, message: str, code: str = INVALID) -> Problem:
+def _problem(request: StorageRequest, message: str, code: str = INVALID) -> Problem:
     return request.source.problem(request.where, message)._replace(code=code)

@@ -29,7 +29,7 @@ _LEFT_FREE = 1 << 30  # bytes on the cache's file system
 _ABANDONED_SEC = 86_400.0
 
 
-class Download(NamedTuple):
+class CachedFile(NamedTuple):
     """A file in the cache: its sum, its size in bytes, and when it was last used (seconds since 1970)."""
 
     sha256: str
@@ -89,17 +89,17 @@ class DataCache:
         with suppress(FileNotFoundError):
             _remove(self.path / sha256)
 
-    def entries(self) -> list[Download]:
+    def entries(self) -> list[CachedFile]:
         """Every file in it, the latest used first."""
         return sorted(self._entries(), key=lambda entry: -entry.used)
 
-    def _entries(self) -> Iterator[Download]:
+    def _entries(self) -> Iterator[CachedFile]:
         for path in self.path.glob("[0-9a-f]*"):
             with suppress(OSError):
                 found = path.lstat()
-                yield Download(path.name, found.st_size, found.st_mtime)
+                yield CachedFile(path.name, found.st_size, found.st_mtime)
 
-    def prune(self, unused_sec: float = 0.0) -> list[Download]:
+    def prune(self, unused_sec: float = 0.0) -> list[CachedFile]:
         """Delete what nobody has used for so many seconds, and what was left half-fetched. Gives what went. Tasks that
         are reading a file are not disturbed."""
         limit = time.time() - unused_sec

@@ -125,10 +125,10 @@ def is_written(path: Path) -> bool:
 
 def read(path: Path) -> Iterator[Event]:
     """All events of a log, none if it does not exist. Skips a torn last line and what a crashed disk left damaged."""
-    return Tail(path).events()
+    return EventReader(path).events()
 
 
-class Tail:
+class EventReader:
     """Reads a log that grows. Holds no file open in between."""
 
     def __init__(self, path: Path) -> None:

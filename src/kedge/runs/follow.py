@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
 from kedge.runs import status
-from kedge.runs.events import Event, Tail
+from kedge.runs.events import Event, EventReader
 from kedge.runs.folder import Run
 from kedge.runs.lock import is_held
-from kedge.runs.logs import Lines, StreamReader, tail
+from kedge.runs.logs import LineCutter, StreamReader, tail
 
 INTERVAL_SEC = 0.1
 PROGRESS_SEC = 2.0  # how often a progress bar, which does not end its line, is looked at
@@ -26,11 +26,11 @@ class LogLine(NamedTuple):
     line: bytes
 
 
-class _Open:
+class _TaskLog:
     """A task attempt whose log is being read."""
 
     def __init__(self, task: str, folder: Path, stream: str) -> None:
-        self._task, self._folder, self._lines = task, folder, Lines()
+        self._task, self._folder, self._lines = task, folder, LineCutter()
         self._reader = StreamReader(folder, stream)
         self._bar = b""
 
@@ -70,9 +70,9 @@ def follow(
     controller is not `alive` any more. With `progress`, also the state of progress bars before their line ends.
     """
     alive = alive or (lambda: is_held(run.lock))
-    events = Tail(run.events)
+    events = EventReader(run.events)
     attempt = 0
-    reading: dict[tuple[str, int], _Open] = {}
+    reading: dict[tuple[str, int], _TaskLog] = {}
     over = False
     looked = time.monotonic()
     while not over:
@@ -82,7 +82,7 @@ def follow(
             key = event.get("role", ""), event.get("index", 0)
             if event["event"] == status.TASK_LAUNCHED and wanted(*key):
                 folder = run.task(*key, attempt, event.get("task_attempt", 0))
-                reading[key] = _Open(f"{key[0]}:{key[1]}", folder, stream)
+                reading[key] = _TaskLog(f"{key[0]}:{key[1]}", folder, stream)
             elif event["event"] in (status.TASK_COMPLETED, status.TASK_RETRYING) and key in reading:
                 yield from reading.pop(key).rest()
             yield event

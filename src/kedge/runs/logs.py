@@ -79,7 +79,7 @@ class StreamReader:
         return True
 
 
-class Lines:
+class LineCutter:
     """Cuts chunks into whole lines; what is unfinished waits for its rest.
 
     A line longer than LONGEST_LINE comes in several pieces, of which only the last ends with a newline; together they

@@ -11,16 +11,16 @@ from kedge.contract import Step, TaskSpec
 from kedge.runtime import bugs, execute, outcome
 from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask
-from kedge.runtime.outcome import Outcome
+from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem.ending import complain, finish, make_report, publish
 from kedge.runtime.process import signals
 from kedge.runtime.process.loop import READABLE
-from kedge.runtime.session import Clock, Options, Session, begin
+from kedge.runtime.session import Clock, Session, SupervisorOptions, begin
 from kedge.runtime.setup import folders, prepare
-from kedge.runtime.setup.prepare import CannotStart, Prepared
+from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
 
-def run(spec: TaskSpec, options: Options) -> int:
+def run(spec: TaskSpec, options: SupervisorOptions) -> int:
     """Run one attempt of one task to its end and return the supervisor's exit status, which is the report's."""
     clock = Clock(time.time_ns(), time.monotonic())
     try:
@@ -36,7 +36,7 @@ def run(spec: TaskSpec, options: Options) -> int:
     return finish(session, ended, clock)
 
 
-def _guarded(session: Session, part: Callable[[Session], Outcome | None]) -> Outcome | None:
+def _guarded(session: Session, part: Callable[[Session], AttemptOutcome | None]) -> AttemptOutcome | None:
     """Do one part of the attempt; whatever goes wrong in it becomes an outcome and a line of the log."""
     try:
         return part(session)
@@ -52,7 +52,7 @@ def _guarded(session: Session, part: Callable[[Session], Outcome | None]) -> Out
     return result
 
 
-def _story(session: Session) -> Outcome:
+def _story(session: Session) -> AttemptOutcome:
     secrets = prepare.read_secrets(session.spec)
     hidden = mask.finder(secrets.values(), session.options.site) if session.spec.mask else None
     session.log.hide(hidden)
@@ -85,7 +85,7 @@ def _pass_gate(session: Session) -> None:
     os.close(gate)
 
 
-def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> Outcome | None:
+def _start_hooks(session: Session, prepared: PreparedTask, entered: list[Step]) -> AttemptOutcome | None:
     """What keeps the command from being started, if anything. `entered` gets the steps whose turn came."""
     session.log.info("Starting to exec precommands")
     for index, step in enumerate(session.spec.steps):
@@ -100,7 +100,7 @@ def _start_hooks(session: Session, prepared: Prepared, entered: list[Step]) -> O
     return _stopped(session)
 
 
-def _command(session: Session, prepared: Prepared, hidden: mask.Finder | None) -> Outcome:
+def _command(session: Session, prepared: PreparedTask, hidden: mask.Finder | None) -> AttemptOutcome:
     session.log.info("USER COMMAND START")
     execute.close_all(session.options.hold)
     try:
@@ -116,7 +116,9 @@ def _command(session: Session, prepared: Prepared, hidden: mask.Finder | None) -
     return result
 
 
-def _exit_hooks(session: Session, prepared: Prepared, entered: list[Step], result: Outcome) -> Outcome:
+def _exit_hooks(
+    session: Session, prepared: PreparedTask, entered: list[Step], result: AttemptOutcome
+) -> AttemptOutcome:
     """Run them all; the first that fails after a success makes the task fail."""
     for hook in schedule.exit_hooks(entered, result.succeeded):
         if session.supervisor.impatient:
@@ -128,7 +130,7 @@ def _exit_hooks(session: Session, prepared: Prepared, entered: list[Step], resul
     return result
 
 
-def _stopped(session: Session) -> Outcome | None:
+def _stopped(session: Session) -> AttemptOutcome | None:
     """The outcome if the task must end before its command has begun."""
     session.loop.turn(time.monotonic())  # a request may wait to be read
     if session.faults.first:

@@ -17,7 +17,7 @@ _ANSWER = ("cause", "behavior", "confidence")
 _RESERVE = 16_384  # bytes on disk, given back so that the report of a full disk has room
 
 
-class EventLog:
+class AttemptLog:
     """Appends to events.jsonl. Every line also goes to `status`.
 
     Failures are noted in `faults`, and a part of a line that got into the file is taken back; the next event is tried

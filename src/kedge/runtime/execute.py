@@ -14,7 +14,7 @@ from kedge.runtime.process import procfs, spawn
 from kedge.runtime.process.spawn import CannotSpawn, Program
 from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
-from kedge.runtime.setup.prepare import CannotStart, Prepared
+from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
 LINGER_SEC = 5.0  # how long background processes may keep the command's pipes open
 
@@ -29,7 +29,7 @@ def has_pipefail(session: Session, shell: str) -> bool:
         os.close(null)
 
 
-def program(session: Session, prepared: Prepared, argv: tuple[str, ...], stdout: int, stderr: int) -> Program:
+def program(session: Session, prepared: PreparedTask, argv: tuple[str, ...], stdout: int, stderr: int) -> Program:
     """A program of the task: in its working directory, with its environment."""
     return Program(argv, prepared.environment, session.spec.workdir, stdout, stderr, session.options.open_files)
 
@@ -44,7 +44,7 @@ def supervise(
         raise _explained(error) from error
 
 
-def run_command(session: Session, prepared: Prepared, secrets: Finder | None) -> int:
+def run_command(session: Session, prepared: PreparedTask, secrets: Finder | None) -> int:
     """Run the user's command and return its wait status, when its output has been read."""
     path = prepared.scripts.write(contract.USER_SCRIPT, (prepared.options, *session.spec.command))
     writers = session.logs.connect(session.loop, secrets, session.consoles)
@@ -108,5 +108,5 @@ def _settle(session: Session) -> None:
     logs.close_pipes()
 
 
-def _list(processes: list[procfs.Process]) -> str:
+def _list(processes: list[procfs.ProcessStat]) -> str:
     return ", ".join(map(str, processes))

@@ -11,7 +11,7 @@ from kedge.contract import TaskSpec
 from kedge.runtime import attempt
 from kedge.runtime.files import read_file
 from kedge.runtime.process import signals
-from kedge.runtime.session import Options
+from kedge.runtime.session import SupervisorOptions
 
 USAGE = (
     "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD|FIFO] [--gate FIFO] [--hold FD,...] [--keep FD,...]"
@@ -31,11 +31,11 @@ def main(argv: Sequence[str]) -> int:
     return attempt.run(spec, options)
 
 
-def parse(argv: Sequence[str]) -> Options:
+def parse(argv: Sequence[str]) -> SupervisorOptions:
     """ValueError says what is wrong. The descriptors are closed to children from here on."""
     if not argv or len(argv) % 2 == 0:
         raise ValueError(USAGE)
-    options = Options(argv[0])
+    options = SupervisorOptions(argv[0])
     for name, value in zip(argv[1::2], argv[2::2], strict=True):
         options = _with(options, name, value)
     status = [] if options.status is None else [options.status]
@@ -56,7 +56,7 @@ def read_spec(path: str) -> TaskSpec:
     return spec
 
 
-def _with(options: Options, name: str, value: str) -> Options:
+def _with(options: SupervisorOptions, name: str, value: str) -> SupervisorOptions:
     if name == "--site":
         return options._replace(site=value)
     if name == "--gate":

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.contract import TaskSpec
-from kedge.runtime.events import EventLog, Reserve
+from kedge.runtime.events import AttemptLog, Reserve
 from kedge.runtime.files import Faults
-from kedge.runtime.logs.console import Console
+from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.output import UserLogs
 from kedge.runtime.logs.pipes import Pipe
 from kedge.runtime.logs.runtime_log import LineFeed, RuntimeLog
@@ -31,7 +31,7 @@ class Clock(NamedTuple):
     tick: float
 
 
-class Options(NamedTuple):
+class SupervisorOptions(NamedTuple):
     """The command line. Descriptors: `status` gets event lines, `hold` reserves the task's ports until the command
     starts, `keep` stays open until the end, `gate` is read until its end of file before anything of the user runs; none
     of them is inherited. `open_files` is the command's soft limit. `site` is a folder of installed packages, for the
@@ -52,15 +52,15 @@ class Session(NamedTuple):
     `failed_hooks` is what the report says of hooks."""
 
     spec: TaskSpec
-    options: Options
+    options: SupervisorOptions
     loop: Loop
     supervisor: Supervisor
-    events: EventLog
+    events: AttemptLog
     reserve: Reserve
     log: RuntimeLog
     logs: UserLogs
     faults: Faults
-    consoles: tuple[Console | None, Console | None]
+    consoles: tuple[ConsoleCopy | None, ConsoleCopy | None]
     line_pipes: list[Pipe]
     oom_kills: OomKills | None
     failed_hooks: list[dict[str, Any]]
@@ -88,17 +88,17 @@ class Session(NamedTuple):
             console.finish(deadline)
 
 
-def begin(spec: TaskSpec, options: Options) -> Session:
+def begin(spec: TaskSpec, options: SupervisorOptions) -> Session:
     """Take over signals and children, make the run folder, open the logs, announce the attempt. OSError as it comes."""
     loop = Loop()
     signals.take_over()
     children.become_subreaper()
     folders.make(spec)
     faults = Faults()
-    events = EventLog(spec, faults, Status(loop, options.status))
+    events = AttemptLog(spec, faults, Status(loop, options.status))
     me = procfs.process("self")
     events.emit(contract.STARTING, pid=os.getpid(), start_time=me.start_time if me else None)
-    consoles = (Console(loop, 1), Console(loop, 2)) if spec.logs.console else (None, None)
+    consoles = (ConsoleCopy(loop, 1), ConsoleCopy(loop, 2)) if spec.logs.console else (None, None)
     log = RuntimeLog(f"{spec.folder}/{contract.RUNTIME_LOG}", faults, consoles[1])
 
     def say_stop(name: str) -> None:

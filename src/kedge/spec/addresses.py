@@ -23,7 +23,7 @@ FORMS = "A reference is a name, ./file.yaml, https://…, marketplace://name/…
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-class Address(NamedTuple):
+class ItemAddress(NamedTuple):
     """A place outside of the job file. `kind` is FILE, HTTP or MARKETPLACE; `place` a path, a URL, or `name/mnist`
     (decoded, the first part is ANY_TYPE, BY_ID or one of ITEM_TYPES). `fragment` picks an item in a list.
     """
@@ -33,11 +33,11 @@ class Address(NamedTuple):
     fragment: str = ""
 
 
-def parse(reference: str) -> Address | None:
+def parse(reference: str) -> ItemAddress | None:
     """The address that a reference is; None for a plain name. ValueError for what is neither."""
     if reference.startswith(("./", "../", "/")):
         place, _, fragment = reference.partition("#")
-        return Address(FILE, place, fragment)
+        return ItemAddress(FILE, place, fragment)
     if not _SCHEME.match(reference):
         return None
     scheme, _, rest = reference.partition("://")
@@ -54,21 +54,21 @@ def by_name(name: str) -> str:
     return f"marketplace://{ANY_TYPE}/{quote(name, safe='')}"
 
 
-def _marketplace(rest: str) -> Address:
+def _marketplace(rest: str) -> ItemAddress:
     parts = [unquote(part) for part in rest.split("/")]
     if all(parts) and "\0" not in rest:
         match parts:
             case [kind, name] if kind in (ANY_TYPE, *ITEM_TYPES):
-                return Address(MARKETPLACE, f"{kind}/{name}")
+                return ItemAddress(MARKETPLACE, f"{kind}/{name}")
             case ["prerequisites", "itemId", item]:
-                return Address(MARKETPLACE, f"{BY_ID}/{item}")
+                return ItemAddress(MARKETPLACE, f"{BY_ID}/{item}")
     raise ValueError(rest)
 
 
-def _http(reference: str) -> Address:
+def _http(reference: str) -> ItemAddress:
     parts = urlsplit(reference)
     # A name and a password would be sent, and stand in lock files and messages.
     if not parts.hostname or "@" in parts.netloc or not reference.isprintable() or " " in reference:
         raise ValueError(reference)
     _ = parts.port  # ValueError for one that is no number
-    return Address(HTTP, parts._replace(fragment="").geturl(), unquote(parts.fragment))
+    return ItemAddress(HTTP, parts._replace(fragment="").geturl(), unquote(parts.fragment))

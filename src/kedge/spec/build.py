@@ -12,12 +12,12 @@ from kedge.spec.model import (
     Completion,
     DeploymentRole,
     Job,
+    JobFileSource,
     KedgeExtras,
     Path,
     Prerequisite,
     Resources,
     RuntimePlugin,
-    Source,
     TaskRole,
 )
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
@@ -31,7 +31,7 @@ _ALWAYS_PORTS = ("ssh", "http")
 _CREDENTIALS = ("username", "password", "registryuri")
 
 
-def build(value: Mapping[str, Any], source: Source) -> Job:
+def build(value: Mapping[str, Any], source: JobFileSource) -> Job:
     """The Job that `value` says; it must have passed all checks but those of its names."""
     extras, defaults = _canonical(value.get("extras", {})), value.get("defaults", {})
     secrets, settings = value.get("secrets", {}), _kedge(extras.get("kedge", {}))
@@ -58,7 +58,7 @@ def build(value: Mapping[str, Any], source: Source) -> Job:
     )
 
 
-def _version(value: Mapping[str, Any], source: Source) -> str:
+def _version(value: Mapping[str, Any], source: JobFileSource) -> str:
     return source.mark(("version",)).scalar or str(value["version"]) if "version" in value else "latest"
 
 

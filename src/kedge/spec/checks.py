@@ -13,28 +13,28 @@ from typing import Any
 from kedge.errors import Problem
 from kedge.spec.item_checks import broken_tags, callbacks, check_item
 from kedge.spec.message_text import MOST_PROBLEMS, quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.references import Reference, TagError, Unresolved, locate, lookup, split
 from kedge.spec.tolerant import entries, mapping, strings
 
-Check = Callable[[Mapping[str, Any], Source], Iterator[Problem]]
+Check = Callable[[Mapping[str, Any], JobFileSource], Iterator[Problem]]
 
 
-def check(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def check(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Everything that is wrong with a job file beyond its shape and its names, at most 200 problems of a kind."""
     for find in _CHECKS:
         yield from islice(find(job, source), MOST_PROBLEMS)
 
 
-def check_names(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def check_names(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Every name that is wrong, at most 200 of a kind."""
     for find in NAME_CHECKS:
         yield from islice(find(job, source), MOST_PROBLEMS)
 
 
-def references(job: Mapping[str, Any], source: Source, given: Collection[str]) -> Iterator[Problem]:
+def references(job: Mapping[str, Any], source: JobFileSource, given: Collection[str]) -> Iterator[Problem]:
     """References to what the file does not have and that was not `given` otherwise."""
     if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
         return
@@ -48,7 +48,7 @@ def references(job: Mapping[str, Any], source: Source, given: Collection[str]) -
             seen[part.source] += 1
 
 
-def _unresolved(part: Reference, path: Path, job: Mapping[str, Any], source: Source) -> Unresolved | None:
+def _unresolved(part: Reference, path: Path, job: Mapping[str, Any], source: JobFileSource) -> Unresolved | None:
     """Why a reference at a path has no value; None also where that cannot be said because more is wrong."""
     if part.root in ("parameters", "secrets"):
         values: object = job.get(part.root)  # where there is none, its key may be mistyped
@@ -85,7 +85,7 @@ def _whole(text: str) -> list[Reference]:
         return []  # _tags tells it
 
 
-def _items(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def _items(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """What must hold in every prerequisite, and in the parameters of runtime plugins."""
     for path, item in _all_items(job):
         yield from check_item(item, path, source)
@@ -101,7 +101,7 @@ def _all_items(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]
         yield ("extras", "reference_prerequisites", index), item
 
 
-def _tags(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def _tags(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Every `<%` in a text that is rendered later must belong to a whole tag."""
     for path, text in _rendered(job):
         yield from broken_tags(text, path, source)
@@ -129,7 +129,7 @@ def _cell(role: Mapping[str, Any]) -> tuple[Any, Any]:
     return role.get("skuType") or role.get("gpuType"), role.get("pinnedCellId") or role.get("reservationId")
 
 
-def _hived_cells(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def _hived_cells(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     extras = mapping(job.get("extras"))
     if "hivedScheduler" in extras and "hivedscheduler" in extras:
         message = "'hivedscheduler' is an older spelling of 'hivedScheduler'; keep one of the two"
@@ -139,7 +139,7 @@ def _hived_cells(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.problem(path, "a role has either 'skuType' or 'pinnedCellId', not both", key=True)
 
 
-def _hived_groups(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def _hived_groups(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """All roles of an affinity group are placed together, so they ask for the same kind of cell."""
     first: dict[str, tuple[Any, Any]] = {}
     for path, role in _hived(job):
@@ -149,7 +149,7 @@ def _hived_groups(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.problem((*path, "affinityGroupName"), message)
 
 
-def _completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def _completion(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """One policy for the whole job leaves nothing to say to its roles."""
     if "completion" not in mapping(mapping(job.get("extras")).get("kedge")):
         return

@@ -20,7 +20,7 @@ _CORE = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(_CORE + kind for kind in ("str", "int", "float", "bool", "null"))
 
 
-class Refused(Exception):
+class Unreadable(Exception):
     """The document cannot be read any further; `offset` is where in the text, None for the text as a whole."""
 
     def __init__(self, message: str, offset: int | None = None) -> None:
@@ -97,9 +97,9 @@ class Composer:
     def _document(self, event: Any) -> None:
         offset = event.start_mark.index
         if self._root is not None:
-            raise Refused("a second document starts here; a job file holds one", offset)
+            raise Unreadable("a second document starts here; a job file holds one", offset)
         if event.version is not None and event.version != (1, 2):
-            raise Refused("job files are YAML 1.2; remove this directive or write '%YAML 1.2'", offset)
+            raise Unreadable("job files are YAML 1.2; remove this directive or write '%YAML 1.2'", offset)
 
     def _scalar(self, event: Any) -> None:
         node = self._node(event)
@@ -132,7 +132,7 @@ class Composer:
     def _open(self, event: Any) -> None:
         if self._wants_key():
             hint = "; put a value that starts with '{' in quotes" if self._stack[-1].is_flow else ""
-            raise Refused(f"a key must be a plain word, not a list or a mapping{hint}", event.start_mark.index)
+            raise Unreadable(f"a key must be a plain word, not a list or a mapping{hint}", event.start_mark.index)
         is_list = isinstance(event, yaml.SequenceStartEvent)
         node = self._node(event)
         node.items, node.keys = {}, {}
@@ -160,9 +160,9 @@ class Composer:
         node = self._anchors.get(name)
         if node is None:
             hint = "" if self.inside_secrets() else did_you_mean(name, self._anchors)
-            raise Refused(f"no anchor is named {self._named(name)}{hint}", start)
+            raise Unreadable(f"no anchor is named {self._named(name)}{hint}", start)
         if not node.size:
-            raise Refused(f"the alias {quote(name)} stands inside of what it stands for", start)
+            raise Unreadable(f"the alias {quote(name)} stands inside of what it stands for", start)
         self._check_depth(start, node.depth)
         self._count_copies(node.size, start)
         self.aliases.append(Alias(start, self._end, node, any(part.merge for part in self._stack[-2:])))
@@ -173,7 +173,7 @@ class Composer:
 
     def _alias_key(self, node: Node, start: int) -> None:
         if node.text is None:
-            raise Refused("a key must be a plain word, not a list or a mapping", start)
+            raise Unreadable("a key must be a plain word, not a list or a mapping", start)
         self._key(node, False)
 
     def _key(self, node: Node, is_plain: bool) -> None:
@@ -229,16 +229,16 @@ class Composer:
 
     def _check_depth(self, offset: int, more: int) -> None:
         if len(self._stack) + more > DEEPEST:
-            raise Refused(f"values are nested more than {DEEPEST} levels deep here", offset)
+            raise Unreadable(f"values are nested more than {DEEPEST} levels deep here", offset)
 
     def _count_copies(self, size: int, offset: int) -> None:
         self._copies += size
         if self._copies > MOST_COPIES:
-            raise Refused(f"the aliases of this file stand for more than {MOST_COPIES} values", offset)
+            raise Unreadable(f"the aliases of this file stand for more than {MOST_COPIES} values", offset)
 
     def _report(self, node: Node, message: str) -> None:
         if len(self.problems) >= MOST_PROBLEMS:
-            raise Refused("there are too many problems; what follows was not read", node.start)
+            raise Unreadable("there are too many problems; what follows was not read", node.start)
         steps = tuple(part.step() for part in self._stack)
         shown = "" if self.inside_secrets() else excerpt(self._text, node.start)
         where = show_path(steps)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.message_text import bare, quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.nodes import node_at
 from kedge.spec.references import OPEN, TagError, locate, split
 from kedge.spec.schema import schema
@@ -20,7 +20,7 @@ from kedge.spec.yaml_escapes import LATER
 _OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
 
 
-def check_item(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+def check_item(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
     """Everything that is wrong with the prerequisite at `path` beyond its shape."""
     inner = mapping(item.get("plugin_params"))
     for value, where in ((item, path), (inner, (*path, "plugin_params"))):
@@ -33,7 +33,7 @@ def check_item(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[
     yield from _variables(item, path, source)
 
 
-def callbacks(value: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+def callbacks(value: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
     """`callbacks` is another way to say what `preCommands` and `postCommands` say."""
     both = [key for key in ("preCommands", "postCommands") if key in value]
     if "callbacks" in value and both:
@@ -41,7 +41,7 @@ def callbacks(value: Mapping[str, Any], path: Path, source: Source) -> Iterator[
         yield source.problem((*path, both[0]), message, key=True)
 
 
-def broken_tags(text: str, path: Path, source: Source) -> Iterator[Problem]:
+def broken_tags(text: str, path: Path, source: JobFileSource) -> Iterator[Problem]:
     """Every `<%` in a text that is rendered later must belong to a whole tag."""
     if OPEN not in text:
         return
@@ -52,7 +52,7 @@ def broken_tags(text: str, path: Path, source: Source) -> Iterator[Problem]:
         yield source.problem(path, error.message, mark=locate(source, path, OPEN, nth))
 
 
-def _events(value: Mapping[str, Any], path: Path, whose: str, source: Source) -> Iterator[Problem]:
+def _events(value: Mapping[str, Any], path: Path, whose: str, source: JobFileSource) -> Iterator[Problem]:
     known = schema()["$defs"]["callbacks"]["items"]["properties"]["event"]["enum"]
     for index, entry in entries(value.get("callbacks")):
         event = entry.get("event")
@@ -61,7 +61,7 @@ def _events(value: Mapping[str, Any], path: Path, whose: str, source: Source) ->
             yield source.problem((*path, "callbacks", index, "event"), message)
 
 
-def _plugin_params(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+def _plugin_params(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
     """A parameter may stand inline or in `plugin_params`; in both places only with one value."""
     for key, value in mapping(item.get("plugin_params")).items():
         if key in item and item[key] != value and key not in _OF_THE_ITEM:
@@ -69,7 +69,7 @@ def _plugin_params(item: Mapping[str, Any], path: Path, source: Source) -> Itera
             yield source.problem((*path, "plugin_params", key), message, key=True)
 
 
-def _variables(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+def _variables(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
     """Template variables have names of their own, and defaults that they allow."""
     if "template_variables" not in item:
         return

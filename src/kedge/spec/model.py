@@ -36,7 +36,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JobFileSource:
     """The file behind a Job, for messages: its name, its text, and a mark for every value (and, under
     `key_marks`, for every mapping key) by its path, and what messages may not show."""
 
@@ -198,7 +198,7 @@ class Job:
     runtime_plugins: tuple[RuntimePlugin, ...]
     extras: Mapping[str, Any]
     kedge: KedgeExtras
-    source: Source = field(repr=False)
+    source: JobFileSource = field(repr=False)
     references: tuple[Prerequisite, ...] = ()  # extras.reference_prerequisites
     warnings: tuple[Problem, ...] = ()
     inert: tuple[str, ...] = ()  # what is known but not acted on, for one warning: ("ssh", "hivedScheduler")

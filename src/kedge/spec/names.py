@@ -8,7 +8,7 @@ from typing import Any
 from kedge.errors import Problem
 from kedge.spec import addresses
 from kedge.spec.message_text import bare, quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler
 from kedge.spec.suggest import did_you_mean, name_list, sentence
 from kedge.spec.tolerant import entries, items, mapping
@@ -34,7 +34,7 @@ def _borrowed(job: Job) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
             yield ("extras", "reference_prerequisites", index), item["name"], item
 
 
-def _duplicates(named: Iterable[tuple[Path, str, object]], source: Source) -> Iterator[Problem]:
+def _duplicates(named: Iterable[tuple[Path, str, object]], source: JobFileSource) -> Iterator[Problem]:
     """A problem for each entry (path, beginning of its message, identity) whose identity an earlier one has."""
     first: dict[object, Path] = {}
     for path, message, identity in named:
@@ -44,7 +44,7 @@ def _duplicates(named: Iterable[tuple[Path, str, object]], source: Source) -> It
         first.setdefault(identity, path)
 
 
-def _duplicate_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
+def _duplicate_prerequisites(job: Job, source: JobFileSource) -> Iterator[Problem]:
     own = [
         (path, f"duplicate {kind} prerequisite {quote(name)}; it", (kind, name))
         for path, kind, name, _ in _prerequisites(job)
@@ -55,7 +55,7 @@ def _duplicate_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
     yield from _duplicates([*names.values(), *borrowed], source)
 
 
-def _duplicate_deployments(job: Job, source: Source) -> Iterator[Problem]:
+def _duplicate_deployments(job: Job, source: JobFileSource) -> Iterator[Problem]:
     named = [
         (("deployments", index), f"duplicate deployment {quote(item['name'])}; it", item["name"])
         for index, item in entries(job.get("deployments"))
@@ -64,7 +64,7 @@ def _duplicate_deployments(job: Job, source: Source) -> Iterator[Problem]:
     return _duplicates(named, source)
 
 
-def _role_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
+def _role_prerequisites(job: Job, source: JobFileSource) -> Iterator[Problem]:
     """`dockerImage`, `data`, `output` and `script` of a role name a prerequisite of that type."""
     types: dict[str, dict[str, None]] = {}
     for _, kind, name, _ in _prerequisites(job):
@@ -84,7 +84,7 @@ def _not_of_type(name: str, kind: str, types: Mapping[str, Mapping[str, None]]) 
     return message + (did_you_mean(name, known) or (f"; there are {name_list(known)}" if known else "; there is none"))
 
 
-def _lists_of_prerequisites(job: Job, source: Source) -> Iterator[Problem]:
+def _lists_of_prerequisites(job: Job, source: JobFileSource) -> Iterator[Problem]:
     """What a role or a prerequisite needs has an address, or is defined in the job."""
     named: dict[str, list[Mapping[str, Any]]] = {}
     for _, _, name, item in _prerequisites(job):
@@ -129,7 +129,7 @@ def _kind(item: Mapping[str, Any]) -> str:
     return str(item.get("type"))
 
 
-def _default_deployment(job: Job, source: Source) -> Iterator[Problem]:
+def _default_deployment(job: Job, source: JobFileSource) -> Iterator[Problem]:
     name = mapping(job.get("defaults")).get("deployment")
     known = [str(item.get("name")) for _, item in entries(job.get("deployments"))]
     if isinstance(name, str) and name not in known:
@@ -137,7 +137,7 @@ def _default_deployment(job: Job, source: Source) -> Iterator[Problem]:
         yield source.problem(("defaults", "deployment"), message)
 
 
-def _roles(job: Job, source: Source) -> Iterator[Problem]:
+def _roles(job: Job, source: JobFileSource) -> Iterator[Problem]:
     """Every role that is named somewhere is one of the job's."""
     roles = mapping(job.get("taskRoles"))
     for path, name, is_key in _named_roles(job):
@@ -163,7 +163,7 @@ def _named_roles(job: Job) -> Iterator[tuple[Path, str, bool]]:
             yield ("extras", key, "taskRoles", name), name, True
 
 
-def _converted_names(job: Job, source: Source) -> Iterator[Problem]:
+def _converted_names(job: Job, source: JobFileSource) -> Iterator[Problem]:
     """Kubernetes objects carry role names in lower case and without '_'; these must be host names and unique."""
     first: dict[str, str] = {}
     for role in mapping(job.get("taskRoles")):

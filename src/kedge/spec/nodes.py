@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kedge.spec.model import Mark, Path, Source
+from kedge.spec.model import JobFileSource, Mark, Path
 
 _NOTHING: dict[str | int, Node] = {}  # what is below a scalar; most nodes are scalars
 
@@ -85,7 +85,7 @@ def below(node: Node, path: Path) -> Node:
     return node
 
 
-def node_at(source: Source, path: Path) -> Node:
+def node_at(source: JobFileSource, path: Path) -> Node:
     """The node of a file's value at `path`. KeyError: there is none."""
     return below(_root(source), path)
 
@@ -97,7 +97,7 @@ def with_items(node: Node, items: Mapping[str | int, Node]) -> Node:
     return replace(node, items=dict(items), value=value)
 
 
-def with_node(source: Source, path: Path, node: Node) -> Source:
+def with_node(source: JobFileSource, path: Path, node: Node) -> JobFileSource:
     """The file as if another value stood at `path`."""
     root = _put(_root(source), path, node)
     return replace(source, marks=Marks(root), key_marks=KeyMarks(root))
@@ -109,6 +109,6 @@ def _put(node: Node, path: Path, new: Node) -> Node:
     return with_items(node, {**node.items, path[0]: _put(node.items[path[0]], path[1:], new)})
 
 
-def _root(source: Source) -> Node:
+def _root(source: JobFileSource) -> Node:
     assert isinstance(source.marks, Marks), source.file
     return source.marks.root

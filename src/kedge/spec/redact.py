@@ -86,7 +86,7 @@ def _edited(text: str, edits: Iterable[_Edit]) -> str:
     return "".join((*parts, text[done:]))
 
 
-def _edits(document: yaml.Document, secret: dict[int, Node], body: str) -> Iterator[_Edit]:
+def _edits(document: yaml.YamlDocument, secret: dict[int, Node], body: str) -> Iterator[_Edit]:
     """What takes secrets out of their places."""
     secrets = document.root.items.get("secrets")
     if secrets is not None and secrets.value not in (None, MASKED):

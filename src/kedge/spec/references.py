@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kedge.spec.hidden_lines import MASKED
 from kedge.spec.message_text import quote
-from kedge.spec.model import Mark, Path, Source
+from kedge.spec.model import JobFileSource, Mark, Path
 from kedge.spec.suggest import did_you_mean
 
 ROOTS = ("parameters", "secrets", "script", "output", "data")
@@ -64,7 +64,7 @@ def split(text: str) -> tuple[str | Reference, ...]:
     return tuple(part for part in (*parts, text[done:]) if part != "")
 
 
-def locate(source: Source, path: Path, tag: str, occurrence: int = 0) -> Mark:
+def locate(source: JobFileSource, path: Path, tag: str, occurrence: int = 0) -> Mark:
     """Where the tag with this source stands in the scalar at `path`, the n-th of its kind counted from 0.
 
     Where the scalar is written with escapes that hide the tag, the scalar's own mark.

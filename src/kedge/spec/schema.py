@@ -16,7 +16,7 @@ from jsonschema.validators import extend
 
 from kedge.errors import Problem
 from kedge.spec.message_text import MOST_PROBLEMS, quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.schema_messages import Violation, message
 from kedge.spec.suggest import name_list, nearest
@@ -33,12 +33,12 @@ def schema() -> dict[str, Any]:
     return value
 
 
-def check(value: object, source: Source) -> Iterator[Problem]:
+def check(value: object, source: JobFileSource) -> Iterator[Problem]:
     """Every way in which `value` has not the shape of a job, at most 200."""
     return _problems((v for v in _violations(_validator(), value, ()) if not _comes_later(v)), source)
 
 
-def check_item(value: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+def check_item(value: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
     """The same for one prerequisite that has all its values; it stands at `path`, and its type may be missing."""
     shape = _SHAPES.get(str(value.get("type", "data")), "uriPrerequisite")
     return _problems(_violations(_validator(shape), value, path), source)
@@ -49,7 +49,7 @@ def _violations(validator: Any, value: object, above: Path) -> Iterator[Violatio
     return (violation for violation in found if not _is_an_event(violation))
 
 
-def _problems(found: Iterable[Violation], source: Source) -> Iterator[Problem]:
+def _problems(found: Iterable[Violation], source: JobFileSource) -> Iterator[Problem]:
     violations = list(found)
     mistyped: set[tuple[Path, str]] = set()
     for broken in violations:
@@ -128,7 +128,7 @@ def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
     return base | own
 
 
-def _unknown_keys(broken: Violation, source: Source, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
+def _unknown_keys(broken: Violation, source: JobFileSource, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
     known = broken.schema["properties"]
     for key in islice((key for key in broken.value if key not in known), MOST_PROBLEMS):
         guess = nearest(key, [name for name in known if name not in broken.value])
@@ -138,7 +138,7 @@ def _unknown_keys(broken: Violation, source: Source, mistyped: set[tuple[Path, s
         yield source.problem((*broken.path, key), f"unknown key {quote(key)}; {hint}", key=True)
 
 
-def _missing_keys(broken: Violation, source: Source, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
+def _missing_keys(broken: Violation, source: JobFileSource, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
     for key in broken.limit:
         if key not in broken.value and (broken.path, key) not in mistyped:
             yield source.problem(broken.path, f"the key {quote(key)} is missing", key=True)

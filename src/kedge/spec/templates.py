@@ -25,7 +25,7 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class TemplateVariable:
     """One entry of `template_variables`. `kind` None takes every scalar."""
 
     name: str
@@ -48,19 +48,19 @@ class Variable:
         return None if allowed(given.value) else f"must be {what}"
 
 
-def variables(node: Node) -> dict[str, Variable]:
+def variables(node: Node) -> dict[str, TemplateVariable]:
     """The variables that the item at `node` declares; what has not the shape of one is left to the schema."""
     listed = node.items.get("template_variables")
     entries = listed.items.values() if listed is not None else ()
-    found: dict[str, Variable] = {}
+    found: dict[str, TemplateVariable] = {}
     for variable in (_variable(entry) for entry in entries if isinstance(entry.value, dict)):
         found.setdefault(variable.name, variable)
     return found
 
 
-def _variable(entry: Node) -> Variable:
+def _variable(entry: Node) -> TemplateVariable:
     default, choices = entry.items.get("default"), entry.items.get("choices")
-    return Variable(
+    return TemplateVariable(
         name=str(entry.value.get("name")),
         kind=str(entry.value["type"]) if "type" in entry.value else None,
         default=value_of(default) if default is not None else None,
@@ -138,7 +138,7 @@ _KINDS: Mapping[str | None, tuple[Callable[[Scalar], bool], str]] = {
 _ANY = (lambda value: isinstance(value, str | int | float | bool), "a text, a number, true or false")
 
 
-def describe(variable: Variable, given: Value) -> str:
+def describe(variable: TemplateVariable, given: Value) -> str:
     """What is wrong with a value, for a message; empty if nothing is."""
     allowed = variable.refuses(given)
     return f"template variable {bare(variable.name)} {allowed}, not {quote(given.text)}" if allowed else ""

@@ -14,11 +14,11 @@ from typing import Any
 import yaml
 
 from kedge.errors import InputError, Problem
-from kedge.spec.compose import Alias, Composer, Refused
+from kedge.spec.compose import Alias, Composer, Unreadable
 from kedge.spec.files import LARGEST_FILE, too_large
 from kedge.spec.hidden_lines import Hidden, guessed, lines
 from kedge.spec.message_text import excerpt
-from kedge.spec.model import Source
+from kedge.spec.model import JobFileSource
 from kedge.spec.nodes import KeyMarks, Marks, Node
 from kedge.spec.secret_places import hidden_in
 from kedge.spec.yaml_errors import explain
@@ -29,17 +29,17 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """One YAML document: its value, the tree behind it, and what is wrong with it although it could be read."""
 
     value: Any
     root: Node
-    source: Source
+    source: JobFileSource
     aliases: tuple[Alias, ...]
     problems: tuple[Problem, ...]
 
 
-def read(text: str, file: str = "job.yaml") -> Document:
+def read(text: str, file: str = "job.yaml") -> YamlDocument:
     """The mapping that `text` holds. Of a repeated key the first one counts, and `problems` tells of it.
 
     InputError: the text is no YAML 1.2, holds another value than one mapping, or exceeds a limit (4 MiB, 100 levels,
@@ -48,12 +48,12 @@ def read(text: str, file: str = "job.yaml") -> Document:
     return _read(text, file, _mapping)
 
 
-def read_any(text: str, file: str) -> Document:
+def read_any(text: str, file: str) -> YamlDocument:
     """The same for a text that may also hold a list, or nothing: its value is then None."""
     return _read(text, file, lambda root: root or Node(0, 0, 0, 0))
 
 
-def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> Document:
+def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> YamlDocument:
     text = text.removeprefix("\ufeff")
     if len(text) > LARGEST_FILE:
         raise too_large(file, f"{len(text)} characters")
@@ -61,12 +61,12 @@ def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> Docum
     try:
         _check_characters(text)
         root = checked(composer.compose(_events(text)))
-    except (Refused, yaml.YAMLError) as error:
+    except (Unreadable, yaml.YAMLError) as error:
         found = (*composer.problems, _problem(error, composer.inside_secrets(), text, file))
         raise InputError(*_cleaned(found, guessed(text), text)) from None
     hidden = hidden_in(root, composer.aliases, text)
-    source = Source(file, text, Marks(root), KeyMarks(root), hidden)
-    return Document(root.value, root, source, tuple(composer.aliases), _cleaned(composer.problems, hidden, text))
+    source = JobFileSource(file, text, Marks(root), KeyMarks(root), hidden)
+    return YamlDocument(root.value, root, source, tuple(composer.aliases), _cleaned(composer.problems, hidden, text))
 
 
 def _cleaned(problems: Sequence[Problem], hidden: Hidden, text: str) -> tuple[Problem, ...]:
@@ -84,20 +84,20 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 def _check_characters(text: str) -> None:
     if found := _UNPRINTABLE.search(text):
-        raise Refused(f"the character U+{ord(found[0]):04X} may not stand in YAML", found.start())
+        raise Unreadable(f"the character U+{ord(found[0]):04X} may not stand in YAML", found.start())
 
 
 def _mapping(root: Node | None) -> Node:
     if root is None or root.text == "":
-        raise Refused("the file is empty; a job file is a mapping that starts with 'protocolVersion: 2'")
+        raise Unreadable("the file is empty; a job file is a mapping that starts with 'protocolVersion: 2'")
     if not isinstance(root.value, dict):
         kind = "a list" if isinstance(root.value, list) else "a single value"
-        raise Refused(f"the file must hold a mapping of 'key: value' lines, not {kind}", root.start)
+        raise Unreadable(f"the file must hold a mapping of 'key: value' lines, not {kind}", root.start)
     return root
 
 
-def _problem(error: Refused | yaml.YAMLError, secret: bool, text: str, file: str) -> Problem:
-    message, offset = (error.message, error.offset) if isinstance(error, Refused) else explain(error, text)
+def _problem(error: Unreadable | yaml.YAMLError, secret: bool, text: str, file: str) -> Problem:
+    message, offset = (error.message, error.offset) if isinstance(error, Unreadable) else explain(error, text)
     if offset is None:
         return Problem(file, 0, 0, "", message)
     before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")

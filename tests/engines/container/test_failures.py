@@ -10,8 +10,8 @@ import pytest
 from kedge.contract import CANNOT_START, COMMAND_KILLED, PERHAPS_MEMORY, RUNTIME_ERROR
 from kedge.engines.base import Task
 from kedge.engines.container import failures
-from kedge.engines.container.client import Refused, State
-from kedge.engines.container.failures import Known
+from kedge.engines.container.client import EngineRefused, State
+from kedge.engines.container.failures import KnownFacts
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller.reports import Launch
@@ -22,8 +22,8 @@ def launch(tmp_path: Path) -> Launch:
     return Launch(Task("w", 0), str(tmp_path), 0, 0, time.time_ns())
 
 
-WATCHED = Known(96 << 20, None, watched=True)
-SMALL = Known(4 << 20, None, watched=True, up=False)
+WATCHED = KnownFacts(96 << 20, None, watched=True)
+SMALL = KnownFacts(4 << 20, None, watched=True, up=False)
 KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
 
 
@@ -39,17 +39,17 @@ KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
         ),
         (State(137, False, "", ""), SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the runtime needs"),
         (State(137, False, "", ""), WATCHED, 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
-        (State(137, False, "", ""), Known(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
-        (State(137, False, "", ""), Known(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
-        (State(143, False, "", ""), Known(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
-        (State(137, False, "", ""), Known(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
-        (None, Known(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (State(137, False, "", ""), KnownFacts(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
+        (State(137, False, "", ""), KnownFacts(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
+        (State(143, False, "", ""), KnownFacts(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
+        (State(137, False, "", ""), KnownFacts(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (None, KnownFacts(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
         (State(1, False, "", "kedge runtime: no such spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
         (State(127, False, "exec failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
     ],
 )  # fmt: skip
 def test_a_container_without_a_report(
-    launch: Launch, state: State | None, known: Known, code: int, reason: str, said: str
+    launch: Launch, state: State | None, known: KnownFacts, code: int, reason: str, said: str
 ) -> None:
     report = failures.of_container(launch, state, known)
     assert (report.exit_code, report.reason) == (code, reason)
@@ -72,7 +72,7 @@ def test_an_image_problem_is_the_jobs_and_its_words_are_a_log(launch: Launch) ->
 
 def test_a_user_that_an_image_lacks_is_the_jobs_error_and_quoted(launch: Launch) -> None:
     said = "unable to find user trainer: no matching entries in passwd file"
-    report = failures.of_problem(launch, Refused(said, 500))
+    report = failures.of_problem(launch, EngineRefused(said, 500))
     assert (report.exit_code, report.reason) == (254, CANNOT_START)
     assert report.diagnosis is not None
     assert report.diagnosis["cause"] == "container_failure"
@@ -80,7 +80,7 @@ def test_a_user_that_an_image_lacks_is_the_jobs_error_and_quoted(launch: Launch)
 
 
 def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) -> None:
-    report = failures.of_problem(launch, Refused("slirp4netns failed: /dev/net/tun", 500))
+    report = failures.of_problem(launch, EngineRefused("slirp4netns failed: /dev/net/tun", 500))
     assert report.exit_code == -1201
     assert "--network host" in report.message
     assert report.diagnosis is not None
@@ -97,7 +97,7 @@ def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) 
     ],
 )
 def test_a_user_that_the_engine_cannot_give_leads_to_the_options(launch: Launch, said: str) -> None:
-    report = failures.of_problem(launch, Refused(said, 500))
+    report = failures.of_problem(launch, EngineRefused(said, 500))
     assert "--userns" in report.message
     assert report.diagnosis is not None
     assert "--userns" in report.diagnosis["remedy"][0]
@@ -109,7 +109,7 @@ def test_a_user_that_the_engine_cannot_give_leads_to_the_options(launch: Launch,
     ["runc: unable to set memory limit to 1048576 (current usage: 2695168)", "Minimum memory limit allowed is 6MB"],
 )
 def test_a_limit_that_no_container_can_start_with_names_the_key(launch: Launch, said: str) -> None:
-    report = failures.of_problem(launch, Refused(said, 500))
+    report = failures.of_problem(launch, EngineRefused(said, 500))
     assert report.exit_code == failures.NOT_STARTED
     assert said in report.message
     assert "memoryMB is less than a container needs" in report.message
@@ -122,7 +122,7 @@ def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_pa
     folder.mkdir()
     (tmp_path / "other").write_text("precious")
     (folder / "engine.log").symlink_to("../other")
-    failures.of_problem(launch._replace(folder=str(folder)), Refused("no", 500))
+    failures.of_problem(launch._replace(folder=str(folder)), EngineRefused("no", 500))
     assert (tmp_path / "other").read_text() == "precious"
 
 

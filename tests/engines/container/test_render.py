@@ -13,19 +13,19 @@ import yaml
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Task
 from kedge.engines.container import notes, render
-from kedge.engines.container.client import Facts, Image
+from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.command_line import command_line
 from kedge.engines.container.container_spec import GPUS
 from kedge.engines.container.placement import numbered
-from kedge.engines.container.render import Options, Place
+from kedge.engines.container.render import ContainerOptions, ContainerPlace
 from kedge.jobs import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 
 FACTS = Facts("Docker 1", "amd64", 4, 8 << 30, True, True, False, True, True)
-IMAGE = Image("sha256:1", "amd64", "", "/", {"PATH": "/bin"})
+IMAGE = LocalImage("sha256:1", "amd64", "", "/", {"PATH": "/bin"})
 BUNDLE = Bundle(Path("/bundle"), "0", "x86_64", {"interpreter": "python3.11", "loader": "ld.so"})
-PLACE = Place("job-abc", 0, 0, "UID", "/run/w-0", "/run/shared", BUNDLE, "kedge-job-abc", "10.1.2.3")
+PLACE = ContainerPlace("job-abc", 0, 0, "UID", "/run/w-0", "/run/shared", BUNDLE, "kedge-job-abc", "10.1.2.3")
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_container_may_do_little_and_a_role_more(tmp_path: Path) -> None:
     assert (usual.dropped, usual.added) == (("NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP"), ())
     assert (usual.pids, usual.security, usual.mounts, usual.user) == (32768, ("no-new-privileges",), (), None)
     podman = FACTS._replace(name="Podman 4", selinux=True, limits_pids=False)
-    place = replace(PLACE, options=Options("1000:1000", "keep-id", 100))
+    place = replace(PLACE, options=ContainerOptions("1000:1000", "keep-id", 100))
     more = render.render(plan, Task("w", 0), place, IMAGE, podman)
     assert (more.dropped, more.added) == (("MKNOD", "AUDIT_WRITE", "SETFCAP"), ("NET_RAW",))
     assert more.pids is None

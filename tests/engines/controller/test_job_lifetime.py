@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.base import Outcome
+from kedge.engines.base import JobOutcome
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
@@ -16,12 +16,12 @@ from kedge.runs import events, status
 from kedge.runs.folder import Run
 
 
-def write_where_nothing_fits(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+def write_where_nothing_fits(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
     Path("/dev/full").write_text("something")
     raise AssertionError
 
 
-def divide(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+def divide(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
     raise ValueError(1 / 0)
 
 

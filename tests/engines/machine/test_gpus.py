@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.machine.gpus import Device, Found, Gpu, environment, probe, take, visible
+from kedge.engines.machine.gpus import Device, Gpu, MachineGpus, environment, probe, take, visible
 from kedge.errors import CannotRun
 
 GPUS = [Device(0, "GPU-aa11"), Device(1, "GPU-aa22"), Device(2, "GPU-bb33")]
@@ -104,7 +104,7 @@ def test_a_driver_that_hangs_is_given_up(driver: Path) -> None:
 def test_a_machine_without_a_driver() -> None:
     if (Path("/dev") / "nvidiactl").exists():
         pytest.skip("this machine has a driver")
-    assert probe() == Found(())
+    assert probe() == MachineGpus(())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 from kedge.runtime.actions.unpack import unpack
 
 Unpack = Callable[..., Path]
@@ -72,7 +72,7 @@ def zipped(*entries: tuple[str | zipfile.ZipInfo, bytes]) -> bytes:
 
 
 def refused(into: Unpack, name: str, data: bytes, cause: str = "data_corrupt", limit: int | None = None) -> str:
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(ActionFailed) as caught:
         into(name, data, limit)
     assert caught.value.cause == cause
     assert len(str(caught.value)) < 1000
@@ -143,7 +143,7 @@ def test_a_sparse_file_that_is_nothing_but_a_hole(into: Unpack) -> None:
      {"size": "-5"}, {"size": "9" * 30}, {"path": ""}, {"path": "a\0b"}, {"linkpath": "x" * 9000, "path": "/"}],
 )  # fmt: skip
 def test_pax_headers_that_cannot_be(into: Unpack, pax: dict[str, str]) -> None:
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(ActionFailed) as caught:
         into("x.tar", tar(member("a", b"x" * 700, pax_headers=pax), member("b")))
     assert caught.value.cause == "data_corrupt"
 
@@ -294,7 +294,7 @@ def test_any_field_of_a_zip_may_be_wrong(into: Unpack, at: int) -> None:
     data = bytearray(zipped(("abc", b"x" * 100)))
     place = data.index(b"PK\x01\x02") + at
     data[place : place + 2] = struct.pack("<H", 0xFFF0)
-    with contextlib.suppress(Failed):
+    with contextlib.suppress(ActionFailed):
         into("x.zip", bytes(data))
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kedge.runtime.actions import download
-from kedge.runtime.actions.base import Failed, Job, Patience
-from kedge.runtime.actions.http_download import Limits, Transfer
+from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience
+from kedge.runtime.actions.http_download import Transfer, TransferLimits
 from kedge.testing.raw_server import reset, serving
 
 DATA = os.urandom(1_500_000)
@@ -24,19 +24,19 @@ LONG_AGO = b"Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT\r\n"
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
+def job(tmp_path: Path) -> Iterator[ActionJob]:
     fd = os.open(os.devnull, os.O_WRONLY)
-    yield Job(1, str(tmp_path), (), fd)
+    yield ActionJob(1, str(tmp_path), (), fd)
     os.close(fd)
 
 
 @pytest.fixture
-def get(job: Job, tmp_path: Path) -> Callable[..., bytes]:
+def get(job: ActionJob, tmp_path: Path) -> Callable[..., bytes]:
     """Fetch an address, in as many tries as it takes; what arrived. Failed says why not."""
 
     def run(uri: str, patience: Patience = QUICK, silence_sec: float = 20.0, checked: bool = False) -> bytes:
         path = tmp_path / "file"
-        patience.persist(job, Transfer(uri, str(path), Limits(None, silence_sec), job, checked).attempt)
+        patience.persist(job, Transfer(uri, str(path), TransferLimits(None, silence_sec), job, checked).attempt)
         return path.read_bytes()
 
     return run
@@ -86,7 +86,7 @@ def test_a_server_that_always_resets_after_500_kb(get: Callable[..., bytes], ver
 
 def test_without_a_version_a_broken_file_begins_anew(get: Callable[..., bytes]) -> None:
     with serving(breaking(500_000, version=b"")) as server:
-        with pytest.raises(Failed, match="begins anew, because the server gives no ETag"):
+        with pytest.raises(ActionFailed, match="begins anew, because the server gives no ETag"):
             get(server.url)
         assert {asked(each) for each in server.requests} == {0}
         assert get(server.url, checked=True) == DATA
@@ -97,7 +97,7 @@ def test_a_time_that_a_second_version_may_share_is_none(get: Callable[..., bytes
     now = email.utils.formatdate(usegmt=True)
     version = f'Date: {now}\r\nLast-Modified: {now if when == "now" else when}\r\nETag: W/"weak"\r\n'
     with serving(breaking(500_000, version=version.encode())) as server:
-        with pytest.raises(Failed, match="begins anew"):
+        with pytest.raises(ActionFailed, match="begins anew"):
             get(server.url)
         assert {asked(each) for each in server.requests} == {0}
 
@@ -173,7 +173,7 @@ def test_a_file_that_changed_begins_anew(get: Callable[..., bytes]) -> None:
 def test_a_part_that_nobody_asked_for_is_no_whole_file(get: Callable[..., bytes], tmp_path: Path) -> None:
     part = head("206 Partial Content", TAG, size(5), b"Content-Range: bytes 0-4/10\r\n") + b"01234"
     with serving(part) as server:
-        with pytest.raises(Failed, match="sends a part of the file that was not asked for") as caught:
+        with pytest.raises(ActionFailed, match="sends a part of the file that was not asked for") as caught:
             get(server.url)
         assert caught.value.transient
         assert not (tmp_path / "file").exists()
@@ -208,7 +208,7 @@ def test_416(get: Callable[..., bytes], tmp_path: Path, said: bytes, requests: i
 
 def test_what_another_process_has_left_goes_on(get: Callable[..., bytes], tmp_path: Path) -> None:
     with serving(breaking(500_000)) as server:
-        with pytest.raises(Failed):
+        with pytest.raises(ActionFailed):
             get(f"{server.url}/a", Patience(tries=1))
         assert get(f"{server.url}/a") == DATA
         assert asked(server.requests[1]) == 500_000
@@ -229,27 +229,30 @@ NONSENSE = {
 @pytest.mark.parametrize("name", NONSENSE)
 def test_headers_that_cannot_be(get: Callable[..., bytes], name: str) -> None:
     with serving(b"HTTP/1.1 200 OK\r\n" + NONSENSE[name] + b"\r\nhello") as server:
-        with pytest.raises(Failed, match="the server's answer cannot be used: its ") as caught:
+        with pytest.raises(ActionFailed, match="the server's answer cannot be used: its ") as caught:
             get(server.url)
         assert (caught.value.cause, len(server.requests)) == ("network_transient", 3)
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "202 Accepted", "103 Early Hints"])
 def test_a_success_without_the_file(get: Callable[..., bytes], status: str) -> None:
-    with serving(head(status, size(0))) as server, pytest.raises(Failed, match=f"it answers {status}"):
+    with serving(head(status, size(0))) as server, pytest.raises(ActionFailed, match=f"it answers {status}"):
         get(server.url)
 
 
 @pytest.mark.parametrize("body", [b"-5\r\nhello\r\n", b"zz\r\n", b"5\r\nhel", b"\xb2\r\n", b"f" * 5000 + b"\r\n"])
 def test_chunks_that_cannot_be(get: Callable[..., bytes], body: bytes) -> None:
-    with serving(head("200 OK", b"Transfer-Encoding: chunked\r\n") + body) as server, pytest.raises(Failed) as caught:
+    with (
+        serving(head("200 OK", b"Transfer-Encoding: chunked\r\n") + body) as server,
+        pytest.raises(ActionFailed) as caught,
+    ):
         get(server.url)
     assert caught.value.transient
 
 
 @pytest.mark.parametrize("length", ["99999999999999999999", "9" * 90])
 def test_more_than_any_disk_holds(get: Callable[..., bytes], length: str) -> None:
-    with serving(head("200 OK", size(length))) as server, pytest.raises(Failed) as caught:
+    with serving(head("200 OK", size(length))) as server, pytest.raises(ActionFailed) as caught:
         get(server.url)
     assert (caught.value.cause, len(server.requests)) == ("disk_full", 1)
 
@@ -268,13 +271,16 @@ def test_equal_lengths_are_one(get: Callable[..., bytes]) -> None:
 )  # fmt: skip
 def test_retry_after(get: Callable[..., bytes], said: str, delay: float | None) -> None:
     with serving(b"HTTP/1.1 503 Busy\r\nRetry-After: " + said.encode() + b"\r\n\r\n") as server:
-        with pytest.raises(Failed, match="HTTP Error 503: Busy") as caught:
+        with pytest.raises(ActionFailed, match="HTTP Error 503: Busy") as caught:
             get(server.url, Patience(tries=1))
         assert caught.value.delay_sec == delay
 
 
 def test_control_characters_of_a_server_are_shown_as_text(get: Callable[..., bytes]) -> None:
-    with serving(b"HTTP/1.1 404 \x1b[2J\x9b" + b"x" * 5000 + b"\r\n\r\n") as server, pytest.raises(Failed) as caught:
+    with (
+        serving(b"HTTP/1.1 404 \x1b[2J\x9b" + b"x" * 5000 + b"\r\n\r\n") as server,
+        pytest.raises(ActionFailed) as caught,
+    ):
         get(server.url)
     assert "404: \\x1b[2J\\x9bxxx" in str(caught.value)
     assert len(str(caught.value)) < 500
@@ -291,7 +297,7 @@ def test_control_characters_of_a_server_are_shown_as_text(get: Callable[..., byt
 )  # fmt: skip
 def test_redirects_that_lead_nowhere(get: Callable[..., bytes], target: str) -> None:
     with serving(b"HTTP/1.1 302 Found\r\nLocation: " + target.encode("latin-1") + b"\r\n\r\n") as server:
-        with pytest.raises(Failed, match="redirects to") as caught:
+        with pytest.raises(ActionFailed, match="redirects to") as caught:
             get(server.url)
         assert (caught.value.cause, caught.value.transient) == ("data_file_missing", False)
         assert len(server.requests) == 1
@@ -312,7 +318,7 @@ def test_redirects_go_on_where_the_file_ended(get: Callable[..., bytes], status:
 
 def test_a_redirect_in_a_circle(get: Callable[..., bytes]) -> None:
     with serving(head("302 Found", b"Location: /again\r\n")) as server:
-        with pytest.raises(Failed, match="leads through more than 10 redirects") as caught:
+        with pytest.raises(ActionFailed, match="leads through more than 10 redirects") as caught:
             get(server.url)
         assert not caught.value.transient
         assert len(server.requests) == 11
@@ -327,8 +333,8 @@ def test_a_redirect_in_a_circle(get: Callable[..., bytes]) -> None:
      "http://h:0/x", "http:///x", "http://a..b/x", "http://a b/x", "http://h/\x01", "http://h/\ud800", "http://h\n/x",
      "http://" + "ü" * 64 + "/x", "http://℀/x", "http://" + "a." * 200 + "/x", "s3://[x", "s3://a/\0", "file:///a\0b"],
 )  # fmt: skip
-def test_addresses_that_are_none(job: Job, tmp_path: Path, uri: str) -> None:
-    with pytest.raises(Failed, match=r"is no address|can be no path") as caught:
+def test_addresses_that_are_none(job: ActionJob, tmp_path: Path, uri: str) -> None:
+    with pytest.raises(ActionFailed, match=r"is no address|can be no path") as caught:
         download.run({"uri": uri, "path": str(tmp_path / "x")}, job)
     assert (caught.value.cause, caught.value.transient) == ("bad_config", False)
     str(caught.value).encode()
@@ -344,7 +350,7 @@ def test_an_address_as_people_write_it(get: Callable[..., bytes]) -> None:
 @pytest.mark.parametrize("proxy", ["http://[::1", "http://h:99999", "h:port"])
 def test_a_proxy_that_is_none(get: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("http_proxy", proxy)
-    with pytest.raises(Failed, match="the variable http_proxy of the environment is wrong") as caught:
+    with pytest.raises(ActionFailed, match="the variable http_proxy of the environment is wrong") as caught:
         get("http://example.invalid/x")
     assert caught.value.cause == "bad_config"
 
@@ -368,7 +374,7 @@ def drip(connection: socket.socket, start: bytes, again: bytes) -> None:
 @pytest.mark.parametrize("start", [b"H", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 100 Continue\r\nX: "])
 def test_headers_in_drops(get: Callable[..., bytes], start: bytes) -> None:
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
-        with pytest.raises(Failed, match=r"no whole answer within 0\.3 seconds|timed out") as caught:
+        with pytest.raises(ActionFailed, match=r"no whole answer within 0\.3 seconds|timed out") as caught:
             get(server.url, Patience(tries=1), 0.3)
         assert caught.value.transient
 
@@ -376,7 +382,7 @@ def test_headers_in_drops(get: Callable[..., bytes], start: bytes) -> None:
 def test_a_body_in_drops_is_no_progress(get: Callable[..., bytes]) -> None:
     start = head("200 OK", TAG, size(1 << 20))
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
-        with pytest.raises(Failed, match="less than 1000 bytes a second") as caught:
+        with pytest.raises(ActionFailed, match="less than 1000 bytes a second") as caught:
             get(server.url, Patience(tries=2, first_sec=0.001), 0.3)
         assert len(server.requests) == 2
         assert caught.value.transient
@@ -390,14 +396,14 @@ def test_the_limit_is_for_all_redirects_together(get: Callable[..., bytes]) -> N
         connection.sendall(head("302 Found", f"Location: {headers[':path']}x\r\n".encode()))
 
     with serving(answer) as server:
-        with pytest.raises(Failed, match=r"no whole answer within 0\.6 seconds|timed out"):
+        with pytest.raises(ActionFailed, match=r"no whole answer within 0\.6 seconds|timed out"):
             get(server.url, Patience(tries=1), 0.6)
         assert len(server.requests) < 5
 
 
 def test_a_server_that_does_not_speak_tls(get: Callable[..., bytes]) -> None:
     # It waits for a request. Which of the two limits is first depends on how busy the machine is.
-    with serving() as server, pytest.raises(Failed, match=r"timed out|no whole answer") as caught:
+    with serving() as server, pytest.raises(ActionFailed, match=r"timed out|no whole answer") as caught:
         get(server.url.replace("http:", "https:"), Patience(tries=1), 0.3)
     assert caught.value.transient
 
@@ -407,7 +413,7 @@ def test_silence(get: Callable[..., bytes]) -> None:
         connection.sendall(head("200 OK", TAG, size(1 << 20)) + b"x" * 1000)
         connection.recv(1)
 
-    with serving(answer) as server, pytest.raises(Failed, match="timed out") as caught:
+    with serving(answer) as server, pytest.raises(ActionFailed, match="timed out") as caught:
         get(server.url, Patience(tries=1), 0.2)
     assert caught.value.transient
 
@@ -420,7 +426,7 @@ def test_a_port_that_nobody_answers_at_does_not_keep_others_waiting(get: Callabl
             each.setblocking(False)
             each.connect_ex(("127.0.0.1", port))
         began = time.monotonic()
-        with pytest.raises(Failed, match="timed out") as caught:
+        with pytest.raises(ActionFailed, match="timed out") as caught:
             get(f"http://127.0.0.1:{port}/", Patience(tries=1), 0.3)
         assert caught.value.transient
         assert time.monotonic() - began < 60
@@ -428,7 +434,7 @@ def test_a_port_that_nobody_answers_at_does_not_keep_others_waiting(get: Callabl
             each.close()
 
 
-def test_a_file_that_arrives_whole_leaves_no_note(get: Callable[..., bytes], tmp_path: Path, job: Job) -> None:
+def test_a_file_that_arrives_whole_leaves_no_note(get: Callable[..., bytes], tmp_path: Path, job: ActionJob) -> None:
     with serving(breaking(500_000)) as server:
         download.run({"uri": f"{server.url}/x", "path": str(tmp_path / "there/x"), "patience": QUICK._asdict()}, job)
     assert os.listdir(tmp_path / "there") == ["x"]
@@ -439,10 +445,10 @@ def kept(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if ".kedge-" in path.name]
 
 
-def test_the_next_process_goes_on(job: Job, tmp_path: Path) -> None:
+def test_the_next_process_goes_on(job: ActionJob, tmp_path: Path) -> None:
     parameters = {"path": str(tmp_path / "x"), "patience": {**QUICK._asdict(), "tries": 1}}
     with serving(breaking(800_000)) as server:
-        with pytest.raises(Failed):
+        with pytest.raises(ActionFailed):
             download.run({"uri": f"{server.url}/x", **parameters}, job)
         (folder,) = kept(tmp_path)
         assert sorted(os.listdir(folder)) == ["fetched", "fetched.version"]
@@ -454,10 +460,10 @@ def test_the_next_process_goes_on(job: Job, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a link", "another owner", "a second name", "a folder that others may write to"])
-def test_what_others_have_laid_out_is_not_taken(job: Job, tmp_path: Path, what: str) -> None:
+def test_what_others_have_laid_out_is_not_taken(job: ActionJob, tmp_path: Path, what: str) -> None:
     parameters = {"path": str(tmp_path / "x"), "patience": {**QUICK._asdict(), "tries": 1}}
     with serving(breaking(800_000)) as server:
-        with pytest.raises(Failed):
+        with pytest.raises(ActionFailed):
             download.run({"uri": f"{server.url}/x", **parameters}, job)
         (folder,) = kept(tmp_path)
         file = folder / "fetched"
@@ -479,9 +485,9 @@ def test_what_others_have_laid_out_is_not_taken(job: Job, tmp_path: Path, what: 
     assert not kept(tmp_path)
 
 
-def test_what_fails_for_good_stays_nowhere(job: Job, tmp_path: Path) -> None:
+def test_what_fails_for_good_stays_nowhere(job: ActionJob, tmp_path: Path) -> None:
     with serving(breaking(800_000)) as server:
         wanted = {"uri": f"{server.url}/x", "path": str(tmp_path / "x"), "max_bytes": 1000}
-        with pytest.raises(Failed, match="max_bytes"):
+        with pytest.raises(ActionFailed, match="max_bytes"):
             download.run(wanted, job)
     assert not kept(tmp_path)

@@ -17,7 +17,7 @@ LINE = b"waiting for the other workers, still nothing, and nothing at all will c
 FULL = LINE * (tails.LIMIT // len(LINE) + 1)
 
 
-def stream(folder: Path, **files: bytes) -> tails.Tail:
+def stream(folder: Path, **files: bytes) -> tails.LogTail:
     """A user stream with these rotated files, by their time, and its current one; only the end of it is read."""
     (folder / "user-all").mkdir()
     for name, content in files.items():

@@ -118,7 +118,7 @@ def test_the_job_may_want_python_buffered(attempt):
 
 def test_the_environment_file_is_quoted_for_the_shell():
     value = 'a\'b "$c" \\ `d`\n!'
-    text = environment.shell_file((environment.Variable("NAME", value),))
+    text = environment.shell_file((environment.EnvironmentVariable("NAME", value),))
     shown = subprocess.run(["sh", "-c", text.decode() + 'printf %s "$NAME"'], capture_output=True, check=True).stdout
     assert shown.decode() == value
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kedge.cli.log_files import Tail, read_tail
+from kedge.cli.log_files import LogAtHand, read_tail
 from kedge.cli.view.answer import print_answer
 from kedge.cli.view.tables import console
 from kedge.diagnose import exitspec, rules
@@ -94,7 +94,7 @@ def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...
     }
 
 
-def _diagnose(path: str, tail: Tail, exit_code: int | None, known: RuleSet) -> Diagnosis:
+def _diagnose(path: str, tail: LogAtHand, exit_code: int | None, known: RuleSet) -> Diagnosis:
     found = classify(Evidence(logs=((path, tail.content),), exit_code=exit_code), known)
     found = found._replace(
         evidence=tuple(quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence),
@@ -109,7 +109,7 @@ def _diagnose(path: str, tail: Tail, exit_code: int | None, known: RuleSet) -> D
     return earlier._replace(evidence=tuple(quote._replace(line=_line(tail, quote)) for quote in earlier.evidence))
 
 
-def _line(tail: Tail, quote: Quote) -> int:
+def _line(tail: LogAtHand, quote: Quote) -> int:
     """The line of the file that a quote of all its earlier pieces together stands in."""
     left = quote.line
     for piece in tail.earlier:

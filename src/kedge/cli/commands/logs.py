@@ -14,7 +14,7 @@ from kedge.errors import InputError
 from kedge.runs import follow as following
 from kedge.runs import status
 from kedge.runs.folder import Run, TaskFolder, parse_task
-from kedge.runs.logs import Lines, whole
+from kedge.runs.logs import LineCutter, whole
 
 
 @click.command()
@@ -84,7 +84,7 @@ def _writer(tasks: list[str], prefixed: bool, raw: bool) -> Callable[[str, bytes
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    lines = Lines()
+    lines = LineCutter()
     for chunk in chunks:
         yield from lines.feed(chunk)
     if rest := lines.rest():

@@ -12,7 +12,7 @@ from kedge.cli import options
 from kedge.cli.view.plan_text import graph_text, plan_text, request_text, task_text
 from kedge.cli.view.problems import show_problems
 from kedge.cli.view.requirement_graph import svg
-from kedge.engines.base import Engine, Request
+from kedge.engines.base import Engine, EngineRequest
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -55,7 +55,7 @@ def command(
     _say_whether_it_fits(plan, where)
 
 
-def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[Request, ...]:
+def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[EngineRequest, ...]:
     """None where the job cannot run: that is said at the end."""
     try:
         return jobs.requests(where, plan, task)
@@ -63,7 +63,7 @@ def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[
         return ()
 
 
-def _json(value: dict[str, Any], asked: tuple[Request, ...]) -> str:
+def _json(value: dict[str, Any], asked: tuple[EngineRequest, ...]) -> str:
     return json.dumps(value | ({"requests": [request._asdict() for request in asked]} if asked else {}), indent=2)
 
 

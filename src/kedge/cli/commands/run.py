@@ -13,7 +13,7 @@ from kedge.cli import options
 from kedge.cli.stop_requests import StopRequests
 from kedge.cli.streams import reader_is_gone, say_note
 from kedge.cli.view.copy_progress import CopyBar
-from kedge.cli.view.live import Console, Json, Live, Silent
+from kedge.cli.view.live import Json, Live, LiveView, Silent
 from kedge.cli.view.problems import show_in_brief, show_problems
 from kedge.cli.view.summary import print_summary
 from kedge.controller.client import End
@@ -54,7 +54,7 @@ def command(
         return _detached(submitted) if detach else _attended(submitted, requests, quiet, as_json)
 
 
-def _submitted(prepared: jobs.Prepared, where: Engine, requests: StopRequests) -> jobs.Submitted:
+def _submitted(prepared: jobs.PreparedJob, where: Engine, requests: StopRequests) -> jobs.Submitted:
     """The job with its run folder and a controller that waits for its orders, and gets the requests to stop."""
     with CopyBar() as bar:
         submitted = jobs.submit(prepared, where, bar)
@@ -77,7 +77,7 @@ def _detached(submitted: jobs.Submitted) -> int:
 
 def _attended(submitted: jobs.Submitted, requests: StopRequests, quiet: bool, as_json: bool) -> int:
     run, plan = submitted.run, submitted.prepared.plan
-    live = Live(run, Json() if as_json else Silent() if quiet else Console(plan), lines=not quiet)
+    live = Live(run, Json() if as_json else Silent() if quiet else LiveView(plan), lines=not quiet)
     with ExitStack() as view:
         try:
             view.enter_context(live)

@@ -44,7 +44,7 @@ def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
     return EXIT_OK
 
 
-def _checked(file: str, inputs: Inputs, strict: bool) -> jobs.Prepared:
+def _checked(file: str, inputs: Inputs, strict: bool) -> jobs.PreparedJob:
     prepared = jobs.prepare(file, inputs)
     if strict and prepared.warnings:
         raise InputError(*(warning._replace(severity=ERROR) for warning in prepared.warnings))

@@ -25,7 +25,7 @@ class View(Protocol):
     def flush(self) -> None: ...
 
 
-class Console:
+class LiveView:
     """For people: lines to stdout, kedge's words to stderr."""
 
     def __init__(self, plan: Plan) -> None:
@@ -72,7 +72,7 @@ class Live:
 
     def __init__(self, run: Run, view: View, *, lines: bool) -> None:
         self._run, self._view = run, view
-        self._bars = isinstance(view, Console)
+        self._bars = isinstance(view, LiveView)
         self._lines = lines
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._show, name="console")

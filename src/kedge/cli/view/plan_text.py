@@ -11,7 +11,7 @@ from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
 from kedge.diagnose.exitspec import is_exit_spec
-from kedge.engines.base import Request
+from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 
 EVERY = "all tasks run to their end; the job fails if any of them failed"
@@ -108,7 +108,7 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
     )
 
 
-def request_text(request: Request) -> str:
+def request_text(request: EngineRequest) -> str:
     """What an engine would be asked for a task: its specification, and the line that does the same."""
     lines = yaml.safe_dump(request.value, sort_keys=False, default_flow_style=None, width=120).rstrip().split("\n")
     command = ["", request.command] if request.command else []

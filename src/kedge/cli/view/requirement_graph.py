@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from kedge.resolve.model import Entry, Requirements
+from kedge.resolve.model import RequirementEntry, Requirements
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 210, 44, 70, 18, 20  # pixels
 _LONGEST = 30  # characters in a box
@@ -33,7 +33,7 @@ def _branch(requirements: Requirements, number: int, first: str, rest: str, seen
         )
 
 
-def _origin(entry: Entry) -> str:
+def _origin(entry: RequirementEntry) -> str:
     version = f" version {entry.version}" if entry.version else ""
     return f"from {entry.origin}{version}" if entry.origin else ""
 

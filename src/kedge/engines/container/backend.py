@@ -17,15 +17,15 @@ from kedge import processes, untrusted
 from kedge.contract import RUNTIME_BROKE, STARTING, Report
 from kedge.engines.base import Ended, Started, Task, Update
 from kedge.engines.container import container_spec, failures, render
-from kedge.engines.container.callbacks import Inbox
-from kedge.engines.container.client import Client, EngineGone, Process
+from kedge.engines.container.callbacks import CallbackQueue
+from kedge.engines.container.client import Client, EngineGone, RunningContainer
 from kedge.engines.container.container_spec import ContainerSpec
 from kedge.engines.container.downloads import Downloads
-from kedge.engines.container.failures import Known
+from kedge.engines.container.failures import KnownFacts
 from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.lost_files import Looks
 from kedge.engines.container.memory_kills import MemoryKills
-from kedge.engines.container.placement import Places
+from kedge.engines.container.placement import ContainerPlaces
 from kedge.engines.container.watcher import Watch
 from kedge.engines.controller import reports, supervisor_events
 from kedge.engines.controller.reports import Launch
@@ -53,7 +53,7 @@ class _Container:
     starting: Future[None] | None = None
     spec: ContainerSpec | None = None
     workdir: str = "/"  # the image's
-    process: Process | None = None
+    process: RunningContainer | None = None
     up: bool = False
     destroyed: bool = False
     heard: float = 0.0  # when its end was, in time.monotonic()
@@ -66,7 +66,7 @@ class ContainerBackend:
     they find out comes back through a queue, so that all decisions are the controller's."""
 
     def __init__(
-        self, plan: Plan, run: Run, client: Client, images: Images, places: Places, emit: Emit, keep: bool,
+        self, plan: Plan, run: Run, client: Client, images: Images, places: ContainerPlaces, emit: Emit, keep: bool,
         restore: Callable[[], None],
     ) -> None:  # fmt: skip
         self._plan, self._run, self._client, self._images, self._places = plan, run, client, images, places
@@ -77,7 +77,7 @@ class ContainerBackend:
         # Of their own: starts may wait long for an image.
         self._others = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
         self._over = threading.Event()
-        self._inbox = Inbox()
+        self._inbox = CallbackQueue()
         self._post = self._inbox.post
         self._updates: list[Update] = []
         self._selector = selectors.DefaultSelector()
@@ -230,12 +230,12 @@ class ContainerBackend:
             self._places.distrust_bundle()
         return failures.of_container(made.launch, state, self._known(made))
 
-    def _known(self, made: _Container) -> Known:
+    def _known(self, made: _Container) -> KnownFacts:
         kill = self._memory.of(made.name)
         if kill and made.heard - kill.at > _LONG_BEFORE_SEC:
             kill = None  # the task has outlived it
         limit = made.spec.memory if made.spec else None
-        return Known(limit, kill, self._memory.watches(made.name), made.up, made.destroyed)
+        return KnownFacts(limit, kill, self._memory.watches(made.name), made.up, made.destroyed)
 
     def _send(self, made: _Container, number: signal.Signals) -> None:
         """What somebody has paused or suspended goes on first."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 
-class Inbox:
+class CallbackQueue:
     """Functions that any thread puts in and one thread calls; its descriptor can be read when there are any."""
 
     def __init__(self) -> None:

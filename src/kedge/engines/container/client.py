@@ -37,7 +37,7 @@ class EngineGone(CannotRun):
     """The container engine does not answer."""
 
 
-class Refused(CannotRun):
+class EngineRefused(CannotRun):
     """The container engine answers that it cannot. `status` is the one of HTTP."""
 
     def __init__(self, message: str, status: int) -> None:
@@ -68,7 +68,7 @@ class Facts(NamedTuple):
         return self.name.startswith("Podman")
 
 
-class Image(NamedTuple):
+class LocalImage(NamedTuple):
     """What an image says of itself. `digests` are those of its manifests, each as `repository@sha256:…`."""
 
     id: str
@@ -88,7 +88,7 @@ class Seen(NamedTuple):
     ended: bool
 
 
-class Process(NamedTuple):
+class RunningContainer(NamedTuple):
     """A container that runs: the engine's id of it, the pid of its first process, and the folder of what it changes, on
     the engine's machine."""
 
@@ -106,7 +106,7 @@ class State(NamedTuple):
     said: str
 
 
-class Lines:
+class JsonLines:
     """What the engine tells line by line in JSON, as it does, until it says nothing for the time of the request.
     `close`, by any thread, ends it."""
 
@@ -132,7 +132,7 @@ class Deaths:
     """The name of every container that ends, as it ends, until none has for QUIET_SEC. `close`, by any thread, ends
     it."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
         self.close = lines.close
 
@@ -175,7 +175,7 @@ class Client:
             selinux=any("selinux" in option for option in options),
         )
 
-    def image(self, name: str) -> Image | None:
+    def image(self, name: str) -> LocalImage | None:
         """What is known of an image that is here; None if it is not."""
         found = None
         with _errors(self.address, 404):
@@ -186,14 +186,14 @@ class Client:
         environment = dict(entry.partition("=")[::2] for entry in config.get("Env") or [])
         workdir, user = config.get("WorkingDir") or "/", config.get("User") or ""
         digests = tuple(found.get("RepoDigests") or ())
-        return Image(found["Id"], found["Architecture"], user, workdir, environment, digests)
+        return LocalImage(found["Id"], found["Architecture"], user, workdir, environment, digests)
 
     def images(self) -> list[str]:
         """The IDs of all images that are here."""
         with _errors(self.address):
             return [found["Id"] for found in self._api.images()]
 
-    def pull(self, name: str, auth: Mapping[str, str] | None) -> Lines:
+    def pull(self, name: str, auth: Mapping[str, str] | None) -> JsonLines:
         """Begin to fetch an image. The lines tell how far it is; one with an `error` is the last."""
         api = self._api
         repository, tag = parse_repository_tag(name)
@@ -208,7 +208,7 @@ class Client:
                 timeout=PULL_QUIET_SEC,
             )
             api._raise_for_status(response)
-            return Lines(self.address, response)
+            return JsonLines(self.address, response)
 
     def create(self, spec: ContainerSpec) -> None:
         """Make a container. Nothing happens if there is one of that name."""
@@ -286,12 +286,12 @@ class Client:
             self._api.kill(name, number)
         return was_paused
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> RunningContainer:
         """The first process of a container; its pid is 0 when it does not run."""
         with _errors(self.address):
             found = self._api.inspect_container(name)
         layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
-        return Process(found["Id"], found["State"]["Pid"], layer)
+        return RunningContainer(found["Id"], found["State"]["Pid"], layer)
 
     def changes(self, name: str) -> list[str]:
         """The paths that a container has made or changed; of very many, the first."""
@@ -326,7 +326,7 @@ class Client:
             with _errors(self.address):
                 found = self._api.inspect_container(name)["State"]
                 said = self._api.logs(name, tail=50).decode(errors="replace")
-        except Refused:  # it is not there, or is just being removed
+        except EngineRefused:  # it is not there, or is just being removed
             return None
         return State(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", said.strip())
 
@@ -357,7 +357,7 @@ class Client:
             # Not the package's own `events`, which waits for ever.
             response = api.get(url, params={"since": int(since), "filters": filters}, stream=True, timeout=QUIET_SEC)
             api._raise_for_status(response)
-            return Deaths(Lines(self.address, response))
+            return Deaths(JsonLines(self.address, response))
         return None
 
     def create_network(self, name: str, subnet: str, gateway: str, labels: Mapping[str, str]) -> None:
@@ -401,10 +401,10 @@ def _errors(address: str, *forgiven: int) -> Iterator[None]:
         status = error.response.status_code if error.response is not None else 0
         if status in forgiven:
             return
-        raise Refused(str(error.explanation or error), status) from error
+        raise EngineRefused(str(error.explanation or error), status) from error
     except docker.errors.DockerException as error:
         if not isinstance(error.__cause__, (requests.exceptions.RequestException, OSError)):
-            raise Refused(str(error), 0) from error  # of the package itself, as about stored passwords
+            raise EngineRefused(str(error), 0) from error  # of the package itself, as about stored passwords
         raise _gone(address, error) from error
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise _gone(address, error) from error

@@ -8,12 +8,12 @@ import tempfile
 from pathlib import Path
 
 from kedge.contract import LogPolicy
-from kedge.engines.base import Request, Task
+from kedge.engines.base import EngineRequest, Task
 from kedge.engines.container import pinned_images, render
-from kedge.engines.container.client import Client, Facts, Image
+from kedge.engines.container.client import Client, Facts, LocalImage
 from kedge.engines.container.command_line import command_line
-from kedge.engines.container.placement import Given, Places
-from kedge.engines.container.render import Place
+from kedge.engines.container.placement import ContainerPlaces, Given
+from kedge.engines.container.render import ContainerPlace
 from kedge.plan.model import Plan, RolePlan
 from kedge.runs import snapshot
 from kedge.runs.folder import Run
@@ -22,10 +22,10 @@ _RUN = "RUN"  # stands for the run's id
 _NETWORK = "bridge"  # the engine's own, since there are no peers
 
 
-def of_role(plan: Plan, name: str, client: Client, given: Given) -> Request:
+def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineRequest:
     """The container of a role's first task. What is only known when it runs has words in its place."""
     role, task = plan.role(name), Task(name, 0)
-    place = Place(
+    place = ContainerPlace(
         run_id=_RUN,
         job_attempt=0,
         task_attempt=0,
@@ -42,10 +42,10 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> Request:
         options=given.options,
     )
     found = image(client, role, given.facts)
-    return Request(str(task), render.render(plan, task, place, found, given.facts).to_json())
+    return EngineRequest(str(task), render.render(plan, task, place, found, given.facts).to_json())
 
 
-def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> Request:
+def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> EngineRequest:
     """One task by itself, with its files really laid out below `folder`, so that its command line can be pasted. Its
     output goes to the terminal; it has no peers, and none of the job's secrets and GPUs."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -56,15 +56,15 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
     for name, source in plan.code.items():
         snapshot.copy(Path(source), run.code / name)
     given = given._replace(logs=LogPolicy(console=True))
-    places = Places(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
+    places = ContainerPlaces(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
     places.reserve(0)
     spec = places.container(task, 0, 0, image(client, plan.role(task.role), given.facts))
     places.release()
     program = "podman" if given.facts.podman else "docker"
-    return Request(str(task), spec.to_json(), command_line(spec, program))
+    return EngineRequest(str(task), spec.to_json(), command_line(spec, program))
 
 
-def image(client: Client, role: RolePlan, facts: Facts) -> Image:
+def image(client: Client, role: RolePlan, facts: Facts) -> LocalImage:
     """What is known of a role's image; one that has not been pulled yet is taken to set nothing."""
     found = client.image(pinned_images.reference(role))
-    return found or Image("", facts.architecture, "", "/", {})
+    return found or LocalImage("", facts.architecture, "", "/", {})

@@ -13,13 +13,13 @@ from pathlib import Path
 from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.engines.base import Outcome, Request, Task
+from kedge.engines.base import EngineRequest, JobOutcome, Task
 from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
 from kedge.engines.container.connection import Connection
-from kedge.engines.container.placement import Given, Places, make_folder
-from kedge.engines.container.render import DEFAULT_PIDS, Options
+from kedge.engines.container.placement import ContainerPlaces, Given, make_folder
+from kedge.engines.container.render import DEFAULT_PIDS, ContainerOptions
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
@@ -62,7 +62,7 @@ class ContainerEngine:
         }  # fmt: skip
         self._allow_fewer_gpus, self._network, self._keep = allow_fewer_gpus, network, keep
         self._storages = storage or {}
-        self._options = Options(user, userns, pids_limit)
+        self._options = ContainerOptions(user, userns, pids_limit)
 
     @functools.cached_property
     def _facts(self) -> Facts:
@@ -119,7 +119,7 @@ class ContainerEngine:
         if userns.partition(":")[0] in _ROOTLESS and not self._facts.rootless:
             raise CannotRun(f"--userns {userns}: only the Podman of an ordinary user has it, and this one is root's")
 
-    def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
             client, given = connected.client, self._given(plan, build.ensure())
             if task is None:
@@ -130,8 +130,8 @@ class ContainerEngine:
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
 
-    def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
-        def body(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+    def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
+        def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
             if ":" in str(run.path):
                 raise CannotRun(f"container engines take no path with a colon in it: {run.path}; set XDG_STATE_HOME")
             limits.raise_open_files()  # reserved ports are some, and every container's control group is one
@@ -182,13 +182,15 @@ class ContainerEngine:
             devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
         )
 
-    def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> Places:
+    def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> ContainerPlaces:
         if self._network == "host":
-            return Places(plan, run, given, None, None)
+            return ContainerPlaces(plan, run, given, None, None)
         name = f"kedge-{run.id}"
         labels = {container_spec.JOB: run.id, container_spec.USER: plan.user}
         subnet = network.create(client, name, plan.task_count, labels)
-        return Places(plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks())))
+        return ContainerPlaces(
+            plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks()))
+        )
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         return stop_run.stop(run, kill, leftovers.end)

@@ -19,7 +19,7 @@ from kedge.contract import (
 from kedge.diagnose.classify import classify
 from kedge.diagnose.model import SURE, Evidence
 from kedge.diagnose.packaged import packaged
-from kedge.engines.container.client import Refused, State
+from kedge.engines.container.client import EngineRefused, State
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller import reports
@@ -47,7 +47,7 @@ _BRING_IT = (
 _NO_USER = "no matching entries in"
 
 
-class Known(NamedTuple):
+class KnownFacts(NamedTuple):
     """What is known of a container besides the engine's answer. `memory`: its limit, in bytes; `kill`: the kernel's for
     want of memory, just before the end; `watched`: whether one would have been seen; `up`: whether its supervisor has
     ever spoken; `destroyed`: whether kedge has killed it."""
@@ -59,7 +59,7 @@ class Known(NamedTuple):
     destroyed: bool = False
 
 
-def of_container(launch: Launch, state: State | None, known: Known) -> Report:
+def of_container(launch: Launch, state: State | None, known: KnownFacts) -> Report:
     """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
     if known.destroyed and (state is None or state.exit_code == _KILLED):
         return reports.of_forced_stop(launch)
@@ -76,7 +76,7 @@ def of_container(launch: Launch, state: State | None, known: Known) -> Report:
     return reports.of_end(launch, state.exit_code, what)
 
 
-def _for_memory(state: State, known: Known) -> str:
+def _for_memory(state: State, known: KnownFacts) -> str:
     """In which way memory ended a container; empty when it did not."""
     limit = f"its memoryMB{f' of {known.memory // _MIB}' if known.memory else ''}"
     if state.exit_code == _KILLED and not known.up and known.memory and known.memory < RUNTIME_NEEDS:
@@ -106,7 +106,7 @@ def _perhaps_for_memory(limit: int | None) -> str:
 
 def of_problem(launch: Launch, error: Exception) -> Report:
     """How an attempt ended that could not be started. What is wrong with an image is the job's error."""
-    if isinstance(error, Refused) and _NO_USER in str(error):
+    if isinstance(error, EngineRefused) and _NO_USER in str(error):
         error = ImageProblem(f"no container of the image can be started: {error}")
     if isinstance(error, ImageProblem):
         return _of_image(launch, error)

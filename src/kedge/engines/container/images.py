@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from kedge.contract import render_text
 from kedge.engines.container import pinned_images
-from kedge.engines.container.client import Client, Image, Refused
+from kedge.engines.container.client import Client, EngineRefused, LocalImage
 from kedge.engines.container.pulls import Pull
 from kedge.plan.model import RolePlan
 
@@ -52,10 +52,10 @@ class Images:
         self._client, self._architecture, self._secrets, self._say = client, architecture, secrets, say
         self._patience_sec = patience_sec
         self._guard = threading.Lock()
-        self._pulls: dict[tuple[str, int], Future[Image]] = {}
+        self._pulls: dict[tuple[str, int], Future[LocalImage]] = {}
         self._cancelled: Future[None] = Future()
 
-    def get(self, role: RolePlan, retry: int = 0) -> Image:
+    def get(self, role: RolePlan, retry: int = 0) -> LocalImage:
         """The image of a role, pulled if it is not here. A pull that failed has failed for all tasks that are at the
         same `retry`. ImageProblem, Cancelled."""
         found = here(self._client, role) or self._pulled_once(role, retry)
@@ -82,7 +82,7 @@ class Images:
             if self._cancelled.done():
                 self._cancelled = Future()
 
-    def _pulled_once(self, role: RolePlan, retry: int) -> Image:
+    def _pulled_once(self, role: RolePlan, retry: int) -> LocalImage:
         key = role.image, retry
         with self._guard:
             if self._cancelled.done():
@@ -93,7 +93,7 @@ class Images:
             self._settle(key, pulled, role)
         return pulled.result()
 
-    def _settle(self, key: tuple[str, int], pulled: Future[Image], role: RolePlan) -> None:
+    def _settle(self, key: tuple[str, int], pulled: Future[LocalImage], role: RolePlan) -> None:
         """Pull, for all who wait. Only what is the image's own problem is remembered for those that come later."""
         try:
             pulled.set_result(self._pulled(role))
@@ -104,7 +104,7 @@ class Images:
         with self._guard:
             self._pulls.pop(key, None)
 
-    def _pulled(self, role: RolePlan) -> Image:
+    def _pulled(self, role: RolePlan) -> LocalImage:
         if pinned_images.is_own(role):
             raise ImageProblem(pinned_images.missing(role), "container_failure", _OTHER, _ACCEPT)
         name = pinned_images.reference(role)
@@ -114,7 +114,7 @@ class Images:
         pull.start()
         try:
             self._follow(pull, name)
-        except Refused as error:
+        except EngineRefused as error:
             raise ImageProblem(f"the image {name} cannot be pulled: {error}") from error
         finally:
             pull.close()
@@ -157,7 +157,7 @@ class Images:
         return {name: values[key] for key, name in known.items() if key in values}
 
 
-def here(client: Client, role: RolePlan) -> Image | None:
+def here(client: Client, role: RolePlan) -> LocalImage | None:
     """The image of a role, if it is on this machine. ImageProblem: what is here is not what was pinned."""
     found = _inspect(client, role.image)
     if found and role.pin and not pinned_images.fits(found, role.pin):
@@ -165,10 +165,10 @@ def here(client: Client, role: RolePlan) -> Image | None:
     return found or (_inspect(client, pinned_images.reference(role)) if role.pin else None)
 
 
-def _inspect(client: Client, name: str) -> Image | None:
+def _inspect(client: Client, name: str) -> LocalImage | None:
     try:
         return client.image(name)
-    except Refused as error:
+    except EngineRefused as error:
         if any(words in str(error) for words in _NO_NAME):
             raise ImageProblem(f"{name} is not the name of an image: {error}") from error
         raise

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from kedge.engines.container import connection, container_spec, ownership
-from kedge.engines.container.client import Client, EngineGone, Refused
+from kedge.engines.container.client import Client, EngineGone, EngineRefused
 from kedge.engines.container.connection import Connection
 from kedge.errors import CannotRun
 from kedge.runs.atomic_files import write_json
@@ -63,7 +63,7 @@ def _each(do: Callable[[str], None], names: Sequence[str]) -> dict[str, str]:
     def tried(name: str) -> str:
         try:
             do(name)
-        except Refused as error:
+        except EngineRefused as error:
             return str(error)
         return ""
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from kedge.engines.base import Task
-from kedge.engines.container.client import Client, Refused
+from kedge.engines.container.client import Client, EngineRefused
 from kedge.errors import CannotRun
 
 _POOL = ipaddress.IPv4Network("10.128.0.0/9")
@@ -35,7 +35,7 @@ def create(client: Client, name: str, tasks: int, labels: dict[str, str]) -> IPv
             continue
         try:
             client.create_network(name, str(subnet), str(subnet[1]), labels)
-        except Refused as error:  # most likely, another job has just taken it
+        except EngineRefused as error:  # most likely, another job has just taken it
             problem = str(error)
             continue
         return subnet

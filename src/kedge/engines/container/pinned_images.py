@@ -3,7 +3,7 @@ their own ID, `id:sha256:…`. Pure."""
 
 from __future__ import annotations
 
-from kedge.engines.container.client import Image
+from kedge.engines.container.client import LocalImage
 from kedge.plan.model import RolePlan
 
 _OWN = "id:"
@@ -22,12 +22,12 @@ def is_own(role: RolePlan) -> bool:
     return bool(role.pin) and str(role.pin).startswith(_OWN)
 
 
-def fits(image: Image, pin: str) -> bool:
+def fits(image: LocalImage, pin: str) -> bool:
     """Whether an image is the one that was pinned."""
     return pin.removeprefix(_OWN) == image.id or any(digest.endswith(f"@{pin}") for digest in image.digests)
 
 
-def pin_of(name: str, image: Image, asked: str | None) -> str:
+def pin_of(name: str, image: LocalImage, asked: str | None) -> str:
     """How to pin an image that is here under a name; `asked` is the digest that its registry has now, if that is
     known."""
     repository = _repository(name)
@@ -36,7 +36,7 @@ def pin_of(name: str, image: Image, asked: str | None) -> str:
     return asked if asked in digests else digests[0] if digests else f"{_OWN}{image.id}"
 
 
-def changed(role: RolePlan, image: Image) -> str:
+def changed(role: RolePlan, image: LocalImage) -> str:
     """What to say of an image that is another one than was pinned."""
     here = f"{_OWN}{image.id}" if is_own(role) else pin_of(role.image, image, None)
     return (

@@ -25,9 +25,9 @@ from kedge.contract import (
 )
 from kedge.engines.base import Task
 from kedge.engines.container import render
-from kedge.engines.container.client import Facts, Image
+from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.container_spec import ContainerSpec
-from kedge.engines.container.render import GATE, STATUS, Options, Place
+from kedge.engines.container.render import GATE, STATUS, ContainerOptions, ContainerPlace
 from kedge.engines.machine import gpus
 from kedge.engines.machine.resources import HeldPorts, share_out, write_peers
 from kedge.plan.model import Plan
@@ -53,10 +53,10 @@ class Given(NamedTuple):
     cache: str | None
     storages: Mapping[str, str]
     logs: LogPolicy = LogPolicy()
-    options: Options = Options()
+    options: ContainerOptions = ContainerOptions()
 
 
-class Places:
+class ContainerPlaces:
     """The places of all tasks of a run. `network` and `addresses` are None on the machine's own network, where ports
     are reserved; in a network of the job's own they are numbered."""
 
@@ -111,7 +111,7 @@ class Places:
         """Let go of every port."""
         self._held.release()
 
-    def container(self, task: Task, attempt: int, task_attempt: int, image: Image) -> ContainerSpec:
+    def container(self, task: Task, attempt: int, task_attempt: int, image: LocalImage) -> ContainerSpec:
         """Make the folder of a task attempt with its TaskSpec, and say what container it needs."""
         place = self._place(task, attempt, task_attempt)
         hosts = self._addresses or dict.fromkeys(self._ports, HOST)
@@ -136,11 +136,11 @@ class Places:
         lay_out(place.folder, task_spec(self._plan, *task, placement)._replace(pai_dir=render.PAI).to_json(), place)
         return render.render(self._plan, task, place, image, self._given.facts)
 
-    def _place(self, task: Task, attempt: int, task_attempt: int) -> Place:
+    def _place(self, task: Task, attempt: int, task_attempt: int) -> ContainerPlace:
         given = self._given
         role = self._plan.role(task.role)
         peers = {render.hostname(peer): address for peer, address in (self._addresses or {}).items() if address}
-        return Place(
+        return ContainerPlace(
             run_id=self._run.id,
             job_attempt=attempt,
             task_attempt=task_attempt,
@@ -199,7 +199,7 @@ def secret_binds(folder: str | None) -> dict[str, str]:
     return files
 
 
-def lay_out(folder: str, task: dict[str, object], place: Place) -> None:
+def lay_out(folder: str, task: dict[str, object], place: ContainerPlace) -> None:
     """Make the folders of one task attempt as its container will see them, mount points included, and its TaskSpec."""
     pai = f"{folder}/{PAI_DIR}"
     inner = [f"{pai}/logs/{place.uid}", f"{pai}/kedge", f"{pai}/shared"]

@@ -9,14 +9,14 @@ from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
-from kedge.engines.container.client import Client, Lines, Refused
+from kedge.engines.container.client import Client, EngineRefused, JsonLines
 
 # Statuses of a layer for which something is still to come from the registry.
 _TO_COME = frozenset({"Pulling fs layer", "Waiting", "Downloading"})
 _NO_PROGRESS = "Retrying"
 
 
-class Progress:
+class PullProgress:
     """What the lines of an engine say; each has a status and often a layer's id and its bytes."""
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ class Pull(threading.Thread):
     def __init__(self, client: Client, name: str, auth: Mapping[str, str] | None) -> None:
         super().__init__(name="pull", daemon=True)  # the engine may not answer for long
         self._client, self._name, self._auth = client, name, auth
-        self._lines: Lines | None = None
+        self._lines: JsonLines | None = None
         self._closed = False
         self.ended: Future[None] = Future()
-        self.progress = Progress()
+        self.progress = PullProgress()
         self.moved = time.monotonic()
 
     def run(self) -> None:
@@ -80,7 +80,7 @@ class Pull(threading.Thread):
 
     def _take(self, line: Mapping[str, Any]) -> None:
         if error := line.get("error"):
-            raise Refused(str(error).strip(), 0)
+            raise EngineRefused(str(error).strip(), 0)
         if self.progress.add(line):
             self.moved = time.monotonic()
 

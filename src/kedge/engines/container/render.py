@@ -11,7 +11,7 @@ from kedge.bundle.build import Bundle
 from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
-from kedge.engines.container.client import Facts, Image
+from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.container_spec import Bind, ContainerSpec
 from kedge.plan.model import Plan, RolePlan
 
@@ -31,7 +31,7 @@ _MIB = 1 << 20
 _LONGEST_HOSTNAME = 63
 
 
-class Options(NamedTuple):
+class ContainerOptions(NamedTuple):
     """What the submitter says of all containers: `user` and `userns` as in ContainerSpec."""
 
     user: str | None = None
@@ -40,7 +40,7 @@ class Options(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ContainerPlace:
     """Where one attempt of a task runs: paths are of this machine, the rest is as in ContainerSpec.
 
     `uid` is the attempt's own; `secrets` are files by their name in the container; `storages` are folders by theirs.
@@ -62,10 +62,10 @@ class Place:
     storages: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     infiniband: tuple[str, ...] = ()
-    options: Options = field(default_factory=Options)
+    options: ContainerOptions = field(default_factory=ContainerOptions)
 
 
-def render(plan: Plan, task: Task, place: Place, image: Image, facts: Facts) -> ContainerSpec:
+def render(plan: Plan, task: Task, place: ContainerPlace, image: LocalImage, facts: Facts) -> ContainerSpec:
     """The container of one attempt of a task."""
     role = plan.role(task.role)
     locked = role.infiniband and bool(place.infiniband)
@@ -134,12 +134,12 @@ def log_folder(uid: str) -> str:
     return f"{PAI}/logs/{uid}"
 
 
-def _entrypoint(place: Place) -> tuple[str, ...]:
+def _entrypoint(place: ContainerPlace) -> tuple[str, ...]:
     options = ("--status", f"{SHARED}/{STATUS}", "--gate", f"{SHARED}/{GATE}")
     return (*build.command(place.bundle, BUNDLE), f"{log_folder(place.uid)}/{SPEC_FILE}", *options)
 
 
-def _environment(image: Image, place: Place) -> dict[str, str]:
+def _environment(image: LocalImage, place: ContainerPlace) -> dict[str, str]:
     """The image's own loader settings must not reach the bundle's loader; the runtime gives them back to the user."""
     set_by_image = [name for name in LOADER_VARIABLES if name in image.environment]
     shelved = {SHELVED + name: image.environment[name] for name in set_by_image}
@@ -153,7 +153,7 @@ def _visible(gpus: tuple[str, ...]) -> str:
     return "void" if "=" in gpus[0] else ",".join(gpus)  # with CDI it has nothing to do
 
 
-def _binds(role: RolePlan, place: Place) -> tuple[Bind, ...]:
+def _binds(role: RolePlan, place: ContainerPlace) -> tuple[Bind, ...]:
     """From the outside in, as they are mounted."""
     binds = [
         Bind(f"{place.folder}/pai", PAI),

@@ -62,7 +62,7 @@ class Attempt:
         # A heap of (earliest time, place in the job file, task).
         self._to_start = [(0.0, number, task) for number, task in enumerate(self.tasks)]
         self._open = len(self.tasks)  # tasks that have not ended for good
-        self._verdict: completion.Verdict | None = None
+        self._verdict: completion.AttemptVerdict | None = None
         self._stops_seen = 0
         self.disk_full = False
 
@@ -84,7 +84,7 @@ class Attempt:
         """The task that failed first for a reason of its own."""
         return next((state for task, state in self.tasks.items() if str(task) == judged.task), None)
 
-    def run(self) -> completion.Verdict:
+    def run(self) -> completion.AttemptVerdict:
         self._emit(status.ATTEMPT_STARTED, attempt=self._number)
         self._backend.place(self._number)
         with selectors.DefaultSelector() as selector:
@@ -139,7 +139,7 @@ class Attempt:
         task.report, task.deadline = report, None
         if report.reason == DISK_FULL and not self.disk_full:
             self.disk_full = True
-            self._end(completion.Verdict(completion.FAILED, None, report.exit_code, report.message))
+            self._end(completion.AttemptVerdict(completion.FAILED, None, report.exit_code, report.message))
         if task.state == STOPPING and report.stopped_by is not None:
             self._complete(task, STOPPED, self._stop_code())
         elif report.exit_code == 0:
@@ -183,7 +183,7 @@ class Attempt:
         if kill:
             self._kill_all()
 
-    def _end(self, verdict: completion.Verdict) -> None:
+    def _end(self, verdict: completion.AttemptVerdict) -> None:
         """The attempt is decided: what still runs is stopped, what has not started never will be."""
         if self._verdict is not None:
             return

@@ -9,7 +9,7 @@ from functools import partial
 
 from kedge.contract import STOPPED_BY_USER
 from kedge.diagnose.job import JobVerdict
-from kedge.engines.base import Backend, Outcome
+from kedge.engines.base import Backend, JobOutcome
 from kedge.engines.controller.attempt import Attempt
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.retries import Retries
@@ -21,7 +21,9 @@ from kedge.runs import status
 from kedge.runs.folder import Run
 
 
-def run_job(plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]) -> Outcome:
+def run_job(
+    plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]
+) -> JobOutcome:
     """Run attempts of the job until one is final, and say how the job ended. Nothing of it runs when this returns."""
     policy = retry.Policy(True, plan.retry.job)
     retries, history, judging = Retries(), History(), Judge(run, plan.rules)
@@ -63,14 +65,14 @@ def _root(judged: JobVerdict) -> dict[str, str | None] | None:
 
 
 def _outcome(
-    verdict: completion.Verdict,
+    verdict: completion.AttemptVerdict,
     stops: Stops,
     *,
     attempt: int,
     judged: JobVerdict,
     text: str,
     disk_full: bool = False,
-) -> Outcome:
+) -> JobOutcome:
     if verdict.code == STOPPED_BY_USER:
-        return Outcome("stopped", verdict.code, f"stopped by {stops.by}", attempt, judged, stops.interrupted)
-    return Outcome(verdict.outcome, verdict.code, text, attempt, judged, stops.interrupted, disk_full)
+        return JobOutcome("stopped", verdict.code, f"stopped by {stops.by}", attempt, judged, stops.interrupted)
+    return JobOutcome(verdict.outcome, verdict.code, text, attempt, judged, stops.interrupted, disk_full)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from kedge.engines.base import Outcome
+from kedge.engines.base import JobOutcome
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import KedgeError
@@ -14,10 +14,10 @@ from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 from kedge.shortages import explained
 
-Body = Callable[[Stops, JobLog, ExitStack], Outcome]
+Body = Callable[[Stops, JobLog, ExitStack], JobOutcome]
 
 
-def controlled(run: Run, body: Body) -> Outcome:
+def controlled(run: Run, body: Body) -> JobOutcome:
     """Run `body`, close what it leaves on the stack, and write down how the job ended, whatever goes wrong.
 
     A full disk that nobody has put into words is DiskFull.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kedge.plan.model import RetryPolicy
 from kedge.policy import precedence, retry
-from kedge.policy.precedence import Decision, Done, Failure
+from kedge.policy.precedence import Decision, Failure, RetriesSoFar
 
 # A server may ask for more patience than our own back-off has, but a job is not put off for ever.
 MOST_ASKED_SEC = 3600.0
@@ -17,7 +17,7 @@ MOST_ASKED_SEC = 3600.0
 class Retries:
     """The retries of one task, or of the whole job. `last` is the latest decision."""
 
-    done: Done = field(default_factory=Done)
+    done: RetriesSoFar = field(default_factory=RetriesSoFar)
     last: Decision | None = None
 
     def again(

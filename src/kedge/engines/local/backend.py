@@ -17,7 +17,7 @@ from kedge.engines.controller import reports, supervisor_events
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.engines.local import process_record
-from kedge.engines.local.placement import Places
+from kedge.engines.local.placement import LocalPlaces
 from kedge.errors import DiskFull
 from kedge.runs import status
 from kedge.runs.atomic_files import disk_errors
@@ -34,7 +34,7 @@ class LocalBackend:
     `open_files` is the soft limit that the user's commands get back. `emit` hears of processes that cannot be ended.
     """
 
-    def __init__(self, run: Run, places: Places, open_files: int, emit: Emit) -> None:
+    def __init__(self, run: Run, places: LocalPlaces, open_files: int, emit: Emit) -> None:
         self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
         self._record = process_record.Record(run)
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's

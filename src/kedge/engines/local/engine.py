@@ -6,14 +6,14 @@ import random
 import sys
 from contextlib import ExitStack
 
-from kedge.engines.base import Outcome, Request, Task
+from kedge.engines.base import EngineRequest, JobOutcome, Task
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.local import cgroups, leftovers, process_record
 from kedge.engines.local.backend import LocalBackend
-from kedge.engines.local.placement import Places
+from kedge.engines.local.placement import LocalPlaces
 from kedge.engines.machine import gpus, limits, secret_files, stop_run
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun
@@ -52,21 +52,21 @@ class LocalEngine:
         limits.check(tasks=plan.task_count, ports=plan.port_count)
         gpus_wanted(plan, self._allow_fewer_gpus)
 
-    def requests(self, plan: Plan, task: Task | None = None) -> tuple[Request, ...]:
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         return ()
 
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
 
-    def run(self, plan: Plan, run: Run, secrets: Secrets) -> Outcome:
+    def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         become_subreaper()
 
-        def body(stops: Stops, log: JobLog, stack: ExitStack) -> Outcome:
+        def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
             open_files = limits.raise_open_files()
             secrets_dir = stack.enter_context(secret_files.written(secret_files.location(run), secrets))
             devices = stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus)))
             stack.enter_context(cgroups.joined(process_record.group_name(run)))
-            backend = LocalBackend(run, Places(plan, run, secrets_dir, devices), open_files, log)
+            backend = LocalBackend(run, LocalPlaces(plan, run, secrets_dir, devices), open_files, log)
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
 

@@ -20,7 +20,7 @@ from kedge.runs.folder import Run
 HOST = "127.0.0.1"
 
 
-class Places:
+class LocalPlaces:
     """The places of all tasks. Ports are new for every job attempt and held by bound sockets until the task starts;
     GPUs belong to a task for the whole job."""
 

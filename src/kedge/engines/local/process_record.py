@@ -30,7 +30,7 @@ _SURVIVOR = "survivor"  # of an attempt to end the run
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Known(NamedTuple):
+class RecordedProcess(NamedTuple):
     """A process that was recorded in this boot of the machine. A supervisor's pid is also the number of its session.
     `starts` is what `processes.starts` said before its start."""
 
@@ -117,7 +117,7 @@ def group_name(run: Run) -> str:
     return f"kedge-{run.id}"
 
 
-def _recorded(run: Run) -> Iterator[Known]:
+def _recorded(run: Run) -> Iterator[RecordedProcess]:
     with suppress(OSError):
         boot = _BOOT.read_text().strip()
         for event in events.read(run.path / FILE):
@@ -125,9 +125,9 @@ def _recorded(run: Run) -> Iterator[Known]:
                 yield found
 
 
-def _known(event: Event) -> Known | None:
+def _known(event: Event) -> RecordedProcess | None:
     """What a line says, if anything: tasks can write there, too."""
     pid, start_time, starts = (event.get(name) for name in ("pid", "start_time", "starts"))
     if type(pid) is not int or type(start_time) is not int or type(starts) is not int or pid <= 1:
         return None
-    return Known(str(event.get("event")), Process(pid, start_time), starts)
+    return RecordedProcess(str(event.get("event")), Process(pid, start_time), starts)

@@ -37,7 +37,7 @@ class Device(NamedTuple):
     uuid: str
 
 
-class Found(NamedTuple):
+class MachineGpus(NamedTuple):
     """All GPUs of the machine, in the order of the PCI bus; `problem` says why the driver did not tell."""
 
     devices: tuple[Device, ...]
@@ -184,11 +184,11 @@ def _ours() -> list[Device]:
 
 
 @functools.cache  # a driver without persistence takes seconds to start, and GPUs do not come and go
-def _machine() -> Found:
+def _machine() -> MachineGpus:
     return probe()
 
 
-def probe(deadline_sec: float = DEADLINE_SEC) -> Found:
+def probe(deadline_sec: float = DEADLINE_SEC) -> MachineGpus:
     """Ask the driver, in a child process that may take so long."""
     command = [sys.executable, "-P", str(_PROBE)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -196,12 +196,12 @@ def probe(deadline_sec: float = DEADLINE_SEC) -> Found:
         out, err = child.communicate(timeout=deadline_sec)
     except subprocess.TimeoutExpired:
         _give_up(child)
-        return Found((), f"the NVIDIA driver does not answer within {deadline_sec:g} s")
+        return MachineGpus((), f"the NVIDIA driver does not answer within {deadline_sec:g} s")
     if child.returncode != 0:
         last = err.decode(errors="replace").strip().rpartition("\n")[2]
-        return Found((), f"asking the NVIDIA driver ended with {child.returncode}: {last}")
+        return MachineGpus((), f"asking the NVIDIA driver ended with {child.returncode}: {last}")
     answer = json.loads(out)
-    return Found(tuple(Device(number, uuid) for number, uuid in answer["gpus"]), answer["problem"])
+    return MachineGpus(tuple(Device(number, uuid) for number, uuid in answer["gpus"]), answer["problem"])
 
 
 def _give_up(child: subprocess.Popen[bytes]) -> None:

@@ -8,10 +8,12 @@ from kedge.errors import FORBIDDEN, INVALID, NOT_FOUND, UNKNOWN
 
 LARGEST_DOCUMENT = 1 << 20  # bytes
 
-__all__ = ["FORBIDDEN", "INVALID", "LARGEST_DOCUMENT", "NOT_FOUND", "UNKNOWN", "Document", "NotHad", "Source"]
+__all__ = [
+    "FORBIDDEN", "INVALID", "LARGEST_DOCUMENT", "NOT_FOUND", "UNKNOWN", "FetchedDocument", "Source", "Unavailable",
+]  # fmt: skip
 
 
-class Document(NamedTuple):
+class FetchedDocument(NamedTuple):
     """The text of one or more items.
 
     `identity` is the same for all addresses that mean this document; `origin` is the path or URL it was read from.
@@ -25,7 +27,7 @@ class Document(NamedTuple):
     version: str | None = None
 
 
-class NotHad(Exception):
+class Unavailable(Exception):
     """A document that cannot be had; `code` is the protocol's name for the kind of reason (kedge.errors)."""
 
     def __init__(self, message: str, code: str = INVALID) -> None:
@@ -37,8 +39,8 @@ class NotHad(Exception):
 class Source(Protocol):
     """One kind of place."""
 
-    def fetch(self, place: str) -> Document:
-        """The document at a place (`Address.place`). NotHad says why there is none."""
+    def fetch(self, place: str) -> FetchedDocument:
+        """The document at a place (`ItemAddress.place`). Unavailable says why there is none."""
         ...
 
     def close(self) -> None:

@@ -6,26 +6,26 @@ import errno
 import os
 
 from kedge import user_files
-from kedge.resolve.sources.base import INVALID, LARGEST_DOCUMENT, Document, NotHad
+from kedge.resolve.sources.base import INVALID, LARGEST_DOCUMENT, FetchedDocument, Unavailable
 
 
 class Files:
     """Places are absolute paths, or paths from the working directory."""
 
-    def fetch(self, place: str) -> Document:
-        return Document(os.path.realpath(place), place, read(place, INVALID), folder=os.path.dirname(place))
+    def fetch(self, place: str) -> FetchedDocument:
+        return FetchedDocument(os.path.realpath(place), place, read(place, INVALID), folder=os.path.dirname(place))
 
     def close(self) -> None:
         pass
 
 
 def read(path: str, missing: str) -> bytes:
-    """The bytes of a regular file of at most 1 MiB. NotHad, with the code `missing` if there is no such file."""
+    """The bytes of a regular file of at most 1 MiB. Unavailable, with the code `missing` if there is no such file."""
     try:
         return user_files.read(path, LARGEST_DOCUMENT)
     except (FileNotFoundError, NotADirectoryError):
-        raise NotHad(f"there is no file {path}", missing) from None
+        raise Unavailable(f"there is no file {path}", missing) from None
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            raise NotHad(f"{path} has more than {LARGEST_DOCUMENT >> 20} MiB") from None
-        raise NotHad(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise Unavailable(f"{path} has more than {LARGEST_DOCUMENT >> 20} MiB") from None
+        raise Unavailable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None

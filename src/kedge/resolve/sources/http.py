@@ -9,7 +9,7 @@ from typing import NamedTuple
 import httpx
 
 from kedge import __version__
-from kedge.resolve.sources.base import FORBIDDEN, LARGEST_DOCUMENT, NOT_FOUND, UNKNOWN, Document, NotHad
+from kedge.resolve.sources.base import FORBIDDEN, LARGEST_DOCUMENT, NOT_FOUND, UNKNOWN, FetchedDocument, Unavailable
 from kedge.resolve.sources.limits import check, plain, within
 
 _CODES = {401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND}
@@ -17,7 +17,7 @@ _CODES = {401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND}
 _HEADERS = {"User-Agent": f"kedge/{__version__}", "Accept-Encoding": "identity"}
 
 
-class Limits(NamedTuple):
+class RequestLimits(NamedTuple):
     """Times in seconds; `total` bounds one document with all its redirects."""
 
     connect: float = 5.0
@@ -27,74 +27,74 @@ class Limits(NamedTuple):
     bytes: int = LARGEST_DOCUMENT
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = RequestLimits()
 
 
 class Http:
     """Documents at `http://` and `https://`. `hosts`: the only ones that may be asked, None for all."""
 
-    def __init__(self, hosts: Collection[str] | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, hosts: Collection[str] | None = None, limits: RequestLimits = DEFAULT_LIMITS) -> None:
         self._hosts = hosts
         self._limits = limits
         times = httpx.Timeout(limits.read, connect=limits.connect)
         self._client = httpx.Client(timeout=times, headers=_HEADERS, follow_redirects=False)
 
-    def fetch(self, place: str) -> Document:
-        """The document at a URL. NotHad: another status than 200, too large, too slow, a host that is not allowed."""
+    def fetch(self, place: str) -> FetchedDocument:
+        """The document at a URL. Unavailable: wrong status, too large, too slow, or a host that is not allowed."""
         total = self._limits.total
         try:
             url = check(httpx.URL(place))
         except (httpx.InvalidURL, ValueError) as error:
-            raise NotHad(f"{plain(place)} is no address: {error}") from None
+            raise Unavailable(f"{plain(place)} is no address: {error}") from None
         try:
             return within(total, lambda: self._follow(url, time.monotonic() + total))
         except httpx.TimeoutException:
-            raise NotHad(f"{place} does not answer in time", UNKNOWN) from None
+            raise Unavailable(f"{place} does not answer in time", UNKNOWN) from None
         except TimeoutError:
-            raise NotHad(f"{place} takes more than {total:g} s", UNKNOWN) from None
+            raise Unavailable(f"{place} takes more than {total:g} s", UNKNOWN) from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OverflowError) as error:
             said = plain(str(error)) or type(error).__name__
-            raise NotHad(f"{place} cannot be reached: {said}", UNKNOWN) from None
+            raise Unavailable(f"{place} cannot be reached: {said}", UNKNOWN) from None
 
     def close(self) -> None:
         self._client.close()
 
-    def _follow(self, url: httpx.URL, deadline: float) -> Document:
+    def _follow(self, url: httpx.URL, deadline: float) -> FetchedDocument:
         first = url
         for _ in range(self._limits.redirects + 1):
             self._check_host(url)
             self._client.cookies.clear()
             with self._client.stream("GET", url) as answer:
                 if answer.next_request is None:
-                    return Document(str(first), str(url), self._body(answer, deadline))
+                    return FetchedDocument(str(first), str(url), self._body(answer, deadline))
                 url = self._next(answer, answer.next_request.url)
             if time.monotonic() > deadline:
                 raise TimeoutError
-        raise NotHad(f"{first} leads through more than {self._limits.redirects} redirects", UNKNOWN)
+        raise Unavailable(f"{first} leads through more than {self._limits.redirects} redirects", UNKNOWN)
 
     def _next(self, answer: httpx.Response, target: httpx.URL) -> httpx.URL:
         if target.scheme not in ("http", "https") or (answer.url.scheme, target.scheme) == ("https", "http"):
-            raise NotHad(f"{answer.url} redirects to {target}, which is not as safe", UNKNOWN)
+            raise Unavailable(f"{answer.url} redirects to {target}, which is not as safe", UNKNOWN)
         try:
             return check(target.copy_with(username=None, password=None) if target.userinfo else target)
         except httpx.InvalidURL as error:
-            raise NotHad(f"{answer.url} redirects to {target}, which is no address: {error}", UNKNOWN) from None
+            raise Unavailable(f"{answer.url} redirects to {target}, which is no address: {error}", UNKNOWN) from None
 
     def _check_host(self, url: httpx.URL) -> None:
         if self._hosts is not None and url.host not in self._hosts:
-            raise NotHad(f"the host {url.host} is not allowed (--allow-host {url.host} allows it)", FORBIDDEN)
+            raise Unavailable(f"the host {url.host} is not allowed (--allow-host {url.host} allows it)", FORBIDDEN)
 
     def _body(self, answer: httpx.Response, deadline: float) -> bytes:
         if answer.status_code != 200:
             code = _CODES.get(answer.status_code, UNKNOWN)
-            raise NotHad(f"{answer.url} answers {answer.status_code} {plain(answer.reason_phrase)}".rstrip(), code)
+            raise Unavailable(f"{answer.url} answers {answer.status_code} {plain(answer.reason_phrase)}".rstrip(), code)
         if answer.headers.get("Content-Encoding", "identity") != "identity":
-            raise NotHad(f"{answer.url} answers in a form that was not asked for", UNKNOWN)
+            raise Unavailable(f"{answer.url} answers in a form that was not asked for", UNKNOWN)
         body = bytearray()
         for part in answer.iter_raw():
             body += part
             if len(body) > self._limits.bytes:
-                raise NotHad(f"{answer.url} has more than {self._limits.bytes >> 10} KiB", UNKNOWN)
+                raise Unavailable(f"{answer.url} has more than {self._limits.bytes >> 10} KiB", UNKNOWN)
             if time.monotonic() > deadline:
                 raise TimeoutError
         return bytes(body)

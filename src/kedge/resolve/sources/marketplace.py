@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urljoin
 
 from kedge.errors import InputError
-from kedge.resolve.sources.base import FORBIDDEN, INVALID, NOT_FOUND, UNKNOWN, Document, NotHad, Source
+from kedge.resolve.sources.base import FORBIDDEN, INVALID, NOT_FOUND, UNKNOWN, FetchedDocument, Source, Unavailable
 from kedge.resolve.sources.files import read
 from kedge.spec import yaml
 from kedge.spec.addresses import ANY_TYPE, BY_ID, ITEM_TYPES
@@ -25,7 +25,7 @@ INDEX = "index.json"
 _SUFFIXES = (".yaml", ".yml")
 
 
-class Entry(NamedTuple):
+class IndexItem(NamedTuple):
     """One item of the index."""
 
     id: str
@@ -43,31 +43,31 @@ class Marketplace:
     there is no index."""
 
     def __init__(
-        self, where: str, user: str, read: Callable[[str], bytes], scan: Callable[[], Iterator[Entry]] | None = None
+        self, where: str, user: str, read: Callable[[str], bytes], scan: Callable[[], Iterator[IndexItem]] | None = None
     ) -> None:
         self._where = where
         self._user = user
         self._read = read
         self._scan = scan
-        self._entries: tuple[Entry, ...] | None = None
+        self._entries: tuple[IndexItem, ...] | None = None
 
-    def fetch(self, place: str) -> Document:
-        """The item at `name/mnist`, `data/mnist` or `itemId/7`. NotHad: there is none, several, or a private one."""
+    def fetch(self, place: str) -> FetchedDocument:
+        """The item at `name/mnist`, `data/mnist` or `itemId/7`. Unavailable: none, several, or a private one."""
         entry = self._choose(place)
         origin = f"{self._where.rstrip('/')}/{entry.path}"
-        return Document(f"marketplace://{entry.id}", origin, self._read(entry.path), version=entry.version)
+        return FetchedDocument(f"marketplace://{entry.id}", origin, self._read(entry.path), version=entry.version)
 
     def close(self) -> None:
         pass
 
-    def _choose(self, place: str) -> Entry:
+    def _choose(self, place: str) -> IndexItem:
         kind, _, name = place.partition("/")
         found = [entry for entry in self._index() if self._means(entry, kind, name)]
         readable = [entry for entry in found if not entry.private or entry.author == self._user]
         if not found:
-            raise NotHad(f"the marketplace {self._where} has no such item", NOT_FOUND)
+            raise Unavailable(f"the marketplace {self._where} has no such item", NOT_FOUND)
         if not readable:
-            raise NotHad("it is private", FORBIDDEN)
+            raise Unavailable("it is private", FORBIDDEN)
         for chosen in (
             readable,
             [entry for entry in readable if entry.author == self._user],
@@ -76,52 +76,54 @@ class Marketplace:
             if len(chosen) == 1:
                 return chosen[0]
         ids = ", ".join(f"marketplace://prerequisites/itemId/{quote(entry.id, safe='')}" for entry in readable)
-        raise NotHad(f"it is ambiguous; write one of {ids}", INVALID)
+        raise Unavailable(f"it is ambiguous; write one of {ids}", INVALID)
 
-    def _means(self, entry: Entry, kind: str, name: str) -> bool:
+    def _means(self, entry: IndexItem, kind: str, name: str) -> bool:
         if kind == BY_ID:
             return entry.id == name
         return entry.name == name and (kind == ANY_TYPE or kind == (entry.type or self._written_type(entry)))
 
-    def _written_type(self, entry: Entry) -> str | None:
+    def _written_type(self, entry: IndexItem) -> str | None:
         try:
             value = yaml.read(decode(self._read(entry.path), entry.path), entry.path).value
         except InputError:
             return None
         return value.get("type") if isinstance(value.get("type"), str) else None
 
-    def _index(self) -> tuple[Entry, ...]:
+    def _index(self) -> tuple[IndexItem, ...]:
         if self._entries is None:
             self._entries = self._load()
         return self._entries
 
-    def _load(self) -> tuple[Entry, ...]:
+    def _load(self) -> tuple[IndexItem, ...]:
         try:
             data = self._read(INDEX)
-        except NotHad as error:
+        except Unavailable as error:
             if error.code != NOT_FOUND:
                 raise
             if self._scan is None:
-                raise NotHad(f"there is no marketplace at {self._where}: {error.message}", UNKNOWN) from None
+                raise Unavailable(f"there is no marketplace at {self._where}: {error.message}", UNKNOWN) from None
             return tuple(self._scan())
         try:
             items = json.loads(data)["items"]
             json.dumps(items, ensure_ascii=False).encode()  # ValueError for characters that are none
             return tuple(_entry(item) for item in items)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise NotHad(f"the index of the marketplace {self._where} cannot be understood: {error}", UNKNOWN) from None
+            raise Unavailable(
+                f"the index of the marketplace {self._where} cannot be understood: {error}", UNKNOWN
+            ) from None
 
 
 def folder(path: str, user: str) -> Marketplace:
-    """The marketplace in a folder. NotHad: there is no such folder."""
+    """The marketplace in a folder. Unavailable: there is no such folder."""
     if not os.path.isdir(path):
-        raise NotHad(f"there is no marketplace: {path} is no folder", UNKNOWN)
+        raise Unavailable(f"there is no marketplace: {path} is no folder", UNKNOWN)
     root = os.path.join(os.path.realpath(path), "")
 
     def inside(name: str) -> bytes:
         full = os.path.join(path, _checked(name))
         if not os.path.realpath(full).startswith(root):
-            raise NotHad(f"{full} is a link out of the marketplace", UNKNOWN)
+            raise Unavailable(f"{full} is a link out of the marketplace", UNKNOWN)
         return read(full, NOT_FOUND)
 
     return Marketplace(path, user, inside, lambda: _scanned(path))
@@ -138,9 +140,9 @@ def remote(url: str, user: str, http: Source) -> Marketplace:
     return Marketplace(base, user, below)
 
 
-def _entry(item: dict[str, Any]) -> Entry:
+def _entry(item: dict[str, Any]) -> IndexItem:
     version = item.get("version", item.get("updatedAt"))
-    return Entry(
+    return IndexItem(
         id=str(item["id"]),
         name=str(item["name"]),
         path=str(item["path"]),
@@ -155,18 +157,18 @@ def _entry(item: dict[str, Any]) -> Entry:
 def _checked(path: str) -> str:
     """A path from the index. It is not the index that decides what of this machine may be read."""
     if path.startswith("/") or "\\" in path or ":" in path or ".." in path.split("/") or "\0" in path:
-        raise NotHad(f"{path!r} in the index is no path inside of the marketplace", UNKNOWN)
+        raise Unavailable(f"{path!r} in the index is no path inside of the marketplace", UNKNOWN)
     return path
 
 
-def _scanned(path: str) -> Iterator[Entry]:
+def _scanned(path: str) -> Iterator[IndexItem]:
     """One entry for every YAML file; where a name repeats, the id is the path without the suffix."""
     found = list(_files(path))
     names = Counter(os.path.splitext(os.path.basename(file))[0] for file in found)
     for file in found:
         place, name = os.path.splitext(file)[0], os.path.splitext(os.path.basename(file))[0]
         kind = os.path.basename(os.path.dirname(file))
-        yield Entry(name if names[name] == 1 else place, name, file, kind if kind in ITEM_TYPES else None)
+        yield IndexItem(name if names[name] == 1 else place, name, file, kind if kind in ITEM_TYPES else None)
 
 
 def _files(path: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import string
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 
 HTTP = ("http", "https")
 _HOST = re.compile(r"(?!.{254})([a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?", re.ASCII)
@@ -25,12 +25,12 @@ class Target(NamedTuple):
 
 
 def parse(uri: str) -> Target:
-    """An http(s) address. Failed (bad_config) says what is wrong with it."""
+    """An http(s) address. ActionFailed (bad_config) says what is wrong with it."""
     try:
         parts = _split(uri)
         host = _host(parts)
     except ValueError as error:
-        raise Failed(f"'{shown(uri)}' is no address: {error}", "bad_config") from error
+        raise ActionFailed(f"'{shown(uri)}' is no address: {error}", "bad_config") from error
     path, query = (quote(part, safe=string.punctuation) for part in (parts.path or "/", parts.query))
     url = parts._replace(netloc=host, path=path, query=query, fragment="").geturl()
     if parts.username is None:
@@ -39,8 +39,8 @@ def parse(uri: str) -> Target:
 
 
 def redirected(base: str, location: str) -> str:
-    """The address that a header `Location` (decoded as Latin-1) means, without credentials. Failed says what is wrong
-    with it."""
+    """The address that a header `Location` (decoded as Latin-1) means, without credentials. ActionFailed says what
+    is wrong with it."""
     text = quote(location.strip(), safe=string.punctuation, encoding="iso-8859-1", errors="replace")
     try:
         if not text:
@@ -52,9 +52,9 @@ def redirected(base: str, location: str) -> str:
         return parse(address).url
     except ValueError as error:
         message = f"{shown(base)} redirects to '{shown(location)}', which cannot be followed: {error}"
-    except Failed as failed:
+    except ActionFailed as failed:
         message = f"{shown(base)} redirects to what cannot be followed: {failed}"
-    raise Failed(message, "data_file_missing")
+    raise ActionFailed(message, "data_file_missing")
 
 
 def shown(uri: str) -> str:
@@ -73,13 +73,13 @@ def plain(text: str) -> str:
 
 
 def check(uri: str) -> None:
-    """Failed (bad_config) for what is no address of any kind."""
+    """ActionFailed (bad_config) for what is no address of any kind."""
     try:
         parts = _split(uri)
         if parts.scheme in _WITH_PORTS:
             _ = parts.port
     except ValueError as error:
-        raise Failed(f"'{shown(uri)}' is no address: {error}", "bad_config") from error
+        raise ActionFailed(f"'{shown(uri)}' is no address: {error}", "bad_config") from error
 
 
 def _split(uri: str) -> SplitResult:

@@ -1,7 +1,7 @@
 """What is in an archive, entry by entry, whoever made it. Nothing is written here.
 
 Python's readers believe what they read: sizes of headers, offsets that lead back, times that are no numbers. Whatever
-they raise for it, an archive that makes no sense is Failed (data_corrupt).
+they raise for it, an archive that makes no sense is ActionFailed (data_corrupt).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
 from kedge.runtime.actions.addresses import plain
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 
 FILE, FOLDER, LINK, HARD_LINK, OTHER = "file", "folder", "link", "hard link", "device or the like"
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz", ".tar.lzma")
@@ -34,7 +34,7 @@ _LATEST = 2.0**34  # seconds since 1970: what file systems know ends about there
 _DAMAGED = (None, errno.EINVAL, errno.EFBIG, errno.EOVERFLOW)  # OSErrors that the archive's own numbers lead to
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """One member: its name, what it is, its mode and time (None: not known), where a link leads; `pieces` reads it."""
 
     name: str
@@ -46,14 +46,14 @@ class Entry(NamedTuple):
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file of this name is unpacked. Failed for a .tar. of a kind that Python cannot read."""
+    """Whether a file of this name is unpacked. ActionFailed for a .tar. of a kind that Python cannot read."""
     lower = name.lower()
     if lower.endswith((".tar.zst", ".tzst", ".tar.lz4", ".tar.z")):
         raise _cannot(name, "its compression is not known here")
     return lower.endswith((*_TARS, ".zip"))
 
 
-def entries(path: str, name: str, limit: int) -> Iterator[Entry]:
+def entries(path: str, name: str, limit: int) -> Iterator[ArchiveEntry]:
     """The members of the archive `path`, called `name`. What a tar archive has to be decompressed for them is at most
     twice `limit` bytes, so that what is hidden between members counts, too."""
     with _read(name):
@@ -65,7 +65,7 @@ def _read(name: str) -> Iterator[None]:
     """Nothing but readers of archives runs inside."""
     try:
         yield
-    except (Failed, MemoryError):
+    except (ActionFailed, MemoryError):
         raise
     except NotImplementedError as error:
         raise _cannot(name, str(error)) from error
@@ -73,7 +73,7 @@ def _read(name: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno not in _DAMAGED:
             raise
         said = plain(str(error)) or type(error).__name__
-        raise Failed(f"{name} is damaged, or no archive: {said}", "data_corrupt") from error
+        raise ActionFailed(f"{name} is damaged, or no archive: {said}", "data_corrupt") from error
 
 
 def _pieces(name: str, opened: Callable[[], IO[bytes]]) -> Iterator[bytes]:
@@ -82,8 +82,10 @@ def _pieces(name: str, opened: Callable[[], IO[bytes]]) -> Iterator[bytes]:
             yield piece
 
 
-def _cannot(name: str, why: str) -> Failed:
-    return Failed(f"{name} cannot be unpacked ({why}); say 'unpack: false' and unpack it with a command", "bad_config")
+def _cannot(name: str, why: str) -> ActionFailed:
+    return ActionFailed(
+        f"{name} cannot be unpacked ({why}); say 'unpack: false' and unpack it with a command", "bad_config"
+    )
 
 
 class _Stream:
@@ -113,7 +115,7 @@ class _Stream:
             continue
 
 
-def _tar(path: str, name: str, limit: int) -> Iterator[Entry]:
+def _tar(path: str, name: str, limit: int) -> Iterator[ArchiveEntry]:
     with open(path, "rb") as file:
         start = file.read(6)
     opened = next((each for magic, each in _COMPRESSED if start.startswith(magic)), _plain_file)
@@ -135,7 +137,7 @@ def _plain_file(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
-def _tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> Entry:
+def _tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> ArchiveEntry:
     kind = (
         FILE if member.isreg() else FOLDER if member.isdir() else LINK if member.issym()
         else HARD_LINK if member.islnk() else OTHER
@@ -148,29 +150,29 @@ def _tar_entry(archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> 
 
     time = float(member.mtime)
     known = math.isfinite(time) and abs(time) <= _LATEST
-    return Entry(
+    return ArchiveEntry(
         member.name, kind, member.mode, time if known else None, member.linkname, lambda: _pieces(name, opened)
     )
 
 
-def _zip(path: str, name: str) -> Iterator[Entry]:
+def _zip(path: str, name: str) -> Iterator[ArchiveEntry]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             yield _zip_entry(archive, member, name)
 
 
-def _zip_entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Entry:
+def _zip_entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> ArchiveEntry:
     mode, called = member.external_attr >> 16, member.orig_filename.replace("\\", "/")
     if called.endswith("/"):
-        return Entry(called, FOLDER)
+        return ArchiveEntry(called, FOLDER)
     if member.flag_bits & 1:
         raise _cannot(name, f"{called!r} is encrypted")
     if stat.S_ISLNK(mode):
         if member.file_size > _LONGEST_TARGET:
-            raise Failed(
+            raise ActionFailed(
                 f"{name} is not to be trusted: {called!r} is a link of {member.file_size} bytes", "data_corrupt"
             )
-        return Entry(called, LINK, target=archive.read(member).decode(errors="surrogateescape"))
+        return ArchiveEntry(called, LINK, target=archive.read(member).decode(errors="surrogateescape"))
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        return Entry(called, OTHER)
-    return Entry(called, FILE, mode or 0o644, pieces=lambda: _pieces(name, lambda: archive.open(member)))
+        return ArchiveEntry(called, OTHER)
+    return ArchiveEntry(called, FILE, mode or 0o644, pieces=lambda: _pieces(name, lambda: archive.open(member)))

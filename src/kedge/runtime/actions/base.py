@@ -16,7 +16,7 @@ _MANY_TASKS = 50  # from more on, their starts are spread
 _SHORTEST = 4  # characters of a secret that is taken out of messages
 
 
-class Failed(Exception):
+class ActionFailed(Exception):
     """An action cannot go on. `cause` as diagnose/ names it; `transient`: it may work another time, at most `tries`
     times in all, after `delay_sec` if the server has said so, counted anew if this try has `progressed`; `code` is the
     exit status of what is not transient."""
@@ -37,13 +37,13 @@ class Failed(Exception):
         self.delay_sec, self.progressed = delay_sec, progressed
 
 
-def of_os_error(error: OSError) -> Failed:
+def of_os_error(error: OSError) -> ActionFailed:
     """From a file that cannot be read or written."""
     cause = "disk_full" if error.errno in NO_SPACE else "permission_denied" if error.errno in (1, 13) else None
-    return Failed(f"{error.filename or 'a file'}: {error.strerror or error}", cause)
+    return ActionFailed(f"{error.filename or 'a file'}: {error.strerror or error}", cause)
 
 
-class Job(NamedTuple):
+class ActionJob(NamedTuple):
     """What an action knows of its job: how many tasks it has, TaskSpec.pai, the secrets among the parameters; and the
     descriptor to which its answers to the supervisor go, a line of JSON each."""
 
@@ -82,19 +82,19 @@ class Patience(NamedTuple):
         """What the parameter `patience` says, a mapping with some of the fields."""
         return cls(**parameters.get("patience", {}))
 
-    def spread(self, job: Job) -> None:
+    def spread(self, job: ActionJob) -> None:
         """Do not let all tasks of a large job meet a server at once."""
         if job.tasks > _MANY_TASKS:
             job.say(f"starts within {self.spread_sec:g} seconds, because the job has {job.tasks} tasks")
             time.sleep(random.uniform(0, self.spread_sec))  # noqa: S311  (no secret is made of it)
 
-    def persist(self, job: Job, attempt: Callable[[], T]) -> T:
+    def persist(self, job: ActionJob, attempt: Callable[[], T]) -> T:
         """Call `attempt` until it succeeds or fails for good."""
         done = 0
         while True:
             try:
                 return attempt()
-            except Failed as failed:
+            except ActionFailed as failed:
                 done = 1 if failed.progressed else done + 1
                 most = min(self.tries, failed.tries or self.tries)
                 if not failed.transient or done >= most:
@@ -110,27 +110,27 @@ class Patience(NamedTuple):
         return min(self.cap_sec, said_sec or 0.0) + random.uniform(0, ceiling)  # noqa: S311
 
 
-def _given_up(failed: Failed, tries: int) -> Failed:
+def _given_up(failed: ActionFailed, tries: int) -> ActionFailed:
     said = f"{failed} (given up after {tries} tries)" if tries > 1 else str(failed)
-    return Failed(said, failed.cause, transient=failed.transient, delay_sec=failed.delay_sec, code=failed.code)
+    return ActionFailed(said, failed.cause, transient=failed.transient, delay_sec=failed.delay_sec, code=failed.code)
 
 
 def required(parameters: Mapping[str, Any], name: str, action: str) -> str:
     """A parameter that must be a text that is not empty."""
     value = parameters.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise Failed(f"the action {action} needs the parameter {name!r}", "bad_config")
+        raise ActionFailed(f"the action {action} needs the parameter {name!r}", "bad_config")
     return value.strip()
 
 
 def expand(path: str) -> str:
-    """A path as a shell would take it, `~`, variables and symlinks included. Failed for what can be no path."""
+    """A path as a shell would take it, `~`, variables and symlinks included. ActionFailed for what can be no path."""
     expanded = os.path.expandvars(os.path.expanduser(path))
     try:
         os.fsencode(expanded)
         return os.path.realpath(expanded)
     except ValueError as error:  # NUL, characters that cannot be encoded
-        raise Failed(f"{path!r} can be no path: {error}", "bad_config") from error
+        raise ActionFailed(f"{path!r} can be no path: {error}", "bad_config") from error
 
 
 def _encoded(text: str) -> bytes:

@@ -22,12 +22,12 @@ from kedge import xdg
 from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR
 from kedge.errors import CannotRun
 from kedge.own_files import clear, open_own
-from kedge.runtime.actions.base import Failed, Job
+from kedge.runtime.actions.base import ActionFailed, ActionJob
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Cache(NamedTuple):
+class DataCache(NamedTuple):
     """Where whole files are looked for, where missing ones are fetched, and where they are put when they are whole."""
 
     files: str
@@ -35,14 +35,14 @@ class Cache(NamedTuple):
     target: str
 
 
-def find(pai: str) -> Cache | None:
+def find(pai: str) -> DataCache | None:
     """The cache of this machine, or the one that a container was given; None if there is none."""
     if os.path.isdir(given := f"{pai}/{DATA_CACHE_DIR}"):
         own = f"{pai}/{FETCHED_DIR}"
-        return Cache(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
+        return DataCache(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
     try:
         files = xdg.cache("data", os.environ)
-        cache = Cache(files, f"{files}-partial", files)
+        cache = DataCache(files, f"{files}-partial", files)
         for folder in (cache.files, cache.partial):
             os.makedirs(folder, exist_ok=True)
     except (CannotRun, OSError):
@@ -51,7 +51,7 @@ def find(pai: str) -> Cache | None:
 
 
 @contextlib.contextmanager
-def entry(cache: Cache, digest: str, fetch: Callable[[str], None], job: Job) -> Iterator[str]:
+def entry(cache: DataCache, digest: str, fetch: Callable[[str], None], job: ActionJob) -> Iterator[str]:
     """A path of the file with this sum, fetched if it is not there; it stays what it is until the end.
 
     `fetch(path)` writes the file, completing what is there of it, and checks its sum."""
@@ -64,7 +64,7 @@ def entry(cache: Cache, digest: str, fetch: Callable[[str], None], job: Job) -> 
         os.close(fd)
 
 
-def _fetched(cache: Cache, digest: str, fetch: Callable[[str], None], job: Job) -> int:
+def _fetched(cache: DataCache, digest: str, fetch: Callable[[str], None], job: ActionJob) -> int:
     with _locked(os.path.join(cache.partial, f"{digest}.lock"), digest, job):
         fd = _whole(cache.target, digest, job)  # another task may have been faster
         while fd is None:
@@ -81,7 +81,7 @@ def _fetched(cache: Cache, digest: str, fetch: Callable[[str], None], job: Job) 
     return fd
 
 
-def _whole(folder: str, digest: str, job: Job) -> int | None:
+def _whole(folder: str, digest: str, job: ActionJob) -> int | None:
     """A descriptor of the file, if it is there as it should be."""
     path = os.path.join(folder, digest)
     fd = _open(path)
@@ -127,13 +127,15 @@ def _sum(fd: int) -> str:
 
 
 def check(path: str, digest: str | None, what: str) -> None:
-    """Failed if the file is another than the one that is wanted."""
+    """ActionFailed if the file is another than the one that is wanted."""
     if digest and (found := sha256(path)) != digest:
-        raise Failed(f"{what} has the SHA-256 {found}, not {digest}: it was changed, or is damaged", "data_corrupt")
+        raise ActionFailed(
+            f"{what} has the SHA-256 {found}, not {digest}: it was changed, or is damaged", "data_corrupt"
+        )
 
 
 @contextlib.contextmanager
-def _locked(path: str, digest: str, job: Job) -> Iterator[None]:
+def _locked(path: str, digest: str, job: ActionJob) -> Iterator[None]:
     lock = open_own(path, os.O_RDWR)
     try:
         try:

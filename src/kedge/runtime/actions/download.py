@@ -20,8 +20,8 @@ from urllib.parse import unquote
 from kedge.runtime.actions import addresses, data_cache, fsspec_storages, staging
 from kedge.runtime.actions.addresses import shown
 from kedge.runtime.actions.archives import is_archive
-from kedge.runtime.actions.base import Failed, Job, Patience, expand, of_os_error, required
-from kedge.runtime.actions.http_download import NOTE, Limits, Transfer, human
+from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience, expand, of_os_error, required
+from kedge.runtime.actions.http_download import NOTE, Transfer, TransferLimits, human
 from kedge.runtime.actions.unpack import unpack
 
 _FETCHED = "fetched"
@@ -35,12 +35,12 @@ class Wanted(NamedTuple):
     place: str
     archive: bool
     digest: str | None
-    limits: Limits
+    limits: TransferLimits
     unpacked_limit: int | None
 
 
-def run(parameters: Mapping[str, Any], job: Job) -> None:
-    """Fetch all. Failed says why not."""
+def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
+    """Fetch all. ActionFailed says why not."""
     uris = parameters.get("uris") or [required(parameters, "uri", "download")]
     all_wanted = [_wanted(parameters, uri, several=len(uris) > 1) for uri in uris]
     patience = Patience.of(parameters)
@@ -62,12 +62,13 @@ def _wanted(parameters: Mapping[str, Any], uri: str, several: bool) -> Wanted:
         place = os.path.join(place, name)
     return Wanted(
         uri, name, place, archive, None if several else parameters.get("sha256"),
-        Limits(parameters.get("max_bytes"), parameters.get("silence_sec", 60.0)), parameters.get("max_unpacked_bytes"),
+        TransferLimits(parameters.get("max_bytes"), parameters.get("silence_sec", 60.0)),
+        parameters.get("max_unpacked_bytes"),
     )  # fmt: skip
 
 
 def _name(uri: str) -> str:
-    """The last part of an address. Failed for what is no address."""
+    """The last part of an address. ActionFailed for what is no address."""
     if _scheme(uri) in addresses.HTTP:
         addresses.parse(uri)
     elif "://" in uri:
@@ -93,7 +94,7 @@ def _is_there(wanted: Wanted) -> bool:
     return data_cache.sha256(wanted.place) == wanted.digest
 
 
-def _fetch(wanted: Wanted, patience: Patience, job: Job) -> None:
+def _fetch(wanted: Wanted, patience: Patience, job: ActionJob) -> None:
     with staging.beside(wanted.place, (_FETCHED, _FETCHED + NOTE)) as folder:
         with _obtained(wanted, folder, patience, job) as path:
             ready = os.path.join(folder, "ready")
@@ -108,7 +109,7 @@ def _fetch(wanted: Wanted, patience: Patience, job: Job) -> None:
 
 
 @contextlib.contextmanager
-def _obtained(wanted: Wanted, folder: str, patience: Patience, job: Job) -> Iterator[str]:
+def _obtained(wanted: Wanted, folder: str, patience: Patience, job: ActionJob) -> Iterator[str]:
     """The data, whole and checked: in `folder`, in the cache, or where they lie anyway."""
     if (local := _local(wanted.uri)) is not None:
         _check_local(local, wanted)
@@ -121,20 +122,20 @@ def _obtained(wanted: Wanted, folder: str, patience: Patience, job: Job) -> Iter
     path = os.path.join(folder, _FETCHED)
     try:
         _complete(wanted, path, patience, job)
-    except Failed as failed:
+    except ActionFailed as failed:
         if failed.transient and os.path.exists(path):
             job.say(f"{human(os.path.getsize(path))} of {wanted.name} stay beside {wanted.place} for the next try")
         raise
     yield path
 
 
-def _complete(wanted: Wanted, path: str, patience: Patience, job: Job) -> None:
+def _complete(wanted: Wanted, path: str, patience: Patience, job: ActionJob) -> None:
     """Fetch to `path` what is not there yet, and check it. What an earlier process has left there may not fit."""
     left = os.path.exists(path)
     _transfer(wanted, path, patience, job)
     try:
         data_cache.check(path, wanted.digest, shown(wanted.uri))
-    except Failed:
+    except ActionFailed:
         os.unlink(path)
         if not left:
             raise
@@ -142,7 +143,7 @@ def _complete(wanted: Wanted, path: str, patience: Patience, job: Job) -> None:
         _complete(wanted, path, patience, job)
 
 
-def _transfer(wanted: Wanted, path: str, patience: Patience, job: Job) -> None:
+def _transfer(wanted: Wanted, path: str, patience: Patience, job: ActionJob) -> None:
     if _scheme(wanted.uri) in addresses.HTTP:
         patience.persist(job, Transfer(wanted.uri, path, wanted.limits, job, bool(wanted.digest)).attempt)
     else:
@@ -160,7 +161,7 @@ def _check_local(path: str, wanted: Wanted) -> None:
     try:
         kind = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        raise Failed(f"{shown(path)} does not exist", "data_file_missing") from error
+        raise ActionFailed(f"{shown(path)} does not exist", "data_file_missing") from error
     if stat.S_ISREG(kind):
         data_cache.check(path, wanted.digest, path)
     elif not stat.S_ISDIR(kind):
@@ -202,5 +203,5 @@ def _copy_content(origin: IO[bytes], copy: IO[bytes]) -> None:
         shutil.copyfileobj(origin, copy)
 
 
-def _no_file(path: str) -> Failed:
-    return Failed(f"{path} is neither a file nor a folder, but a pipe, a device or the like", "bad_config")
+def _no_file(path: str) -> ActionFailed:
+    return ActionFailed(f"{path} is neither a file nor a folder, but a pipe, a device or the like", "bad_config")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from kedge.runtime.actions.addresses import plain, shown
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 from kedge.runtime.files import read_file
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fsspec_program.py")
@@ -22,7 +22,7 @@ _CAUSES = {"missing": "data_file_missing", "denied": "remote_access_denied", "wr
 
 
 def fetch(uri: str, path: str) -> None:
-    """One try. Failed says why not, and what to install."""
+    """One try. ActionFailed says why not, and what to install."""
     scheme = uri.partition("://")[0]
     python = shutil.which("python3")
     if python is None:
@@ -37,7 +37,7 @@ def fetch(uri: str, path: str) -> None:
     if told["kind"] == "module":
         raise _lacks(uri, scheme, told["message"])
     cause = _CAUSES.get(told["kind"], "network_transient")
-    raise Failed(f"{shown(uri)}: {told['message']}", cause, transient=cause == "network_transient")
+    raise ActionFailed(f"{shown(uri)}: {told['message']}", cause, transient=cause == "network_transient")
 
 
 def _run(argv: list[str], wanted: bytes) -> tuple[int, bytes]:
@@ -63,9 +63,9 @@ def _told(said: bytes) -> dict[str, str] | None:
         return None
 
 
-def _lacks(uri: str, scheme: str, why: str) -> Failed:
+def _lacks(uri: str, scheme: str, why: str) -> ActionFailed:
     packages = " ".join(dict.fromkeys(("fsspec", _PACKAGES.get(scheme, "fsspec"))))
-    return Failed(
+    return ActionFailed(
         f"{shown(uri)} is fetched by the python3 of the task's image, with fsspec; but: {why}. Install it before, for "
         f"example with a prerequisite that runs 'pip install {packages}'",
         "missing_module",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kedge.runtime.actions import addresses, git_failures, staging
-from kedge.runtime.actions.base import Failed, Job, Patience, expand, required
+from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience, expand, required
 from kedge.runtime.files import write_all
 from kedge.runtime.setup.environment import quote
 
@@ -29,16 +29,16 @@ _CONFIG = ("credential.helper=", "core.askPass=", "http.lowSpeedLimit=1000", "ht
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "LANGUAGE": "C", "SSH_ASKPASS_REQUIRE": "never"}
 
 
-class Git(NamedTuple):
+class GitCommand(NamedTuple):
     """How git is run: `config` settings, its environment, the descriptor of the credentials if there are any."""
 
-    job: Job
+    job: ActionJob
     config: tuple[str, ...]
     environment: dict[str, str]
     credentials: int | None
 
     def __call__(self, *arguments: str, folder: str | None = None) -> None:
-        """Run one command, its output going to the log. Failed tells why it failed."""
+        """Run one command, its output going to the log. ActionFailed tells why it failed."""
         _check_arguments(arguments)
         settings = [word for setting in self.config for word in ("-c", setting)]
         place = ("-C", folder) if folder else ()
@@ -71,7 +71,7 @@ class Git(NamedTuple):
         return None if done.returncode else done.stdout.strip()
 
 
-class Address(NamedTuple):
+class RepositoryAddress(NamedTuple):
     """A repository's address without credentials, and those."""
 
     uri: str
@@ -79,16 +79,16 @@ class Address(NamedTuple):
     password: str = ""
 
 
-def run(parameters: Mapping[str, Any], job: Job) -> None:
-    """Clone. Failed says why not."""
+def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
+    """Clone. ActionFailed says why not."""
     address = split(required(parameters, "repo_uri", "git"), parameters.get("username"), parameters.get("token"))
     _refuse_secrets(job, address.uri, *parameters.get("options", ()))
     if not shutil.which("git"):
-        raise Failed("git is not installed in the task's image", "command_not_found", code=127)
+        raise ActionFailed("git is not installed in the task's image", "command_not_found", code=127)
     target = expand(parameters.get("clone_dir") or f"{job.pai}/code")
     if not staging.is_free(target):
         message = f"fatal: destination path '{target}' already exists and is not an empty directory."
-        raise Failed(message, "output_path_error", code=128)
+        raise ActionFailed(message, "output_path_error", code=128)
     patience = Patience.of(parameters)
     patience.spread(job)
     git = _git(job, address)
@@ -99,20 +99,22 @@ def run(parameters: Mapping[str, Any], job: Job) -> None:
     job.say(f"cloned {address.uri} into {target}")
 
 
-def split(uri: str, username: str | None, token: str | None) -> Address:
-    """Take user name and password out of an http address; parameters of their own count more. Failed (bad_config) for
-    what is no address, or no credentials."""
+def split(uri: str, username: str | None, token: str | None) -> RepositoryAddress:
+    """Take user name and password out of an http address; parameters of their own count more. ActionFailed (bad_config)
+    for what is no address, or no credentials."""
     addresses.check(uri)
     parts = urlsplit(uri)
     if parts.scheme not in addresses.HTTP:
-        return Address(uri, username or "", token or "")
+        return RepositoryAddress(uri, username or "", token or "")
     addresses.parse(uri)
     clean = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     name = (username or unquote(parts.username or "")).rstrip("\r\n")
     password = (token or unquote(parts.password or "")).rstrip("\r\n")
     if any(character in name + password for character in "\r\n\0"):
-        raise Failed("the user name or the token for 'repo_uri' has several lines, or a NUL character", "bad_config")
-    return Address(clean, name or ("x-access-token" if password else ""), password)
+        raise ActionFailed(
+            "the user name or the token for 'repo_uri' has several lines, or a NUL character", "bad_config"
+        )
+    return RepositoryAddress(clean, name or ("x-access-token" if password else ""), password)
 
 
 def _check_arguments(arguments: tuple[str, ...]) -> None:
@@ -121,32 +123,32 @@ def _check_arguments(arguments: tuple[str, ...]) -> None:
             if b"\0" in os.fsencode(each):
                 raise ValueError("it has a NUL character")
         except ValueError as error:
-            raise Failed(f"git cannot be given '{addresses.plain(each)}': {error}", "bad_config") from error
+            raise ActionFailed(f"git cannot be given '{addresses.plain(each)}': {error}", "bad_config") from error
 
 
-def _refuse_secrets(job: Job, *arguments: str) -> None:
+def _refuse_secrets(job: ActionJob, *arguments: str) -> None:
     if any(secret and secret in argument for secret in job.secrets for argument in arguments):
-        raise Failed(
+        raise ActionFailed(
             "a secret in the path of 'repo_uri' or in 'options' would be seen by everybody on the machine; give it as "
             "'token', or as https://USER:SECRET@…", "bad_config",
         )  # fmt: skip
 
 
-def _git(job: Job, address: Address) -> Git:
+def _git(job: ActionJob, address: RepositoryAddress) -> GitCommand:
     environment = {name: value for name, value in os.environ.items() if name not in ("GIT_ASKPASS", "SSH_ASKPASS")}
     environment |= _ENVIRONMENT
     environment.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
     if not address.username:
-        return Git(job, _CONFIG, environment, None)
+        return GitCommand(job, _CONFIG, environment, None)
     parts = urlsplit(address.uri)
     known = {"protocol": parts.scheme, "host": parts.netloc, "username": address.username, "password": address.password}
     fd = os.memfd_create("kedge-git", os.MFD_CLOEXEC)
     write_all(fd, json.dumps(known).encode())
     helper = f"credential.helper=!{quote(sys.executable)} -I -S {quote(_HELPER)} {fd}"
-    return Git(job, (*_CONFIG, helper), environment, fd)
+    return GitCommand(job, (*_CONFIG, helper), environment, fd)
 
 
-def _clone(git: Git, uri: str, folder: str, parameters: Mapping[str, Any]) -> None:
+def _clone(git: GitCommand, uri: str, folder: str, parameters: Mapping[str, Any]) -> None:
     """One try. The commit is fetched by itself where history is cut off before it."""
     shutil.rmtree(folder, ignore_errors=True)
     commit, sparse = parameters.get("commit"), parameters.get("sparse")
@@ -161,7 +163,7 @@ def _clone(git: Git, uri: str, folder: str, parameters: Mapping[str, Any]) -> No
         git("submodule", "update", "--init", "--recursive", *_depth(parameters), folder=folder)
 
 
-def _find(git: Git, commit: str, folder: str, parameters: Mapping[str, Any]) -> str:
+def _find(git: GitCommand, commit: str, folder: str, parameters: Mapping[str, Any]) -> str:
     """The name by which a commit, tag or branch can be checked out. It may lie behind the end of a shallow history;
     a server need not give out a single commit, so the rest of the history comes last."""
     names = (f"refs/remotes/origin/{commit}", commit)
@@ -169,7 +171,7 @@ def _find(git: Git, commit: str, folder: str, parameters: Mapping[str, Any]) -> 
         return found
     try:
         git("fetch", *_depth(parameters), "origin", commit, folder=folder)
-    except Failed as failed:
+    except ActionFailed as failed:
         if failed.transient or not git.is_shallow(folder):
             raise
         git("fetch", "--unshallow", "origin", folder=folder)
@@ -182,7 +184,7 @@ def _options(parameters: Mapping[str, Any]) -> Iterator[str]:
         try:
             yield from shlex.split(option)
         except ValueError as error:
-            raise Failed(
+            raise ActionFailed(
                 f"the option '{addresses.plain(option)}' of git cannot be read: {error}", "bad_config"
             ) from error
     yield from _depth(parameters)

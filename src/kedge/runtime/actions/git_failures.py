@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kedge.runtime.actions import http_headers
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 
 _DNS_TRIES = 3
 
@@ -35,7 +35,7 @@ _TRANSIENT = (
 _SAID = re.compile(r"(?i)retry[- ]after:?\s*([0-9]+)")
 
 
-def explain(output: str, code: int) -> Failed:
+def explain(output: str, code: int) -> ActionFailed:
     """The failure that a git command's output tells of."""
     lines = [line for line in output.splitlines() if line.strip()]
     told = [line for line in lines if re.match(r"fatal:|error:|remote:.*(?i:error|denied)", line)] or lines[-1:]
@@ -43,11 +43,11 @@ def explain(output: str, code: int) -> Failed:
     for pattern, cause in _PERMANENT:
         if re.search(pattern, output):
             reason = next((line.strip() for line in told if re.search(pattern, line)), message)
-            return Failed(reason, cause)
+            return ActionFailed(reason, cause)
     said = _SAID.search(output)
     if re.search(_DNS, output):
-        return Failed(message, "network_unreachable", transient=True, tries=_DNS_TRIES)
+        return ActionFailed(message, "network_unreachable", transient=True, tries=_DNS_TRIES)
     if re.search(_TRANSIENT, output):
         delay = http_headers.wait_sec(said[1]) if said else None
-        return Failed(message, "network_transient", transient=True, delay_sec=delay)
-    return Failed(message)
+        return ActionFailed(message, "network_transient", transient=True, delay_sec=delay)
+    return ActionFailed(message)

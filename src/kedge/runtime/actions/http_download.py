@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from kedge.runtime.actions import addresses, http_headers, http_request
 from kedge.runtime.actions.addresses import shown
-from kedge.runtime.actions.base import Failed, Job, of_os_error
+from kedge.runtime.actions.base import ActionFailed, ActionJob, of_os_error
 from kedge.runtime.actions.http_headers import Nonsense
 from kedge.runtime.actions.http_timeouts import Pace, TooSlow
 from kedge.runtime.files import remove, write_all, write_file
@@ -37,7 +37,7 @@ _PASSING = frozenset({408, 425, 429})
 _HEADERS = {"User-Agent": "kedge", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
-class Limits(NamedTuple):
+class TransferLimits(NamedTuple):
     """The most bytes that a file may have, None for any number; how long a server may be silent, which is also the
     limit for all that is before the first byte."""
 
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     silence_sec: float = 60.0
 
 
-class Plan(NamedTuple):
+class RangePlan(NamedTuple):
     """What an answer brings: bytes from `start` to before `end`, of `total`; None where that is not known."""
 
     start: int
@@ -57,7 +57,7 @@ class Transfer:
     """One file on its way to `path`. `checked`: its sum will be checked, so that what is there may be completed even
     if the server does not say whether the file is still the same."""
 
-    def __init__(self, uri: str, path: str, limits: Limits, job: Job, checked: bool) -> None:
+    def __init__(self, uri: str, path: str, limits: TransferLimits, job: ActionJob, checked: bool) -> None:
         self._target, self._name = addresses.parse(uri), shown(uri)
         self._path, self._limits, self._job, self._checked = path, limits, job, checked
         self._key = hashlib.sha256(uri.encode()).hexdigest()
@@ -67,11 +67,11 @@ class Transfer:
         self._most = _size(path)
 
     def attempt(self) -> None:
-        """Fetch what is missing. Failed says why it did not all come."""
+        """Fetch what is missing. ActionFailed says why it did not all come."""
         pace = Pace(self._limits.silence_sec)
         try:
             self._fetch(pace)
-        except Failed as failed:
+        except ActionFailed as failed:
             self._progressed(failed)
             raise
         except Nonsense as error:
@@ -107,7 +107,7 @@ class Transfer:
             return {}
         return {"Authorization": f"Basic {b64encode(f'{username}:{password}'.encode()).decode()}"}
 
-    def _plan(self, response: HTTPResponse, start: int) -> Plan:
+    def _plan(self, response: HTTPResponse, start: int) -> RangePlan:
         """Where the answer belongs. Nonsense if it fits nowhere."""
         coding = (response.headers["Transfer-Encoding"] or "chunked").strip().lower()
         if coding != "chunked":
@@ -116,16 +116,16 @@ class Transfer:
         if response.status == 200:
             total = None if response.chunked else http_headers.length(response.headers)
             self._begin(version, total)
-            return Plan(0, total, total)
+            return RangePlan(0, total, total)
         if not start:
             raise Nonsense("it sends a part of the file that was not asked for")
         self._ranges = False  # unless this one is as it should be
         part = http_headers.part(response.headers)
         total = self._continued(part, version, start)
         self._ranges = True
-        return Plan(start, part.end, total)
+        return RangePlan(start, part.end, total)
 
-    def _continued(self, part: http_headers.Part, version: str | None, start: int) -> int:
+    def _continued(self, part: http_headers.ByteRange, version: str | None, start: int) -> int:
         """The size of the whole, from an answer that fits to what is there."""
         total = self._total if part.total is None else part.total
         same = (self._total in (None, total)) and (version is None or self._same in (None, version))
@@ -151,9 +151,9 @@ class Transfer:
             return str(note["version"]) if note["of"] == self._key else None
         return None
 
-    def _write(self, response: HTTPResponse, plan: Plan, pace: Pace) -> None:
+    def _write(self, response: HTTPResponse, plan: RangePlan, pace: Pace) -> None:
         name = unquote(os.path.basename(urlsplit(self._target.url).path)) or self._name
-        progress = Progress(self._job, addresses.plain(name), plan.start, plan.total)
+        progress = DownloadProgress(self._job, addresses.plain(name), plan.start, plan.total)
         with open(self._path, "r+b" if plan.start else "wb", buffering=0) as file:
             size = file.seek(plan.start)
             while piece := _read(response, pace):
@@ -165,7 +165,7 @@ class Transfer:
                 progress.reached(size)
         if plan.total is not None and size < plan.total:
             message = f"{self._name}: the server ended the connection after {human(size)} of {human(plan.total)}"
-            raise Failed(message + self._hint(), "network_transient", transient=True)
+            raise ActionFailed(message + self._hint(), "network_transient", transient=True)
         progress.done(size)
 
     def _hint(self) -> str:
@@ -180,7 +180,7 @@ class Transfer:
         except OSError as error:
             raise of_os_error(OSError(error.errno, error.strerror, self._path)) from error
 
-    def _check_room(self, plan: Plan) -> None:
+    def _check_room(self, plan: RangePlan) -> None:
         if plan.total is None:
             return
         self._check_size(plan.total)
@@ -188,36 +188,38 @@ class Transfer:
         free = shutil.disk_usage(folder).free
         if plan.total - plan.start > free:
             message = f"{self._name} has {human(plan.total)}, but {folder} has only {human(free)} free"
-            raise Failed(message, "disk_full")
+            raise ActionFailed(message, "disk_full")
 
     def _check_size(self, size: int) -> None:
         if self._limits.size is not None and size > self._limits.size:
             message = f"{self._name} is larger than its limit of {human(self._limits.size)} (max_bytes)"
-            raise Failed(message, "bad_config")
+            raise ActionFailed(message, "bad_config")
 
     def _nothing_behind(self, response: HTTPResponse, start: int) -> None:
         """An answer 416: all is there, or what is there is of no use."""
         if http_headers.whole(response.headers) == start:
             return
         os.truncate(self._path, 0)
-        raise Failed(f"{self._name}: HTTP Error 416: what is there is of no use", "network_transient", transient=True)
+        raise ActionFailed(
+            f"{self._name}: HTTP Error 416: what is there is of no use", "network_transient", transient=True
+        )
 
-    def _refused(self, response: HTTPResponse) -> Failed:
+    def _refused(self, response: HTTPResponse) -> ActionFailed:
         status, reason = response.status, addresses.plain(response.reason)
         said = f"{self._name}: HTTP Error {status}: {reason}".rstrip(": ")
         if status in _PASSING or status >= 500:
             delay = http_headers.wait_sec(response.headers["Retry-After"])
-            return Failed(said, "network_transient", transient=True, delay_sec=delay)
+            return ActionFailed(said, "network_transient", transient=True, delay_sec=delay)
         if status < 300:
             return self._nonsense(f"it answers {status} {reason} and not with the file")
-        return Failed(said, "remote_access_denied" if status in (401, 403, 407) else "data_file_missing")
+        return ActionFailed(said, "remote_access_denied" if status in (401, 403, 407) else "data_file_missing")
 
-    def _nonsense(self, what: str) -> Failed:
+    def _nonsense(self, what: str) -> ActionFailed:
         """Worth few tries."""
         message = f"{self._name}: the server's answer cannot be used: {what}"
-        return Failed(message, "network_transient", transient=True, tries=_NONSENSE_TRIES)
+        return ActionFailed(message, "network_transient", transient=True, tries=_NONSENSE_TRIES)
 
-    def _progressed(self, failed: Failed, but: bool = False) -> Failed:
+    def _progressed(self, failed: ActionFailed, but: bool = False) -> ActionFailed:
         size = _size(self._path)
         failed.progressed = failed.transient and size > self._most and not but
         self._most = max(self._most, size)
@@ -234,10 +236,10 @@ def _read(response: HTTPResponse, pace: Pace) -> bytes:
     return piece
 
 
-class Progress:
+class DownloadProgress:
     """Lines for the log while a file comes, not too many."""
 
-    def __init__(self, job: Job, name: str, start: int, total: int | None) -> None:
+    def __init__(self, job: ActionJob, name: str, start: int, total: int | None) -> None:
         self._job, self._name, self._start, self._total = job, name, start, total
         self._began = self._next = time.monotonic()
         self._next += _PROGRESS_SEC
@@ -260,19 +262,19 @@ class Progress:
         return f"{human(int((size - self._start) / max(now - self._began, 1e-3)))}/s"
 
 
-def of_network_error(what: str, error: Exception, hint: str = "") -> Failed:
+def of_network_error(what: str, error: Exception, hint: str = "") -> ActionFailed:
     """From what urllib and http.client raise."""
     reason: Any = error.reason if isinstance(error, urllib.error.URLError) else error
     said = f"{what}: {addresses.plain(str(reason)) or type(reason).__name__}"
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return Failed(said, "remote_access_denied")
+        return ActionFailed(said, "remote_access_denied")
     if isinstance(reason, socket.gaierror):
-        return Failed(said, "network_unreachable", transient=True, tries=_DNS_TRIES)
+        return ActionFailed(said, "network_unreachable", transient=True, tries=_DNS_TRIES)
     if isinstance(reason, str | http.client.InvalidURL):  # an address that nobody can open
-        return Failed(said, "bad_config")
+        return ActionFailed(said, "bad_config")
     if isinstance(reason, OSError) and reason.filename is not None:  # a file of ours
         raise error
-    return Failed(said + hint, "network_transient", transient=True)
+    return ActionFailed(said + hint, "network_transient", transient=True)
 
 
 def human(size: int) -> str:

@@ -19,7 +19,7 @@ class Nonsense(Exception):
     """An answer that contradicts HTTP, or itself."""
 
 
-class Part(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes from `start` to before `end`, of `total` in all (None: the server does not say)."""
 
     start: int
@@ -37,7 +37,7 @@ def length(headers: Message) -> int | None:
     return int(one)
 
 
-def part(headers: Message) -> Part:
+def part(headers: Message) -> ByteRange:
     """Which part of the file an answer 206 is. Nonsense if it does not say so."""
     text = (headers["Content-Range"] or "").strip()
     found = _PART.fullmatch(text)
@@ -48,7 +48,7 @@ def part(headers: Message) -> Part:
     announced = length(headers)
     if start > last or (total is not None and last >= total) or announced not in (None, last + 1 - start):
         raise Nonsense(f"its Content-Range is {quoted(text)} and its Content-Length {announced}")
-    return Part(start, last + 1, total)
+    return ByteRange(start, last + 1, total)
 
 
 def whole(headers: Message) -> int | None:

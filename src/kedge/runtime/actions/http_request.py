@@ -15,7 +15,7 @@ from typing import Any
 
 from kedge.runtime.actions import addresses, certificate_authorities
 from kedge.runtime.actions.addresses import Target
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 from kedge.runtime.actions.http_timeouts import Pace
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -25,7 +25,7 @@ _MOST_REDIRECTS = 10
 def ask(target: Target, headers: Mapping[str, str], own: Mapping[str, str], pace: Pace) -> HTTPResponse:
     """The answer to GET, whatever its status, but no redirect. `own` headers are not for whom a redirect leads to.
 
-    Failed for a redirect that cannot be followed, a proxy that is none; else what http.client and sockets raise."""
+    ActionFailed for a redirect that cannot be followed or a bad proxy; else what http.client and sockets raise."""
     opener = _opener(pace)
     url, said = target.url, {**headers, **own}
     for _ in range(_MOST_REDIRECTS + 1):
@@ -38,7 +38,7 @@ def ask(target: Target, headers: Mapping[str, str], own: Mapping[str, str], pace
             location = response.headers["Location"] or ""
         url, said = addresses.redirected(url, location), dict(headers)
     message = f"{addresses.shown(target.url)} leads through more than {_MOST_REDIRECTS} redirects"
-    raise Failed(message, "data_file_missing")
+    raise ActionFailed(message, "data_file_missing")
 
 
 def _opener(pace: Pace) -> urllib.request.OpenerDirector:
@@ -55,8 +55,10 @@ class _Proxies(urllib.request.ProxyHandler):
         try:
             addresses.parse(proxy if "://" in proxy else f"http://{proxy}")
             return super().proxy_open(req, proxy, type)
-        except (Failed, ValueError) as error:
-            raise Failed(f"the variable {type}_proxy of the environment is wrong: {error}", "bad_config") from error
+        except (ActionFailed, ValueError) as error:
+            raise ActionFailed(
+                f"the variable {type}_proxy of the environment is wrong: {error}", "bad_config"
+            ) from error
 
 
 class _Http(urllib.request.HTTPHandler):

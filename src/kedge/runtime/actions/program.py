@@ -21,7 +21,7 @@ from typing import Any
 
 from kedge.contract import PREREQUISITE_TRANSIENT
 from kedge.runtime import bugs
-from kedge.runtime.actions.base import Failed, Job, of_os_error
+from kedge.runtime.actions.base import ActionFailed, ActionJob, of_os_error
 
 _KINDS = ("git", "download")
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     with open(wanted, "rb") as file:
         data = json.load(file)
-    job = Job(data["tasks"], data["pai"], tuple(data["secrets"]), answer)
+    job = ActionJob(data["tasks"], data["pai"], tuple(data["secrets"]), answer)
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
         return 0
@@ -43,22 +43,24 @@ def main(argv: Sequence[str]) -> int:
     return PREREQUISITE_TRANSIENT if failed.transient else failed.code
 
 
-def _run(kind: str, parameters: dict[str, Any], job: Job) -> Failed | None:
+def _run(kind: str, parameters: dict[str, Any], job: ActionJob) -> ActionFailed | None:
     try:
         if kind not in _KINDS:
-            raise Failed(f"there is no action {kind!r}; kedge's runtime may be too old for this job")
+            raise ActionFailed(f"there is no action {kind!r}; kedge's runtime may be too old for this job")
         importlib.import_module(f"kedge.runtime.actions.{kind}").run(parameters, job)
-    except Failed as failed:
+    except ActionFailed as failed:
         return failed
     except ModuleNotFoundError as error:
-        return Failed(f"the action {kind!r} is not in this runtime (no {error.name}): its bundle needs the layer net")
+        return ActionFailed(
+            f"the action {kind!r} is not in this runtime (no {error.name}): its bundle needs the layer net"
+        )
     except OSError as error:
         return of_os_error(error)
     except MemoryError:
-        return Failed(f"the action {kind!r} needs more memory than it may have", "host_oom_alloc")
+        return ActionFailed(f"the action {kind!r} needs more memory than it may have", "host_oom_alloc")
     except Exception as error:  # said in the log
         job.say(bugs.describe(error).rstrip())
-        return Failed(bugs.sentence(error))
+        return ActionFailed(bugs.sentence(error))
     return None
 
 

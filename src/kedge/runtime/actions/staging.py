@@ -11,7 +11,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 
-from kedge.runtime.actions.base import Failed
+from kedge.runtime.actions.base import ActionFailed
 
 _LONGEST_NAME = 50  # characters of a target's name, so that names of 255 bytes have room for more
 _ELSEWHERE = frozenset({errno.EXDEV, errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST})
@@ -22,8 +22,9 @@ def beside(target: str, keep: tuple[str, ...] = ()) -> Iterator[str]:
     """A folder on the file system of `target`, removed at the end. What killed processes have left there goes, too.
 
     It lies in the parent folder, or in `target` itself where the parent cannot be written to. The files `keep`, the
-    first of which must be there, stay if the work fails for now (Failed.transient) or is killed: who works there next,
-    in another try of the step or another attempt of the task, finds them in its folder. Other files are never there."""
+    first of which must be there, stay if the work fails for now (ActionFailed.transient) or is killed: who works
+    there next, in another try of the step or another attempt of the task, finds them in its folder. Other files are
+    never there."""
     parent, name = os.path.split(target)
     prefix = f".{name[:_LONGEST_NAME]}.kedge-"
     os.makedirs(parent, exist_ok=True)
@@ -32,7 +33,7 @@ def beside(target: str, keep: tuple[str, ...] = ()) -> Iterator[str]:
     stays = False
     try:
         yield folder
-    except Failed as failed:
+    except ActionFailed as failed:
         stays = failed.transient
         raise
     finally:

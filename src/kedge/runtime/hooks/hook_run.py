@@ -13,13 +13,13 @@ from kedge.contract import Action
 from kedge.runtime import execute
 from kedge.runtime.files import write_all
 from kedge.runtime.hooks import script
-from kedge.runtime.hooks.schedule import Hook, Part
+from kedge.runtime.hooks.schedule import Hook, HookPart
 from kedge.runtime.process import side_channel
 from kedge.runtime.process.side_channel import SideChannel
 from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
 from kedge.runtime.setup import parameters
-from kedge.runtime.setup.prepare import CannotStart, Prepared
+from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
 _LONGEST_QUOTE = 1000  # characters
 _LAUNCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -30,7 +30,7 @@ _RETRYING = {"message": str, "next_try": int, "tries": int, "delay_sec": float}
 _ANSWER = {"cause": str | None, "message": str, "retry_after_sec": float | None}
 
 
-class Ended(NamedTuple):
+class HookEnd(NamedTuple):
     """How a part ended: its wait status, the command that failed, the environment that the shell exported; of an
     action its cause (as diagnose/ names them), its last word, and how long a server wants to be left alone; the last
     line that it printed."""
@@ -44,14 +44,14 @@ class Ended(NamedTuple):
     retry_after_sec: float | None = None
 
 
-def run(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
+def run(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, limit: TimeLimit) -> HookEnd:
     """Run it, its output going to runtime.log. CannotStart says why it never ran."""
     if part.action:
         return _run_action(session, prepared, hook, part.action, limit)
     return _run_script(session, prepared, hook, part, limit)
 
 
-def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended:
+def _run_script(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, limit: TimeLimit) -> HookEnd:
     channel = SideChannel(session.loop)
     try:
         bash, exports = os.path.basename(prepared.shell.path) == "bash", hook.side == "start"
@@ -61,10 +61,10 @@ def _run_script(session: Session, prepared: Prepared, hook: Hook, part: Part, li
     finally:
         told = script.parse(channel.close())
     command = script.failed_line(text, part.script, prepared.secrets, told) if status else None
-    return Ended(status, command, told.environment, said=said)
+    return HookEnd(status, command, told.environment, said=said)
 
 
-def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action, limit: TimeLimit) -> Ended:
+def _run_action(session: Session, prepared: PreparedTask, hook: Hook, action: Action, limit: TimeLimit) -> HookEnd:
     answer: dict[str, Any] = {}
 
     def take(line: bytes) -> None:
@@ -85,7 +85,7 @@ def _run_action(session: Session, prepared: Prepared, hook: Hook, action: Action
     finally:
         os.close(wanted)
         channel.close()
-    return Ended(
+    return HookEnd(
         status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said,
         answer.get("retry_after_sec"),
     )  # fmt: skip
@@ -97,7 +97,7 @@ def _says(told: Any, facts: Mapping[str, Any]) -> bool:
     )
 
 
-def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
+def _in_memory(session: Session, prepared: PreparedTask, action: Action) -> int:
     """The action's task as a file in memory: it may hold secrets, which neither argv nor environment may show."""
     data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks)
     fd = side_channel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
@@ -107,7 +107,7 @@ def _in_memory(session: Session, prepared: Prepared, action: Action) -> int:
 
 
 def _run(
-    session: Session, prepared: Prepared, argv: tuple[str, ...], inherited: tuple[int, ...], limit: TimeLimit
+    session: Session, prepared: PreparedTask, argv: tuple[str, ...], inherited: tuple[int, ...], limit: TimeLimit
 ) -> tuple[int, str]:
     """The wait status, and the last line that was printed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from kedge import contract
 from kedge.runtime import outcome
 from kedge.runtime.hooks import hook_run, script
-from kedge.runtime.hooks.hook_run import Ended
-from kedge.runtime.hooks.schedule import Hook, Part
-from kedge.runtime.outcome import Outcome
+from kedge.runtime.hooks.hook_run import HookEnd
+from kedge.runtime.hooks.schedule import Hook, HookPart
+from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
-from kedge.runtime.setup.prepare import CannotStart, Prepared
+from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
 _TIMED_OUT = 124  # what timeout(1) ends with
 _MOST_ASKED_SEC = 300.0  # how long a server can put off the next try
@@ -24,11 +24,11 @@ class Try(NamedTuple):
 
     code: int = 0
     what: str = ""
-    part: Ended | None = None
+    part: HookEnd | None = None
     environment: dict[str, str] | None = None
 
 
-def run(session: Session, prepared: Prepared, hook: Hook) -> Outcome | None:
+def run(session: Session, prepared: PreparedTask, hook: Hook) -> AttemptOutcome | None:
     """Run a hook, again as often as its step allows; the outcome if it failed and this counts.
 
     What a successful start hook has exported joins `prepared.environment`."""
@@ -46,7 +46,7 @@ def run(session: Session, prepared: Prepared, hook: Hook) -> Outcome | None:
     return _failed(session, hook, last, number) if last.code else None
 
 
-def _try(session: Session, prepared: Prepared, hook: Hook) -> Try:
+def _try(session: Session, prepared: PreparedTask, hook: Hook) -> Try:
     """All parts in one attempt. After a part that failed the rest is skipped, unless failures are ignored."""
     limit, result, start = TimeLimit(hook.step.timeout_sec), Try(), prepared.environment
     for part in hook.parts:
@@ -66,14 +66,14 @@ def _try(session: Session, prepared: Prepared, hook: Hook) -> Try:
     return result
 
 
-def _part(session: Session, prepared: Prepared, hook: Hook, part: Part, limit: TimeLimit) -> Ended | Try:
+def _part(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, limit: TimeLimit) -> HookEnd | Try:
     try:
         return hook_run.run(session, prepared, hook, part, limit)
     except CannotStart as error:
         return Try(error.code or contract.UNRECOGNISED, f"did not start: {error}")
 
 
-def _what(ended: Ended) -> str:
+def _what(ended: HookEnd) -> str:
     if ended.message:
         return f"failed: {ended.message}"
     where = f" in: {ended.command}" if ended.command else ""
@@ -94,7 +94,7 @@ def _wait(session: Session, hook: Hook, last: Try, number: int) -> bool:
     return not (supervisor.stopping or session.broken())
 
 
-def _failed(session: Session, hook: Hook, last: Try, tries: int) -> Outcome | None:
+def _failed(session: Session, hook: Hook, last: Try, tries: int) -> AttemptOutcome | None:
     """Say it, remember it for the report, and make it the task's outcome if it counts."""
     message = f"a hook of {hook.step.name} {last.what}" + (f" (after {tries} tries)" if tries > 1 else "")
     part = last.part
@@ -111,7 +111,7 @@ def _failed(session: Session, hook: Hook, last: Try, tries: int) -> Outcome | No
     return found._replace(said=part.said, retry_after_sec=part.retry_after_sec) if part else found
 
 
-def _pass_on(session: Session, prepared: Prepared, hook: Hook, exported: dict[str, str] | None) -> None:
+def _pass_on(session: Session, prepared: PreparedTask, hook: Hook, exported: dict[str, str] | None) -> None:
     if exported is not None:
         after = _joined(prepared.environment, exported)
         prepared.environment.clear()

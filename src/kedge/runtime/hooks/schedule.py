@@ -10,7 +10,7 @@ from kedge import contract
 from kedge.contract import Action, Callback, Step, Text
 
 
-class Part(NamedTuple):
+class HookPart(NamedTuple):
     """Lines for one shell, or one action. `file` is the script's file name."""
 
     file: str
@@ -24,7 +24,7 @@ class Hook(NamedTuple):
     step: Step
     side: str
     event: str
-    parts: tuple[Part, ...]
+    parts: tuple[HookPart, ...]
 
     @property
     def forgiven(self) -> bool:
@@ -52,12 +52,12 @@ def _hooks(index: int, step: Step, side: str, events: tuple[str, ...]) -> Iterat
         yield Hook(step, side, event, tuple(_parts(callbacks, f"{name}_{number}" if number else name)))
 
 
-def _parts(callbacks: Iterable[Callback], name: str) -> Iterator[Part]:
+def _parts(callbacks: Iterable[Callback], name: str) -> Iterator[HookPart]:
     """Scripts that follow each other share a shell."""
     runs = groupby(callbacks, key=lambda callback: callback.action)
     for number, (action, same) in enumerate(runs):
         file = f"{name}-{number}.sh" if number else f"{name}.sh"
         if action:
-            yield from (Part(file, (), callback.action) for callback in same)
+            yield from (HookPart(file, (), callback.action) for callback in same)
         else:
-            yield Part(file, tuple(part for callback in same for part in (*callback.script, "\n")))
+            yield HookPart(file, tuple(part for callback in same for part in (*callback.script, "\n")))

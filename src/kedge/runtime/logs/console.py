@@ -15,7 +15,7 @@ _ENOUGH = 1 << 16  # bytes waiting, from which on the source should be held up
 _SAFE = select.PIPE_BUF  # what a writable pipe takes without blocking
 
 
-class Console:
+class ConsoleCopy:
     """One descriptor.
 
     The descriptor is shared with others, so it is not made non-blocking: only as much is written as poll(2) promises.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kedge import contract
 from kedge.runtime.files import Buffer, Faults
 from kedge.runtime.logs.combine import Combined
-from kedge.runtime.logs.console import Console
+from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import Finder, Mask
 from kedge.runtime.logs.pipes import Pipe
 from kedge.runtime.logs.rotate import RotatingFile
@@ -18,7 +18,7 @@ from kedge.runtime.process.loop import Loop
 class UserStream:
     """Where the pieces of one stream go. Without a mask they are never copied."""
 
-    def __init__(self, file: RotatingFile, combined: Combined, mask: Mask | None, console: Console | None) -> None:
+    def __init__(self, file: RotatingFile, combined: Combined, mask: Mask | None, console: ConsoleCopy | None) -> None:
         self._file = file
         self._combined = combined
         self._mask = mask
@@ -79,7 +79,7 @@ class UserLogs:
         return [pipe for pipe in self._pipes if pipe.open]
 
     def connect(
-        self, loop: Loop, secrets: Finder | None, consoles: tuple[Console | None, Console | None]
+        self, loop: Loop, secrets: Finder | None, consoles: tuple[ConsoleCopy | None, ConsoleCopy | None]
     ) -> tuple[int, int]:
         """Make the pipes; the returned writing ends, for stdout and stderr, are the caller's to close."""
         return self._pipe(loop, contract.USER_STDOUT, secrets, consoles[0]), self._pipe(
@@ -97,7 +97,7 @@ class UserLogs:
         for file in self._files.values():
             file.close()
 
-    def _pipe(self, loop: Loop, name: str, secrets: Finder | None, console: Console | None) -> int:
+    def _pipe(self, loop: Loop, name: str, secrets: Finder | None, console: ConsoleCopy | None) -> int:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         combined = Combined(self._files[contract.USER_ALL], self._folder, self._faults)
         stream = UserStream(self._files[name], combined, Mask(secrets) if secrets else None, console)

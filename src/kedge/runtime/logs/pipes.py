@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections.abc import Callable
 
-from kedge.runtime.logs.console import Console
+from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.process.loop import READABLE, Loop
 
 Feed = Callable[[bytearray, int], None]
@@ -25,7 +25,7 @@ class Pipe:
     """
 
     def __init__(
-        self, loop: Loop, fd: int, feed: Feed, finish: Callable[[], None], console: Console | None = None
+        self, loop: Loop, fd: int, feed: Feed, finish: Callable[[], None], console: ConsoleCopy | None = None
     ) -> None:
         self.fd = fd
         self.open = True

@@ -7,7 +7,7 @@ import time
 
 from kedge.own_files import open_own
 from kedge.runtime.files import Buffer, Faults, write_all
-from kedge.runtime.logs.console import Console
+from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import Finder, Mask, masked
 
 _DATE = "%a %b %e %H:%M:%S %Z %Y"  # no setlocale happens here, so this is the C locale's
@@ -18,7 +18,7 @@ class RuntimeLog:
     """Lines go to the file and, if there is one, to the console. After a failed write (noted in `faults`) the file is
     left alone. `secrets` are masked."""
 
-    def __init__(self, path: str, faults: Faults, console: Console | None = None) -> None:
+    def __init__(self, path: str, faults: Faults, console: ConsoleCopy | None = None) -> None:
         self._path = path
         self._faults = faults
         self._console = console

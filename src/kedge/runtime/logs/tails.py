@@ -15,7 +15,7 @@ LIMIT = 10 << 20  # bytes of a log that are looked at
 _PIECE = 1 << 20
 
 
-class Piece(NamedTuple):
+class FileTail(NamedTuple):
     """The end of one file: its path, relative to the task's folder; how many bytes precede `data`."""
 
     path: str
@@ -23,12 +23,12 @@ class Piece(NamedTuple):
     data: bytes
 
 
-class Tail(NamedTuple):
+class LogTail(NamedTuple):
     """The end of a log, oldest file first."""
 
     folder: str
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FileTail, ...]
 
     @property
     def content(self) -> bytes:
@@ -46,12 +46,12 @@ class Tail(NamedTuple):
         return {"file": self.name, "line": line}
 
 
-def of_stream(folder: str, name: str, started: int) -> Tail:
+def of_stream(folder: str, name: str, started: int) -> LogTail:
     """A user stream of the attempt that began at `started` (nanoseconds since 1970)."""
     return _tail(folder, name, files_of_stream(folder, name, started))
 
 
-def of_file(folder: str, name: str) -> Tail:
+def of_file(folder: str, name: str) -> LogTail:
     """A plain file."""
     return _tail(folder, name, [name])
 
@@ -67,11 +67,11 @@ def files_of_stream(folder: str, name: str, started: int) -> list[str]:
     return [os.path.join(name, file) for file in (*rotated, contract.CURRENT)]
 
 
-def _tail(folder: str, name: str, paths: Sequence[str]) -> Tail:
-    return Tail(folder, name, tuple(reversed(list(_newest_first(folder, paths)))))
+def _tail(folder: str, name: str, paths: Sequence[str]) -> LogTail:
+    return LogTail(folder, name, tuple(reversed(list(_newest_first(folder, paths)))))
 
 
-def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[Piece]:
+def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[FileTail]:
     left = LIMIT
     for path in reversed(paths):
         try:
@@ -82,7 +82,7 @@ def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[Piece]:
         except OSError:
             continue
         left -= len(data)
-        yield Piece(path, skipped, data)
+        yield FileTail(path, skipped, data)
         if left <= 0:
             return
 

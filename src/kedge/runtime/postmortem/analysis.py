@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.diagnose import termination
-from kedge.diagnose.termination import Verdict
-from kedge.runtime.outcome import Outcome
+from kedge.diagnose.termination import ExitSpecVerdict
+from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem import collect, isolated
-from kedge.runtime.postmortem.case import Case
+from kedge.runtime.postmortem.case import FailedAttempt
 from kedge.runtime.postmortem.collect import Collected
 from kedge.runtime.session import Clock, Session
 
@@ -34,7 +34,7 @@ class Analysis(NamedTuple):
     evidence: dict[str, Any] | None = None
 
 
-def analyse(session: Session, result: Outcome, clock: Clock) -> Analysis:
+def analyse(session: Session, result: AttemptOutcome, clock: Clock) -> Analysis:
     """Collect evidence and find the cause, within bounds. What goes wrong with it is said in the log."""
     case = _case(session, result, clock)
     limit = _LIMIT_STOPPING_SEC if session.supervisor.stopping else _LIMIT_SEC
@@ -49,8 +49,8 @@ def analyse(session: Session, result: Outcome, clock: Clock) -> Analysis:
     return Analysis(**values)
 
 
-def _case(session: Session, result: Outcome, clock: Clock) -> Case:
-    return Case(
+def _case(session: Session, result: AttemptOutcome, clock: Clock) -> FailedAttempt:
+    return FailedAttempt(
         spec=session.spec,
         outcome=result,
         started=clock.time,
@@ -66,7 +66,7 @@ def _case(session: Session, result: Outcome, clock: Clock) -> Case:
     )
 
 
-def _examine(case: Case) -> Iterator[dict[str, Any]]:
+def _examine(case: FailedAttempt) -> Iterator[dict[str, Any]]:
     """Yields `exit_code` and `termination` (the container's code and message; not where the runtime itself broke),
     then `diagnosis` and `evidence` as Report has them. `notes`, with both, are lines for the log."""
     found = collect.collect(case)
@@ -91,21 +91,21 @@ def _patterns(site: str | None, notes: list[str]) -> ModuleType | None:
         return None
 
 
-def _verdict(case: Case, found: Collected, patterns: ModuleType | None, notes: list[str]) -> Verdict:
+def _verdict(case: FailedAttempt, found: Collected, patterns: ModuleType | None, notes: list[str]) -> ExitSpecVerdict:
     """What could not be fetched for now is no matter of the exit specification."""
     if case.outcome.exit_code == contract.PREREQUISITE_TRANSIENT:
-        return Verdict(contract.PREREQUISITE_TRANSIENT)
+        return ExitSpecVerdict(contract.PREREQUISITE_TRANSIENT)
     if patterns is None:
-        return Verdict(_plain_code(case))
-    verdict: Verdict = patterns.verdict(found, case.spec.exit_spec, notes)
+        return ExitSpecVerdict(_plain_code(case))
+    verdict: ExitSpecVerdict = patterns.verdict(found, case.spec.exit_spec, notes)
     return verdict
 
 
-def _plain_code(case: Case) -> int:
+def _plain_code(case: FailedAttempt) -> int:
     code = case.outcome.user_code
     return case.outcome.exit_code if code is None else contract.container_code(code)
 
 
-def _message(case: Case, found: Collected, verdict: Verdict) -> str:
+def _message(case: FailedAttempt, found: Collected, verdict: ExitSpecVerdict) -> str:
     logs = found.user.content, found.platform.content
     return termination.message(verdict, case.outcome.user_code, *logs).decode()

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from kedge.contract import TaskSpec
 from kedge.runtime.logs.mask import Finder
-from kedge.runtime.outcome import Outcome
+from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.process.cgroup import OomKills
 
 
-class Case(NamedTuple):
+class FailedAttempt(NamedTuple):
     """A failed attempt. `started` and `ended` in nanoseconds since 1970, `tick` the monotonic clock at its start;
     `supervisor` is its pid; `open_files` the soft limit of its command, None for the supervisor's own; `after_stop`
     counts the bytes of user-all that came after the task was told to stop, `removed` those that rotation has deleted;
     `site`, if any, is where installed packages are."""
 
     spec: TaskSpec
-    outcome: Outcome
+    outcome: AttemptOutcome
     started: int
     tick: float
     ended: int

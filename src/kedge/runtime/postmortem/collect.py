@@ -15,8 +15,8 @@ from kedge.diagnose.model import Evidence
 from kedge.runtime.files import remove
 from kedge.runtime.logs import tails
 from kedge.runtime.logs.mask import masked
-from kedge.runtime.logs.tails import Tail
-from kedge.runtime.postmortem.case import Case
+from kedge.runtime.logs.tails import LogTail
+from kedge.runtime.postmortem.case import FailedAttempt
 from kedge.runtime.process import cgroup
 from kedge.runtime.setup import environment
 
@@ -29,11 +29,11 @@ class Collected(NamedTuple):
     """Evidence, and the logs that it was taken from."""
 
     evidence: Evidence
-    user: Tail
-    platform: Tail
+    user: LogTail
+    platform: LogTail
 
 
-def collect(case: Case) -> Collected:
+def collect(case: FailedAttempt) -> Collected:
     """Everything that can be known now. What cannot be read is left out."""
     spec, outcome = case.spec, case.outcome
     user = tails.of_stream(spec.folder, contract.USER_ALL, case.started)
@@ -91,13 +91,13 @@ def _free(path: str) -> int | None:
     return found.f_bavail * found.f_frsize
 
 
-def _open_files(case: Case) -> dict[str, float]:
+def _open_files(case: FailedAttempt) -> dict[str, float]:
     """How many files a process of the task could have open."""
     soft = case.open_files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return {} if soft == resource.RLIM_INFINITY else {"nofile": soft}
 
 
-def _oom_kills(case: Case) -> dict[str, float]:
+def _oom_kills(case: FailedAttempt) -> dict[str, float]:
     """`oom_kills` where they can only be the task's, else `oom_kills_shared`."""
     if case.oom is None:
         return {}
@@ -105,7 +105,7 @@ def _oom_kills(case: Case) -> dict[str, float]:
     return {"oom_kills" if own else "oom_kills_shared": cgroup.kills_since(case.oom)}
 
 
-def _gpus(case: Case) -> dict[str, float]:
+def _gpus(case: FailedAttempt) -> dict[str, float]:
     visible = {**os.environ, **case.spec.environment}.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1") or not any(map(os.path.exists, (*_DRIVER, *_OTHER_GPUS))):
         return {"gpus": 0}
@@ -131,7 +131,7 @@ def _written(stream: str) -> float | None:
     return found.st_mtime if found.st_size or rotated else None
 
 
-def _error_file(case: Case) -> str | None:
+def _error_file(case: FailedAttempt) -> str | None:
     """The text of the error file that this attempt has written, masked: it is the only evidence that no log is."""
     path = environment.error_file({**os.environ, **case.spec.environment}, case.spec)
     try:

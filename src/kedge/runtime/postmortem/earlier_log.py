@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kedge.diagnose.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
-from kedge.runtime.logs.tails import Piece, Tail, files_of_stream, open_regular
+from kedge.runtime.logs.tails import FileTail, LogTail, files_of_stream, open_regular
 
 LIMIT_SEC = 4.0
 _BLOCK = 256 << 10
@@ -18,14 +18,14 @@ _OVERLAP = max(map(len, ANCHORS)) - 1
 class Earlier(NamedTuple):
     """The pieces of a log around the places that were found, and how many bytes of it nobody has looked at."""
 
-    tail: Tail
+    tail: LogTail
     unread: int
 
 
 _Places = FirstAndLast[tuple[str, int]]  # of one anchor in all files: a path and an offset
 
 
-def search(seen: Tail, started: int) -> Earlier:
+def search(seen: LogTail, started: int) -> Earlier:
     """The rest of the user's stream of which `seen` is the end, since `started` (nanoseconds since 1970)."""
     deadline = time.monotonic() + LIMIT_SEC
     found, unread = {anchor: _Places() for anchor in ANCHORS}, 0
@@ -34,10 +34,10 @@ def search(seen: Tail, started: int) -> Earlier:
         unread += _search(os.path.join(seen.folder, path), path, end, found, deadline)
     ends = dict(parts)
     places = sorted({place for kept in found.values() for place in kept}, key=lambda p: (list(ends).index(p[0]), p[1]))
-    return Earlier(Tail(seen.folder, seen.name, tuple(_windows(seen.folder, places, ends))), unread)
+    return Earlier(LogTail(seen.folder, seen.name, tuple(_windows(seen.folder, places, ends))), unread)
 
 
-def _unseen(seen: Tail, paths: Sequence[str]) -> Iterator[tuple[str, int]]:
+def _unseen(seen: LogTail, paths: Sequence[str]) -> Iterator[tuple[str, int]]:
     """The files, oldest first, and how many bytes of each `seen` leaves out."""
     skipped = {piece.path: piece.skipped for piece in seen.pieces}
     for path in paths:
@@ -81,7 +81,7 @@ def _ends(buffer: bytearray, anchor: bytes, size: int) -> Iterator[int]:
             yield last
 
 
-def _windows(folder: str, places: Sequence[tuple[str, int]], ends: dict[str, int]) -> Iterator[Piece]:
+def _windows(folder: str, places: Sequence[tuple[str, int]], ends: dict[str, int]) -> Iterator[FileTail]:
     """Whole lines around the places, each once."""
     path, until = "", 0
     for name, at in places:
@@ -92,7 +92,7 @@ def _windows(folder: str, places: Sequence[tuple[str, int]], ends: dict[str, int
             until = piece.skipped + len(piece.data)
 
 
-def _whole_lines(folder: str, path: str, start: int, end: int) -> Piece | None:
+def _whole_lines(folder: str, path: str, start: int, end: int) -> FileTail | None:
     try:
         with open_regular(os.path.join(folder, path)) as file:
             file.seek(max(0, start - 1))
@@ -101,4 +101,4 @@ def _whole_lines(folder: str, path: str, start: int, end: int) -> Piece | None:
         return None
     first = data.find(b"\n") + 1 if start else 0
     last = data.rfind(b"\n") + 1
-    return Piece(path, max(0, start - 1) + first, data[first:last]) if first < last else None
+    return FileTail(path, max(0, start - 1) + first, data[first:last]) if first < last else None

@@ -13,7 +13,7 @@ from kedge.contract import Report, TaskSpec
 from kedge.runtime import bugs, outcome
 from kedge.runtime.events import write_report
 from kedge.runtime.files import write_over
-from kedge.runtime.outcome import Outcome
+from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.session import Clock, Session
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CONTAINER_LOG = "/tmp/pai-termination-log"  # noqa: S108  (where Kubernetes is told to look)
 
 
-def finish(session: Session, result: Outcome, clock: Clock) -> int:
+def finish(session: Session, result: AttemptOutcome, clock: Clock) -> int:
     """Say how it ended in the last event, the report and the termination message, and return the exit status.
 
     A log that could not be written has the last word on the outcome."""
@@ -50,7 +50,7 @@ def finish(session: Session, result: Outcome, clock: Clock) -> int:
     return status
 
 
-def make_report(spec: TaskSpec, result: Outcome, clock: Clock) -> Report:
+def make_report(spec: TaskSpec, result: AttemptOutcome, clock: Clock) -> Report:
     """The report of an attempt that ends now."""
     return Report(
         task=spec.task,
@@ -83,7 +83,7 @@ def complain(spec: TaskSpec, message: str) -> None:
         os.write(2, f"kedge runtime: {spec.task}: {message}\n".encode(errors="surrogateescape"))
 
 
-def _analyse(session: Session, result: Outcome, clock: Clock) -> Analysis | None:
+def _analyse(session: Session, result: AttemptOutcome, clock: Clock) -> Analysis | None:
     """The cause of a failure. Whatever goes wrong with that, the report is written."""
     try:
         found: Analysis = importlib.import_module("kedge.runtime.postmortem.analysis").analyse(session, result, clock)

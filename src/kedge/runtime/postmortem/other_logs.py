@@ -6,13 +6,13 @@ from kedge.diagnose.classify import second_look
 from kedge.diagnose.model import Diagnosis, Quote
 from kedge.diagnose.ruleset import RuleSet
 from kedge.runtime.logs.mask import masked
-from kedge.runtime.logs.tails import Tail
+from kedge.runtime.logs.tails import LogTail
 from kedge.runtime.postmortem import earlier_log, work_logs
-from kedge.runtime.postmortem.case import Case
+from kedge.runtime.postmortem.case import FailedAttempt
 from kedge.runtime.postmortem.collect import Collected
 
 
-def look(answer: Diagnosis, found: Collected, case: Case, rules: RuleSet) -> Diagnosis:
+def look(answer: Diagnosis, found: Collected, case: FailedAttempt, rules: RuleSet) -> Diagnosis:
     """The answer of what the task's log says long before its end, and of the working folder's own logs; else `answer`,
     with what is known of how much was not read."""
     before = earlier_log.search(found.user, case.started)
@@ -28,7 +28,7 @@ def look(answer: Diagnosis, found: Collected, case: Case, rules: RuleSet) -> Dia
     return again._replace(evidence=quotes, unread_bytes=before.unread + case.removed)
 
 
-def placed(answer: Diagnosis, *tails: Tail) -> Diagnosis:
+def placed(answer: Diagnosis, *tails: LogTail) -> Diagnosis:
     """The answer with quotes of the files on disk, where it quotes the logs that `tails` were made of."""
     known = {tail.name: tail for tail in tails}
 

@@ -16,17 +16,17 @@ from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
 from kedge.diagnose.progress import reached
 from kedge.diagnose.remedies import remedy
 from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.termination import Verdict
+from kedge.diagnose.termination import ExitSpecVerdict
 from kedge.errors import InputError
 from kedge.runtime.files import read_file
-from kedge.runtime.logs.tails import Tail
-from kedge.runtime.outcome import Outcome
+from kedge.runtime.logs.tails import LogTail
+from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem import other_logs
-from kedge.runtime.postmortem.case import Case
+from kedge.runtime.postmortem.case import FailedAttempt
 from kedge.runtime.postmortem.collect import Collected
 
 
-def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
+def verdict(found: Collected, path: str | None, notes: list[str]) -> ExitSpecVerdict:
     """The answer of the exit specification at `path`, or of the stock one. `notes` gets what the user should know."""
     errors = found.evidence.facts.get("ecc_errors")
     code = found.evidence.exit_code
@@ -35,7 +35,7 @@ def verdict(found: Collected, path: str | None, notes: list[str]) -> Verdict:
     return _exit_spec(path, notes).match(code, *logs, None if errors is None else errors > 0)
 
 
-def diagnosis(found: Collected, case: Case, notes: list[str]) -> Diagnosis:
+def diagnosis(found: Collected, case: FailedAttempt, notes: list[str]) -> Diagnosis:
     """kedge's own answer; the quoted lines are those of the files on disk."""
     rules = _rules(case.spec.rules, notes) or packaged.packaged()
     answer = classify(found.evidence, rules)
@@ -51,7 +51,7 @@ def progress(found: Collected) -> dict[str, int]:
     return reached(found.user.content)
 
 
-def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleSet) -> Diagnosis:
+def _of_hook(answer: Diagnosis, outcome: AttemptOutcome, found: Collected, rules: RuleSet) -> Diagnosis:
     """The answer names the step; the cause that an action has told counts more than what its lines look like."""
     frame = " ".join(filter(None, (f"hook of {outcome.step}", answer.frame)))
     if not outcome.cause:
@@ -68,7 +68,7 @@ def _of_hook(answer: Diagnosis, outcome: Outcome, found: Collected, rules: RuleS
     )  # fmt: skip
 
 
-def _last_line_with(log: Tail, message: str) -> Quote | None:
+def _last_line_with(log: LogTail, message: str) -> Quote | None:
     lines = log.content.decode(errors="replace").split("\n")
     for number in range(len(lines), 0, -1):
         if message in lines[number - 1]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kedge.runtime.files import read_file
 
 
-class Process(NamedTuple):
+class ProcessStat(NamedTuple):
     """`start_time` in clock ticks since boot: with the pid it names a process for good (proc(5), field 22 of stat)."""
 
     pid: int
@@ -27,7 +27,7 @@ class Process(NamedTuple):
         return f"{self.pid} ({self.name})"
 
 
-def process(pid: int | str) -> Process | None:
+def process(pid: int | str) -> ProcessStat | None:
     """One process, or None when it is gone."""
     try:
         text = read_file(f"/proc/{pid}/stat").decode(errors="replace")
@@ -37,15 +37,15 @@ def process(pid: int | str) -> Process | None:
     head, _, tail = text.rpartition(")")
     number, _, name = head.partition(" (")
     fields = tail.split()
-    return Process(int(number), int(fields[1]), fields[0], int(fields[19]), name)
+    return ProcessStat(int(number), int(fields[1]), fields[0], int(fields[19]), name)
 
 
-def descendants(ancestor: int) -> list[Process]:
+def descendants(ancestor: int) -> list[ProcessStat]:
     """All living processes below `ancestor`, parents before children, zombies left out."""
-    children: dict[int, list[Process]] = {}
+    children: dict[int, list[ProcessStat]] = {}
     for found in filter(None, map(process, _pids())):
         children.setdefault(found.parent, []).append(found)
-    result: list[Process] = []
+    result: list[ProcessStat] = []
     queue = [ancestor]
     for pid in queue:
         below = children.get(pid, [])
@@ -54,7 +54,7 @@ def descendants(ancestor: int) -> list[Process]:
     return result
 
 
-def holders(processes: Iterable[Process], fds: Iterable[int]) -> list[Process]:
+def holders(processes: Iterable[ProcessStat], fds: Iterable[int]) -> list[ProcessStat]:
     """Those of `processes` that hold the other end of one of this process's pipes."""
     pipes = {os.readlink(f"/proc/self/fd/{fd}") for fd in fds}
     return [each for each in processes if pipes & _open_files(each.pid)]

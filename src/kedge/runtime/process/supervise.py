@@ -16,7 +16,7 @@ from kedge.contract import StopPolicy
 from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.children import Children
 from kedge.runtime.process.loop import Loop
-from kedge.runtime.process.procfs import Process
+from kedge.runtime.process.procfs import ProcessStat
 from kedge.runtime.process.spawn import Program, spawn
 from kedge.runtime.process.time_limit import NO_LIMIT, TimeLimit
 
@@ -47,7 +47,7 @@ class Supervisor:
         self._give_up = math.inf
         self._again = math.inf
         self._pause = _AGAIN_SEC
-        self._deaf: list[Process] = []
+        self._deaf: list[ProcessStat] = []
         self._is_hook = False
         loop.on_signal = self._on_signal
 
@@ -107,11 +107,11 @@ class Supervisor:
             now = time.monotonic()
             self._deadline = max(now + SHORTEST_HOOK_SEC, self._grace_end - HOOK_RESERVE_SEC)
 
-    def descendants(self) -> list[Process]:
+    def descendants(self) -> list[ProcessStat]:
         """Everything that runs below this process."""
         return procfs.descendants(os.getpid()) if self._children.reap() else []
 
-    def end_descendants(self) -> tuple[list[Process], list[Process]]:
+    def end_descendants(self) -> tuple[list[ProcessStat], list[ProcessStat]]:
         """End everything below: TERM, then KILL after the rest of the grace period (or FAREWELL_SEC without a stop).
 
         Returns what was found, and what could not even be killed."""
@@ -124,7 +124,7 @@ class Supervisor:
             self._await_end()
         return found, self.kill_descendants()
 
-    def kill_descendants(self) -> list[Process]:
+    def kill_descendants(self) -> list[ProcessStat]:
         """End everything below at once. Returns what even that could not end."""
         give_up = time.monotonic() + _KILL_DEADLINE_SEC
         while (left := self.descendants()) and time.monotonic() < give_up:
@@ -199,7 +199,7 @@ class Supervisor:
             self._loop.turn(self._deadline)
 
 
-def _signal_each(processes: list[Process], number: int) -> None:
+def _signal_each(processes: list[ProcessStat], number: int) -> None:
     for each in processes:
         _send(os.kill, each.pid, number)
 

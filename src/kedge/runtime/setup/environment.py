@@ -19,7 +19,7 @@ _COERCIBLE, _COERCED = "LC_CTYPE", ("C.UTF-8", "C.utf8", "UTF-8")
 _POINTER = 8  # bytes that the kernel counts for each string besides its text
 
 
-class Variable(NamedTuple):
+class EnvironmentVariable(NamedTuple):
     """`shared` marks what grows with the number of tasks and can be left out."""
 
     name: str
@@ -32,7 +32,7 @@ class Environment(NamedTuple):
     those that did not fit, the largest first."""
 
     variables: dict[str, str]
-    generated: tuple[Variable, ...]
+    generated: tuple[EnvironmentVariable, ...]
     dropped: tuple[tuple[str, int], ...]
 
 
@@ -65,18 +65,18 @@ def error_file(variables: Mapping[str, str], spec: TaskSpec) -> str:
     return variables.get(ERROR_FILE_VARIABLE) or f"{spec.folder}/{contract.ERROR_FILE}"
 
 
-def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[Variable]:
+def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[EnvironmentVariable]:
     """What the runtime itself sets, whatever the job looks like."""
-    yield Variable("PAI_WORK_DIR", spec.workdir)
-    yield Variable("PAI_LOG_DIR", spec.folder)
+    yield EnvironmentVariable("PAI_WORK_DIR", spec.workdir)
+    yield EnvironmentVariable("PAI_LOG_DIR", spec.folder)
     if log_pipe:
-        yield Variable(contract.RUNTIME_LOG_PIPE_VARIABLE, log_pipe)
+        yield EnvironmentVariable(contract.RUNTIME_LOG_PIPE_VARIABLE, log_pipe)
     if spec.peers_file:
-        yield Variable(contract.PEERS_FILE_VARIABLE, spec.peers_file)
-    yield Variable(contract.JOB_ID_VARIABLE, spec.job_id)
+        yield EnvironmentVariable(contract.PEERS_FILE_VARIABLE, spec.peers_file)
+    yield EnvironmentVariable(contract.JOB_ID_VARIABLE, spec.job_id)
 
 
-def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[Variable]:
+def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[EnvironmentVariable]:
     """Addresses and ports of all tasks, in OpenPAI's order; roles under their own name and, where that is
     unambiguous, under the name they have in Kubernetes, too."""
     for role, tasks in peers.items():
@@ -87,12 +87,12 @@ def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[Variable]:
             if own:
                 yield from _container_variables(task)
         for name in names:
-            yield Variable(f"PAI_TASK_ROLE_{name}_HOST_LIST", _addresses(tasks), shared=True)
+            yield EnvironmentVariable(f"PAI_TASK_ROLE_{name}_HOST_LIST", _addresses(tasks), shared=True)
     instances = ",".join(f"{role}:{index}" for role, tasks in peers.items() for index in range(len(tasks)))
-    yield Variable("PAI_TASK_ROLE_INSTANCES", instances, shared=True)
+    yield EnvironmentVariable("PAI_TASK_ROLE_INSTANCES", instances, shared=True)
 
 
-def shell_file(variables: tuple[Variable, ...]) -> bytes:
+def shell_file(variables: tuple[EnvironmentVariable, ...]) -> bytes:
     """The text of runtime_env.sh."""
     lines = (f"export {variable.name}={quote(variable.value)}\n" for variable in variables)
     return "".join(lines).encode("utf-8", "surrogateescape")
@@ -118,29 +118,29 @@ def _alias(role: str, peers: Peers) -> list[str]:
     return [converted] if same == [role] and converted != role else []
 
 
-def _task_variables(names: list[str], index: int, task: Peer, shared: bool) -> Iterator[Variable]:
+def _task_variables(names: list[str], index: int, task: Peer, shared: bool) -> Iterator[EnvironmentVariable]:
     for label, ports in task.ports.items():
         for name in names:
-            yield Variable(f"PAI_PORT_LIST_{name}_{index}_{label}", _join(ports), shared)
-            yield Variable(f"PAI_{name}_{index}_{label}_PORT", _join(ports), shared)
+            yield EnvironmentVariable(f"PAI_PORT_LIST_{name}_{index}_{label}", _join(ports), shared)
+            yield EnvironmentVariable(f"PAI_{name}_{index}_{label}_PORT", _join(ports), shared)
     if task.host:
         for name in names:
-            yield Variable(f"PAI_HOST_IP_{name}_{index}", task.host, shared)
+            yield EnvironmentVariable(f"PAI_HOST_IP_{name}_{index}", task.host, shared)
 
 
-def _container_variables(task: Peer) -> Iterator[Variable]:
+def _container_variables(task: Peer) -> Iterator[EnvironmentVariable]:
     if task.host:
-        yield Variable("PAI_CURRENT_CONTAINER_IP", task.host)
-        yield Variable("PAI_CONTAINER_HOST_IP", task.host)
+        yield EnvironmentVariable("PAI_CURRENT_CONTAINER_IP", task.host)
+        yield EnvironmentVariable("PAI_CONTAINER_HOST_IP", task.host)
     if _has(task, "http"):
-        yield Variable("PAI_CURRENT_CONTAINER_PORT", str(task.ports["http"][0]))
-        yield Variable("PAI_CONTAINER_HOST_PORT", str(task.ports["http"][0]))
+        yield EnvironmentVariable("PAI_CURRENT_CONTAINER_PORT", str(task.ports["http"][0]))
+        yield EnvironmentVariable("PAI_CONTAINER_HOST_PORT", str(task.ports["http"][0]))
     if _has(task, "ssh"):
-        yield Variable("PAI_CONTAINER_SSH_PORT", str(task.ports["ssh"][0]))
+        yield EnvironmentVariable("PAI_CONTAINER_SSH_PORT", str(task.ports["ssh"][0]))
     for label, ports in task.ports.items():
-        yield Variable(f"PAI_CONTAINER_HOST_{label}_PORT_LIST", _join(ports))
+        yield EnvironmentVariable(f"PAI_CONTAINER_HOST_{label}_PORT_LIST", _join(ports))
     pairs = "".join(f"{label}:{_join(ports)};" for label, ports in task.ports.items())
-    yield Variable("PAI_CONTAINER_HOST_PORT_LIST", pairs)
+    yield EnvironmentVariable("PAI_CONTAINER_HOST_PORT_LIST", pairs)
 
 
 def _addresses(tasks: list[Peer]) -> str:
@@ -156,8 +156,8 @@ def _join(ports: list[int]) -> str:
 
 
 def _fit(
-    base: Mapping[str, str], generated: tuple[Variable, ...]
-) -> tuple[list[Variable], tuple[tuple[str, int], ...]]:
+    base: Mapping[str, str], generated: tuple[EnvironmentVariable, ...]
+) -> tuple[list[EnvironmentVariable], tuple[tuple[str, int], ...]]:
     """Leave out shared variables that are too long; all of them if the whole would be too large."""
     sizes = [_size(variable.name, variable.value) for variable in generated]
     total = sum(_size(name, value) + _POINTER for name, value in base.items()) + sum(sizes) + _POINTER * len(sizes)

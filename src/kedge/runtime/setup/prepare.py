@@ -24,7 +24,7 @@ class CannotStart(Exception):
         super().__init__(message)
 
 
-class Prepared(NamedTuple):
+class PreparedTask(NamedTuple):
     """All that running a script needs. `environment` grows with what start hooks export; `tasks` is how many tasks the
     job has, as far as is known."""
 
@@ -50,7 +50,7 @@ def read_secrets(spec: TaskSpec) -> dict[str, str]:
 
 def prepare(
     spec: TaskSpec, secrets: dict[str, str], log_pipe: str | None, log: RuntimeLog, has_pipefail: Callable[[str], bool]
-) -> Prepared:
+) -> PreparedTask:
     """Environment, shell and script folder. CannotStart says what is wrong."""
     found = _peers(spec)
     variables = _environment(spec, found, log_pipe, log)
@@ -60,7 +60,7 @@ def prepare(
     if not shell.pipefail:
         log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command does")
     tasks = sum(map(len, found.values()))
-    return Prepared(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
+    return PreparedTask(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
 
 
 def _no_shell(path: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from kedge.errors import Problem
 from kedge.spec.lint import keys, tags, values, variables
 from kedge.spec.message_text import MOST_PROBLEMS
-from kedge.spec.model import Source
+from kedge.spec.model import JobFileSource
 
-_CHECKS: tuple[Callable[[Mapping[str, Any], Source], Iterator[Problem]], ...] = (
+_CHECKS: tuple[Callable[[Mapping[str, Any], JobFileSource], Iterator[Problem]], ...] = (
     tags.near_references,
     tags.misplaced,
     variables.variables,
@@ -26,7 +26,7 @@ _CHECKS: tuple[Callable[[Mapping[str, Any], Source], Iterator[Problem]], ...] = 
 )
 
 
-def check(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def check(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Warnings, and errors where nothing else can be meant; at most 200 of a kind."""
     for find in _CHECKS:
         yield from islice(find(job, source), MOST_PROBLEMS)

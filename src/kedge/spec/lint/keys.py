@@ -9,14 +9,14 @@ from typing import Any
 from kedge.errors import Problem
 from kedge.spec.lint import texts
 from kedge.spec.message_text import MOST_PROBLEMS, quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import handler
 from kedge.spec.schema import schema
 from kedge.spec.suggest import mistyped
 from kedge.spec.tolerant import entries, mapping
 
 
-def keys(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def keys(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """A warning for each such key. Of a prerequisite that refers to its key by `<% this.key %>`, the key is meant."""
     for path, value, known in _open_mappings(job):
         unknown = [key for key in value if key not in known]
@@ -28,7 +28,7 @@ def keys(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
                 yield source.warning((*path, key), message, key=True)
 
 
-def checksum_without_uri(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def checksum_without_uri(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """A checksum is for what is downloaded, and without a `uri` nothing is."""
     for path, item in texts.prerequisites(job):
         if _lacks_uri(item):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kedge.errors import Problem
 from kedge.spec.lint import texts
-from kedge.spec.model import Mark, Path, Source
+from kedge.spec.model import JobFileSource, Mark, Path
 from kedge.spec.references import SPACE, Reference, TagError, locate, lookup, split
 from kedge.spec.tolerant import entries, items, mapping
 from kedge.spec.yaml_escapes import TOKEN
@@ -28,7 +28,7 @@ _KEYWORDS = frozenset({
 })  # fmt: skip
 
 
-class Line(NamedTuple):
+class ScriptLine(NamedTuple):
     """Where a line of a script comes from: the text at a path, and the offset of the line's first character in it."""
 
     path: Path
@@ -40,15 +40,15 @@ class Script(NamedTuple):
     """A script, and where its lines come from."""
 
     text: str
-    lines: tuple[Line, ...]
+    lines: tuple[ScriptLine, ...]
 
-    def problem(self, number: int, message: str, source: Source) -> Problem:
+    def problem(self, number: int, message: str, source: JobFileSource) -> Problem:
         """A warning about a line, counted from 1; about the last one if there are fewer."""
         path, text, offset = self.lines[min(number, len(self.lines)) - 1]
         return source.warning(path, message, mark=_mark(source, path, text, offset))
 
 
-def scripts(job: Mapping[str, Any], source: Source, given: Collection[str]) -> Iterator[Script]:
+def scripts(job: Mapping[str, Any], source: JobFileSource, given: Collection[str]) -> Iterator[Script]:
     """Every script of the job that a shell may refuse, each text once, those of the roles first. The values of the
     parameters that are `given` otherwise do not come from the file."""
     values = {name: value for name, value in mapping(job.get("parameters")).items() if name not in given}
@@ -88,10 +88,10 @@ def _lines(value: object, path: Path) -> Iterator[tuple[Path, str]]:
     return (((*path, index), line) for index, line in enumerate(items(value)) if isinstance(line, str))
 
 
-def _joined(listed: Iterable[tuple[Path, str]], values: Mapping[str, Any], source: Source) -> Script | None:
+def _joined(listed: Iterable[tuple[Path, str]], values: Mapping[str, Any], source: JobFileSource) -> Script | None:
     """None if a reference is broken: nobody knows what the script is then."""
     whole: list[str] = []
-    lines: list[Line] = []
+    lines: list[ScriptLine] = []
     for path, text in listed:
         try:
             split(text)
@@ -99,11 +99,11 @@ def _joined(listed: Iterable[tuple[Path, str]], values: Mapping[str, Any], sourc
             return None
         for part, offset in _parts(text, values, source):
             whole.append(part)
-            lines.append(Line(path, text, offset))
+            lines.append(ScriptLine(path, text, offset))
     return Script("\n".join(whole) + "\n", tuple(lines)) if whole else None
 
 
-def _parts(text: str, values: Mapping[str, Any], source: Source) -> Iterator[tuple[str, int]]:
+def _parts(text: str, values: Mapping[str, Any], source: JobFileSource) -> Iterator[tuple[str, int]]:
     """The lines of a text with values in place, each with its offset. A value stands in one line."""
     start = done = len(text) - len(text.lstrip(SPACE))
     line = ""
@@ -120,7 +120,7 @@ def _parts(text: str, values: Mapping[str, Any], source: Source) -> Iterator[tup
     yield line.rstrip(SPACE), start
 
 
-def _value(tag: str, values: Mapping[str, Any], source: Source) -> str:
+def _value(tag: str, values: Mapping[str, Any], source: JobFileSource) -> str:
     """The value of a parameter of one line; a quote in it means something to the shell."""
     for part in split(tag):
         if isinstance(part, Reference) and part.root == "parameters":
@@ -130,6 +130,6 @@ def _value(tag: str, values: Mapping[str, Any], source: Source) -> str:
     return _UNKNOWN
 
 
-def _mark(source: Source, path: Path, text: str, offset: int) -> Mark | None:
+def _mark(source: JobFileSource, path: Path, text: str, offset: int) -> Mark | None:
     line = text[offset:].partition("\n")[0].strip()
     return locate(source, path, line, text.count(line, 0, offset)) if line else None

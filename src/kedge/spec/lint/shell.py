@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kedge.errors import Problem
 from kedge.spec.lint.scripts import Script
-from kedge.spec.model import Source
+from kedge.spec.model import JobFileSource
 
 _MOST = 8  # scripts; each is a process, and starting one takes up to 2 ms
 _LONGEST = 1 << 20  # characters of a script
@@ -50,7 +50,7 @@ def start(scripts: Iterable[Script]) -> list[Reading]:
     return readings
 
 
-def finish(readings: list[Reading], source: Source) -> list[Problem]:
+def finish(readings: list[Reading], source: JobFileSource) -> list[Problem]:
     """Wait until all is read; a warning for each script that is refused."""
     deadline = time.monotonic() + _PATIENCE
     return [problem for reading in readings for problem in _finished(reading, deadline, source)]
@@ -78,7 +78,7 @@ def _encoded(script: Script) -> bytes:
     return script.text.encode("utf-8", "replace")
 
 
-def _finished(reading: Reading, deadline: float, source: Source) -> Iterator[Problem]:
+def _finished(reading: Reading, deadline: float, source: JobFileSource) -> Iterator[Problem]:
     with reading.process as process:
         try:
             data = _encoded(reading.script) if process.stdin else None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kedge.errors import ERROR, WARNING, Problem
 from kedge.spec.lint import texts
 from kedge.spec.message_text import quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.references import OPEN, ROOTS, WHERE_THEY_WORK, Reference, TagError, locate, split
 from kedge.spec.suggest import mistyped
 from kedge.spec.tolerant import mapping
@@ -39,7 +39,7 @@ class _Seen(NamedTuple):
     severity: str = WARNING
 
 
-def near_references(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def near_references(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Every text that looks like a reference, where references work."""
     if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
         return
@@ -49,7 +49,7 @@ def near_references(job: Mapping[str, Any], source: Source) -> Iterator[Problem]
             yield from _in_text(text, path, path in in_commands, job, source)
 
 
-def misplaced(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def misplaced(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """References in texts in which they are not replaced."""
     for path, text in texts.others(job):
         for reference in _references(text):
@@ -61,7 +61,7 @@ def misplaced(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield from _in_image(item, path, source)
 
 
-def _in_image(item: Mapping[str, Any], path: Path, source: Source) -> Iterator[Problem]:
+def _in_image(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
     """The uri of an image is needed before there is a task; of its `auth` only secrets are of use."""
     wanted = [((*path, "uri"), item.get("uri"), "parameters")]
     wanted += [((*path, "auth", key), value, "secrets") for key, value in mapping(item.get("auth")).items()]
@@ -84,7 +84,9 @@ def _parts(text: str) -> tuple[str | Reference, ...]:
         return ()
 
 
-def _in_text(text: str, path: Path, is_command: bool, job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def _in_text(
+    text: str, path: Path, is_command: bool, job: Mapping[str, Any], source: JobFileSource
+) -> Iterator[Problem]:
     if not _parts(text):
         return
     for found in sorted(_looks_like_references(text, is_command, job), key=lambda found: found.offset):

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.message_text import quote
-from kedge.spec.model import Path, Source
+from kedge.spec.model import JobFileSource, Path
 from kedge.spec.schema import schema
 from kedge.spec.suggest import did_you_mean, name_list
 from kedge.spec.tolerant import entries, mapping
@@ -20,7 +20,7 @@ _RUNTIME_MB = 8  # measured, as by engines.container.endings
 _WELL_KNOWN_PORTS = frozenset({22, 80, 443})
 
 
-def completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def completion(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """A number of tasks above that of the role is never reached; OpenPAI accepts it, so this is a warning."""
     for name, role in mapping(job.get("taskRoles")).items():
         count = mapping(role).get("instances", 1)
@@ -33,7 +33,7 @@ def completion(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
                 yield source.warning(("taskRoles", name, "completion", key), message, suggestion=f"{count:g}")
 
 
-def task_retries(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def task_retries(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Tasks of a gang are not tried again on their own."""
     if mapping(job.get("extras")).get("gangAllocation") is False:
         return
@@ -44,7 +44,7 @@ def task_retries(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.warning(("taskRoles", name, "taskRetryCount"), message, key=True)
 
 
-def empty(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def empty(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """`ports:` and `storages:` with nothing behind them."""
     for name, role in mapping(job.get("taskRoles")).items():
         path: Path = ("taskRoles", name, "resourcePerInstance", "ports")
@@ -57,7 +57,7 @@ def empty(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
         yield source.warning(("extras", "storages"), message, key=True)
 
 
-def credentials(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def credentials(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Keys of `auth` that mean nothing."""
     known = schema()["$defs"]["dockerImage"]["properties"]["auth"]["properties"]
     for index, item in entries(job.get("prerequisites")):
@@ -69,7 +69,7 @@ def credentials(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
                 yield source.warning(("prerequisites", index, "auth", key), message, key=True)
 
 
-def memory(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def memory(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """What a container cannot start with, and what kills it before it is full."""
     for name, role in mapping(job.get("taskRoles")).items():
         limit: Any = mapping(mapping(role).get("resourcePerInstance")).get("memoryMB")
@@ -88,7 +88,7 @@ def memory(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
             yield source.warning(("taskRoles", name, "extraContainerOptions", "shmMB"), message)
 
 
-def port_counts(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def port_counts(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """The value is how many ports to reserve; 22, 80 and 443 are more likely meant as numbers of ports."""
     for name, role in mapping(job.get("taskRoles")).items():
         ports = mapping(mapping(mapping(role).get("resourcePerInstance")).get("ports"))

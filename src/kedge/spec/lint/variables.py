@@ -10,7 +10,7 @@ from typing import Any
 from kedge.errors import Problem
 from kedge.spec.lint import texts
 from kedge.spec.message_text import quote
-from kedge.spec.model import Source
+from kedge.spec.model import JobFileSource
 from kedge.spec.references import locate
 from kedge.spec.suggest import distance, nearest
 from kedge.spec.tolerant import mapping
@@ -36,7 +36,7 @@ _OLD_PORTS = r"PAI_(\w+?)_(\d+)_([A-Za-z_]\w*)_PORT"
 _OWN_PORTS = r"PAI_CONTAINER_HOST_(\w+)_PORT_LIST"
 
 
-def variables(job: Mapping[str, Any], source: Source) -> Iterator[Problem]:
+def variables(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """A warning for each place that reads such a variable."""
     known = _Known(job)
     for path, text in _shell_lines(job):

@@ -17,7 +17,7 @@ QUICK_RETRY = {"kedge": {"retry": {"backoffSec": 0.01}}}
 
 
 @dataclass(frozen=True)
-class Case:
+class ConformanceCase:
     """What `Kedge.job` takes, then what must be seen; what is None or empty is not looked at.
 
     A task is named by its folder: `worker-0`, or `attempt-1/worker-0` in another attempt than the first.

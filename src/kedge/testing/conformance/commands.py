@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kedge.testing.conformance.case import FAILED, NO_RETRY, Case
+from kedge.testing.conformance.case import FAILED, NO_RETRY, ConformanceCase
 
 BEHAVIOURS = {
-    "a command that succeeds": Case(
+    "a command that succeeds": ConformanceCase(
         "echo hello",
         said="hello\n",
         report={"reason": "succeeded", "exit_code": 0, "user_exit_code": 0},
@@ -13,10 +13,12 @@ BEHAVIOURS = {
         prints=(r"^worker:0 \| hello$", r"^worker:0 +succeeded +1 +0 ", "Succeeded"),
         attempts=1,
     ),
-    "commands share one shell": Case(["cd /; x=1", "export y=2", "echo $x $y $PWD"], said="1 2 /\n"),
-    "the first command that fails ends the task": Case(["echo before", "false", "echo after"], code=1, said="before\n"),
-    "a failure within a pipeline ends the task": Case(["false | cat", "echo after"], code=FAILED, said=""),
-    "an exit code is the user's and the container's is OpenPAI's": Case(
+    "commands share one shell": ConformanceCase(["cd /; x=1", "export y=2", "echo $x $y $PWD"], said="1 2 /\n"),
+    "the first command that fails ends the task": ConformanceCase(
+        ["echo before", "false", "echo after"], code=1, said="before\n"
+    ),
+    "a failure within a pipeline ends the task": ConformanceCase(["false | cat", "echo after"], code=FAILED, said=""),
+    "an exit code is the user's and the container's is OpenPAI's": ConformanceCase(
         "exit 7",
         code=FAILED,
         report={"reason": "command-failed", "user_exit_code": 7, "exit_code": 255},
@@ -26,41 +28,41 @@ BEHAVIOURS = {
             "worker:0: the command exited with code 7; not retried: jobRetryCount is 0",
         ),
     ),
-    "a variable that is not set ends the task": Case(
+    "a variable that is not set ends the task": ConformanceCase(
         ["echo $NOTHING_LIKE_THIS", "echo after"],
         code=FAILED,
         stdout=b"",
         report={"reason": "command-failed"},
     ),
-    "a program that is not there": Case(
+    "a program that is not there": ConformanceCase(
         "nothing-like-this", code=FAILED, report={"reason": "command-failed", "user_exit_code": 127}
     ),
-    "a program that may not be executed": Case(
+    "a program that may not be executed": ConformanceCase(
         "touch $PAI_LOG_DIR/program; $PAI_LOG_DIR/program",
         code=FAILED,
         report={"reason": "command-failed", "user_exit_code": 126},
     ),
-    "an option that the shell does not know": Case(
+    "an option that the shell does not know": ConformanceCase(
         ["set -o nothing-like-this", "echo after"], code=FAILED, stdout=b"", report={"reason": "command-failed"}
     ),
-    "a command that kills itself": Case(
+    "a command that kills itself": ConformanceCase(
         "kill -KILL $$",
         keys={"extras": NO_RETRY},
         code=FAILED,
         report={"reason": "command-killed", "user_exit_code": 137, "stopped_by": None},
     ),
-    "a command that ends with a memory error": Case(
+    "a command that ends with a memory error": ConformanceCase(
         "kill -SEGV $$", code=FAILED, report={"reason": "command-killed", "user_exit_code": 139}
     ),
-    "a task that stops its own supervisor was not stopped by kedge": Case(
+    "a task that stops its own supervisor was not stopped by kedge": ConformanceCase(
         "kill -TERM $PPID; sleep 1000",
         keys={"extras": NO_RETRY},
         code=FAILED,
         report={"stopped_by": "TERM"},
         prints=("sigterm_unattributed",),
     ),
-    "standard input is empty": Case("cat; echo end", said="end\n"),
-    "background processes end with their task": Case(
+    "standard input is empty": ConformanceCase("cat; echo end", said="end\n"),
+    "background processes end with their task": ConformanceCase(
         ["setsid sleep 1000 > /dev/null 2>&1 &", "(nohup sleep 1001 > /dev/null 2>&1 &)", "echo done"], said="done\n"
     ),
 }

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from kedge.testing.command import Kedge
-from kedge.testing.conformance.case import Case, same
+from kedge.testing.conformance.case import ConformanceCase, same
 
 _SECRET = "hunter2hunter2"
 _CODE = {"name": "code", "type": "script", "uri": "./code"}
@@ -45,7 +45,7 @@ def _nothing_kept(kedge: Kedge) -> None:
 
 
 BEHAVIOURS = {
-    "a task knows itself and its job": Case(
+    "a task knows itself and its job": ConformanceCase(
         [
             "echo $PAI_CURRENT_TASK_ROLE_NAME $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX $PAI_TASK_INDEX",
             "echo $PAI_TASK_ROLE_LIST $PAI_JOB_TASK_COUNT $PAI_TASK_ROLE_TASK_COUNT_worker $PAI_RESOURCE_worker",
@@ -57,7 +57,7 @@ BEHAVIOURS = {
         roles={"worker": {}, "ps": {"commands": ["true"], "completion": {"minSucceededInstances": -1}}},
         said="worker 0 0\nworker,ps 2 1 0,1,64,0\n0 0\n",
     ),
-    "all tasks see the same addresses": Case(
+    "all tasks see the same addresses": ConformanceCase(
         "echo $PAI_TASK_ROLE_worker_HOST_LIST,$PAI_TASK_ROLE_ps_HOST_LIST | tr , '\\n'",
         roles={
             "worker": {"instances": 2, "completion": {"minSucceededInstances": -1}},
@@ -65,20 +65,20 @@ BEHAVIOURS = {
         },
         more=_one_view,
     ),
-    "peers reach each other at their ports, in every attempt": Case(
+    "peers reach each other at their ports, in every attempt": ConformanceCase(
         [_TALK, _RING, "[ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]"],
         roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},
         keys={"jobRetryCount": 1},
         said={**_RING_SAID, **{f"attempt-1/{task}": said for task, said in _RING_SAID.items()}},
     ),
-    "peers reach a task that was retried alone": Case(
+    "peers reach a task that was retried alone": ConformanceCase(
         [_TALK, _LATE],
         roles={"worker": {"instances": 2, "taskRetryCount": 1}},
         keys={"extras": {"gangAllocation": False}},
         said={"worker-0": "late\n"},
         states={"worker:0": "succeeded", "worker:1": "succeeded"},
     ),
-    "a task has the ports that it asks for": Case(
+    "a task has the ports that it asks for": ConformanceCase(
         [
             "echo $PAI_CONTAINER_SSH_PORT",
             "echo $PAI_CURRENT_CONTAINER_PORT",
@@ -87,17 +87,17 @@ BEHAVIOURS = {
         roles={"worker": {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0, "ports": {"web": 2}}}},
         more=_own_ports,
     ),
-    "a parameter of the command line replaces the file's": Case(
+    "a parameter of the command line replaces the file's": ConformanceCase(
         "echo <% $parameters.lr %>", keys={"parameters": {"lr": 0.1}}, options=("-p", "lr=1.0"), said="1.0\n"
     ),
-    "a secret reaches the task and nothing that is kept": Case(
+    "a secret reaches the task and nothing that is kept": ConformanceCase(
         "echo <% $secrets.token %> | tr 2 _; echo <% $secrets.token %>",
         keys={"secrets": {"token": "x"}},
         options=("--secret", f"token={_SECRET}"),
         said="hunter_hunter_\n******\n",
         more=_nothing_kept,
     ),
-    "code beside the job file is the working directory": Case(
+    "code beside the job file is the working directory": ConformanceCase(
         "sh main.sh; ls",
         roles={"worker": {"script": "code", "instances": 2}},
         keys={"prerequisites": [_CODE]},
@@ -109,7 +109,7 @@ BEHAVIOURS = {
         },
         said={"worker-0": "data\ndata\nmain.sh\n", "worker-1": "data\ndata\nmain.sh\n"},
     ),
-    "a folder of the command line is the working directory": Case(
+    "a folder of the command line is the working directory": ConformanceCase(
         "cat file", files={"here/file": "content\n"}, options=("--workdir", "here"), said="content\n"
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kedge.contract import TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS
-from kedge.testing.conformance.case import FAILED, Case
+from kedge.testing.conformance.case import FAILED, ConformanceCase
 
 _COUNT = "echo try >> $PAI_LOG_DIR/tries; test $(wc -l < $PAI_LOG_DIR/tries) -eq 3"
 _STARTS = ("[INFO] Starting to exec precommands", "[INFO] Precommands finished")
@@ -17,8 +17,8 @@ def _hook(name: str, commands: dict[str, str], **keys: Any) -> dict[str, Any]:
     return {"name": name, "type": "script", "plugin": "cmd", "callbacks": callbacks, **keys}
 
 
-def _case(*hooks: dict[str, Any], commands: str = "echo command", **seen: Any) -> Case:
-    return Case(
+def _case(*hooks: dict[str, Any], commands: str = "echo command", **seen: Any) -> ConformanceCase:
+    return ConformanceCase(
         commands,
         roles={"worker": {"prerequisites": [hook["name"] for hook in hooks]}},
         keys={"prerequisites": list(hooks), "parameters": {"x": 1.0}},

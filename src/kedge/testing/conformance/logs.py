@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kedge.testing.command import Kedge
-from kedge.testing.conformance.case import Case, same
+from kedge.testing.conformance.case import ConformanceCase, same
 
 _LINES = 2000
 
@@ -20,26 +20,30 @@ def _all_tasks(kedge: Kedge) -> None:
 
 
 BEHAVIOURS = {
-    "both streams are kept apart and together": Case(
+    "both streams are kept apart and together": ConformanceCase(
         "echo out; echo err >&2", stdout=b"out\n", stderr=b"err\n", prints=("^worker:0 . out$", "^worker:0 . err$")
     ),
-    "output without a newline": Case("printf 'no newline'", stdout=b"no newline", stderr=b"", said="no newline\n"),
-    "output that is no text": Case(r"printf '\000\001\200\377\r\n'", stdout=b"\0\1\x80\xff\r\n", prints=("^worker:0",)),
-    "a task that prints nothing": Case("true", stdout=b"", stderr=b"", said=""),
-    "much output arrives whole and in order": Case(
+    "output without a newline": ConformanceCase(
+        "printf 'no newline'", stdout=b"no newline", stderr=b"", said="no newline\n"
+    ),
+    "output that is no text": ConformanceCase(
+        r"printf '\000\001\200\377\r\n'", stdout=b"\0\1\x80\xff\r\n", prints=("^worker:0",)
+    ),
+    "a task that prints nothing": ConformanceCase("true", stdout=b"", stderr=b"", said=""),
+    "much output arrives whole and in order": ConformanceCase(
         "seq 100000", stdout="".join(f"{number}\n" for number in range(1, 100_001)).encode()
     ),
-    "lines of two writers are never torn": Case(
+    "lines of two writers are never torn": ConformanceCase(
         [
             f'many() {{ i=0; while [ $i -lt {_LINES} ]; do echo "$1"; i=$((i + 1)); done; }}',
             f"many '{'output ' * 20}' & many '{'error ' * 20}' >&2; wait",
         ],
         more=_whole_lines,
     ),
-    "output of a background process is waited for": Case(
+    "output of a background process is waited for": ConformanceCase(
         "{ while kill -0 $$ 2> /dev/null; do sleep 0.1; done; echo late; } & echo early", said="early\nlate\n"
     ),
-    "tasks that print and end at once lose nothing": Case(
+    "tasks that print and end at once lose nothing": ConformanceCase(
         "echo task $PAI_TASK_INDEX", roles={"worker": {"instances": 10}}, more=_all_tasks
     ),
 }

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from kedge.testing.command import TIMEOUT, Kedge
-from kedge.testing.conformance.case import FAILED, QUICK_RETRY, Case, job_report, same
+from kedge.testing.conformance.case import FAILED, QUICK_RETRY, ConformanceCase, job_report, same
 from kedge.testing.wait import wait_until
 
 _SPEC = """\
@@ -75,7 +75,7 @@ def _told_everywhere(kedge: Kedge) -> None:
 
 
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
-    "the first failure of a role fails the job": Case(
+    "the first failure of a role fails the job": ConformanceCase(
         "[ $PAI_TASK_INDEX = 0 ] || sleep 1000; echo failing; exit 3",
         roles={"worker": {"instances": 3}},
         code=FAILED,
@@ -83,27 +83,27 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         prints=("^After it +2 other tasks were stopped$",),
     ),
     "the first success of a role can end the job": _first_success,
-    "a job without conditions succeeds when all tasks are done": Case(
+    "a job without conditions succeeds when all tasks are done": ConformanceCase(
         "exit 1",
         roles={"worker": {"instances": 2, "completion": _NEVER}},
         states={"worker:0": "failed", "worker:1": "failed"},
         prints=("Succeeded by its completion policy; 2 of 2 tasks failed", r"^Failed task +worker:"),
         more=_told_everywhere,
     ),
-    "a job can ask that every task succeeds": Case(
+    "a job can ask that every task succeeds": ConformanceCase(
         "[ $PAI_TASK_INDEX != 0 ] || exit 3; sleep 2",
         roles={"worker": {"instances": 2}, "ps": {"commands": ["exit 4"]}, "a": {"commands": ["true"]}},
         keys={"extras": _EVERY},
         code=FAILED,
         states={"worker:0": "failed", "worker:1": "succeeded", "ps:0": "failed", "a:0": "succeeded"},
     ),
-    "a job whose tasks all succeed, as it asked": Case(
+    "a job whose tasks all succeed, as it asked": ConformanceCase(
         "true", roles={"worker": {"instances": 2}}, keys={"extras": _EVERY}, prints=("Succeeded in",)
     ),
-    "tasks start in the order of the file": Case(
+    "tasks start in the order of the file": ConformanceCase(
         "true", roles={"worker": {"instances": 3}, "ps": {}, "a": {}}, more=_launch_order
     ),
-    "unknown failures are retried as often as the job says": Case(
+    "unknown failures are retried as often as the job says": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; exit 1",
         keys={"jobRetryCount": 2},
         code=FAILED,
@@ -111,14 +111,14 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         prints=("all 2 retries are used",),
         more=_three_tries,
     ),
-    "retries that were asked for are made although a stock row says permanent": Case(
+    "retries that were asked for are made although a stock row says permanent": ConformanceCase(
         "kill -ILL $$",
         keys={"jobRetryCount": 1},
         code=FAILED,
         attempts=2,
         prints=(r"attempt 2 starts now \(retry 1 of 1\)", r"the only retry is used \(jobRetryCount\)"),
     ),
-    "rows of the user's own exit spec decide about a retry": Case(
+    "rows of the user's own exit spec decide about a retry": ConformanceCase(
         f"{_MISSING}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] && echo will stay || echo will pass; exit 1",
         keys={"jobRetryCount": 3, "extras": {"kedge": {"rules": ["spec.yaml"], **QUICK_RETRY["kedge"]}}},
         files={"spec.yaml": _SPEC},
@@ -126,7 +126,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=2,
         prints=("row 232 of spec.yaml says transient", "not retried: row 223 of spec.yaml says permanent"),
     ),
-    "transient failures are retried a limited number of times": Case(
+    "transient failures are retried a limited number of times": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; kill -TERM $$",
         keys=_retried(2),
         code=FAILED,
@@ -134,44 +134,44 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         prints=("given up after 2 retries of transient failures",),
         more=_three_tries,
     ),
-    "a transient cause is retried whatever the exit code": Case(
+    "a transient cause is retried whatever the exit code": ConformanceCase(
         f"{_TRANSIENT}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]",
         keys={"extras": QUICK_RETRY},
         attempts=2,
         prints=("attempt 2 starts", "port_in_use is transient"),
     ),
-    "a permanent cause that is sure is not retried whatever the job says": Case(
+    "a permanent cause that is sure is not retried whatever the job says": ConformanceCase(
         f"{_MISSING}; exit 1",
         keys={"jobRetryCount": 3},
         code=FAILED,
         attempts=1,
         prints=(r"missing_module \(permanent", "not retried: missing_module is permanent"),
     ),
-    "the same failure of the program without progress ends retries": Case(
+    "the same failure of the program without progress ends retries": ConformanceCase(
         "exit 127",
         keys={"jobRetryCount": 4},
         code=FAILED,
         attempts=2,
         prints=("not retried: command_not_found came twice at the same place, without progress in between",),
     ),
-    "progress makes a retry worth while": Case(
+    "progress makes a retry worth while": ConformanceCase(
         "echo step $FC_FRAMEWORK_ATTEMPT_ID; exit 127",
         keys={"jobRetryCount": 2},
         code=FAILED,
         attempts=3,
         prints=("command_not_found is not certain, retry 2 of 2", r"all 2 retries are used \(jobRetryCount\)"),
     ),
-    "what lies around the program is tried until the limit": Case(
+    "what lies around the program is tried until the limit": ConformanceCase(
         f"{_TRANSIENT}; exit 1",
         keys=_retried(3),
         code=FAILED,
         attempts=4,
         prints=("given up after 3 retries of transient failures",),
     ),
-    "SIGINT by a stranger is transient": Case(
+    "SIGINT by a stranger is transient": ConformanceCase(
         "kill -INT $$; exit 130", keys=_retried(1), code=FAILED, attempts=2, prints=("code 130, .*, is transient",)
     ),
-    "without gang allocation a task is retried alone": Case(
+    "without gang allocation a task is retried alone": ConformanceCase(
         "echo try $FC_TASK_ATTEMPT_ID; [ $PAI_TASK_INDEX = 0 ] || [ $FC_TASK_ATTEMPT_ID = 2 ]",
         roles={"worker": {"instances": 2, "taskRetryCount": 2}},
         keys={"extras": {"gangAllocation": False}},
@@ -179,7 +179,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=1,
         prints=(r"^worker:1 +succeeded +3 ",),
     ),
-    "a task alone is not retried for ever either": Case(
+    "a task alone is not retried for ever either": ConformanceCase(
         "echo try $FC_TASK_ATTEMPT_ID; exit 127",
         roles={"worker": {"taskRetryCount": 3}},
         keys={"extras": {"gangAllocation": False}},
@@ -188,7 +188,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=1,
         prints=("not started again: command_not_found came twice at the same place",),
     ),
-    "a failed peer's loss is not the cause": Case(
+    "a failed peer's loss is not the cause": ConformanceCase(
         f"if [ $PAI_TASK_INDEX = 1 ]; then {_MISSING}; else echo 'ConnectionResetError: [Errno 104] Connection reset "
         "by peer'; fi; exit 1",
         roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},
