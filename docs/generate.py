@@ -95,7 +95,7 @@ What a [report](reports.md) can name. The behaviour says whether the same job, s
 kedge decides about [retries](policies.md#what-is-tried-again). A cause that lies *around* the program (networks, services,
 other jobs, machines) is tried until the limit, however often it comes; any other ends the retries when it comes twice.
 
-| cause | meaning | who can mend it | behaviour | what to do |
+| cause | meaning | who can fix it | behaviour | what to do |
 |---|---|---|---|---|
 """
 
@@ -108,7 +108,7 @@ def pages() -> dict[Path, str]:
 def causes() -> str:
     """The page about causes."""
     rows = [
-        f"| `{name}` | {cause['meaning']} | {cause['mender']} | {cause['behaviour']}{_around(cause)} | {_remedy(cause)} |"
+        f"| `{name}` | {cause['meaning']} | {cause['owner']} | {cause['behaviour']}{_around(cause)} | {_remedy(cause)} |"
         for name, cause in tomllib.loads(CAUSES.read_text(encoding="utf-8")).items()
     ]
     return CAUSES_HEAD + "\n".join(rows) + "\n"

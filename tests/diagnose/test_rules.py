@@ -39,7 +39,7 @@ def test_every_cause_says_what_to_do() -> None:
     for name in rules.causes():
         cause = rules.cause(name)
         assert cause.meaning, name
-        assert cause.mender, name
+        assert cause.owner, name
         assert cause.behaviour in ("transient", "permanent", "unknown"), name
         assert 1 <= len(cause.remedy) <= 3, name
 

@@ -232,7 +232,7 @@ def _answer(
         cause,
         known.behaviour,
         confidence,
-        known.mender,
+        known.owner,
         known.meaning,
         remedy(known, [quote.text for quote in quotes], frame),
         quotes,

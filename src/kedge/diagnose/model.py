@@ -36,12 +36,12 @@ class Evidence(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What a cause means, who can mend it, whether running again can help, and one to three steps.
+    """What a cause means, who can fix it, whether running again can help, and one to three steps.
 
     `subject`: patterns that capture in a quoted line what `{subject|…}` in a step stands for."""
 
     meaning: str
-    mender: str
+    owner: str
     behaviour: str
     remedy: tuple[str, ...]
     subject: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Diagnosis(NamedTuple):
     cause: str
     behaviour: str
     confidence: str
-    mender: str
+    owner: str
     meaning: str
     remedy: tuple[str, ...]
     evidence: tuple[Quote, ...] = ()

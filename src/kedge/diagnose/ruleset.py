@@ -67,7 +67,7 @@ class RuleSet:
         """A cause by its name."""
         fields = self._causes[name]
         remedy, subject = tuple(fields["remedy"]), tuple(fields.get("subject", ()))
-        return Cause(fields["meaning"], fields["mender"], fields["behaviour"], remedy, subject)
+        return Cause(fields["meaning"], fields["owner"], fields["behaviour"], remedy, subject)
 
     def remedy(self, name: str, facts: Mapping[str, float]) -> tuple[str, ...]:
         """What a rule by this name says to do; a sentence about a fact that is not known is left out."""

@@ -26,8 +26,8 @@ def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: 
         return
     known = rules.load(files)
     if causes:
-        columns = ("cause", "mender", "behavior", "meaning")
-        rows = [(n, c.mender, c.behaviour, c.meaning) for n in known.causes() for c in (known.cause(n),)]
+        columns = ("cause", "owner", "behavior", "meaning")
+        rows = [(n, c.owner, c.behaviour, c.meaning) for n in known.causes() for c in (known.cause(n),)]
     else:
         columns = ("rule", "cause", "role", "rank")
         rows = [(rule.name, rule.cause, rule.role, str(rule.rank)) for rule in known.rules()]

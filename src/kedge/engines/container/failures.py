@@ -126,10 +126,10 @@ def _of_image(launch: Launch, problem: ImageProblem) -> Report:
     if problem.cause:  # what kedge has found out itself
         known = packaged().cause(problem.cause)
         found = found._replace(
-            cause=problem.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender,
+            cause=problem.cause, behaviour=known.behaviour, confidence=SURE, owner=known.owner,
             meaning=problem.meaning or known.meaning, remedy=(problem.remedy,) if problem.remedy else known.remedy,
         )  # fmt: skip
-    if found.mender == "network":  # the advice of these causes is for what a command fetches
+    if found.owner == "network":  # the advice of these causes is for what a command fetches
         found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)
     return reports.ended(launch, IMAGE, CANNOT_START, what)._replace(diagnosis=found.to_json())
 

@@ -62,7 +62,7 @@ def _of_hook(answer: Diagnosis, outcome: AttemptOutcome, found: Collected, rules
         return answer._replace(frame=frame, evidence=words, last_words=words)
     known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
     return answer._replace(
-        cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, mender=known.mender, meaning=known.meaning,
+        cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, owner=known.owner, meaning=known.meaning,
         remedy=remedy(known, (outcome.message,)), evidence=(quote,) if quote else answer.evidence, symptoms=(),
         rule="", frame=frame, lone_symptom=False,
     )  # fmt: skip
