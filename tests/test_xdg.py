@@ -17,7 +17,7 @@ from kedge.runs import data_cache as downloads
 from kedge.runs import folder as runs
 from kedge.runtime.actions import data_cache
 
-NOTHING = data_cache.DataCache("", "", "")
+NOTHING = data_cache.CacheFolders("", "", "")
 PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
     "runs": (xdg.STATE, runs.jobs_dir),
     "documents": (xdg.CACHE, documents.default_folder),

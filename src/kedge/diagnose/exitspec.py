@@ -64,7 +64,7 @@ class ExitSpec:
 
         `ecc_error`: whether a GPU has had uncorrectable memory errors, None where there is no GPU or it is not known.
         """
-        user, platform = _Log(self._user, user_log), _Log(self._platform, platform_log)
+        user, platform = _SearchedLog(self._user, user_log), _SearchedLog(self._platform, platform_log)
         for entry in self.entries:
             for pattern in entry.patterns:
                 if not _holds(pattern, exit_code, ecc_error):
@@ -239,7 +239,7 @@ class _Searcher:
         return {text for text, n in self._numbers.items() if n in found}
 
 
-class _Log:
+class _SearchedLog:
     """One log, searched when a pattern asks for it."""
 
     def __init__(self, searcher: _Searcher, content: bytes) -> None:

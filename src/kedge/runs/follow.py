@@ -19,7 +19,7 @@ PROGRESS_SEC = 2.0  # how often a progress bar, which does not end its line, is 
 _LONGEST_BAR = 4096
 
 
-class LogLine(NamedTuple):
+class TaskLine(NamedTuple):
     """One line of a task (`worker:3`), with its newline if it has one, or a piece of a very long one (logs.Lines)."""
 
     task: str
@@ -34,26 +34,26 @@ class _TaskLog:
         self._reader = StreamReader(folder, stream)
         self._bar = b""
 
-    def more(self) -> Iterator[LogLine]:
+    def more(self) -> Iterator[TaskLine]:
         """The lines of one chunk; none when there is nothing new now."""
         if data := self._reader.read():
-            yield from (LogLine(self._task, line) for line in self._lines.feed(data))
+            yield from (TaskLine(self._task, line) for line in self._lines.feed(data))
 
-    def progress(self) -> Iterator[LogLine]:
+    def progress(self) -> Iterator[TaskLine]:
         """The state of a progress bar that is being overwritten, if it has changed (user-all gets whole lines)."""
         for stream in (USER_STDERR, USER_STDOUT):
             unfinished = tail(self._folder, f"{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
             bar = unfinished.rstrip(b"\r").rpartition(b"\r")[2].strip()
             if b"\r" in unfinished and bar and bar != self._bar:
                 self._bar = bar
-                yield LogLine(self._task, bar + b"\n")
+                yield TaskLine(self._task, bar + b"\n")
 
-    def rest(self) -> Iterator[LogLine]:
+    def rest(self) -> Iterator[TaskLine]:
         """Everything up to the end; the task has ended."""
         while data := self._reader.read():
-            yield from (LogLine(self._task, line) for line in self._lines.feed(data))
+            yield from (TaskLine(self._task, line) for line in self._lines.feed(data))
         if line := self._lines.rest():
-            yield LogLine(self._task, line)
+            yield TaskLine(self._task, line)
         self._reader.close()
 
 
@@ -63,7 +63,7 @@ def follow(
     wanted: Callable[[str, int], bool] = lambda role, index: True,
     alive: Callable[[], bool] | None = None,
     progress: bool = False,
-) -> Iterator[Event | LogLine | None]:
+) -> Iterator[Event | TaskLine | None]:
     """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run has ended.
 
     A task's lines come before the event of its end. None now and then: nothing new at the moment. Ends early when the

@@ -7,28 +7,28 @@ from typing import Any, TypedDict
 from kedge import untrusted
 
 
-class _Quote(TypedDict):
+class _QuotedLine(TypedDict):
     file: str
     line: int
     text: str
 
 
-class _Other(TypedDict):
+class _OtherTasks(TypedDict):
     kind: str
     count: int
 
 
-class _Suspect(TypedDict):
+class _SuspectedTask(TypedDict):
     task: str
     kind: str
 
 
-class _Task(TypedDict):
+class _TaskRow(TypedDict):
     task: str
     pai_code: int | None
 
 
-class _Told(TypedDict):
+class _KnownOfRoot(TypedDict):
     """What every root has."""
 
     task: str
@@ -38,29 +38,29 @@ class _Told(TypedDict):
     meaning: str
     frame: str
     remedy: list[str]
-    evidence: list[_Quote]
+    evidence: list[_QuotedLine]
     exit_code: int | None
 
 
-class _Root(_Told, total=False):
+class _RootTask(_KnownOfRoot, total=False):
     message: str | None
     exit_meaning: str
     job_line: str | None
     missing: list[str]
-    last_words: list[_Quote]
+    last_words: list[_QuotedLine]
     unread_bytes: int
 
 
-class _Report(TypedDict):
+class _ShortReport(TypedDict):
     state: str
     text: str | None
-    root: _Root | None
-    others: list[_Other]
-    tasks: list[_Task]
+    root: _RootTask | None
+    others: list[_OtherTasks]
+    tasks: list[_TaskRow]
 
 
-class _WholeReport(_Report, total=False):
-    suspects: list[_Suspect] | None
+class _WholeReport(_ShortReport, total=False):
+    suspects: list[_SuspectedTask] | None
     notes: list[str]
 
 

@@ -118,7 +118,7 @@ def _damage(run: Run, status: JobStatus) -> str:
 def fold(events: Iterable[Event]) -> JobStatus:
     """The status that a controller's events amount to. Unknown events and incomplete ones change nothing, nor does
     what comes after the job's end."""
-    fold = _Fold()
+    fold = _StatusFold()
     for event in events:
         if handler := _HANDLERS.get(event.get("event", "")):
             handler(fold, event)
@@ -130,7 +130,7 @@ def fold(events: Iterable[Event]) -> JobStatus:
     return replace(fold.status, tasks=tuple(tasks))
 
 
-class _Fold:
+class _StatusFold:
     def __init__(self) -> None:
         self.status = JobStatus(WAITING, 0, ())
         self.tasks: dict[tuple[str, int], TaskStatus] = {}
@@ -210,18 +210,18 @@ class _Fold:
         self.tasks[task.role, task.index] = task
 
 
-_HANDLERS: dict[str, Callable[[_Fold, Event], None]] = {
-    JOB_SUBMITTED: _Fold.submitted,
-    ATTEMPT_STARTED: _Fold.attempt_started,
-    TASK_LAUNCHED: _Fold.launched,
-    TASK_COMPLETED: _Fold.completed,
-    TASK_RETRYING: _Fold.task_retrying,
-    ATTEMPT_COMPLETED: _Fold.attempt_completed,
-    JOB_RETRYING: _Fold.job_retrying,
-    STOP_REQUESTED: _Fold.stop_requested,
-    REMARK: _Fold.remark,
-    PROCESSES_LEFT: _Fold.processes_left,
-    JOB_COMPLETED: _Fold.job_completed,
+_HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
+    JOB_SUBMITTED: _StatusFold.submitted,
+    ATTEMPT_STARTED: _StatusFold.attempt_started,
+    TASK_LAUNCHED: _StatusFold.launched,
+    TASK_COMPLETED: _StatusFold.completed,
+    TASK_RETRYING: _StatusFold.task_retrying,
+    ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
+    JOB_RETRYING: _StatusFold.job_retrying,
+    STOP_REQUESTED: _StatusFold.stop_requested,
+    REMARK: _StatusFold.remark,
+    PROCESSES_LEFT: _StatusFold.processes_left,
+    JOB_COMPLETED: _StatusFold.job_completed,
 }
 
 

@@ -97,6 +97,6 @@ def _follow(run: Run, only: tuple[str, int] | None, stream: str, raw: bool) -> N
     for item in following.follow(run, stream, lambda role, index: only in (None, (role, index))):
         if item is None:
             sys.stdout.buffer.flush()
-        elif isinstance(item, following.LogLine):
+        elif isinstance(item, following.TaskLine):
             write(item.task, item.line)
     sys.stdout.buffer.flush()

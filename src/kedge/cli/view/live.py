@@ -14,13 +14,13 @@ from kedge.cli.view.wording import event_words
 from kedge.plan.model import Plan
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
-from kedge.runs.follow import LogLine, follow
+from kedge.runs.follow import TaskLine, follow
 
 
 class View(Protocol):
     """Where the lines and events of a run are shown."""
 
-    def line(self, line: LogLine) -> None: ...
+    def line(self, line: TaskLine) -> None: ...
     def event(self, event: Event) -> None: ...
     def flush(self) -> None: ...
 
@@ -31,7 +31,7 @@ class LiveView:
     def __init__(self, plan: Plan) -> None:
         self._lines = LinePrinter([f"{role}:{index}" for role, index in plan.tasks()])
 
-    def line(self, line: LogLine) -> None:
+    def line(self, line: TaskLine) -> None:
         self._lines(line.task, line.line)
 
     def event(self, event: Event) -> None:
@@ -46,7 +46,7 @@ class LiveView:
 class Json:
     """For programs: one object a line on stdout."""
 
-    def line(self, line: LogLine) -> None:
+    def line(self, line: TaskLine) -> None:
         text = line.line.decode(errors="replace").removesuffix("\n")
         partial = {} if line.line.endswith(b"\n") else {"partial": True}  # of a long line, more follows
         print_json({"event": "log", "task": line.task, "line": text, **partial})
@@ -61,7 +61,7 @@ class Json:
 class Silent:
     """For nobody."""
 
-    def line(self, line: LogLine) -> None: ...
+    def line(self, line: TaskLine) -> None: ...
     def event(self, event: Event) -> None: ...
     def flush(self) -> None: ...
 
@@ -101,7 +101,7 @@ class Live:
         for item in follow(self._run, wanted=lambda role, index: self._lines, alive=self._alive, progress=self._bars):
             if item is None:
                 self._view.flush()
-            elif isinstance(item, LogLine):
+            elif isinstance(item, TaskLine):
                 self._view.line(item)
             else:
                 self._view.event(item)

@@ -27,7 +27,7 @@ from kedge.runtime.actions.base import ActionFailed, ActionJob
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class DataCache(NamedTuple):
+class CacheFolders(NamedTuple):
     """Where whole files are looked for, where missing ones are fetched, and where they are put when they are whole."""
 
     files: str
@@ -35,14 +35,14 @@ class DataCache(NamedTuple):
     target: str
 
 
-def find(pai: str) -> DataCache | None:
+def find(pai: str) -> CacheFolders | None:
     """The cache of this machine, or the one that a container was given; None if there is none."""
     if os.path.isdir(given := f"{pai}/{DATA_CACHE_DIR}"):
         own = f"{pai}/{FETCHED_DIR}"
-        return DataCache(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
+        return CacheFolders(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
     try:
         files = xdg.cache("data", os.environ)
-        cache = DataCache(files, f"{files}-partial", files)
+        cache = CacheFolders(files, f"{files}-partial", files)
         for folder in (cache.files, cache.partial):
             os.makedirs(folder, exist_ok=True)
     except (CannotRun, OSError):
@@ -51,7 +51,7 @@ def find(pai: str) -> DataCache | None:
 
 
 @contextlib.contextmanager
-def entry(cache: DataCache, digest: str, fetch: Callable[[str], None], job: ActionJob) -> Iterator[str]:
+def entry(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: ActionJob) -> Iterator[str]:
     """A path of the file with this sum, fetched if it is not there; it stays what it is until the end.
 
     `fetch(path)` writes the file, completing what is there of it, and checks its sum."""
@@ -64,7 +64,7 @@ def entry(cache: DataCache, digest: str, fetch: Callable[[str], None], job: Acti
         os.close(fd)
 
 
-def _fetched(cache: DataCache, digest: str, fetch: Callable[[str], None], job: ActionJob) -> int:
+def _fetched(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: ActionJob) -> int:
     with _locked(os.path.join(cache.partial, f"{digest}.lock"), digest, job):
         fd = _whole(cache.target, digest, job)  # another task may have been faster
         while fd is None:

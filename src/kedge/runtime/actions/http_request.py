@@ -43,7 +43,7 @@ def ask(target: Target, headers: Mapping[str, str], own: Mapping[str, str], pace
 
 def _opener(pace: Pace) -> urllib.request.OpenerDirector:
     opener = urllib.request.OpenerDirector()
-    for handler in (_Proxies(), _Http(pace), _Https(pace), urllib.request.UnknownHandler()):
+    for handler in (_Proxies(), _PacedHttp(pace), _PacedHttps(pace), urllib.request.UnknownHandler()):
         opener.add_handler(handler)
     return opener
 
@@ -61,17 +61,17 @@ class _Proxies(urllib.request.ProxyHandler):
             ) from error
 
 
-class _Http(urllib.request.HTTPHandler):
+class _PacedHttp(urllib.request.HTTPHandler):
     def __init__(self, pace: Pace) -> None:
         super().__init__()
         self._pace = pace
 
     def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        made: Any = partial(_Connection, pace=self._pace)
+        made: Any = partial(_PacedConnection, pace=self._pace)
         return self.do_open(made, req)
 
 
-class _Https(urllib.request.HTTPSHandler):
+class _PacedHttps(urllib.request.HTTPSHandler):
     """Reads whom to trust when it is asked for the first time."""
 
     def __init__(self, pace: Pace) -> None:
@@ -79,17 +79,17 @@ class _Https(urllib.request.HTTPSHandler):
         self._pace = pace
 
     def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        made: Any = partial(_SecureConnection, pace=self._pace, context=certificate_authorities.context())
+        made: Any = partial(_PacedSecureConnection, pace=self._pace, context=certificate_authorities.context())
         return self.do_open(made, req)
 
 
-class _Connection(http.client.HTTPConnection):
+class _PacedConnection(http.client.HTTPConnection):
     def __init__(self, host: str, *, pace: Pace, **options: Any) -> None:
         super().__init__(host, **options)
         _keep(self, pace)
 
 
-class _SecureConnection(http.client.HTTPSConnection):
+class _PacedSecureConnection(http.client.HTTPSConnection):
     def __init__(self, host: str, *, pace: Pace, **options: Any) -> None:
         super().__init__(host, **options)
         _keep(self, pace)
@@ -98,13 +98,13 @@ class _SecureConnection(http.client.HTTPSConnection):
 def _keep(connection: Any, pace: Pace) -> None:
     """Let a connection keep to the pace from its first step to its last."""
     connection._create_connection = partial(_connect, pace)
-    connection.response_class = partial(_Response, pace)
+    connection.response_class = partial(_PacedResponse, pace)
 
 
-class _Response(HTTPResponse):
+class _PacedResponse(HTTPResponse):
     def __init__(self, pace: Pace, sock: socket.socket, *arguments: Any, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
-        self.fp = io.BufferedReader(_Socket(self.fp.detach(), sock, pace))
+        self.fp = io.BufferedReader(_PacedSocket(self.fp.detach(), sock, pace))
 
     def _read_next_chunk_size(self) -> int:
         size = int(super()._read_next_chunk_size())  # type: ignore[misc]
@@ -113,7 +113,7 @@ class _Response(HTTPResponse):
         return size
 
 
-class _Socket(io.RawIOBase):
+class _PacedSocket(io.RawIOBase):
     """Reads a socket. `file` is what keeps it open for as long as somebody reads."""
 
     def __init__(self, file: io.RawIOBase, sock: socket.socket, pace: Pace) -> None:

@@ -26,7 +26,7 @@ _INSUFFICIENT_SIZE = 7  # the answer of a query for a count alone
 _RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 
 
-class _Value(ctypes.Union):
+class _NvmlValue(ctypes.Union):
     _fields_ = (("number", ctypes.c_uint), ("wide", ctypes.c_ulonglong))
 
 
@@ -38,7 +38,7 @@ class _FieldValue(ctypes.Structure):
         ("latency", ctypes.c_longlong),
         ("type", ctypes.c_uint),
         ("result", ctypes.c_uint),
-        ("value", _Value),
+        ("value", _NvmlValue),
     )
 
 

@@ -29,7 +29,7 @@ _BRACES = r"(\$?)\{\{-?\s*(\$?)(\w+)((?:\.[^\s.\[\]{}]+|\[\d+\])*)\s*-?\}\}"
 _BARE = r"\$(?:\{\s*)?(parameters|secrets)((?:\.\w+|\[\w+\])+)(?:\s*\})?"
 
 
-class _Seen(NamedTuple):
+class _LikeReference(NamedTuple):
     """What looks like a reference: the text, where it starts in the whole text, and what is to be said."""
 
     text: str
@@ -95,7 +95,7 @@ def _in_text(
         yield problem._replace(severity=found.severity)
 
 
-def _looks_like_references(text: str, is_command: bool, job: Mapping[str, Any]) -> Iterator[_Seen]:
+def _looks_like_references(text: str, is_command: bool, job: Mapping[str, Any]) -> Iterator[_LikeReference]:
     parts = _parts(text)
     whole = {part.offset: part.offset + len(part.source) for part in parts if isinstance(part, Reference)}
     tags = list(re.finditer(_TAG, text)) if text.count(OPEN) > len(whole) else []
@@ -108,20 +108,20 @@ def _looks_like_references(text: str, is_command: bool, job: Mapping[str, Any]) 
         yield from (bare for bare in _bare(text, job) if not any(start <= bare.offset < end for start, end in taken))
 
 
-def _bare(text: str, job: Mapping[str, Any]) -> Iterator[_Seen]:
+def _bare(text: str, job: Mapping[str, Any]) -> Iterator[_LikeReference]:
     """`$parameters.x` alone, unless the script has such a variable."""
     for bare in re.finditer(_BARE, text):
         if not re.search(rf"\b{bare[1]}=", text) and _first(bare[2]) in mapping(job.get(bare[1])):
             meant = _written(bare[1], bare[2])
             what = f"to the shell, {quote(bare[0])} is its variable {bare[1]!r}; write {meant}"
-            yield _Seen(bare[0], bare.start(), what, meant)
+            yield _LikeReference(bare[0], bare.start(), what, meant)
 
 
-def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen | None:
+def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _LikeReference | None:
     body = tag[1].strip()
     if body.startswith("this") and not body[4:5].isalnum():
         what = "'this' is a prerequisite: there is none in a command, and the text stays as it is"
-        return _Seen(tag[0], tag.start(), what) if is_command else None
+        return _LikeReference(tag[0], tag.start(), what) if is_command else None
     if marked := re.match(_MARKED, body):
         return _other_brackets(tag, marked[1], marked[2], job)
     match = re.fullmatch(_BODY, body)
@@ -134,15 +134,15 @@ def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen 
         # JavaScript has objects with such names, too, and `<% data.x %>` may be a template of its.
         sure = bool(dollar) or (root in _GIVEN and (word == root or _first(below) in mapping(job.get(root))))
         what = f"{quote(tag[0])} is not a reference; write {meant}"
-        return _Seen(tag[0], tag.start(), what, meant, ERROR if sure else WARNING)
+        return _LikeReference(tag[0], tag.start(), what, meant, ERROR if sure else WARNING)
     if dollar:
         roots = ", ".join(f"${root}" for root in ROOTS)
         what = f"{quote(tag[0])} is not a reference and stays as it is; a reference is one of {roots}, and a name"
-        return _Seen(tag[0], tag.start(), what)
+        return _LikeReference(tag[0], tag.start(), what)
     return None
 
 
-def _braces(match: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _Seen | None:
+def _braces(match: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _LikeReference | None:
     """Other brackets are for other programs, unless what stands in them is one of the job's values."""
     outer, dollar, word, below = match.groups()
     if not below:
@@ -153,12 +153,14 @@ def _braces(match: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _
 
 def _other_brackets(
     match: re.Match[str], word: str, below: str, job: Mapping[str, Any], sure: bool = False
-) -> _Seen | None:
+) -> _LikeReference | None:
     root = _root(word)
     if root is None or not (sure or _first(below) in mapping(job.get(root))):
         return None
     meant = _written(root, below)
-    return _Seen(match[0], match.start(), f"{quote(match[0])} stays as it is; a reference is written {meant}", meant)
+    return _LikeReference(
+        match[0], match.start(), f"{quote(match[0])} stays as it is; a reference is written {meant}", meant
+    )
 
 
 def _root(word: str) -> str | None:
