@@ -13,12 +13,12 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from kedge.diagnose import exitspec
-from kedge.diagnose.classify import classify
+from kedge.diagnose.decide.classify import classify
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.log.prefix import plain
 from kedge.diagnose.model import NONE, PERMANENT, TRANSIENT, UNKNOWN, Diagnosis, Evidence
-from kedge.diagnose.prefix import plain
-from kedge.diagnose.rules import load
-from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.rules.rule_files import load
+from kedge.diagnose.rules.ruleset import RuleSet
 
 LOGS = Path(__file__).with_name("failure_logs")
 

@@ -24,18 +24,18 @@ from typing import Any
 
 import re2
 
-from kedge.diagnose import scan
-from kedge.diagnose.log_text import Log
-from kedge.diagnose.packaged import content
-from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.log.log_text import Log
+from kedge.diagnose.rules import scan
+from kedge.diagnose.rules.packaged import content
+from kedge.diagnose.rules.ruleset import RuleSet
 
 # What the runtime does after a task has failed: imports included, rules from their compiled form.
 PROCESS = """
 import sys; sys.path[:0] = [{source!r}, {packages!r}]
 import json
-from kedge.diagnose.classify import classify
+from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Evidence
-from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.rules.ruleset import RuleSet
 data = json.loads(open({rules!r}, "rb").read())
 answer = classify(Evidence((("log", open({log!r}, "rb").read()),), 1), RuleSet(data["causes"], data["rules"]))
 print(answer.cause)
@@ -92,7 +92,7 @@ def row(rules: list[Any], causes: dict[str, Any], text: bytes, folder: Path, rep
     """The figures of one log under one set of rules."""
     (folder / "log").write_bytes(text)
     (folder / "rules.json").write_text(json.dumps({"causes": causes, "rules": rules}))
-    places = {"source": Path(scan.__file__).parents[2], "packages": Path(re2.__file__).parents[1]}
+    places = {"source": Path(scan.__file__).parents[3], "packages": Path(re2.__file__).parents[1]}
     files = {"rules": folder / "rules.json", "log": folder / "log"}
     program = PROCESS.format(**{name: str(path) for name, path in (places | files).items()})
     command = [sys.executable, "-I", "-S", "-c", program]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import kedge
+from kedge.diagnose.decide.remedies import remedy
 from kedge.diagnose.model import Cause
-from kedge.diagnose.remedies import remedy
 from kedge.plugins.base import PREFIX
 from kedge.spec.schema import schema
 

@@ -13,7 +13,8 @@ from types import FrameType
 import pytest
 
 from kedge.cli.log_files import read_tail
-from kedge.diagnose import exitspec, rules
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.rules import rule_files
 from kedge.errors import InputError
 from kedge.resolve import lock
 from kedge.resolve.sources import files
@@ -56,7 +57,7 @@ PLANTED: dict[str, Callable[[Path], None]] = {
 READERS: dict[str, Callable[[Path], object]] = {
     "job.yaml": read_text,
     "job.lock": lambda path: lock.load(str(path)),
-    "rules.toml": rules.compiled,
+    "rules.toml": rule_files.compiled,
     "exit.yaml": lambda path: exitspec.load(str(path)),
     "item.yaml": lambda path: files.read(str(path), "none"),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from kedge import xdg
 from kedge.bundle import cache as bundles
-from kedge.diagnose import rules
+from kedge.diagnose.rules import rule_files
 from kedge.engines.container import engine, engine_address
 from kedge.errors import CannotRun
 from kedge.resolve import document_cache as documents
@@ -23,7 +23,7 @@ PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
     "documents": (xdg.CACHE, documents.default_folder),
     "bundles": (xdg.CACHE, lambda _: bundles.folder()),
     "containers": (xdg.CACHE, lambda _: engine.cache_folder()),
-    "rules": (xdg.CACHE, lambda _: rules._cache_folder()),
+    "rules": (xdg.CACHE, lambda _: rule_files._cache_folder()),
     "data": (xdg.CACHE, lambda _: (data_cache.find("/nowhere") or NOTHING).files),
     "downloads": (xdg.CACHE, lambda _: downloads.folder()),
     "sockets": (
@@ -58,5 +58,5 @@ def test_without_a_home_it_is_said_what_helps(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.delenv(variable, raising=False)
         with pytest.raises(CannotRun, match=f"set {variable} or HOME"):
             where({})
-    assert rules._cache_folder() is None
+    assert rule_files._cache_folder() is None
     assert data_cache.find("/nowhere") is None

@@ -15,8 +15,9 @@ from typing import Any
 from kedge import __version__
 from kedge.contract import WORK_DIR, TaskSpec
 from kedge.controller.client import Controller
-from kedge.diagnose import exitspec, rules
-from kedge.diagnose.exitspec import ExitSpec, is_exit_spec
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.exit_spec.exitspec import ExitSpec, is_exit_spec
+from kedge.diagnose.rules import rule_files
 from kedge.engines.base import Engine, EngineRequest, Task
 from kedge.engines.registry import ENGINES, make
 from kedge.errors import CannotRun, InputError, Problem
@@ -225,7 +226,7 @@ def _write_rules(run: Run, plan: Plan) -> None:
         write_json(run.exit_spec, exitspec.to_json(spec))
     for number, path in enumerate(plan.rules):
         if not is_exit_spec(path):
-            write_json(run.rule_file(number), rules.compiled(Path(path)))
+            write_json(run.rule_file(number), rule_files.compiled(Path(path)))
 
 
 def exit_spec(files: Sequence[str]) -> ExitSpec | None:

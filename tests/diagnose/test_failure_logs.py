@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kedge.diagnose.model import NONE, PERMANENT, TRANSIENT
-from kedge.diagnose.packaged import packaged
+from kedge.diagnose.rules.packaged import packaged
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "diagnosis_accuracy.py"
 # Of the rows that are certain: at most so many causes and lines are wrong, and so many verdicts wrongly permanent.

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kedge.diagnose import scan
-from kedge.diagnose.classify import classify
-from kedge.diagnose.log_text import TAIL, Log
+from kedge.diagnose.decide.classify import classify
+from kedge.diagnose.log.log_text import TAIL, Log
 from kedge.diagnose.model import Evidence
-from kedge.diagnose.packaged import content, packaged
-from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.rules import scan
+from kedge.diagnose.rules.packaged import content, packaged
+from kedge.diagnose.rules.ruleset import RuleSet
 
 RULES = packaged()
 WORDS = [literal.text for literal in RULES.literals[::7]] + [

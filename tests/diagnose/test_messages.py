@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from kedge.diagnose.classify import classify
+from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Evidence
-from kedge.diagnose.packaged import packaged
+from kedge.diagnose.rules.packaged import packaged
 
 RULES = packaged()
 FOLDER = Path(__file__).parent / "messages"

@@ -15,7 +15,8 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kedge.diagnose import exitspec, rules
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.rules import rule_files
 from kedge.errors import CannotRun, InputError, Unreachable
 from kedge.resolve import lock
 from kedge.resolve.model import Inputs
@@ -204,8 +205,8 @@ def test_rules_with_any_edit(changes: list[tuple[float, int, str]]) -> None:
         file = Path(name, "rules.toml")
         file.write_bytes(edited(RULE, changes).encode(errors="surrogatepass"))
         try:
-            json.dumps(rules.compiled(file))
-            rules.load([file])
+            json.dumps(rule_files.compiled(file))
+            rule_files.load([file])
         except InputError as error:
             check_error(error)
 

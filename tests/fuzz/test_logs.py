@@ -17,7 +17,7 @@ from rich.console import Console
 from kedge.cli.commands.diagnose import _diagnose as diagnosis
 from kedge.cli.log_files import KEPT, read_tail
 from kedge.cli.view.answer import print_answer
-from kedge.diagnose.packaged import packaged
+from kedge.diagnose.rules.packaged import packaged
 from kedge.errors import InputError
 
 from .values import check_error

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import zstandard
 
 from kedge import user_files
-from kedge.diagnose.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
+from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.errors import InputError
 
 KEPT = 10 << 20  # bytes; as much as a diagnosis looks at

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from kedge.contract import Report
-from kedge.diagnose.job import JobVerdict
+from kedge.diagnose.decide.job import JobVerdict
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run

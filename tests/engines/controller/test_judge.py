@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kedge.contract import COMMAND_FAILED, CURRENT, PERHAPS_MEMORY, USER_ALL, Report
-from kedge.diagnose.classify import classify
+from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Evidence
 from kedge.engines.base import Task
 from kedge.engines.container import failures

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kedge.contract import COMMAND_FAILED, REPORT_FILE, RUNTIME_BROKE, RUNTIME_ERROR, SUCCEEDED
-from kedge.diagnose.classify import classify
+from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Evidence
 from kedge.engines.base import Task
 from kedge.engines.controller import reports

@@ -14,7 +14,7 @@ import yaml
 
 from kedge import contract
 from kedge.contract import LogPolicy
-from kedge.diagnose import source
+from kedge.diagnose.rules import source
 from kedge.runtime.process import cgroup
 
 PYTHON = sys.executable

@@ -12,12 +12,13 @@ import click
 from kedge.cli.log_files import LogAtHand, read_tail
 from kedge.cli.view.answer import print_answer
 from kedge.cli.view.tables import console
-from kedge.diagnose import exitspec, rules
-from kedge.diagnose.classify import classify, second_look, tells
-from kedge.diagnose.exitspec import is_exit_spec
-from kedge.diagnose.job import FAILED, SUCCEEDED, TaskResult, verdict
+from kedge.diagnose.decide.classify import classify, second_look, tells
+from kedge.diagnose.decide.job import FAILED, SUCCEEDED, TaskResult, verdict
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.diagnose.model import NONE, Diagnosis, Evidence, Quote
-from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.rules import rule_files
+from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
 from kedge.jobs import exit_spec
 from kedge.runs import report
@@ -74,7 +75,7 @@ def _of_run(folder: Path) -> dict[str, Any]:
 
 
 def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]) -> dict[str, Any]:
-    known, spec = rules.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
+    known, spec = rule_files.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
     if not logs and sys.stdin.isatty():
         click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from kedge.cli.view.tables import console, table
-from kedge.diagnose import check, exitspec, rules
-from kedge.diagnose.exitspec import is_exit_spec
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.exit_spec.exitspec import is_exit_spec
+from kedge.diagnose.rules import check, rule_files
 from kedge.errors import EXIT_FAILED, EXIT_OK
 
 
@@ -24,7 +25,7 @@ def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: 
     """List the rules that explain failures; test a file of rules."""
     if ctx.invoked_subcommand is not None:
         return
-    known = rules.load(files)
+    known = rule_files.load(files)
     if causes:
         columns = ("cause", "owner", "behavior", "meaning")
         rows = [(n, c.owner, c.behaviour, c.meaning) for n in known.causes() for c in (known.cause(n),)]
@@ -49,7 +50,7 @@ def test(files: tuple[Path, ...]) -> int:
     Patterns without a constant text of a few characters are refused, because they would be slow. Exit code 1 when an
     example does not hold, 2 when a file is wrong. An OpenPAI exit spec has no examples: it can be used, or is wrong.
     """
-    causes = set(rules.load(()).causes())
+    causes = set(rule_files.load(()).causes())
     for file in filter(is_exit_spec, map(str, files)):
         exitspec.load(file)
     wrong = [text for file in files if not is_exit_spec(str(file)) for text in check.failures(file, causes)]

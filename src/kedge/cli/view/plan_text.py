@@ -10,7 +10,7 @@ from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
-from kedge.diagnose.exitspec import is_exit_spec
+from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 

@@ -16,9 +16,9 @@ from kedge.contract import (
     RUNTIME_ERROR,
     Report,
 )
-from kedge.diagnose.classify import classify
+from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
-from kedge.diagnose.packaged import packaged
+from kedge.diagnose.rules.packaged import packaged
 from kedge.engines.container.client import EngineRefused, State
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Report
-from kedge.diagnose.job import JobVerdict
+from kedge.diagnose.decide.job import JobVerdict
 from kedge.diagnose.model import UNKNOWN
 from kedge.engines.base import Backend, Ended, HookRetrying, Task, Update
 from kedge.engines.controller.judge import Judge, judge

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kedge.contract import STOPPED_BY_USER
-from kedge.diagnose.job import JobVerdict
+from kedge.diagnose.decide.job import JobVerdict
 from kedge.engines.base import Backend, JobOutcome
 from kedge.engines.controller.attempt import Attempt
 from kedge.engines.controller.judge import Judge, judge

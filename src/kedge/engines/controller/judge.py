@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, PERHAPS_MEMORY, USER_ALL, Report
-from kedge.diagnose import exitspec, job, packaged, progress
-from kedge.diagnose.classify import classify
-from kedge.diagnose.job import JobVerdict, TaskResult
+from kedge.diagnose.decide import job
+from kedge.diagnose.decide.classify import classify
+from kedge.diagnose.decide.job import JobVerdict, TaskResult
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.log import progress
 from kedge.diagnose.model import GUESS, PERMANENT, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence
+from kedge.diagnose.rules import packaged
 from kedge.engines.controller.states import FAILED, History, TaskState
 from kedge.policy.codes import Behaviour
 from kedge.policy.precedence import Failure

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kedge import contract
-from kedge.diagnose import termination
-from kedge.diagnose.termination import ExitSpecVerdict
+from kedge.diagnose.exit_spec import termination
+from kedge.diagnose.exit_spec.termination import ExitSpecVerdict
 from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem import collect, isolated
 from kedge.runtime.postmortem.case import FailedAttempt

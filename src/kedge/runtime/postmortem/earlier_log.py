@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kedge.diagnose.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
+from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.runtime.logs.tails import FileTail, LogTail, files_of_stream, open_regular
 
 LIMIT_SEC = 4.0

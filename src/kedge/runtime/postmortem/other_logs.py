@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kedge.diagnose.classify import second_look
+from kedge.diagnose.decide.classify import second_look
 from kedge.diagnose.model import Diagnosis, Quote
-from kedge.diagnose.ruleset import RuleSet
+from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.runtime.logs.mask import masked
 from kedge.runtime.logs.tails import LogTail
 from kedge.runtime.postmortem import earlier_log, work_logs

@@ -9,14 +9,15 @@ import importlib
 import json
 from typing import Any
 
-from kedge.diagnose import exitspec, packaged
-from kedge.diagnose.classify import classify, tells
-from kedge.diagnose.exitspec import ExitSpec
+from kedge.diagnose.decide.classify import classify, tells
+from kedge.diagnose.decide.remedies import remedy
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.exit_spec.exitspec import ExitSpec
+from kedge.diagnose.exit_spec.termination import ExitSpecVerdict
+from kedge.diagnose.log.progress import reached
 from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
-from kedge.diagnose.progress import reached
-from kedge.diagnose.remedies import remedy
-from kedge.diagnose.ruleset import RuleSet
-from kedge.diagnose.termination import ExitSpecVerdict
+from kedge.diagnose.rules import packaged
+from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import InputError
 from kedge.runtime.files import read_file
 from kedge.runtime.logs.tails import LogTail
@@ -104,6 +105,6 @@ def _read_rules(path: str, causes: set[str]) -> list[list[Any]]:
     if path.endswith(".json"):
         compiled: list[list[Any]] = json.loads(read_file(path))
     else:  # reading the source costs more than all the rest
-        source, pathlib = map(importlib.import_module, ("kedge.diagnose.source", "pathlib"))
+        source, pathlib = map(importlib.import_module, ("kedge.diagnose.rules.source", "pathlib"))
         compiled = source.rules(pathlib.Path(path), causes)
     return compiled

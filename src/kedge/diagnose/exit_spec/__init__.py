@@ -1,0 +1,1 @@
+"""The container code by exit specifications, and the termination message."""

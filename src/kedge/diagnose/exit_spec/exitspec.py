@@ -1,0 +1,261 @@
+"""The exit specification: which container code a failed command gets, with the semantics of OpenPAI's exit handler.
+
+Entries are tried in the order of the file, the patterns of an entry in their order; all given fields of a pattern must
+hold, and the first that does gives the code. Patterns are RE2 over characters, found anywhere in a log.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import re2
+
+from kedge import user_files
+from kedge.contract import UNRECOGNISED
+from kedge.diagnose import characters, regex
+from kedge.diagnose.exit_spec.termination import ExitSpecVerdict, Span
+from kedge.errors import InputError
+
+STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
+_LARGEST = 16 << 20  # bytes
+CODES = range(-8000, 257)
+UNKNOWN_BEHAVIOUR = "unknown"
+_BEHAVIOURS = ("transient", "transient_conflict", "permanent", UNKNOWN_BEHAVIOUR)
+_FIELDS = {"exitCode": int, "userLogRegex": str, "platformLogRegex": str, "gpuInfo": dict}
+_SENTINEL = b"(?s:.)"  # matches every text: a set that reports nothing has given up
+
+
+class Pattern(NamedTuple):
+    """What must hold; None matches anything."""
+
+    exit_code: int | None = None
+    user: str | None = None
+    platform: str | None = None
+    gpu_info: Mapping[str, bool] | None = None
+
+
+class ExitSpecRow(NamedTuple):
+    """One container code and the patterns of which any one suffices; none at all for what is not found by patterns in
+    a container. `behaviour` is as in the file, in small letters, None where that says nothing."""
+
+    code: int
+    patterns: tuple[Pattern, ...]
+    behaviour: str | None = None
+
+
+class ExitSpec:
+    """A specification that is ready to match."""
+
+    def __init__(self, entries: Sequence[ExitSpecRow]) -> None:
+        self.entries = tuple(entry for entry in entries if entry.patterns)
+        self.rows = tuple(entries)
+        patterns = [pattern for entry in entries for pattern in entry.patterns]
+        self._user = _Searcher(pattern.user for pattern in patterns)
+        self._platform = _Searcher(pattern.platform for pattern in patterns)
+
+    def match(
+        self, exit_code: int, user_log: bytes, platform_log: bytes, ecc_error: bool | None = None
+    ) -> ExitSpecVerdict:
+        """The container code of a command that failed with `exit_code`; 255 where nothing matches.
+
+        `ecc_error`: whether a GPU has had uncorrectable memory errors, None where there is no GPU or it is not known.
+        """
+        user, platform = _SearchedLog(self._user, user_log), _SearchedLog(self._platform, platform_log)
+        for entry in self.entries:
+            for pattern in entry.patterns:
+                if not _holds(pattern, exit_code, ecc_error):
+                    continue
+                in_platform, in_user = platform.find(pattern.platform), user.find(pattern.user)
+                if (in_platform or pattern.platform is None) and (in_user or pattern.user is None):
+                    return ExitSpecVerdict(
+                        entry.code, in_user, in_platform, None if pattern.gpu_info is None else ecc_error
+                    )
+        return ExitSpecVerdict(UNRECOGNISED)
+
+    def behaviours(self) -> dict[int, str]:
+        """What each row says of a retry, by its code.
+
+        UNKNOWN for 255, the code of what no pattern matches, is no word of the specification about that failure."""
+        nothing = (UNRECOGNISED, (), UNKNOWN_BEHAVIOUR)
+        return {row.code: row.behaviour for row in self.rows if row.behaviour and row != nothing}
+
+
+def to_json(spec: ExitSpec) -> list[dict[str, Any]]:
+    """What `parse` makes the same specification of; what the runtime reads."""
+    return [
+        {
+            "containerExitCode": entry.code,
+            "patterns": [dict(zip(_FIELDS, pattern, strict=True)) for pattern in entry.patterns],
+            "behavior": entry.behaviour and entry.behaviour.upper(),
+        }
+        for entry in spec.rows
+    ]
+
+
+def stock() -> ExitSpec:
+    """The specification that comes with kedge."""
+    return ExitSpec(_entries(json.loads(_content(STOCK)), STOCK))
+
+
+def load(path: str) -> ExitSpec:
+    """A site's or a user's own, in JSON, or in YAML where PyYAML is installed. InputError says what is wrong."""
+    try:
+        text = _content(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    return parse(_read(text, path), path)
+
+
+def parse(data: Any, name: str) -> ExitSpec:
+    """From the parsed text of a file: `{spec: [entries]}` or the entries alone, each as the cluster's specification
+    has it (`code`, `pattern: {runtimeContainerPatterns}`) or as the runtime's (`containerExitCode`, `patterns`).
+
+    InputError names every entry that cannot be used, and why."""
+    entries = _entries(data, name)
+    problems = [f"{name}: {problem}" for entry in entries for problem in _unusable(entry)]
+    codes = [entry.code for entry in entries]
+    problems += [f"{name}: code {code} has two entries" for code in sorted(set(codes)) if codes.count(code) > 1]
+    if problems:
+        raise InputError(*problems)
+    return ExitSpec(entries)
+
+
+def is_exit_spec(path: str) -> bool:
+    """Whether a file of rules is an OpenPAI exit spec, by its name."""
+    return path.endswith((".yaml", ".yml"))
+
+
+def _content(path: str) -> bytes:
+    return user_files.read(path, _LARGEST)
+
+
+def _read(text: bytes, path: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: it is nested too deeply") from None
+    except ValueError:
+        pass
+    try:
+        yaml = importlib.import_module("yaml")  # the job's side has it, the runtime gets JSON
+    except ImportError:
+        raise InputError(f"{path}: this is no JSON, and to read YAML PyYAML is needed") from None
+    try:
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise InputError(f"{path}: it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:  # the latter: dates that there are not, numbers without end
+        raise InputError(f"{path}: {error}") from None
+
+
+def _entries(data: Any, name: str) -> list[ExitSpecRow]:
+    entries = data.get("spec") if isinstance(data, dict) else data
+    if not isinstance(entries, list):
+        raise InputError(f"{name}: an exit specification is a list of entries, or a mapping with such a list as `spec`")
+    problems: list[str] = []
+    found: list[ExitSpecRow] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            found.append(_entry(entry))
+        except ValueError as error:
+            problems.append(f"{name}: entry {number}: {error}")
+    if problems:
+        raise InputError(*problems)
+    return found
+
+
+def _entry(data: Any) -> ExitSpecRow:
+    if not isinstance(data, dict):
+        raise ValueError("is no mapping")
+    code = data.get("containerExitCode", data.get("code"))
+    if not isinstance(code, int) or isinstance(code, bool) or code not in CODES:
+        raise ValueError(f"`code` is a number from {CODES[0]} to {CODES[-1]}, not {code!r:.60}")
+    pattern = data.get("pattern") or {}
+    if not isinstance(pattern, dict):
+        raise ValueError("`pattern` is a mapping with `runtimeContainerPatterns`")
+    patterns = data.get("patterns", pattern.get("runtimeContainerPatterns")) or []
+    if not isinstance(patterns, list):
+        raise ValueError("the patterns are a list")
+    if patterns and code > 255:
+        raise ValueError(f"no container can end with {code}")
+    found = tuple(_pattern(pattern, code, n) for n, pattern in enumerate(patterns, 1)) if code > 0 else ()
+    return ExitSpecRow(code, found, _behaviour(data.get("behavior"), code))
+
+
+def _behaviour(value: Any, code: int) -> str | None:
+    if value is None or (isinstance(value, str) and value.lower() in _BEHAVIOURS):
+        return value and value.lower()
+    raise ValueError(f"code {code}: `behavior` is one of {', '.join(_BEHAVIOURS).upper()}, not {value!r:.60}")
+
+
+def _pattern(data: Any, code: int, number: int) -> Pattern:
+    where = f"code {code}, pattern {number}"
+    if not isinstance(data, dict) or not any(data.get(field) is not None for field in _FIELDS):
+        raise ValueError(f"{where} is empty: it would match every failure")
+    if unknown := sorted(set(map(str, data)) - set(_FIELDS)):
+        raise ValueError(f"{where}: unknown key {', '.join(unknown)}; known: {', '.join(_FIELDS)}")
+    for field, kind in _FIELDS.items():
+        if not isinstance(data.get(field), kind | None):
+            raise ValueError(f"{where}: `{field}` is {data[field]!r:.60}")
+    return Pattern(*map(data.get, _FIELDS))
+
+
+def _unusable(entry: ExitSpecRow) -> Iterator[str]:
+    for text in (text for pattern in entry.patterns for text in (pattern.user, pattern.platform) if text is not None):
+        try:
+            regex.over_characters(text)
+        except re2.error as error:
+            reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+            yield f"code {entry.code}: pattern {text!r}: {reason}"
+
+
+def _holds(pattern: Pattern, exit_code: int, ecc_error: bool | None) -> bool:
+    """Whether everything but the logs is as the pattern wants it. What the GPUs say is compared as a whole."""
+    if pattern.exit_code is not None and pattern.exit_code != exit_code:
+        return False
+    wanted = pattern.gpu_info
+    return wanted is None or bool(wanted.get("nvidiaDoubleEccError", False)) is ecc_error
+
+
+class _Searcher:
+    """The regular expressions for one kind of log: which of them occur, found in one pass, and where."""
+
+    def __init__(self, texts: Iterator[str | None]) -> None:
+        self._numbers = {text: n for n, text in enumerate(dict.fromkeys(t for t in texts if t is not None), 1)}
+        self._set = re2.Set.SearchSet(regex.options(encoding=regex.UTF8))
+        for text in (_SENTINEL, *(text.encode() for text in self._numbers)):
+            self._set.Add(text)
+        self._set.Compile()
+
+    def occurring(self, log: bytes) -> Collection[str]:
+        """Which of them are in the log; all where that cannot be told."""
+        found = self._set.Match(log)
+        if found is None:  # an empty log, or one that took the set more memory than it has
+            return self._numbers
+        return {text for text, n in self._numbers.items() if n in found}
+
+
+class _SearchedLog:
+    """One log, searched when a pattern asks for it."""
+
+    def __init__(self, searcher: _Searcher, content: bytes) -> None:
+        self._searcher = searcher
+        self._content = content
+        self._valid = b""
+        self._occurring: Collection[str] | None = None
+
+    def find(self, text: str | None) -> Span | None:
+        """Where the first match is; None if there is none, or nothing to be found."""
+        if text is None:
+            return None
+        if self._occurring is None:
+            self._valid = characters.valid(self._content)
+            self._occurring = self._searcher.occurring(self._valid)
+        if text not in self._occurring:
+            return None
+        found = regex.over_characters(text).search(self._valid)
+        return Span(*(characters.offset(self._content, self._valid, at) for at in found.span())) if found else None

@@ -1,0 +1,116 @@
+"""The termination message: the few hundred bytes in which a container says why it failed, as OpenPAI's tools read it.
+
+    [PAI_RUNTIME_ERROR_START]
+    exitCode: 234
+    originUserExitCode: 3
+    matchedUserLogString: Segmentation fault
+    errorLogs:
+      user: |
+        …
+    [PAI_RUNTIME_ERROR_END]
+
+What Kubernetes keeps of it is 4096 bytes. The message is never longer, so parts of it are cut, the least useful first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kedge.diagnose.exit_spec import excerpts, yaml_text
+
+START, END = "[PAI_RUNTIME_ERROR_START]", "[PAI_RUNTIME_ERROR_END]"
+LIMIT = 4096  # bytes, of everything
+BODY_LIMIT = LIMIT - len(START) - len(END) - 2
+MATCH_LIMIT = 2048  # bytes of a matched text
+USER_LINES, PLATFORM_LINES = 15, 10
+_MATCHED = {"user": "matchedUserLogString", "platform": "matchedPlatformLogString"}
+
+
+class Span(NamedTuple):
+    """A place in a log, in bytes."""
+
+    start: int
+    end: int
+
+
+class ExitSpecVerdict(NamedTuple):
+    """What the exit specification says of a failure: the container's code, and where in the logs its pattern matched.
+
+    `ecc_error`: what the pattern asked of the GPUs, None if nothing."""
+
+    code: int
+    user: Span | None = None
+    platform: Span | None = None
+    ecc_error: bool | None = None
+
+
+def message(verdict: ExitSpecVerdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> bytes:
+    """The whole message, UTF-8, at most 4096 bytes. `user_code`: what the command ended with, None if it never ran."""
+    body = yaml_text.dump(_fitted(_content(verdict, user_code, user_log, platform_log)))
+    return f"{START}\n{body}\n{END}".encode()
+
+
+def _content(verdict: ExitSpecVerdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> dict[str, Any]:
+    gpu = None if verdict.ecc_error is None else {"nvidiaDoubleEccError": verdict.ecc_error}
+    logs = {
+        "user": _excerpt(user_log, verdict.user, USER_LINES),
+        "platform": _excerpt(platform_log, verdict.platform, PLATFORM_LINES),
+    }
+    content = {
+        "exitCode": verdict.code,
+        "originUserExitCode": user_code,
+        "matchedUserLogString": _matched(user_log, verdict.user),
+        "matchedPlatformLogString": _matched(platform_log, verdict.platform),
+        "matchedGpuInfo": gpu,
+        "errorLogs": {name: text for name, text in logs.items() if text},
+    }
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def _excerpt(log: bytes, span: Span | None, most: int) -> str:
+    return _untagged(excerpts.around(log, *span, most) if span else excerpts.tail(log, most))
+
+
+def _matched(log: bytes, span: Span | None) -> str | None:
+    if span is None:
+        return None
+    found = excerpts.text(log[span.start : span.end][:MATCH_LIMIT]).removesuffix("\r")  # `.*` takes half of a CRLF
+    return _head(_untagged(found), MATCH_LIMIT)
+
+
+def _untagged(text: str) -> str:
+    """The text without our tags, which are what readers look for: a task may print another task's message."""
+    return text.replace(START, START.replace("_", "-")).replace(END, END.replace("_", "-"))
+
+
+def _fitted(content: dict[str, Any]) -> dict[str, Any]:
+    """The content, cut until it fits: the logs first, the platform's before the user's, then the matched texts."""
+    logs = content["errorLogs"]
+    for name in ("platform", "user"):
+        while (over := _over(content)) > 0 and name in logs:
+            logs[name] = _cut(logs[name], over, content.get(_MATCHED[name]))
+            if not logs[name]:
+                del logs[name]
+    for key in (_MATCHED["platform"], _MATCHED["user"]):
+        while (over := _over(content)) > 0 and key in content:
+            content[key] = _head(content[key], len(content[key].encode()) - over)
+            if not content[key]:
+                del content[key]
+    return content
+
+
+def _over(content: dict[str, Any]) -> int:
+    return len(yaml_text.dump(content).encode()) - BODY_LIMIT
+
+
+def _cut(text: str, over: int, matched: str | None) -> str:
+    """At least `over` bytes less of a log: its beginning goes, but not what matched, if that is near the beginning."""
+    data = text.encode()
+    at = data.find(matched.encode()) if matched else -1
+    kept = data[at : len(data) - (over - at)] if 0 <= at <= over < len(data) else data[over:]
+    return kept.decode("utf-8", "ignore")
+
+
+def _head(text: str, size: int) -> str:
+    """The first `size` bytes, or a little less where that would split a character."""
+    return text.encode()[: max(0, size)].decode("utf-8", "ignore")

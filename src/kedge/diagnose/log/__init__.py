@@ -1,0 +1,1 @@
+"""What stands in a log: its lines, prefixes, tracebacks, and its end."""

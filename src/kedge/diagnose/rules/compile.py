@@ -1,0 +1,50 @@
+"""`python -m kedge.diagnose.rules.compile`: writes compiled.json from ../causes.toml and stock/*.toml.
+
+A test compares the two, so a rule that was changed and not compiled is found.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kedge.diagnose.rules import source
+from kedge.diagnose.rules.packaged import COMPILED
+from kedge.errors import InputError
+
+STOCK = Path(__file__).with_name("stock")
+
+
+def compiled() -> dict[str, Any]:
+    """What compiled.json holds. InputError if a packaged file is wrong."""
+    causes = source.read(source.CAUSES)
+    rules: list[list[Any]] = []
+    for path in sorted(STOCK.glob("*.toml")):
+        rules += source.rules(path, set(causes))
+    names = [rule[0] for rule in rules]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"rules named twice: {', '.join(twice)}")
+    return {"causes": causes, "rules": rules}
+
+
+def text() -> str:
+    """compiled.json as text: one rule a line, so that changes can be read."""
+    data = compiled()
+    lines = ",\n".join(json.dumps(rule, ensure_ascii=False) for rule in data["rules"])
+    return f'{{"causes": {json.dumps(data["causes"], ensure_ascii=False)},\n"rules": [\n{lines}\n]}}\n'
+
+
+def main() -> int:
+    """Writes the file; 2 and the reasons if a rule is wrong."""
+    try:
+        Path(COMPILED).write_text(text(), encoding="utf-8")
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""A site's or a user's own rules beside the packaged ones.
+
+stock/*.toml + ../causes.toml --compile.py--> compiled.json --packaged.py--> RuleSet
+a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256>.json --load()--> RuleSet
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kedge import untrusted, user_files, xdg
+from kedge.diagnose.rules import source
+from kedge.diagnose.rules.packaged import content
+from kedge.diagnose.rules.ruleset import RuleSet
+from kedge.errors import CannotRun, InputError
+
+_LARGEST_COMPILED = 256 << 20  # bytes
+FORMAT = 2  # of a compiled file; part of the cache's key
+
+
+def load(paths: Sequence[Path]) -> RuleSet:
+    """The packaged rules and a site's or a user's files; a rule of the same name takes the place of an earlier one.
+
+    InputError names file, rule and reason.
+    """
+    data = content()
+    rules = {rule[0]: rule for rule in data["rules"]}
+    for path in paths:
+        rules |= {rule[0]: rule for rule in _cached(path, set(data["causes"]))}
+    return RuleSet(data["causes"], list(rules.values()))
+
+
+def compiled(path: Path) -> list[list[Any]]:
+    """A file's rules in the form that the runtime reads. InputError names file, rule and reason."""
+    return _cached(path, set(content()["causes"]))
+
+
+def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
+    try:
+        text = user_files.read(path, source.LARGEST)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text).hexdigest()
+    folder = _cache_folder()
+    if folder is None:
+        return source.rules(path, causes)
+    stored = folder / f"{key}.json"
+    try:
+        rules: list[list[Any]] = json.loads(untrusted.read_path(stored, _LARGEST_COMPILED))
+    except (OSError, ValueError):
+        rules = source.rules(path, causes)
+        _store(stored, json.dumps(rules).encode())
+    return rules
+
+
+def _cache_folder() -> Path | None:
+    """None for a user without a home folder."""
+    with suppress(CannotRun):
+        return Path(xdg.cache("rules", os.environ))
+    return None
+
+
+def _store(path: Path, content: bytes) -> None:
+    """Writes a cache file whole or not at all; a cache that cannot be written is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError:
+        return
