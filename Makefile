@@ -9,7 +9,7 @@ IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo demo-local demo-container test lint types check soak clean
+.PHONY: demo demo-local demo-container test lint types check docs soak clean
 
 demo: demo-$(ENGINE)
 
@@ -32,6 +32,10 @@ types: $(VENV)/.test
 check: $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 $(ARGS)
 
+# The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet -c docs -d build/doctrees . build/site
+
 # Random attacks on real runs, for as long as ROUNDS or SECONDS say (docs/reliability.md). SEED repeats one.
 soak: $(VENV)/.test
 	@$(BIN)/python -m tests.faults $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) \
@@ -46,10 +50,14 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[examples]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.venv pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
 $(VENV)/.test: $(VENV)/.venv pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,examples,torch]'
 	@touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

@@ -34,12 +34,20 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_commands_files_and_scripts_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
-    for command in re.findall(r"(?:^    |`)kedge ([a-z]+)", text, re.MULTILINE):
+    for command in re.findall(r"(?:^    |^\$ |`)kedge ([a-z]+)", text, re.MULTILINE):
         assert command in COMMANDS, f"{page.name}: kedge {command}"
     for path in re.findall(
         r"`((?:src|docs|benchmarks|examples|tests|engines|plugins|policy|spec|resolve)/[\w./-]+\.\w+)`", text
     ):
         assert (ROOT / path).exists() or (ROOT / "src" / "kedge" / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_start_page_leads_to_every_page() -> None:
+    start = ROOT / "docs" / "index.md"
+    linked = {
+        (start.parent / t).resolve() for t in re.findall(r"^- \[.+?\]\(([^)]+)\)", start.read_text(), re.MULTILINE)
+    }
+    assert {*PAGES} - {start, ROOT / "README.md"} == linked
 
 
 def test_the_help_lists_every_command_with_the_first_sentence_of_its_own_help() -> None:
