@@ -1,1 +1,1 @@
-"""Inside the task: one supervisor process beside the user's command. Standard library only."""
+"""The supervisor: one process inside the task, beside the user's command. Standard library and google-re2 only."""

@@ -1,9 +1,9 @@
-"""Starts the supervisor from a folder: `python -I -S <this folder> SPEC_FILE [options]`; with `--action`, one of the
-runtime's own actions.
+"""Start the supervisor from a folder: `python -I -S <this folder> SPEC_FILE [options]`. With `--action`, run one of the
+runtime's own actions instead.
 
-Isolated mode leaves only the standard library and this folder on sys.path. The folder goes, because its modules would
-be importable under wrong names; the folder above the package comes last, so that nothing in it hides the standard
-library.
+Isolated mode leaves only the standard library and this folder on sys.path. This folder is removed, because its modules
+would be importable under the wrong names. The folder that holds the package is appended last, so that nothing in it
+shadows the standard library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import importlib
 import os
 import sys
 
-gc.disable()  # collecting while modules are loaded finds nothing and takes a tenth of the start
+gc.disable()  # a collection during imports frees nothing and takes a tenth of the start-up time
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if entry != _HERE] + [os.path.dirname(os.path.dirname(_HERE))]
@@ -23,7 +23,7 @@ if __name__ == "__main__":
     program = importlib.import_module(
         "kedge.runtime.actions.program" if sys.argv[1:2] == ["--action"] else "kedge.runtime.main"
     )
-    # Nothing is buffered here, so the interpreter's slow farewell can be skipped.
+    # Nothing is buffered, so the interpreter's slow shutdown can be skipped.
     gc.freeze()
     gc.enable()
     os._exit(program.main(sys.argv[1:]))

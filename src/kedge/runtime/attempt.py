@@ -1,4 +1,4 @@
-"""The story of one attempt: hooks, command, hooks, end."""
+"""One attempt from start to end: start hooks, command, exit hooks, report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
 
 def run(spec: TaskSpec, options: SupervisorOptions) -> int:
-    """Run one attempt of one task to its end and return the supervisor's exit status, which is the report's."""
+    """Run one attempt of one task to its end and return the exit code of its report."""
     clock = Clock(time.time_ns(), time.monotonic())
     try:
         session = begin(spec, options)
@@ -29,78 +29,80 @@ def run(spec: TaskSpec, options: SupervisorOptions) -> int:
         result = outcome.of_os_error(error)
         complain(spec, result.message)
         return publish(spec, make_report(spec, result, clock))
-    story = _guarded(session, _story)
+    run_outcome = _guarded(session, _run_hooks_and_command)
     session.supervisor.kill_descendants()
-    ended = _guarded(session, _close) or story
-    assert ended is not None, "only closing ends without an outcome"
-    return finish(session, ended, clock)
+    final = _guarded(session, _close) or run_outcome
+    assert final is not None, "only _close returns no outcome"
+    return finish(session, final, clock)
 
 
-def _guarded(session: Session, part: Callable[[Session], AttemptOutcome | None]) -> AttemptOutcome | None:
-    """Do one part of the attempt; whatever goes wrong in it becomes an outcome and a line of the log."""
+def _guarded(session: Session, phase: Callable[[Session], AttemptOutcome | None]) -> AttemptOutcome | None:
+    """Run one phase of the attempt; an exception becomes an outcome and a line in runtime.log."""
     try:
-        return part(session)
+        return phase(session)
     except CannotStart as error:
         result = outcome.cannot_start(str(error), error.code)
         session.log.error(result.message)
     except OSError as error:
         result = outcome.of_os_error(error)
         session.log.error(result.message)
-    except Exception as error:  # the one place that knows how to say so
+    except Exception as error:  # the one place that reports bugs of the runtime
         session.log.text(bugs.describe(error))
         result = outcome.of_bug(error)
     return result
 
 
-def _story(session: Session) -> AttemptOutcome:
+def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     secrets = prepare.read_secrets(session.spec)
     hidden = mask.finder(secrets.values(), session.options.site) if session.spec.mask else None
     session.log.hide(hidden)
     prepared = prepare.prepare(
         session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell)
     )
-    _pass_gate(session)
+    _wait_for_gate(session)
     entered: list[Step] = []
-    result = _start_hooks(session, prepared, entered) or _command(session, prepared, hidden)
+    result = _start_hooks(session, prepared, entered) or _run_command(session, prepared, hidden)
     result = _exit_hooks(session, prepared, entered, result)
     execute.end_descendants(session)
     return result
 
 
-def _pass_gate(session: Session) -> None:
-    """Wait until the job's other tasks are there, too: until nobody holds the gate's other end. Or until a stop."""
+def _wait_for_gate(session: Session) -> None:
+    """Wait until the job's other tasks have started too, that is, until nobody holds the gate's other end; or until a
+    stop."""
     gate, shut = session.options.gate, True
     if gate is None:
         return
 
-    def look(_events: int = 0) -> None:
+    def read_gate(_events: int = 0) -> None:
         nonlocal shut
         with contextlib.suppress(BlockingIOError):
             shut = bool(os.read(gate, 1))
 
-    session.loop.watch(gate, READABLE, look)
-    look()
+    session.loop.watch(gate, READABLE, read_gate)
+    read_gate()
     session.loop.until(lambda: not shut or session.supervisor.stopping)
     session.loop.unwatch(gate)
     os.close(gate)
 
 
 def _start_hooks(session: Session, prepared: PreparedTask, entered: list[Step]) -> AttemptOutcome | None:
-    """What keeps the command from being started, if anything. `entered` gets the steps whose turn came."""
+    """Run the start hooks. Return the outcome if the command must not start, else None. Adds the steps that were begun
+    to `entered`."""
     session.log.info("Starting to exec precommands")
     for index, step in enumerate(session.spec.steps):
-        if stopped := _stopped(session):
-            return stopped
+        if early_end := _early_end(session):
+            return early_end
         entered.append(step)
         prepared.environment.update(step.environment)
         for hook in schedule.start_hooks(index, step):
             if failure := retries.run(session, prepared, hook):
                 return failure
     session.log.info("Precommands finished")
-    return _stopped(session)
+    return _early_end(session)
 
 
-def _command(session: Session, prepared: PreparedTask, hidden: mask.Finder | None) -> AttemptOutcome:
+def _run_command(session: Session, prepared: PreparedTask, hidden: mask.Finder | None) -> AttemptOutcome:
     session.log.info("USER COMMAND START")
     execute.close_all(session.options.hold)
     try:
@@ -119,9 +121,9 @@ def _command(session: Session, prepared: PreparedTask, hidden: mask.Finder | Non
 def _exit_hooks(
     session: Session, prepared: PreparedTask, entered: list[Step], result: AttemptOutcome
 ) -> AttemptOutcome:
-    """Run them all; the first that fails after a success makes the task fail."""
+    """Run all exit hooks. After a success, the first hook that fails makes the task fail."""
     for hook in schedule.exit_hooks(entered, result.succeeded):
-        if session.supervisor.impatient:
+        if session.supervisor.stop_repeated:
             break
         session.supervisor.limit_hook()
         failure = retries.run(session, prepared, hook)
@@ -130,9 +132,9 @@ def _exit_hooks(
     return result
 
 
-def _stopped(session: Session) -> AttemptOutcome | None:
-    """The outcome if the task must end before its command has begun."""
-    session.loop.turn(time.monotonic())  # a request may wait to be read
+def _early_end(session: Session) -> AttemptOutcome | None:
+    """The outcome if the task must end before its command has started, else None."""
+    session.loop.turn(time.monotonic())  # a stop signal may be pending
     if session.faults.first:
         path, error = session.faults.first
         return outcome.of_os_error(error, path)
@@ -144,7 +146,7 @@ def _log_pipe(session: Session) -> str | None:
     try:
         path, fd = folders.make_log_pipe(session.spec)
     except OSError as error:
-        session.log.warning(f"RUNTIME_LOG_PIPE is not there: {error}")
+        session.log.warning(f"RUNTIME_LOG_PIPE cannot be created: {error}")
         return None
     session.read_lines(fd)
     return path

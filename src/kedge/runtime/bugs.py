@@ -1,4 +1,4 @@
-"""What an error that nobody has thought of looks like in runtime.log."""
+"""How an unexpected exception is shown to the user and in runtime.log."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 
 
 def sentence(error: Exception) -> str:
-    """One line for people about such an error."""
+    """One line for the user about an unexpected exception."""
     if isinstance(error, MemoryError):
-        return "too little memory for kedge's runtime: allow the task more"
+        return "kedge's runtime ran out of memory: give the task more"
     if isinstance(error, RecursionError):
-        return "something that kedge's runtime has read is nested too deeply for it"
+        return "a file that kedge's runtime read is nested too deeply"
     return f"a bug in kedge, please report it: {type(error).__name__}: {error}"
 
 
 def describe(error: Exception) -> str:
-    """What Python says of an uncaught error (made without the traceback module, which is slow to load)."""
+    """Python's own text for an uncaught exception, made without the traceback module, which is slow to load."""
     text = io.StringIO()
     with contextlib.redirect_stderr(text):
         sys.__excepthook__(type(error), error, error.__traceback__)

@@ -1,4 +1,4 @@
-"""What the supervisor tells the world: lines of events.jsonl, and at the end one report."""
+"""The supervisor's output for other programs: lines of events.jsonl and, at the end, one report."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from kedge.own_files import open_own
 from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
 from kedge.runtime.status import Status
 
-LONGEST_LINE = 4096  # bytes; up to this a write to a pipe is atomic (PIPE_BUF)
-_ANSWER = ("cause", "behavior", "confidence")
-_RESERVE = 16_384  # bytes on disk, given back so that the report of a full disk has room
+LONGEST_LINE = 4096  # bytes; a write to a pipe is atomic up to this size (PIPE_BUF)
+_DIAGNOSIS_KEYS = ("cause", "behavior", "confidence")  # the part of the diagnosis that goes into the last event
+_RESERVE = 16_384  # bytes on disk, released at the end so that the report fits on a full disk
 
 
 class AttemptLog:
-    """Appends to events.jsonl. Every line also goes to `status`.
+    """Appends to events.jsonl and copies every line to `status`.
 
-    Failures are noted in `faults`, and a part of a line that got into the file is taken back; the next event is tried
-    again."""
+    A failed write is noted in `faults`, and a partly written line is cut off again; later events are still tried."""
 
     def __init__(self, spec: TaskSpec, faults: Faults, status: Status) -> None:
         self._path = f"{spec.folder}/{contract.EVENTS_FILE}"
@@ -31,7 +30,7 @@ class AttemptLog:
         self._fd = open_own(self._path, os.O_WRONLY | os.O_APPEND, 0o644)
 
     def emit(self, event: str, **fields: object) -> None:
-        """One event, now."""
+        """Write one event with the current time."""
         line = _line({"time": contract.timestamp(time.time_ns()), **self._head, "event": event, **fields})
         self._status.write(line)
         end = os.fstat(self._fd).st_size
@@ -42,8 +41,8 @@ class AttemptLog:
             self._faults.note(self._path, error)
 
     def finished(self, report: Report) -> None:
-        """The last event: the report without its long parts. Durable when the call returns."""
-        diagnosis = report.diagnosis and {key: report.diagnosis[key] for key in _ANSWER}
+        """Write the last event: the report without its long parts. It is synced when the call returns."""
+        diagnosis = report.diagnosis and {key: report.diagnosis[key] for key in _DIAGNOSIS_KEYS}
         self.emit(contract.FINISHED, **report._replace(diagnosis=diagnosis, evidence=None, hooks=None)._asdict())
         try:
             os.fsync(self._fd)
@@ -52,7 +51,7 @@ class AttemptLog:
 
 
 class Reserve:
-    """Disk space kept for the report, where the file system can do that. OSError when it is full already."""
+    """Disk space reserved for the report, where the file system supports that. OSError when the disk is full."""
 
     def __init__(self, folder: str) -> None:
         self._path = f"{folder}/reserve"
@@ -66,13 +65,13 @@ class Reserve:
             os.close(fd)
 
     def release(self) -> None:
-        """Give the space back."""
+        """Free the reserved space."""
         remove(self._path)
 
 
 def write_report(folder: str, report: Report) -> None:
-    """Write report.json, whole and synced; without the diagnosis where there is no room for it. OSError when even that
-    cannot be written."""
+    """Write report.json, atomically and synced; without the diagnosis where there is no room for it. OSError when even
+    that fails."""
     try:
         _write_report(folder, report)
     except OSError:
@@ -87,7 +86,7 @@ def _write_report(folder: str, report: Report) -> None:
 
 
 def _line(record: dict[str, object]) -> bytes:
-    """One JSON line; where it would be too long, its longest text is shortened."""
+    """One JSON line; its longest texts are shortened until it fits into LONGEST_LINE."""
     line = json.dumps(record).encode() + b"\n"
     while len(line) > LONGEST_LINE:
         longest = max((key for key in record if isinstance(record[key], str)), key=lambda key: len(str(record[key])))

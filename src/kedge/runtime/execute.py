@@ -1,4 +1,4 @@
-"""Running the programs of a task: their programs, their pipes, and what is said about them."""
+"""Running a task's programs: processes, pipes and error messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
 from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
-LINGER_SEC = 5.0  # how long background processes may keep the command's pipes open
+LINGER_SEC = 5.0  # how long background processes may hold the command's pipes open after its end
 
 
 def has_pipefail(session: Session, shell: str) -> bool:
-    """Ask a shell, by running it, whether it knows the option."""
+    """Whether a shell supports the option, found out by running it."""
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     try:
         program = Program((shell, "-c", "set -o pipefail"), dict(os.environ), "/", null, null)
@@ -30,22 +30,22 @@ def has_pipefail(session: Session, shell: str) -> bool:
 
 
 def program(session: Session, prepared: PreparedTask, argv: tuple[str, ...], stdout: int, stderr: int) -> Program:
-    """A program of the task: in its working directory, with its environment."""
+    """A program of the task, with the task's working directory and environment."""
     return Program(argv, prepared.environment, session.spec.workdir, stdout, stderr, session.options.open_files)
 
 
 def supervise(
     session: Session, program: Program, on_start: Callable[[int], None], limit: TimeLimit | None = None
 ) -> int:
-    """Run it to its end and return the wait status. CannotStart tells the user why it never ran."""
+    """Run a program to its end and return the wait status. CannotStart explains to the user why it never ran."""
     try:
         return session.supervisor.run(program, on_start, session.broken, limit)
     except CannotSpawn as error:
-        raise _explained(error) from error
+        raise _cannot_start(error) from error
 
 
 def run_command(session: Session, prepared: PreparedTask, secrets: Finder | None) -> int:
-    """Run the user's command and return its wait status, when its output has been read."""
+    """Run the user's command, read all its output, and return its wait status."""
     path = prepared.scripts.write(contract.USER_SCRIPT, (prepared.options, *session.spec.command))
     writers = session.logs.connect(session.loop, secrets, session.consoles)
 
@@ -59,12 +59,12 @@ def run_command(session: Session, prepared: PreparedTask, secrets: Finder | None
         close_all(writers)
         raise
     session.events.emit(contract.EXITED, code=outcome.shell_code(status), signal=outcome.death(status))
-    _settle(session)
+    _finish_output(session)
     return status
 
 
 def end_descendants(session: Session) -> None:
-    """End whatever is left below this process, and say so."""
+    """End all processes that are left below this one, and log which they were."""
     found, left = session.supervisor.end_descendants()
     if found:
         session.log.info(f"Ended processes that were left running: {_list(found)}")
@@ -78,8 +78,8 @@ def close_all(fds: tuple[int, ...]) -> None:
         os.close(fd)
 
 
-def _explained(error: CannotSpawn) -> CannotStart:
-    """What the user should know about a failed start."""
+def _cannot_start(error: CannotSpawn) -> CannotStart:
+    """The failed start, explained for the user."""
     program, why = error.program, os.strerror(error.code)
     if error.stage == spawn.DIRECTORY:
         return CannotStart(f"the working directory {program.directory} cannot be entered: {why}")
@@ -88,13 +88,13 @@ def _explained(error: CannotSpawn) -> CannotStart:
     if error.code == errno.E2BIG:
         size = sum(len(os.fsencode(name)) + len(os.fsencode(value)) + 2 for name, value in program.environment.items())
         return CannotStart(f"the environment is too large for the kernel ({size} bytes): {why}", 126)
-    if error.code == errno.ENOENT:  # it was found before, so what lacks is its dynamic loader
+    if error.code == errno.ENOENT:  # the program was found before, so its dynamic loader is missing
         return CannotStart(f"{program.argv[0]} cannot be executed, or the loader it needs is missing: {why}", 127)
     return CannotStart(f"{program.argv[0]} cannot be executed: {why}", 126)
 
 
-def _settle(session: Session) -> None:
-    """After the end of the command: read what is left, and do not wait long for background processes."""
+def _finish_output(session: Session) -> None:
+    """After the command has ended: read the rest of its output; wait LINGER_SEC at most for background processes."""
     logs, supervisor = session.logs, session.supervisor
     closed = session.loop.until(lambda: not logs.open_pipes or supervisor.stopping, time.monotonic() + LINGER_SEC)
     if supervisor.stopping:
@@ -102,8 +102,7 @@ def _settle(session: Session) -> None:
     elif not closed:
         holders = procfs.holders(supervisor.descendants(), (pipe.fd for pipe in logs.open_pipes))
         session.log.warning(
-            f"Closed the command's output {LINGER_SEC:.0f} seconds after its end; background processes still held it: "
-            f"{_list(holders)}"
+            f"Closed the command's output {LINGER_SEC:.0f} seconds after it ended; still held open by: {_list(holders)}"
         )
     logs.close_pipes()
 

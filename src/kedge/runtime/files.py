@@ -1,4 +1,4 @@
-"""Plain files without buffering: every write is complete when the call returns, or an OSError."""
+"""Unbuffered file access: when a call returns, all data has been written; otherwise it raises OSError."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 from kedge import untrusted
 from kedge.own_files import clear, open_own
 
-_LARGEST = 64 << 20  # bytes that are read as a whole
+_MAX_READ = 64 << 20  # bytes of a file that is read as a whole
 
 Buffer = bytes | bytearray | memoryview
 
-# What a write says when the file system, the quota, the device or RLIMIT_FSIZE does not take any more.
+# The errors of a write that the file system, the quota, the device or RLIMIT_FSIZE has no room for.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
@@ -24,7 +24,7 @@ def write_all(fd: int, data: Buffer) -> None:
 
 
 def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Make or replace `path`; what stood there before (a symlink, too) is removed, not followed."""
+    """Create or replace `path`. Whatever was there, a symlink included, is removed, not followed."""
     remove(path)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -35,7 +35,7 @@ def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def write_over(path: str, data: bytes) -> None:
-    """Make or overwrite `path` where it is: it may be a mount. What is no regular file is removed."""
+    """Create or overwrite `path` in place, because it may be a mount. Anything but a regular file is removed first."""
     fd = open_own(path, os.O_WRONLY | os.O_TRUNC, 0o644)
     try:
         write_all(fd, data)
@@ -44,7 +44,7 @@ def write_over(path: str, data: bytes) -> None:
 
 
 def write_synced(path: str, data: bytes) -> None:
-    """Replace `path` as a whole and durably: readers see the old file or the new one, never a part."""
+    """Replace `path` atomically and durably: readers see the old file or the new one, never a part of it."""
     partial = f"{path}.partial"
     remove(partial)  # the task may have put something there
     fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -55,35 +55,35 @@ def write_synced(path: str, data: bytes) -> None:
         os.close(fd)
     try:
         os.rename(partial, path)
-    except IsADirectoryError:  # the task's
+    except IsADirectoryError:  # the task made one there
         remove(path)
         os.rename(partial, path)
 
 
 def read_file(path: str) -> bytes:
-    """The whole of a regular file. OSError also for another kind, as a pipe, and for one larger than 64 MiB."""
-    return untrusted.read_path(path, _LARGEST)
+    """The contents of a regular file. OSError also for other kinds of files (pipes, say) and for more than 64 MiB."""
+    return untrusted.read_path(path, _MAX_READ)
 
 
 def remove(path: str) -> None:
-    """Remove whatever is there."""
+    """Remove whatever `path` is, if it exists."""
     clear(path)
 
 
 def link(target: str, path: str) -> None:
-    """Make `path` a symlink to `target`, in place of what stood there."""
+    """Make `path` a symlink to `target`, replacing whatever was there."""
     remove(path)
     os.symlink(target, path)
 
 
 class Faults:
-    """The first log or event file that could not be written. Whoever writes notes it here and goes on without the
-    file; whoever supervises sees it and stops the task."""
+    """The first log or event file that could not be written. The writer notes it here and goes on without the file;
+    the supervisor then stops the task."""
 
     def __init__(self) -> None:
         self.first: tuple[str, OSError] | None = None
 
     def note(self, path: str, error: OSError) -> None:
         if self.first is None:
-            # The traceback would keep the caller's buffers in use, which could then not be resized.
+            # The traceback would keep the caller's buffers exported, and they could not be resized.
             self.first = (path, error.with_traceback(None))

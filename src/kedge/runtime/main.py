@@ -20,7 +20,8 @@ USAGE = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the attempt that SPEC_FILE describes; the exit status is its report's `exit_code`, 1 when there is none."""
+    """Run the attempt that SPEC_FILE describes and return the `exit_code` of its report. Return RUNTIME_BROKE when the
+    arguments or the file are wrong."""
     _fill_standard_descriptors()
     try:
         options = parse(argv)
@@ -32,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parse(argv: Sequence[str]) -> SupervisorOptions:
-    """ValueError says what is wrong. The descriptors are closed to children from here on."""
+    """Parse the arguments. Children do not inherit the descriptors named there. ValueError describes what is wrong."""
     if not argv or len(argv) % 2 == 0:
         raise ValueError(USAGE)
     options = SupervisorOptions(argv[0])
@@ -45,7 +46,7 @@ def parse(argv: Sequence[str]) -> SupervisorOptions:
 
 
 def read_spec(path: str) -> TaskSpec:
-    """ValueError when the file cannot be read or is no TaskSpec."""
+    """Read a TaskSpec. ValueError when the file cannot be read or is not one."""
     try:
         spec = TaskSpec.from_json(json.loads(read_file(path)))
         signals.by_name(spec.stop.signal)
@@ -76,11 +77,11 @@ def _with(options: SupervisorOptions, name: str, value: str) -> SupervisorOption
             return options._replace(status=numbers[0])
         case "--open-files" if len(numbers) == 1:
             return options._replace(open_files=numbers[0])
-    raise ValueError(f"{name} {value} is not understood\n{USAGE}")
+    raise ValueError(f"unknown option {name} {value}\n{USAGE}")
 
 
 def _open_fifo(path: str, mode: int) -> int | None:
-    """Without waiting for the other end; None where that, or the FIFO itself, is not there."""
+    """Open a FIFO without waiting for the other end. None when it does not exist or (for writing) nobody reads it."""
     try:
         return os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -95,7 +96,7 @@ def _close_to_children(fd: int) -> None:
 
 
 def _fill_standard_descriptors() -> None:
-    """Started without stdin, stdout or stderr, the next files opened would take their places."""
+    """Open /dev/null in place of a closed stdin, stdout or stderr, whose numbers the next opened files would take."""
     while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
         continue
     os.close(fd)

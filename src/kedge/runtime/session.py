@@ -1,4 +1,4 @@
-"""Everything that one attempt holds open, wired together once."""
+"""The parts of one attempt, created and connected in one place."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from kedge.runtime.process.supervise import Supervisor
 from kedge.runtime.setup import folders
 from kedge.runtime.status import Status
 
-_CONSOLE_SEC = 5.0  # how long the console's reader may keep the end of the task waiting
+_CONSOLE_SEC = 5.0  # how long a slow reader of the console may delay the end of the task
 
 
 class Clock(NamedTuple):
-    """When an attempt began: nanoseconds since 1970, and seconds of the monotonic clock."""
+    """When an attempt began: `time` in nanoseconds since 1970, `tick` in seconds of the monotonic clock."""
 
     time: int
     tick: float
 
 
 class SupervisorOptions(NamedTuple):
-    """The command line. Descriptors: `status` gets event lines, `hold` reserves the task's ports until the command
-    starts, `keep` stays open until the end, `gate` is read until its end of file before anything of the user runs; none
-    of them is inherited. `open_files` is the command's soft limit. `site` is a folder of installed packages, for the
-    analysis of a failure."""
+    """The parsed command line. Four fields are descriptors, which children do not inherit: `status` takes event lines,
+    `hold` reserves the task's ports until the command starts, `keep` stays open until the end, and no user code runs
+    before `gate` reaches its end of file. `open_files` is the soft limit of open files for the task's programs.
+    `site` is a folder of installed packages (google-re2) for masking secrets and analysing failures."""
 
     spec_file: str
     status: int | None = None
@@ -47,9 +47,9 @@ class SupervisorOptions(NamedTuple):
 
 
 class Session(NamedTuple):
-    """The parts of a running attempt. `consoles` are for the user's stdout and for everything else; `line_pipes` are
-    the pipes whose lines go to runtime.log; `oom_kills` is what the control group counted before the attempt;
-    `failed_hooks` is what the report says of hooks."""
+    """The parts of a running attempt. `consoles` are copies to the supervisor's stdout (the user's stdout) and stderr
+    (everything else); `line_pipes` are the pipes whose lines go to runtime.log; `oom_kills` is the control group's
+    counter before the attempt; `failed_hooks` is the report's list of failed hooks."""
 
     spec: TaskSpec
     options: SupervisorOptions
@@ -76,42 +76,44 @@ class Session(NamedTuple):
         return self.faults.first is not None
 
     def close(self) -> None:
-        """Read and write what is left."""
+        """Read what is left in the pipes, and close the logs."""
         for pipe in self.line_pipes:
             pipe.close()
         self.logs.close()
 
     def finish_consoles(self) -> None:
-        """Write what waits to be copied, unless nobody reads it."""
+        """Write the rest of the console copies, unless nobody reads them."""
         deadline = time.monotonic() + _CONSOLE_SEC
         for console in filter(None, self.consoles):
             console.finish(deadline)
 
 
 def begin(spec: TaskSpec, options: SupervisorOptions) -> Session:
-    """Take over signals and children, make the run folder, open the logs, announce the attempt. OSError as it comes."""
+    """Take over signals and children, make the attempt's folders, open the logs and emit the STARTING event. OSError
+    when a file or folder cannot be made."""
     loop = Loop()
     signals.take_over()
     children.become_subreaper()
     folders.make(spec)
     faults = Faults()
     events = AttemptLog(spec, faults, Status(loop, options.status))
-    me = procfs.process("self")
-    events.emit(contract.STARTING, pid=os.getpid(), start_time=me.start_time if me else None)
+    supervisor_stat = procfs.process("self")
+    start_time = supervisor_stat.start_time if supervisor_stat else None
+    events.emit(contract.STARTING, pid=os.getpid(), start_time=start_time)
     consoles = (ConsoleCopy(loop, 1), ConsoleCopy(loop, 2)) if spec.logs.console else (None, None)
     log = RuntimeLog(f"{spec.folder}/{contract.RUNTIME_LOG}", faults, consoles[1])
 
-    def say_stop(name: str) -> None:
+    def report_stop(name: str) -> None:
         logs.mark_stop()
         log.info(f"Stopping: got signal {name}")
         events.emit(contract.STOPPING, signal=name)
 
-    def say_removed(path: str, size: int) -> None:
+    def report_removed(path: str, size: int) -> None:
         log.warning(f"Removed {path} ({size} bytes): only {spec.logs.kept_files} rotated files of a stream are kept")
 
     oom_kills = cgroup.read_oom_kills()
-    supervisor = Supervisor(loop, spec.stop, say_stop)
-    logs = UserLogs(spec.folder, spec.logs, faults, say_removed)
+    supervisor = Supervisor(loop, spec.stop, report_stop)
+    logs = UserLogs(spec.folder, spec.logs, faults, report_removed)
     return Session(
         spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills, []
     )

@@ -1,4 +1,4 @@
-"""Telling the controller what happens, without ever waiting for it."""
+"""Reporting events to the controller without ever waiting for it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 
 from kedge.runtime.process.loop import WRITABLE, Loop
 
-_MOST = 1024  # lines that wait; so many say only that nobody reads them
+_MAX_WAITING = 1024  # lines; with so many waiting, nobody reads them
 
 
 class Status:
-    """The non-blocking pipe to the controller, which all tasks of a job share; None where there is none.
+    """The non-blocking pipe to the controller, shared by all tasks of a job. If `fd` is None, lines are dropped.
 
-    It takes whole lines of at most PIPE_BUF bytes. What is full takes the rest as soon as there is room again.
+    It takes whole lines of at most PIPE_BUF bytes. When the pipe is full, lines wait until there is room again.
     """
 
     def __init__(self, loop: Loop, fd: int | None) -> None:
@@ -21,8 +21,8 @@ class Status:
         self._waiting: list[bytes] = []
 
     def write(self, line: bytes) -> None:
-        """Take a line, and write what can be written now."""
-        if self._fd is None or len(self._waiting) == _MOST:
+        """Queue a line, and write as much of the queue as the pipe takes now."""
+        if self._fd is None or len(self._waiting) == _MAX_WAITING:
             return
         self._waiting.append(line)
         self._flush()
@@ -36,6 +36,6 @@ class Status:
         except BlockingIOError:
             self._loop.watch(self._fd, WRITABLE, self._flush)
             return
-        except OSError:  # nobody listens any more: the file has it all
+        except OSError:  # nobody reads the pipe any more; events.jsonl has every line
             self._waiting.clear()
         self._loop.unwatch(self._fd)

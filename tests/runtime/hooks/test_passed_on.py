@@ -132,7 +132,7 @@ def test_a_script_that_hides_its_environment_is_named(attempt, step):
     )
     assert attempt.run('[ -z "${A+x}" ]') == 0
     assert "mine" in attempt.log
-    told = [line for line in attempt.log if "did not tell which variables" in line]
+    told = [line for line in attempt.log if "exported are not passed on" in line]
     assert ["hook of traps" in told[0], "hook of execs" in told[1]] == [True, True]
 
 

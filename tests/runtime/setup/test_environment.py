@@ -153,7 +153,7 @@ def test_far_too_many_peers_leave_the_own_task_and_a_file(attempt):
 def test_a_peers_file_that_cannot_be_read(attempt):
     path = attempt.folder.parent / "peers.json"
     attempt.spec = attempt.spec._replace(peers_file=str(path))
-    for text, reason in ((None, "No such file"), ("{", "Expecting"), ("[]", "not a table")):
+    for text, reason in ((None, "No such file"), ("{", "Expecting"), ("[]", "expected an object of roles")):
         if text:
             path.write_text(text)
         assert attempt.run("true") == 255

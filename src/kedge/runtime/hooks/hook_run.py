@@ -1,4 +1,4 @@
-"""Running one part of a hook: a script in the task's shell, or an action in a process of the runtime's own."""
+"""Running one part of a hook: a script in the task's shell, or an action in a separate process of the runtime."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ _LONGEST_QUOTE = 1000  # characters
 _LAUNCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-# What an action says; other processes of the task can write there, too. Not in a class: a bundle leaves its types out.
+# The types of an action's messages, checked because other processes of the task can write to the pipe too. They are not
+# annotations of a class, because a bundle strips annotations.
 _RETRYING = {"message": str, "next_try": int, "tries": int, "delay_sec": float}
-_ANSWER = {"cause": str | None, "message": str, "retry_after_sec": float | None}
+_FAILURE = {"cause": str | None, "message": str, "retry_after_sec": float | None}
 
 
 class HookEnd(NamedTuple):
-    """How a part ended: its wait status, the command that failed, the environment that the shell exported; of an
-    action its cause (as diagnose/ names them), its last word, and how long a server wants to be left alone; the last
-    line that it printed."""
+    """How a part ended: its wait status, the command that failed, the environment that the shell exported, and the last
+    line printed. For a failed action also the cause (a name from diagnose/), its message, and the pause that a server
+    asked for."""
 
     status: int
     command: str | None = None
     environment: dict[str, str] | None = None
     cause: str | None = None
     message: str | None = None
-    said: str = ""
+    last_line: str = ""
     retry_after_sec: float | None = None
 
 
 def run(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, limit: TimeLimit) -> HookEnd:
-    """Run it, its output going to runtime.log. CannotStart says why it never ran."""
+    """Run the part, with its output in runtime.log. CannotStart explains why it never ran."""
     if part.action:
         return _run_action(session, prepared, hook, part.action, limit)
     return _run_script(session, prepared, hook, part, limit)
@@ -55,50 +56,52 @@ def _run_script(session: Session, prepared: PreparedTask, hook: Hook, part: Hook
     channel = SideChannel(session.loop)
     try:
         bash, exports = os.path.basename(prepared.shell.path) == "bash", hook.side == "start"
-        text = script.text(part.script, forgiven=hook.forgiven, bash=bash, environment=exports, fd=channel.fd)
+        text = script.text(
+            part.script, failure_ignored=hook.failure_ignored, bash=bash, environment=exports, fd=channel.fd
+        )
         argv = (prepared.shell.path, prepared.scripts.write(part.file, text))
-        status, said = _run(session, prepared, argv, (channel.fd,), limit)
+        status, last_line = _run(session, prepared, argv, (channel.fd,), limit)
     finally:
-        told = script.parse(channel.close())
-    command = script.failed_line(text, part.script, prepared.secrets, told) if status else None
-    return HookEnd(status, command, told.environment, said=said)
+        reported = script.parse(channel.close())
+    command = script.failed_line(text, part.script, prepared.secrets, reported) if status else None
+    return HookEnd(status, command, reported.environment, last_line=last_line)
 
 
 def _run_action(session: Session, prepared: PreparedTask, hook: Hook, action: Action, limit: TimeLimit) -> HookEnd:
-    answer: dict[str, Any] = {}
+    failure: dict[str, Any] = {}
 
-    def take(line: bytes) -> None:
+    def receive(line: bytes) -> None:
         try:
-            told = untrusted.parse(line)
+            message = untrusted.parse(line)
         except ValueError:
             return
-        if _says(told, _RETRYING):
-            told["message"] = session.log.masked(told["message"])
-            session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **{key: told[key] for key in _RETRYING})
-        elif _says(told, _ANSWER):
-            answer.update(told)
+        if _has_types(message, _RETRYING):
+            message["message"] = session.log.masked(message["message"])
+            session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **{key: message[key] for key in _RETRYING})
+        elif _has_types(message, _FAILURE):
+            failure.update(message)
 
-    channel, wanted = SideChannel(session.loop, take), _in_memory(session, prepared, action)
+    channel, request = SideChannel(session.loop, receive), _request_file(session, prepared, action)
     try:
-        argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(wanted), str(channel.fd))
-        status, said = _run(session, prepared, argv, (wanted, channel.fd), limit)
+        argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(request), str(channel.fd))
+        status, last_line = _run(session, prepared, argv, (request, channel.fd), limit)
     finally:
-        os.close(wanted)
+        os.close(request)
         channel.close()
     return HookEnd(
-        status, action.kind if status else None, None, answer.get("cause"), answer.get("message"), said,
-        answer.get("retry_after_sec"),
+        status, action.kind if status else None, None, failure.get("cause"), failure.get("message"), last_line,
+        failure.get("retry_after_sec"),
     )  # fmt: skip
 
 
-def _says(told: Any, facts: Mapping[str, Any]) -> bool:
-    return isinstance(told, dict) and all(
-        name in told and untrusted.fits(told[name], kind) for name, kind in facts.items()
+def _has_types(message: Any, types: Mapping[str, Any]) -> bool:
+    return isinstance(message, dict) and all(
+        name in message and untrusted.fits(message[name], kind) for name, kind in types.items()
     )
 
 
-def _in_memory(session: Session, prepared: PreparedTask, action: Action) -> int:
-    """The action's task as a file in memory: it may hold secrets, which neither argv nor environment may show."""
+def _request_file(session: Session, prepared: PreparedTask, action: Action) -> int:
+    """What the action's process is to do, as a file in memory: secrets in it must not show in argv or environment."""
     data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks)
     fd = side_channel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
     write_all(fd, json.dumps(data).encode())
@@ -109,7 +112,7 @@ def _in_memory(session: Session, prepared: PreparedTask, action: Action) -> int:
 def _run(
     session: Session, prepared: PreparedTask, argv: tuple[str, ...], inherited: tuple[int, ...], limit: TimeLimit
 ) -> tuple[int, str]:
-    """The wait status, and the last line that was printed."""
+    """Run a program of the hook. Return its wait status and the last line it printed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     feed = session.read_lines(reader)
     pipe = session.line_pipes[-1]
@@ -121,5 +124,5 @@ def _run(
         raise
     pipe.drain()
     if pipe.open:
-        feed.finish()  # background processes may go on, but the part's own last line is complete
+        feed.finish()  # background processes may still print, but the part's own last line is complete
     return status, feed.last.decode(errors="replace")[:_LONGEST_QUOTE]

@@ -1,9 +1,9 @@
-"""A program of its own, started by the trap of a hook's script: writes the environment that it got to a descriptor.
+"""A separate program, started by the EXIT trap of a hook's script. It writes its environment to a descriptor.
 
     python -I -S report_environment.py FD
 
-/proc shows it as the shell gave it; Python may have changed its own copy (LC_CTYPE). A bundle's bin/python3 has put
-some variables aside, see LOADER_VARIABLES in kedge.contract.
+/proc holds the environment as the shell passed it; Python may have changed its own copy (LC_CTYPE). A bundle's
+bin/python3 renames some variables, see LOADER_VARIABLES in kedge.contract.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHELVED = b"KEDGE_IMAGE_"
 
 
 def main(fd: int) -> None:
-    """Write `E`, the variables, each with a NUL behind it, and one more NUL."""
+    """Write `E`, then the variables, each ended by a NUL, and one more NUL."""
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
             variables = file.read()

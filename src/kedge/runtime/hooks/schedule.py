@@ -1,4 +1,4 @@
-"""Which hooks run when: pure rules over a task's steps."""
+"""Which hooks run when, as pure functions of a task's steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kedge.contract import Action, Callback, Step, Text
 
 
 class HookPart(NamedTuple):
-    """Lines for one shell, or one action. `file` is the script's file name."""
+    """A script for one shell, or one action. `file` is the script's file name."""
 
     file: str
     script: Text
@@ -27,20 +27,20 @@ class Hook(NamedTuple):
     parts: tuple[HookPart, ...]
 
     @property
-    def forgiven(self) -> bool:
-        """Whether its failure is only logged."""
+    def failure_ignored(self) -> bool:
+        """Whether a failure is only logged."""
         return self.step.policy.lower() == "ignore"
 
 
 def start_hooks(index: int, step: Step) -> list[Hook]:
-    """What the step does before the command, if anything."""
+    """The step's hooks before the command: one or none."""
     return list(_hooks(index, step, "start", (contract.TASK_STARTS,)))
 
 
 def exit_hooks(entered: Sequence[Step], succeeded: bool) -> list[Hook]:
-    """What the entered steps do after the command: the steps in exactly the reverse order, each as it lists it.
+    """The hooks after the command: the entered steps in reverse order, each with its callbacks in their own order.
 
-    Every event is a hook of its own: a failed taskSucceeds or taskFails must not keep containerExit from running."""
+    Every event is a separate hook, so that containerExit runs even if taskSucceeds or taskFails has failed."""
     events = (contract.TASK_SUCCEEDS if succeeded else contract.TASK_FAILS, contract.CONTAINER_EXIT)
     return [hook for index, step in reversed(list(enumerate(entered))) for hook in _hooks(index, step, "exit", events)]
 
@@ -53,7 +53,7 @@ def _hooks(index: int, step: Step, side: str, events: tuple[str, ...]) -> Iterat
 
 
 def _parts(callbacks: Iterable[Callback], name: str) -> Iterator[HookPart]:
-    """Scripts that follow each other share a shell."""
+    """Consecutive scripts share a shell."""
     runs = groupby(callbacks, key=lambda callback: callback.action)
     for number, (action, same) in enumerate(runs):
         file = f"{name}-{number}.sh" if number else f"{name}.sh"

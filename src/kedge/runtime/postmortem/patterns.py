@@ -58,7 +58,7 @@ def _of_hook(answer: Diagnosis, outcome: AttemptOutcome, found: Collected, rules
     if not outcome.cause:
         if answer.rule:
             return answer._replace(frame=frame)
-        said = _last_line_with(found.platform, f"[openpai-runtime] {outcome.said}") if outcome.said else None
+        said = _last_line_with(found.platform, f"[openpai-runtime] {outcome.last_line}") if outcome.last_line else None
         words = (said,) if said else ()  # its own last line; what is above it may be another hook's
         return answer._replace(frame=frame, evidence=words, last_words=words)
     known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)

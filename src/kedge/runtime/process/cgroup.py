@@ -1,4 +1,4 @@
-"""How often the kernel has killed in this process's control group because its memory was used up."""
+"""How many processes of this control group the kernel's OOM killer has killed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _ROOT = "/sys/fs/cgroup"
 
 
 class OomKills(NamedTuple):
-    """A reading: the group's folder, and how many processes had been killed in it since it was made."""
+    """A reading of the counter: the group's folder, and how many of its processes were killed since it was created."""
 
     folder: str
     kills: int
 
 
 def read_oom_kills(root: str = _ROOT, own: str = "/proc/self/cgroup") -> OomKills | None:
-    """The counter of this process's group (memory.events in version 2, memory.oom_control in version 1), None where
-    there is none, as in the root group of version 2."""
+    """Read the counter of this process's group (memory.events in cgroup v2, memory.oom_control in v1). None where there
+    is no counter, as in the root group of v2."""
     for folder, file in _candidates(root, own):
         try:
             return OomKills(folder, _field(read_file(f"{folder}/{file}"), b"oom_kill"))
@@ -30,7 +30,7 @@ def read_oom_kills(root: str = _ROOT, own: str = "/proc/self/cgroup") -> OomKill
 
 
 def kills_since(before: OomKills) -> int:
-    """How many processes have been killed since that reading; 0 when the group is gone."""
+    """How many processes have been killed since the reading `before`; 0 when the group no longer exists."""
     for file in ("memory.events", "memory.oom_control"):
         try:
             return max(0, _field(read_file(f"{before.folder}/{file}"), b"oom_kill") - before.kills)
@@ -40,7 +40,7 @@ def kills_since(before: OomKills) -> int:
 
 
 def holds_only(folder: str, pids: set[int]) -> bool:
-    """Whether no process besides these is in the group: then what happened in it happened to this task."""
+    """Whether the group holds no processes but these. If so, its OOM kills were kills of this task."""
     try:
         groups = [each for each, _, _ in os.walk(folder)] or [folder]
         return {int(pid) for each in groups for pid in read_file(f"{each}/cgroup.procs").split()} <= pids
@@ -49,7 +49,7 @@ def holds_only(folder: str, pids: set[int]) -> bool:
 
 
 def _candidates(root: str, own: str) -> Iterator[tuple[str, str]]:
-    """Folders and files, the likeliest first. In a container the own group may be mounted as the root."""
+    """Folders and file names to try, the likeliest first. In a container the own group may be mounted as the root."""
     try:
         lines = read_file(own).decode(errors="surrogateescape").splitlines()
     except OSError:
@@ -64,12 +64,12 @@ def _candidates(root: str, own: str) -> Iterator[tuple[str, str]]:
             continue
         within = os.path.normpath(f"{base}/{path}")
         yield within if os.path.isdir(within) else base, file
-        # A group that kedge has made for the run counts nothing itself; the one around it does.
+        # A group that kedge made for the run has no memory counter; its parent does.
         yield os.path.dirname(within), file
 
 
 def _field(table: bytes, name: bytes) -> int:
-    """The number behind a name; ValueError if it is not there (kernels before 4.13)."""
+    """The number after `name` in a table of names and numbers. ValueError if it is missing (kernels before 4.13)."""
     for line in table.splitlines():
         key, _, value = line.partition(b" ")
         if key == name:

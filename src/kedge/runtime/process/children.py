@@ -1,4 +1,4 @@
-"""Being the parent of everything below: subreaper, reaping, and ending what is left."""
+"""Adopting and reaping every process below this one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def become_subreaper() -> None:
-    """Let orphans of this process's descendants become its children, whatever session they are in.
+    """Make orphaned descendants children of this process, whatever session they are in.
 
-    PID 1 is that already. OSError where the kernel refuses (it is Linux 3.4 or newer everywhere else)."""
+    PID 1 is a subreaper already. OSError where the kernel refuses (Linux before 3.4)."""
     if os.getpid() != 1 and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError("cannot become a child subreaper")
 
 
 class Children:
-    """Collects every child that ends, and keeps the wait status of those that somebody waits for."""
+    """Reaps every child that ends, and keeps the wait status of the expected ones."""
 
     def __init__(self) -> None:
         self._awaited: dict[int, int | None] = {}
@@ -31,7 +31,7 @@ class Children:
         return self._awaited[pid]
 
     def reap(self) -> bool:
-        """Collect what has ended; False when no child, dead or alive, is left."""
+        """Reap all children that have ended. False when no child, dead or alive, is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""The one place where the supervisor sleeps: poll(2) over pipes, with wake-ups by signals and by deadlines."""
+"""The supervisor's event loop: it sleeps in poll(2) until a pipe is ready, a signal arrives or a deadline passes."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class Loop:
         self.watch(self._wake, READABLE, self._take_signals)
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
-        """Start watching, or watch for something else."""
+        """Watch `fd` for `events` (READABLE, WRITABLE), replacing an earlier watch."""
         self._handlers[fd] = handler
         self._poll.register(fd, events)
 
     def unwatch(self, fd: int) -> None:
-        """Stop watching; harmless when `fd` is not watched."""
+        """Stop watching `fd`, if it is watched."""
         if self._handlers.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
     def turn(self, deadline: float = math.inf) -> None:
-        """Sleep until something is ready or `deadline` (of time.monotonic) has come, and handle what is ready."""
+        """Sleep until a descriptor is ready or `deadline` (of time.monotonic) passes, then call the handlers."""
         for fd, events in self._poll.poll(_milliseconds(deadline)):
             if handler := self._handlers.get(fd):
                 handler(events)
 
     def until(self, condition: Callable[[], bool], deadline: float = math.inf) -> bool:
-        """Turn until `condition` holds; False when `deadline` came first."""
+        """Turn until `condition` holds. False when `deadline` passes first."""
         while not condition():
             if time.monotonic() >= deadline:
                 return False

@@ -1,4 +1,4 @@
-"""What /proc says about the processes below this one."""
+"""The processes below this one, read from /proc."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from kedge.runtime.files import read_file
 
 
 class ProcessStat(NamedTuple):
-    """`start_time` in clock ticks since boot: with the pid it names a process for good (proc(5), field 22 of stat)."""
+    """One process. `start_time` is in clock ticks since boot (proc(5), field 22 of stat); with the pid it identifies
+    the process even after the pid is reused."""
 
     pid: int
     parent: int
@@ -20,7 +21,7 @@ class ProcessStat(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What never changes."""
+        """The pid and the start time, which never change."""
         return self.pid, self.start_time
 
     def __str__(self) -> str:
@@ -28,12 +29,12 @@ class ProcessStat(NamedTuple):
 
 
 def process(pid: int | str) -> ProcessStat | None:
-    """One process, or None when it is gone."""
+    """Read one process. None when it no longer exists."""
     try:
         text = read_file(f"/proc/{pid}/stat").decode(errors="replace")
     except OSError:
         return None
-    # The name stands in parentheses and may itself hold spaces and parentheses.
+    # The name is in parentheses and may itself contain spaces and parentheses.
     head, _, tail = text.rpartition(")")
     number, _, name = head.partition(" (")
     fields = tail.split()
@@ -41,10 +42,10 @@ def process(pid: int | str) -> ProcessStat | None:
 
 
 def descendants(ancestor: int) -> list[ProcessStat]:
-    """All living processes below `ancestor`, parents before children, zombies left out."""
+    """All processes below `ancestor` without zombies, parents before children."""
     children: dict[int, list[ProcessStat]] = {}
-    for found in filter(None, map(process, _pids())):
-        children.setdefault(found.parent, []).append(found)
+    for each in filter(None, map(process, _pids())):
+        children.setdefault(each.parent, []).append(each)
     result: list[ProcessStat] = []
     queue = [ancestor]
     for pid in queue:
@@ -55,13 +56,13 @@ def descendants(ancestor: int) -> list[ProcessStat]:
 
 
 def holders(processes: Iterable[ProcessStat], fds: Iterable[int]) -> list[ProcessStat]:
-    """Those of `processes` that hold the other end of one of this process's pipes."""
+    """Those of `processes` that hold the other end of one of the pipes `fds` of this process."""
     pipes = {os.readlink(f"/proc/self/fd/{fd}") for fd in fds}
     return [each for each in processes if pipes & _open_files(each.pid)]
 
 
-def dies_of(pid: int, number: int) -> bool:
-    """Whether a process neither catches nor ignores nor blocks a signal."""
+def has_default_action(pid: int, number: int) -> bool:
+    """Whether a process neither catches nor ignores nor blocks signal `number`."""
     try:
         lines = read_file(f"/proc/{pid}/status").decode(errors="replace").splitlines()
     except OSError:
@@ -73,7 +74,7 @@ def dies_of(pid: int, number: int) -> bool:
 def _pids() -> list[str]:
     try:
         return [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # no /proc here: then only the process groups can be reached
+    except OSError:  # without /proc only process groups can be signalled
         return []
 
 
@@ -81,5 +82,5 @@ def _open_files(pid: int) -> set[str]:
     folder = f"/proc/{pid}/fd"
     try:
         return {os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)}
-    except OSError:  # gone, or another user's
+    except OSError:  # the process is gone or belongs to another user
         return set()

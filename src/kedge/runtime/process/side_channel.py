@@ -1,4 +1,4 @@
-"""A pipe by which a program tells the supervisor what is not for any log."""
+"""A pipe from a program to the supervisor for data that does not belong into a log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kedge.runtime.logs.pipes import Pipe
 from kedge.runtime.process.loop import Loop
 
 _LIMIT = 8 << 20  # bytes; an environment has at most 2 MiB
-_FIRST = 100  # scripts use small numbers for themselves
+_FIRST_DESCRIPTOR = 100  # scripts use small descriptor numbers themselves
 
 
 class SideChannel:
-    """Reads what is written to `fd`, which the program inherits. What is beyond 8 MiB is dropped.
+    """Reads what is written to `fd`, which the program inherits. Data beyond 8 MiB is dropped.
 
-    `on_line` gets every whole line as soon as it is there; `close` then returns only what follows the last one."""
+    `on_line` gets every whole line as soon as it arrives; `close` then returns only what follows the last one."""
 
     def __init__(self, loop: Loop, on_line: Callable[[bytes], None] | None = None) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -26,7 +26,7 @@ class SideChannel:
         self._pipe = Pipe(loop, reader, self._feed, _nothing)
 
     def close(self) -> bytes:
-        """End it, whoever else still holds the descriptor, and return all that came."""
+        """Close both ends, even if other processes still hold the descriptor, and return what was received."""
         os.close(self.fd)
         self._pipe.close()
         return bytes(self._received)
@@ -41,10 +41,10 @@ class SideChannel:
 
 
 def high(fd: int) -> int:
-    """The same open file under a number that scripts do not use; `fd` itself is closed."""
+    """Move an open file to a descriptor number that scripts do not use, and close `fd`."""
     try:
-        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST)
-    except OSError:  # so many may not be open
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
+    except OSError:  # the limit of open files is too low
         return fd
     os.close(fd)
     return moved

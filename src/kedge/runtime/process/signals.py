@@ -1,4 +1,4 @@
-"""Which signals the supervisor takes, and how a child gets them back as they were."""
+"""Which signals the supervisor handles, and how a child's signals are reset to their defaults."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ FORWARDED = frozenset(
         *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
     }
 )
-# Python ignores these two for itself; programs expect the default.
+# Python ignores these two in its own process; programs expect the default.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def take_over() -> None:
-    """Let every signal that concerns the task wake the loop. A hang-up that is ignored (nohup) stays ignored."""
+    """Make every signal that concerns the task wake the loop. An ignored SIGHUP (nohup) stays ignored."""
     for number in (signal.SIGCHLD, *STOPS, *FORWARDED):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _noted)
+            signal.signal(number, _handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def block() -> None:
-    """Hold all signals back, around a fork."""
+    """Block all signals, around a fork."""
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
 
 
 def unblock() -> None:
-    """Let signals through again."""
+    """Unblock all signals."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def give_back() -> None:
-    """In a forked child with all signals blocked: defaults everywhere, nothing blocked, the parent's pipe untouched."""
+    """In a forked child whose signals are all blocked: restore the default actions, then unblock. Nothing is written to
+    the parent's wake-up pipe."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, *STOPS, *FORWARDED, *_IGNORED_BY_PYTHON):
         signal.signal(number, signal.SIG_DFL)
@@ -49,7 +50,7 @@ def give_back() -> None:
 
 
 def by_name(name: str) -> int:
-    """The number of `TERM`, `USR1`, … ValueError if there is no such signal."""
+    """The number of the signal `TERM`, `USR1` and so on. ValueError if there is no such signal."""
     number = getattr(signal, f"SIG{name}", None)
     if not isinstance(number, signal.Signals):
         raise ValueError(f"there is no signal {name!r}")
@@ -57,12 +58,12 @@ def by_name(name: str) -> int:
 
 
 def name_of(number: int) -> str:
-    """`TERM` for 15; `RTMIN+1` and the like are shown as numbers."""
+    """The name of a signal, such as `TERM` for 15; real-time signals without a name are shown as numbers."""
     try:
         return signal.Signals(number).name.removeprefix("SIG")
     except ValueError:
         return str(number)
 
 
-def _noted(_number: int, _frame: FrameType | None) -> None:
-    """The number has reached the loop through the wake-up descriptor already."""
+def _handler(_number: int, _frame: FrameType | None) -> None:
+    """Does nothing: the loop receives the number through the wake-up descriptor."""

@@ -1,4 +1,4 @@
-"""Starting a program in a process group of its own, and learning exactly why it could not be started."""
+"""Starting a program in a process group of its own, with the exact reason if it cannot be started."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DESCRIPTORS, DIRECTORY, EXECUTE = range(3)
 
 class Program(NamedTuple):
     """What to run: `argv[0]` is the path of the executable; `stdout` and `stderr` are descriptors; stdin is /dev/null.
-    `open_files` is the soft limit of descriptors to give it, None to leave it as it is; `inherited` are further
-    descriptors that it gets, under the same numbers."""
+    `open_files` is its soft limit of open files, None to keep the present one; `inherited` are further descriptors that
+    it gets under the same numbers."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -28,7 +28,7 @@ class Program(NamedTuple):
 
 
 class CannotSpawn(Exception):
-    """The program was never started. `stage` is DESCRIPTORS, DIRECTORY or EXECUTE; `code` an errno."""
+    """The program was not started. `stage` is DESCRIPTORS, DIRECTORY or EXECUTE; `code` is an errno."""
 
     def __init__(self, program: Program, stage: int, code: int) -> None:
         self.program, self.stage, self.code = program, stage, code
@@ -36,7 +36,7 @@ class CannotSpawn(Exception):
 
 
 def spawn(program: Program) -> int:
-    """Start it and return its pid, which is also its process group. CannotSpawn when exec did not happen."""
+    """Start a program and return its pid, which is also its process group. CannotSpawn when exec failed."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
         signals.block()
@@ -47,12 +47,12 @@ def spawn(program: Program) -> int:
         finally:
             signals.unblock()
             os.close(writer)
-        answer = os.read(reader, 16)  # nothing but end of file when exec has closed it
+        failure = os.read(reader, 16)  # empty when exec succeeded, which closes the child's end
     finally:
         os.close(reader)
-    if answer:
+    if failure:
         os.waitpid(pid, 0)
-        raise CannotSpawn(program, answer[0], int(answer[1:]))
+        raise CannotSpawn(program, failure[0], int(failure[1:]))
     return pid
 
 

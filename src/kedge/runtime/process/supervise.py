@@ -1,7 +1,7 @@
-"""Running one program at a time, stopping it when told to, and leaving nothing behind.
+"""Running one program at a time, stopping it on request, and leaving no processes behind.
 
-The stop ladder: the job's stop signal to the process group; after the grace period, or at a second request, SIGKILL to
-the group and to every descendant, whatever session or group it has moved to.
+The stop ladder: first the job's stop signal to the process group; after the grace period, or at a second request,
+SIGKILL to the group and to every descendant, whatever session or group it has moved to.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from kedge.runtime.process.procfs import ProcessStat
 from kedge.runtime.process.spawn import Program, spawn
 from kedge.runtime.process.time_limit import NO_LIMIT, TimeLimit
 
-HOOK_RESERVE_SEC = 5.0  # of the grace period, kept for the runtime's own end
+HOOK_RESERVE_SEC = 5.0  # part of the grace period that hooks may not use: the runtime itself needs it to finish
 SHORTEST_HOOK_SEC = 1.0
-TRY_GRACE_SEC = 10.0  # at most so long between TERM and KILL for a try of a hook that took too long
-FAREWELL_SEC = 2.0  # between TERM and KILL for what is left when the task is over
-_KILL_DEADLINE_SEC = 10.0  # whoever outlives SIGKILL for longer hangs in the kernel
+TRY_GRACE_SEC = 10.0  # longest time between TERM and KILL when a try of a hook has timed out
+LEFTOVER_GRACE_SEC = 2.0  # between TERM and KILL for processes that are left when the task is over
+_KILL_DEADLINE_SEC = 10.0  # a process that survives SIGKILL for longer hangs in the kernel
 _RESCAN_SEC = 0.05
-_AGAIN_SEC = 0.2  # a program is executed by then, or, on a busy machine, after twice as long, and so on
+_RESEND_SEC = 0.2  # a forked child has executed its program by then; on a busy machine after two, four … times as long
 
 
 class Supervisor:
-    """Owns the signals of this process. `on_stop(signal_name)` hears of the first request to stop."""
+    """Handles the signals of this process. `on_stop(signal_name)` is called at the first request to stop."""
 
     def __init__(self, loop: Loop, policy: StopPolicy, on_stop: Callable[[str], None]) -> None:
         self.stopped_by: str | None = None
         self.killed = False
-        self.impatient = False  # a second request came
+        self.stop_repeated = False  # a second request arrived
         self._loop = loop
         self._policy = policy
         self._signal = signals.by_name(policy.signal)
@@ -45,27 +45,27 @@ class Supervisor:
         self._grace_end = math.inf
         self._deadline = math.inf
         self._give_up = math.inf
-        self._again = math.inf
-        self._pause = _AGAIN_SEC
-        self._deaf: list[ProcessStat] = []
+        self._resend_at = math.inf
+        self._resend_pause = _RESEND_SEC
+        self._unsignalled: list[ProcessStat] = []  # children that may have missed the stop signal
         self._is_hook = False
         loop.on_signal = self._on_signal
 
     @property
     def stopping(self) -> bool:
-        """Whether the task has been told to end."""
+        """Whether a stop of the task was requested."""
         return self._grace_end != math.inf
 
     def stop(self) -> None:
-        """Begin the ladder; called again, kill at once."""
+        """Start the stop ladder. A second call kills at once."""
         now = time.monotonic()
         if self.stopping:
-            self.impatient = True
+            self.stop_repeated = True
             self._deadline = now
             return
         self._grace_end = now + self._policy.grace_sec
         self._deadline = min(self._deadline, self._grace_end)
-        self._ask_to_end()
+        self._send_stop_signal()
 
     def run(
         self,
@@ -74,10 +74,10 @@ class Supervisor:
         broken: Callable[[], object],
         limit: TimeLimit | None = None,
     ) -> int:
-        """Start the program and return its wait status when it has ended.
+        """Start the program, wait for its end and return its wait status.
 
-        `on_start(pid)` is called once it runs. When `broken()` becomes true, it is stopped. At the end of `limit`,
-        which hooks have, it is stopped with all that it has started. CannotSpawn if it did not start.
+        `on_start(pid)` is called once it runs. When `broken()` becomes true, the program is stopped. When `limit` (only
+        hooks have one) expires, the program and all processes it started are stopped. CannotSpawn if it did not start.
         """
         self._is_hook, limit = limit is not None, limit or NO_LIMIT
         earlier = {each.identity for each in self.descendants()} if limit.next != math.inf else set()
@@ -87,45 +87,46 @@ class Supervisor:
         on_start(pid)
         self._give_up = math.inf
         while (status := self._children.status(pid)) is None and time.monotonic() < self._give_up:
-            self._loop.turn(min(self._deadline, limit.next, self._again))
+            self._loop.turn(min(self._deadline, limit.next, self._resend_at))
             if broken() and not self.stopping:
                 self.stop()
             if time.monotonic() >= self._deadline:
                 self._kill()
             if time.monotonic() >= limit.next:
                 self._end_try(limit, earlier)
-            if time.monotonic() >= self._again:
-                self._ask_again()
+            if time.monotonic() >= self._resend_at:
+                self._resend_stop_signal()
         if limit.passed:
             self._kill_since(earlier, time.monotonic() + _KILL_DEADLINE_SEC)
-        self._group, self._again = None, math.inf
+        self._group, self._resend_at = None, math.inf
         return signal.SIGKILL if status is None else status
 
     def limit_hook(self) -> None:
-        """After a stop: give the next program what is left of the grace period, but for a reserve."""
+        """After a stop, limit the next program to the rest of the grace period, less HOOK_RESERVE_SEC."""
         if self.stopping:
             now = time.monotonic()
             self._deadline = max(now + SHORTEST_HOOK_SEC, self._grace_end - HOOK_RESERVE_SEC)
 
     def descendants(self) -> list[ProcessStat]:
-        """Everything that runs below this process."""
+        """All processes below this one."""
         return procfs.descendants(os.getpid()) if self._children.reap() else []
 
     def end_descendants(self) -> tuple[list[ProcessStat], list[ProcessStat]]:
-        """End everything below: TERM, then KILL after the rest of the grace period (or FAREWELL_SEC without a stop).
+        """End all processes below: TERM, then KILL after the rest of the grace period (LEFTOVER_GRACE_SEC without a
+        stop).
 
-        Returns what was found, and what could not even be killed."""
+        Returns the processes that were found, and those that survived SIGKILL."""
         found = self.descendants()
         if found:
             now = time.monotonic()
-            self._deadline = now if self.impatient else self._grace_end if self.stopping else now + FAREWELL_SEC
+            self._deadline = self._leftover_deadline(now)
             _signal_each(found, signal.SIGTERM)
             _signal_each([each for each in found if each.state == "T"], signal.SIGCONT)
             self._await_end()
         return found, self.kill_descendants()
 
     def kill_descendants(self) -> list[ProcessStat]:
-        """End everything below at once. Returns what even that could not end."""
+        """Kill all processes below. Returns those that survived."""
         give_up = time.monotonic() + _KILL_DEADLINE_SEC
         while (left := self.descendants()) and time.monotonic() < give_up:
             self.killed = self.stopping
@@ -133,6 +134,11 @@ class Supervisor:
             self._deadline = time.monotonic() + _RESCAN_SEC
             self._await_end()
         return left
+
+    def _leftover_deadline(self, now: float) -> float:
+        if self.stop_repeated:
+            return now
+        return self._grace_end if self.stopping else now + LEFTOVER_GRACE_SEC
 
     def _on_signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
@@ -155,44 +161,46 @@ class Supervisor:
         self._give_up = min(self._give_up, now + _KILL_DEADLINE_SEC)
         self._signal_group(signal.SIGKILL)
         _signal_each(self.descendants(), signal.SIGKILL)
-        self._deadline = now + _RESCAN_SEC  # for whoever was forked meanwhile
+        self._deadline = now + _RESCAN_SEC  # then kill processes that were forked meanwhile
 
     def _end_try(self, limit: TimeLimit, earlier: set[tuple[int, int]]) -> None:
-        """One rung of the ladder of a program's own time limit; what was there before the program stays."""
+        """One rung of the stop ladder of a program's own time limit. The `earlier` processes are left alone."""
         if limit.climb(min(self._policy.grace_sec, TRY_GRACE_SEC)):
-            self._ask_to_end()
+            self._send_stop_signal()
         else:
             self._signal_group(signal.SIGKILL)
             self._kill_since(earlier)
 
     def _kill_since(self, earlier: set[tuple[int, int]], deadline: float = 0.0) -> None:
-        """Kill what was started since, and wait for its end until `deadline`."""
+        """Kill all descendants but the `earlier` ones, and wait for their end until `deadline`."""
         while started := [each for each in self.descendants() if each.identity not in earlier]:
             _signal_each(started, signal.SIGKILL)
             if time.monotonic() >= deadline:
                 return
             self._loop.turn(time.monotonic() + _RESCAN_SEC)
 
-    def _ask_to_end(self) -> None:
-        """The gentle signal; whoever is suspended takes it only when he goes on. bash with an EXIT trap, as hooks have
-        it, loses it in a child that has been forked and has not executed its program yet, and then waits for that
-        child: remember the children."""
+    def _send_stop_signal(self) -> None:
+        """Send the stop signal to the group, then SIGCONT, because a suspended process takes signals only when it
+        continues. bash with an EXIT trap (which hooks set) loses the signal in a child that it has forked but that has
+        not executed its program yet, and then waits for that child. So remember the children, to signal them again."""
         self._signal_group(self._signal)
         self._signal_group(signal.SIGCONT)
         if self._group is not None and self._is_hook:
-            self._deaf = [each for each in self.descendants() if each.parent == self._group]
-            self._pause = _AGAIN_SEC
-            self._again = time.monotonic() + self._pause
+            self._unsignalled = [each for each in self.descendants() if each.parent == self._group]
+            self._resend_pause = _RESEND_SEC
+            self._resend_at = time.monotonic() + self._resend_pause
 
-    def _ask_again(self) -> None:
-        """Whoever had to die of the signal and lives has not got it. The others may not run their programs yet."""
-        alive = [each for each in self._deaf if (now := procfs.process(each.pid)) and now.identity == each.identity]
-        self._deaf = [each for each in alive if not procfs.dies_of(each.pid, self._signal)]
+    def _resend_stop_signal(self) -> None:
+        """A child that the signal would kill but that is alive has missed it: send it again. Of the other children
+        some may not have executed their programs yet: look at them again later."""
+        children = self._unsignalled
+        alive = [each for each in children if (now := procfs.process(each.pid)) and now.identity == each.identity]
+        self._unsignalled = [each for each in alive if not procfs.has_default_action(each.pid, self._signal)]
         for each in alive:
-            if each not in self._deaf:
+            if each not in self._unsignalled:
                 _send(os.kill, each.pid, self._signal)
-        self._pause *= 2
-        self._again = time.monotonic() + self._pause if self._deaf else math.inf
+        self._resend_pause *= 2
+        self._resend_at = time.monotonic() + self._resend_pause if self._unsignalled else math.inf
 
     def _await_end(self) -> None:
         while self._children.reap() and time.monotonic() < self._deadline:
@@ -208,4 +216,4 @@ def _send(send: Callable[[int, int], None], target: int, number: int) -> None:
     try:
         send(target, number)
     except (ProcessLookupError, PermissionError):
-        return  # it is gone, or has become another user's (setuid), which only its own end helps
+        return  # it is gone, or runs as another user now (setuid) and cannot be signalled

@@ -1,25 +1,25 @@
-"""How long one try of a hook may take."""
+"""The time limit of one try of a hook."""
 
 from __future__ import annotations
 
 import math
 import time
 
-_AGAIN_SEC = 0.05  # for whoever was forked while the others were killed
+_RESCAN_SEC = 0.05  # then kill processes that were forked while others were killed
 
 
 class TimeLimit:
-    """`next` is the moment of the next rung (of time.monotonic): a gentle signal first, SIGKILL from then on."""
+    """`next` is when the next rung of the stop ladder is due (time.monotonic): the stop signal first, then SIGKILL."""
 
     def __init__(self, limit_sec: float | None) -> None:
         self.next = math.inf if limit_sec is None else time.monotonic() + limit_sec
-        self.passed = False  # the time was over before the program was
+        self.passed = False  # the limit expired before the program ended
 
     def climb(self, grace_sec: float) -> bool:
-        """Whether this is the gentle rung; the one after it is due in `grace_sec`."""
-        gentle, self.passed = not self.passed, True
-        self.next = time.monotonic() + (grace_sec if gentle else _AGAIN_SEC)
-        return gentle
+        """Take the next rung. True on the first, the stop signal; the kill is then due in `grace_sec`."""
+        first, self.passed = not self.passed, True
+        self.next = time.monotonic() + (grace_sec if first else _RESCAN_SEC)
+        return first
 
 
 NO_LIMIT = TimeLimit(None)

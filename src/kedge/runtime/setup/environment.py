@@ -1,4 +1,4 @@
-"""The variables of the OpenPAI runtime, and what of them fits into a process environment."""
+"""The variables of the OpenPAI runtime, and which of them fit into a process environment."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kedge.runtime.setup.peers import Peer, Peers
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 _OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
-# What Python may set a variable to for itself, in the C locale (PEP 538).
+# The variable that Python may set for itself in the C locale, and the values it may give it (PEP 538).
 _COERCIBLE, _COERCED = "LC_CTYPE", ("C.UTF-8", "C.utf8", "UTF-8")
-_POINTER = 8  # bytes that the kernel counts for each string besides its text
+_POINTER = 8  # bytes that the kernel counts for each string in addition to its text
 
 
 class EnvironmentVariable(NamedTuple):
-    """`shared` marks what grows with the number of tasks and can be left out."""
+    """One variable. `shared` marks those whose size or number grows with the number of tasks; they can be left out."""
 
     name: str
     value: str
@@ -28,8 +28,8 @@ class EnvironmentVariable(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """`variables` is what processes get; `generated` all that was derived; `dropped` the names and sizes (bytes) of
-    those that did not fit, the largest first."""
+    """`variables` is the environment of the task's processes; `generated` has all variables that the runtime derived;
+    `dropped` has the names and sizes (bytes) of those that did not fit, the largest first."""
 
     variables: dict[str, str]
     generated: tuple[EnvironmentVariable, ...]
@@ -37,17 +37,17 @@ class Environment(NamedTuple):
 
 
 def restore(variables: MutableMapping[str, str]) -> None:
-    """Make the variables of this process those that it was meant to have: what was kept from its loader comes back (see
-    contract.LOADER_VARIABLES), and what Python has set for itself goes."""
+    """Restore the environment that this process was meant to have: variables that were hidden from its loader get their
+    names back (see contract.LOADER_VARIABLES), and changes that Python itself made are undone."""
     for name in [name for name in variables if name.startswith(SHELVED)]:
         variables[name.removeprefix(SHELVED)] = variables.pop(name)
-    if variables.get(_COERCIBLE) in _COERCED and (given := _given()) is not None:
+    if variables.get(_COERCIBLE) in _COERCED and (initial := _initial_variables()) is not None:
         del variables[_COERCIBLE]
-        variables.update((_COERCIBLE, value) for name, _, value in given if name == _COERCIBLE)
+        variables.update((_COERCIBLE, value) for name, _, value in initial if name == _COERCIBLE)
 
 
 def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None) -> Environment:
-    """The environment of every process of the task. Nothing of an outer job is inherited."""
+    """The environment of every process of the task. The variables of an outer job are not inherited."""
     base = {name: value for name, value in inherited.items() if not name.startswith(_OUTER_JOB)}
     base.pop(contract.RUNTIME_LOG_PIPE_VARIABLE, None)
     base.setdefault("PYTHONUNBUFFERED", "1")
@@ -60,13 +60,13 @@ def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: 
 
 
 def error_file(variables: Mapping[str, str], spec: TaskSpec) -> str:
-    """Where torchelastic writes the exception of the worker that failed first: where the user wants it, or beside the
-    logs."""
+    """The file into which torchelastic writes the exception of the worker that failed first: the user's choice, or a
+    file beside the logs."""
     return variables.get(ERROR_FILE_VARIABLE) or f"{spec.folder}/{contract.ERROR_FILE}"
 
 
 def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[EnvironmentVariable]:
-    """What the runtime itself sets, whatever the job looks like."""
+    """The variables that do not depend on the job's task roles."""
     yield EnvironmentVariable("PAI_WORK_DIR", spec.workdir)
     yield EnvironmentVariable("PAI_LOG_DIR", spec.folder)
     if log_pipe:
@@ -77,8 +77,8 @@ def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[EnvironmentV
 
 
 def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[EnvironmentVariable]:
-    """Addresses and ports of all tasks, in OpenPAI's order; roles under their own name and, where that is
-    unambiguous, under the name they have in Kubernetes, too."""
+    """The addresses and ports of all tasks, in OpenPAI's order. Each role appears under its own name and, where that is
+    unambiguous, also under the name it has in Kubernetes."""
     for role, tasks in peers.items():
         names = [role, *_alias(role, peers)]
         for index, task in enumerate(tasks):
@@ -99,12 +99,12 @@ def shell_file(variables: tuple[EnvironmentVariable, ...]) -> bytes:
 
 
 def quote(value: str) -> str:
-    """One shell word."""
+    """Quote `value` as one shell word."""
     return "'" + value.replace("'", "'\\''") + "'"
 
 
-def _given() -> list[tuple[str, str, str]] | None:
-    """The variables that this process was started with; None where the kernel does not tell."""
+def _initial_variables() -> list[tuple[str, str, str]] | None:
+    """The variables that this process was started with. None where /proc does not show them."""
     try:
         entries = read_file("/proc/self/environ").split(b"\0")
     except OSError:
@@ -158,7 +158,7 @@ def _join(ports: list[int]) -> str:
 def _fit(
     base: Mapping[str, str], generated: tuple[EnvironmentVariable, ...]
 ) -> tuple[list[EnvironmentVariable], tuple[tuple[str, int], ...]]:
-    """Leave out shared variables that are too long; all of them if the whole would be too large."""
+    """Leave out shared variables that are too long; leave out all shared ones if the environment would be too large."""
     sizes = [_size(variable.name, variable.value) for variable in generated]
     total = sum(_size(name, value) + _POINTER for name, value in base.items()) + sum(sizes) + _POINTER * len(sizes)
     limit = contract.ENVIRONMENT_STRING_LIMIT if total <= contract.ENVIRONMENT_TOTAL_LIMIT else 0

@@ -1,4 +1,4 @@
-"""The folders of one attempt: what lies where below TaskSpec.folder."""
+"""The folders of one attempt below TaskSpec.folder."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from kedge.runtime.files import link, remove
 
 
 def make(spec: TaskSpec) -> None:
-    """Make the folder that stands for /usr/local/pai, and the default working directory, and remove what an earlier
-    start said of its end. OSError as it comes."""
+    """Make the substitute for /usr/local/pai and the default working directory, and remove the end reports of an
+    earlier start. OSError when a folder cannot be made."""
     os.makedirs(spec.runtime_d, exist_ok=True)
     for name in (contract.REPORT_FILE, contract.TERMINATION_LOG, contract.ERROR_FILE):
         remove(f"{spec.folder}/{name}")
     if spec.pai_dir is None:
-        _stand_in(spec)
+        _make_pai_folder(spec)
     if spec.workdir == f"{spec.folder}/{contract.WORK_DIR}":
         os.makedirs(spec.workdir, exist_ok=True)
 
 
-def _stand_in(spec: TaskSpec) -> None:
-    """What a container has as mounts."""
+def _make_pai_folder(spec: TaskSpec) -> None:
+    """Make a folder with the contents that a container gets as mounts."""
     os.makedirs(f"{spec.pai}/logs", exist_ok=True)
-    link("../..", f"{spec.pai}/logs/{spec.uid}")  # relative: a copied run folder still points into itself
+    link("../..", f"{spec.pai}/logs/{spec.uid}")  # relative, so that it stays right when the run folder is copied
     if spec.secrets_dir:
         link(spec.secrets_dir, f"{spec.pai}/secrets")
 
 
 def make_log_pipe(spec: TaskSpec) -> tuple[str, int]:
-    """Make the FIFO RUNTIME_LOG_PIPE and open it: its path and descriptor. OSError where FIFOs cannot be.
+    """Make the FIFO RUNTIME_LOG_PIPE, open it, and return its path and descriptor. OSError where FIFOs cannot be made.
 
-    Opened for writing, too, it has no end of file when a writer leaves."""
+    It is opened for reading and writing, so that there is no end of file when a writer leaves."""
     path = _log_pipe(spec)
     remove(path)
     os.mkfifo(path, 0o600)
@@ -40,7 +40,7 @@ def make_log_pipe(spec: TaskSpec) -> tuple[str, int]:
 
 
 def remove_log_pipe(spec: TaskSpec) -> None:
-    """Take the FIFO away: without a reader it would hang whoever opens it."""
+    """Remove the FIFO: without a reader, programs that open it would hang."""
     remove(_log_pipe(spec))
 
 

@@ -1,4 +1,4 @@
-"""The parameters of an action with the job's secrets in their places."""
+"""The parameters of an action, with the job's secrets filled in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kedge.contract import Action, SecretRef, render_text, text_from_json
 
 
 def rendered(action: Action, secrets: Mapping[str, str], pai: str, tasks: int) -> dict[str, Any]:
-    """What the action's process reads: `kind`, `parameters`, `pai` (TaskSpec.pai), `tasks` (how many the job has),
-    and `secrets`, the values among the parameters that it must never show."""
+    """What the action's process reads: `kind`, `parameters`, `pai` (TaskSpec.pai), `tasks` (the number of tasks in the
+    job), and `secrets` (the secret values among the parameters, which it must never print)."""
     keys = {reference.key for reference in references(action)}
     return {
         "kind": action.kind,
@@ -22,12 +22,12 @@ def rendered(action: Action, secrets: Mapping[str, str], pai: str, tasks: int) -
 
 
 def references(action: Action) -> Iterator[SecretRef]:
-    """Every place in the parameters that wants a secret."""
+    """Every reference to a secret in the parameters."""
     yield from _references(action.parameters)
 
 
 def _is_text(value: Any) -> bool:
-    """{"text": [...]} stands for a string with secrets in it."""
+    """Whether the value is {"text": [...]}, which stands for a string with secrets in it."""
     return isinstance(value, Mapping) and value.keys() == {"text"} and isinstance(value["text"], list | tuple)
 
 

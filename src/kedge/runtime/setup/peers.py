@@ -1,7 +1,7 @@
-"""Where the other tasks of the job are: the peers file, with the own task's data put in.
+"""The addresses of the job's tasks: the peers file, with this task's own data filled in.
 
-The file is JSON: {"roles": {"worker": [{"host": "10.0.0.1" or null, "ports": {"ssh": [22001], …}}, …]}}; the place in
-a list is the task's index.
+The file is JSON: {"roles": {"worker": [{"host": "10.0.0.1" or null, "ports": {"ssh": [22001], …}}, …]}}; the position
+in a list is the task's index.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kedge.runtime.files import read_file
 
 
 class Peer(NamedTuple):
-    """One task: its host's address, and its ports by label. Both may be unknown yet (None, empty)."""
+    """One task: its host's address, and its ports by label. Both may still be unknown (None, empty)."""
 
     host: str | None
     ports: dict[str, list[int]]
@@ -26,9 +26,9 @@ UNKNOWN = Peer(None, {})
 
 
 def read_peers(spec: TaskSpec) -> Peers:
-    """All tasks by role. Without a peers file only the own task is known.
+    """All tasks by role. Without a peers file only this task is known.
 
-    OSError or ValueError when the file cannot be read or is not of the form above."""
+    OSError or ValueError when the file cannot be read or does not have the form above."""
     peers: Peers = {}
     if spec.peers_file:
         peers = _parse(read_file(spec.peers_file))
@@ -43,11 +43,11 @@ def _parse(data: bytes) -> Peers:
         roles = untrusted.parse(data)["roles"]
         return {role: [_peer(task["host"], task["ports"]) for task in tasks] for role, tasks in roles.items()}
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is not a table of roles and their tasks ({error!r})") from error
+        raise ValueError(f"expected an object of roles with lists of tasks ({error!r})") from error
 
 
 def _peer(host: object, ports: object) -> Peer:
-    # A bundle leaves the types of fields out, so that no type can be asked for them.
+    # A bundle strips the annotations of fields, so the types are named here.
     if not untrusted.fits(host, str | None) or not untrusted.fits(ports, dict[str, list[int]]):
-        raise TypeError("a value of a wrong type")
+        raise TypeError("a value has the wrong type")
     return Peer(host, ports)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What must be known before anything of the user runs: secrets, environment, shell, scripts."""
+"""What is prepared before any user code runs: secrets, environment, shell, scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kedge.runtime.setup.scripts import ScriptFolder, Shell
 
 
 class CannotStart(Exception):
-    """The task cannot run as it is described. `code` is what a shell would have ended with, if it has an opinion."""
+    """The task cannot run as specified. `code` is the exit code that a shell has for this failure, if there is one."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         self.code = code
@@ -25,50 +25,50 @@ class CannotStart(Exception):
 
 
 class PreparedTask(NamedTuple):
-    """All that running a script needs. `environment` grows with what start hooks export; `tasks` is how many tasks the
-    job has, as far as is known."""
+    """All that is needed to run a script. `environment` grows with the variables that start hooks export; `tasks` is
+    the number of known tasks of the job."""
 
     environment: dict[str, str]
     shell: Shell
-    options: str  # the lines that user.sh begins with
+    options: str  # the first lines of user.sh
     scripts: ScriptFolder
     secrets: dict[str, str]
     tasks: int
 
 
 def read_secrets(spec: TaskSpec) -> dict[str, str]:
-    """The values of the job's secrets by key. CannotStart when one that a script wants is not there."""
+    """The values of the job's secrets by key. CannotStart when a script refers to one that is missing."""
     wanted = list(scripts.secret_references(spec))
     values: dict[str, str] = {}
     if spec.secrets_dir and (wanted or spec.mask):
         values = _read_values(f"{spec.secrets_dir}/{contract.SECRET_VALUES}")
     for reference in wanted:
         if reference.key not in values:
-            raise CannotStart(f"{reference.source} names a secret that the job does not have: {reference.key}")
+            raise CannotStart(f"{reference.source} refers to a secret that the job does not have: {reference.key}")
     return values
 
 
 def prepare(
     spec: TaskSpec, secrets: dict[str, str], log_pipe: str | None, log: RuntimeLog, has_pipefail: Callable[[str], bool]
 ) -> PreparedTask:
-    """Environment, shell and script folder. CannotStart says what is wrong."""
-    found = _peers(spec)
-    variables = _environment(spec, found, log_pipe, log)
+    """Build the environment, find the shell and make the script folder. CannotStart describes what is wrong."""
+    tasks_by_role = _peers(spec)
+    variables = _environment(spec, tasks_by_role, log_pipe, log)
     shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
     if shell is None:
         raise CannotStart(_no_shell(variables.get("PATH", "")), 127)
     if not shell.pipefail:
-        log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command does")
-    tasks = sum(map(len, found.values()))
+        log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command fails")
+    tasks = sum(map(len, tasks_by_role.values()))
     return PreparedTask(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
 
 
 def _no_shell(path: str) -> str:
     if os.path.exists("/bin/sh"):
-        return f"neither bash nor sh is on the task's PATH ({path}), though there is /bin/sh: add /bin to PATH"
+        return f"neither bash nor sh is on the task's PATH ({path}), but /bin/sh exists: add /bin to PATH"
     return (
-        f"the image has no /bin/sh, nor a bash or sh on its PATH ({path}): commands need a shell; take an image that "
-        "has one (busybox is enough)"
+        f"the image has no /bin/sh and no bash or sh on its PATH ({path}), but commands need a shell: use an image "
+        "that has one (busybox is enough)"
     )
 
 
@@ -89,15 +89,16 @@ def _peers(spec: TaskSpec) -> Peers:
         raise CannotStart(f"the addresses of the job's tasks cannot be read from {spec.peers_file}: {error}") from error
 
 
-def _environment(spec: TaskSpec, found: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
-    built = environment.build(os.environ, spec, found, log_pipe)
+def _environment(spec: TaskSpec, tasks_by_role: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
+    built = environment.build(os.environ, spec, tasks_by_role, log_pipe)
     file = f"{spec.runtime_d}/runtime_env.sh"
     write_file(file, environment.shell_file(built.generated))
     if built.dropped:
         name, size = built.dropped[0]
         log.warning(
-            f"the addresses of the other tasks do not all fit into the environment: {len(built.dropped)} variables of "
-            f"{sum(size for _, size in built.dropped)} bytes are left out, the largest {name} with {size} bytes; "
+            "the addresses of the other tasks do not all fit into the environment: "
+            f"{len(built.dropped)} variables with {sum(size for _, size in built.dropped)} bytes are left out, the "
+            f"largest being {name} with {size} bytes; "
             f"all are in {file}, and as JSON in {spec.peers_file} ({contract.PEERS_FILE_VARIABLE})"
         )
     return built.variables

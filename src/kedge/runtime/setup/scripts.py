@@ -1,4 +1,4 @@
-"""The shell scripts of a task: which shell, which options, where they lie."""
+"""The shell scripts of a task: which shell runs them, with which options, in which folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class Shell(NamedTuple):
-    """The interpreter of the task's scripts; `pipefail` says whether it has that option."""
+    """The shell that runs the task's scripts, and whether it has the option pipefail."""
 
     path: str
     pipefail: bool
 
 
 def find_shell(path: str | None, directory: str, has_pipefail: Callable[[str], bool]) -> Shell | None:
-    """bash if it is on the task's PATH, else sh (asked once for pipefail), else None."""
+    """bash if it is on the task's PATH, else sh (`has_pipefail` is called for it), else None."""
     for name in ("bash", "sh"):
         for folder in (path or _DEFAULT_PATH).split(":"):
             file = os.path.join(directory, folder, name)
@@ -32,14 +32,14 @@ def find_shell(path: str | None, directory: str, has_pipefail: Callable[[str], b
 
 
 def command_options(shell: Shell) -> str:
-    """What user.sh begins with: contract.OPTION_LINES lines."""
+    """The first contract.OPTION_LINES lines of user.sh."""
     options = ("errexit", "nounset", "pipefail") if shell.pipefail else ("errexit", "nounset")
     return f"set{''.join(f' -o {option}' for option in options)}\n"
 
 
 class ScriptFolder:
-    """Writes scripts to runtime.d, mode 0700. One that holds a secret lies below the secrets' folder, behind a
-    symlink, in a folder of the attempt's own: tasks may share the secrets."""
+    """Writes scripts to runtime.d with mode 0700. A script with a secret is stored below the secrets' folder, which
+    tasks may share, in a subfolder for this attempt; runtime.d gets a symlink to it."""
 
     def __init__(self, spec: TaskSpec, secrets: Mapping[str, str]) -> None:
         self._folder = spec.runtime_d
@@ -47,7 +47,7 @@ class ScriptFolder:
         self._secrets = secrets
 
     def write(self, name: str, text: Text) -> str:
-        """Write one script and return the path by which it is run."""
+        """Write one script and return the path to run it by."""
         content = contract.render_text(text, self._secrets)
         if not content.endswith("\n"):
             content += "\n"
@@ -61,7 +61,7 @@ class ScriptFolder:
 
 
 def secret_references(spec: TaskSpec) -> Iterator[SecretRef]:
-    """Every place in the task's scripts and actions that wants a secret."""
+    """Every reference to a secret in the task's scripts and actions."""
     callbacks = [callback for step in spec.steps for callback in step.callbacks]
     for text in (spec.command, *(callback.script for callback in callbacks)):
         yield from (part for part in text if isinstance(part, SecretRef))
