@@ -17,7 +17,7 @@ SUM = hashlib.sha256(DATA).hexdigest()
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
-    """A task's folder with what it says to have fetched."""
+    """A task's folder with the file that it claims to have fetched."""
     folder = tmp_path / "task"
     (folder / "pai/fetched").mkdir(parents=True)
     (folder / "pai/fetched" / SUM).write_bytes(DATA)
@@ -34,7 +34,7 @@ def take(cache: DataCache, task: Path, give_up: bool = False) -> bool:
     return cache.take(str(task), f"pai/fetched/{SUM}", SUM, lambda: give_up)
 
 
-def test_what_a_task_has_fetched_is_taken(cache: DataCache, task: Path) -> None:
+def test_a_fetched_file_is_moved_into_the_cache(cache: DataCache, task: Path) -> None:
     assert take(cache, task)
     assert (cache.path / SUM).read_bytes() == DATA
     assert (cache.path / SUM).stat().st_mode & 0o777 == 0o444
@@ -43,14 +43,14 @@ def test_what_a_task_has_fetched_is_taken(cache: DataCache, task: Path) -> None:
     assert [path.name for path in cache.path.iterdir()] == [SUM]
 
 
-def test_a_task_cannot_change_what_was_taken(cache: DataCache, task: Path) -> None:
+def test_a_task_cannot_change_a_cached_file(cache: DataCache, task: Path) -> None:
     with (task / "pai/fetched" / SUM).open("r+b") as kept_open:
         assert take(cache, task)
         kept_open.write(b"changed")
     assert (cache.path / SUM).read_bytes() == DATA
 
 
-def test_a_file_that_grows_while_it_is_copied_is_not_followed(cache: DataCache, task: Path) -> None:
+def test_a_file_that_grows_during_the_copy_is_copied_up_to_its_first_size(cache: DataCache, task: Path) -> None:
     asked = 0
 
     def grow() -> bool:
@@ -94,13 +94,13 @@ def _other(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_fifo, _link, _linked_folder, _folder, _huge, _other, Path.unlink])
-def test_nothing_else_is_taken(cache: DataCache, task: Path, harm: Callable[[Path], None]) -> None:
+def test_anything_but_the_right_file_is_rejected(cache: DataCache, task: Path, harm: Callable[[Path], None]) -> None:
     harm(task / "pai/fetched" / SUM)
     assert not take(cache, task)
     assert list(cache.path.iterdir()) == []
 
 
-def test_who_stops_does_not_wait_for_a_copy(cache: DataCache, task: Path) -> None:
+def test_a_stop_ends_the_copy(cache: DataCache, task: Path) -> None:
     assert not take(cache, task, give_up=True)
     assert list(cache.path.iterdir()) == []
     assert (task / "pai/fetched" / SUM).exists()
@@ -114,7 +114,7 @@ def test_a_damaged_entry_is_replaced(cache: DataCache, task: Path, harm: Callabl
     assert (cache.path / SUM).read_bytes() == DATA
 
 
-def test_it_keeps_and_prunes(cache: DataCache) -> None:
+def test_prune_keeps_recently_used_files(cache: DataCache) -> None:
     partial = Path(f"{cache.path}-partial")
     partial.mkdir()
     for name, seconds in (("a" * 64, 0), ("b" * 64, 1), ("c" * 64, 2)):
@@ -135,7 +135,7 @@ def test_it_keeps_and_prunes(cache: DataCache) -> None:
     assert cache.entries() == list(partial.glob("*.partial")) == []
 
 
-def test_what_is_a_sum() -> None:
+def test_is_sum() -> None:
     assert data_cache.is_sum(SUM)
     for text in (None, "", SUM[1:], SUM.upper(), f"../{SUM}", f"{SUM}\n", {"text": []}):
         assert not data_cache.is_sum(text)

@@ -23,7 +23,7 @@ def test_the_space_is_really_taken(tmp_path: Path) -> None:
     assert (tmp_path / ".reserve").stat().st_blocks * 512 >= disk_reserve.SIZE
 
 
-def test_a_final_state_can_be_written_on_a_full_disk(small_disk: Path) -> None:
+def test_a_final_state_can_be_recorded_on_a_full_disk(small_disk: Path) -> None:
     disk_reserve.make(small_disk)
     with EventLog(small_disk / "events.jsonl") as log:
         log.append("job-submitted", sync=True)
@@ -48,12 +48,12 @@ def test_no_space_for_the_reserve(small_disk: Path) -> None:
     assert os.listdir(small_disk) == ["big"]
 
 
-def test_a_limit_of_file_sizes_is_told_with_the_file(tmp_path: Path) -> None:
+def test_the_file_size_limit_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     program = (
         "import resource, sys; from pathlib import Path; from kedge.runs import disk_reserve\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "disk_reserve.make(Path(sys.argv[1]))"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
-    assert f"DiskFull: {tmp_path}/.reserve: cannot be written: it would be larger" in done.stderr
+    assert f"DiskFull: {tmp_path}/.reserve: cannot be written: it would exceed the file size limit" in done.stderr
     assert "ulimit -f" in done.stderr

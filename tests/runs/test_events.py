@@ -27,20 +27,20 @@ def names(path: Path) -> list[str]:
 def test_append_and_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with EventLog(path) as log:
-        said = log.append("task-launched", role="worker", index=3, sync=True)
+        appended = log.append("task-launched", role="worker", index=3, sync=True)
         log.append("line", text="a\nb\r\u2028c\udcff")
     first, second = read(path)
-    assert first == said == {"time": first["time"], "event": "task-launched", "role": "worker", "index": 3}
-    assert second["text"] == "a\nb\r\u2028c?"  # what no terminal and no file could take
+    assert first == appended == {"time": first["time"], "event": "task-launched", "role": "worker", "index": 3}
+    assert second["text"] == "a\nb\r\u2028c?"  # characters that break terminals and files
     assert len(path.read_bytes().splitlines()) == 2
 
 
-def test_no_log_has_no_events(tmp_path: Path) -> None:
+def test_a_missing_log_has_no_events(tmp_path: Path) -> None:
     assert list(read(tmp_path / "none")) == []
 
 
 @pytest.mark.parametrize("torn", [b'{"event": "to', b'{"event": "torn"}', b"x" * 200_000, b""])
-def test_a_torn_line_is_not_there_and_is_removed(tmp_path: Path, torn: bytes) -> None:
+def test_a_torn_line_is_skipped_and_later_removed(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "log"
     with EventLog(path) as log:
         log.append("a")
@@ -72,7 +72,7 @@ def test_a_log_has_one_writer_at_a_time(tmp_path: Path) -> None:
     assert not is_written(path)
 
 
-def test_a_log_that_was_removed_while_it_was_waited_for_is_not_there(tmp_path: Path) -> None:
+def test_a_log_that_is_removed_during_the_wait_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "log"
     path.parent.mkdir()
     first = EventLog(path)
@@ -86,7 +86,7 @@ def test_a_log_that_was_removed_while_it_was_waited_for_is_not_there(tmp_path: P
 
 
 def waits_for_a_lock(path: Path) -> bool:
-    """Whether somebody waits for the lock of this file, by proc_locks(5)."""
+    """Whether a process waits for the lock of this file, by proc_locks(5)."""
     inode = f":{os.stat(path).st_ino} "
     return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
@@ -121,7 +121,7 @@ NO_EVENTS = [
 
 
 @pytest.mark.parametrize("line", NO_EVENTS, ids=lambda line: repr(line[:50]))
-def test_what_is_no_event_is_skipped(tmp_path: Path, line: bytes) -> None:
+def test_lines_that_are_not_events_are_skipped(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"event": "a"}\n' + line + b'\n{"event": "c"}\n')
     assert names(path) == ["a", "c"]
@@ -135,7 +135,7 @@ def test_what_is_no_event_is_skipped(tmp_path: Path, line: bytes) -> None:
     assert [event["event"] for event in tail.events()] == ["d"]
 
 
-def test_a_log_without_end_is_read_up_to_a_limit(tmp_path: Path) -> None:
+def test_an_endless_log_is_read_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b'{"event": "a"}\n')
     os.truncate(path, 1 << 40)
@@ -151,7 +151,7 @@ def test_only_a_regular_file_is_a_log(tmp_path: Path) -> None:
     assert [names(tmp_path / name) for name in ("real", "link", "zero", "folder", "pipe")] == [["a"], [], [], [], []]
 
 
-def test_a_full_disk_leaves_whole_lines_only(small_disk: Path) -> None:
+def test_a_full_disk_leaves_only_whole_lines(small_disk: Path) -> None:
     path = small_disk / "log"
     with EventLog(path) as log:
         count = 0
@@ -163,8 +163,8 @@ def test_a_full_disk_leaves_whole_lines_only(small_disk: Path) -> None:
         assert len(names(path)) == count > 1000
 
 
-def test_a_line_that_was_written_in_part_is_taken_back(tmp_path: Path) -> None:
-    # The limit of a file's size makes the kernel write the first half of the line only.
+def test_a_partly_written_line_is_removed(tmp_path: Path) -> None:
+    # With this file size limit the kernel writes only the first half of the line.
     script = (
         "import resource, sys; from pathlib import Path; from kedge.errors import DiskFull\n"
         "from kedge.runs.events import EventLog\n"
@@ -191,9 +191,9 @@ def test_a_writer_that_is_killed_loses_no_finished_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE) as writer:
         assert writer.stdout
-        said = [int(writer.stdout.readline()) for _ in range(500)]
+        written = [int(writer.stdout.readline()) for _ in range(500)]
         writer.kill()
-    assert [event["n"] for event in read(path)][:500] == said
+    assert [event["n"] for event in read(path)][:500] == written
 
 
 def test_tail(tmp_path: Path) -> None:
@@ -242,4 +242,4 @@ def test_the_descriptor_is_not_inherited(tmp_path: Path) -> None:
     with EventLog(tmp_path / "log"):
         listed = subprocess.run(["ls", "-l", "/proc/self/fd"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in listed
-    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN  # a limit of file size is an error, not death
+    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN  # exceeding the file size limit is an error, not death

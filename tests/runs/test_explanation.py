@@ -1,4 +1,4 @@
-"""The same words on a terminal and in report.md."""
+"""The terminal and report.md share one wording."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def markdown(root: dict[str, Any], **keys: Any) -> str:
     return report.markdown(whole | keys)
 
 
-def test_a_cause_that_is_not_known_is_told_by_the_end_of_the_task() -> None:
+def test_without_a_cause_the_end_of_the_task_is_shown() -> None:
     text = markdown(ROOT)
     assert "**Root cause**: w:0, not recognised: the command exited with code 7\n" in text
     assert "**Last words**:\n\n    step 3\n\n**Log**: /r/log:2\n" in text
@@ -54,13 +54,13 @@ def test_a_task_that_printed_nothing() -> None:
     ],
     ids=str,
 )
-def test_the_line_that_is_quoted(keys: dict[str, Any], quote: str) -> None:
+def test_the_quoted_line(keys: dict[str, Any], quote: str) -> None:
     assert explanation.quote(KNOWN | keys, "w:0: it failed") == quote
 
 
-def test_a_line_of_the_commands_is_that_of_the_job_file_among_the_last_words_too() -> None:
-    said = {"file": "/r/log", "line": 2, "text": "/a/user.sh: line 2: can't do it"}
-    root = ROOT | {"evidence": [said], "last_words": [said], "job_line": "/j/job.yaml:17"}
+def test_last_words_name_lines_of_the_job_file() -> None:
+    quote = {"file": "/r/log", "line": 2, "text": "/a/user.sh: line 2: can't do it"}
+    root = ROOT | {"evidence": [quote], "last_words": [quote], "job_line": "/j/job.yaml:17"}
     assert explanation.last_words(root, lambda path: path.removeprefix("/j/")) == ["job.yaml:17: can't do it"]
 
 
@@ -70,7 +70,7 @@ def test_a_hook_is_named_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "told"),
+    ("kinds", "text"),
     [
         ({}, ""),
         ({"stopped": 1}, "1 other task was stopped"),
@@ -81,12 +81,12 @@ def test_a_hook_is_named_once() -> None:
         ({"python_bug": 1, "stopped": 2}, "3 other tasks failed or were stopped: python_bug ×1, stopped ×2"),
     ],
 )
-def test_what_came_after_it(kinds: dict[str, int], told: str) -> None:
-    assert explanation.others({"others": [{"kind": kind, "count": count} for kind, count in kinds.items()]}) == told
-    assert (f"**After it**: {told}" in markdown(KNOWN, others=[{"kind": k, "count": c} for k, c in kinds.items()])) == (
-        told != ""
+def test_failures_of_other_tasks(kinds: dict[str, int], text: str) -> None:
+    assert explanation.others({"others": [{"kind": kind, "count": count} for kind, count in kinds.items()]}) == text
+    assert (f"**After it**: {text}" in markdown(KNOWN, others=[{"kind": k, "count": c} for k, c in kinds.items()])) == (
+        text != ""
     )
 
 
-def test_suspects_are_named_in_both() -> None:
+def test_suspects_are_named() -> None:
     assert "**Look at**: w:1: the others waited for it" in markdown(KNOWN, suspects=[{"task": "w:1", "kind": "silent"}])

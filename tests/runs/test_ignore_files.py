@@ -88,25 +88,23 @@ PROPERTY_TREE = dict.fromkeys(("a/a", "a/b/a", "a/b/b/c.py", "a/b/c.py", "a/c.py
 
 @settings(max_examples=60)
 @given(IGNORE_FILES)
-def test_any_patterns_mean_what_they_mean_to_git(
-    tmp_path_factory: pytest.TempPathFactory, ignore: dict[str, str]
-) -> None:
+def test_random_patterns_match_as_in_git(tmp_path_factory: pytest.TempPathFactory, ignore: dict[str, str]) -> None:
     root = fill(tmp_path_factory.mktemp("tree"), PROPERTY_TREE | ignore)
     assert kept(root) == kept_by_git(root)
 
 
-def test_kedgeignore_wins(tmp_path: Path) -> None:
+def test_kedgeignore_takes_precedence(tmp_path: Path) -> None:
     fill(tmp_path, {".gitignore": "data.bin\n", ".kedgeignore": "!data.bin\nnotes\n", "data.bin": "", "notes": ""})
     fill(tmp_path, {"x/.gitignore": "!notes\n", "x/notes": ""})
     assert kept(tmp_path) == {".gitignore", ".kedgeignore", "data.bin", "x/.gitignore"}
 
 
-def test_git_itself_is_always_left_out(tmp_path: Path) -> None:
+def test_the_git_folder_is_always_left_out(tmp_path: Path) -> None:
     fill(tmp_path, {".git/config": "", "sub/.git": "gitdir: x", ".kedgeignore": "!.git\n", "a": ""})
     assert kept(tmp_path) == {".kedgeignore", "a"}
 
 
-def test_an_ignore_file_that_is_a_link_or_a_folder_says_nothing(tmp_path: Path) -> None:
+def test_an_ignore_file_that_is_a_link_or_a_folder_has_no_effect(tmp_path: Path) -> None:
     fill(tmp_path, {"rules": "a\n", "a": "", ".kedgeignore/a": ""})
     (tmp_path / ".gitignore").symlink_to("rules")
     assert "a" in kept(tmp_path)

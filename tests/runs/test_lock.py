@@ -40,18 +40,18 @@ def test_hold_and_release(tmp_path: Path) -> None:
     assert owner(path) == found
 
 
-def test_only_one_holds_it(tmp_path: Path) -> None:
+def test_the_lock_has_one_holder(tmp_path: Path) -> None:
     path = tmp_path / "digits-abc" / "lock"
     path.parent.mkdir()
     with holder(path) as process:
-        with pytest.raises(CannotRun, match=rf"digits-abc is run by another process \(pid {process.pid} on"):
+        with pytest.raises(CannotRun, match=rf"digits-abc is controlled by another process \(pid {process.pid} on"):
             hold(path)
         assert is_held(path)
         process.communicate()
     assert not is_held(path)
 
 
-def test_a_kill_releases_it(tmp_path: Path) -> None:
+def test_the_lock_is_released_when_its_holder_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with holder(path) as process:
         process.kill()
@@ -60,7 +60,7 @@ def test_a_kill_releases_it(tmp_path: Path) -> None:
         hold(path).close()
 
 
-def test_a_program_that_outlives_its_controller_does_not_keep_it(tmp_path: Path) -> None:
+def test_a_program_that_outlives_its_controller_does_not_hold_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = hold(path)
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as task:
@@ -69,7 +69,7 @@ def test_a_program_that_outlives_its_controller_does_not_keep_it(tmp_path: Path)
         task.communicate()
 
 
-def test_a_forked_controller_has_it_and_signs_it(tmp_path: Path) -> None:
+def test_a_forked_controller_holds_the_lock_and_signs_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = hold(path)
     reader, writer = os.pipe()
@@ -91,7 +91,7 @@ def test_a_forked_controller_has_it_and_signs_it(tmp_path: Path) -> None:
     os.close(writer)
 
 
-def test_readers_never_keep_a_controller_from_its_lock(tmp_path: Path) -> None:
+def test_probes_never_keep_a_controller_from_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     done = threading.Event()
@@ -112,7 +112,7 @@ def test_readers_never_keep_a_controller_from_its_lock(tmp_path: Path) -> None:
             thread.join()
 
 
-def test_a_reader_that_holds_on_is_waited_for(tmp_path: Path) -> None:
+def test_the_controller_waits_for_a_slow_probe(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     command = ["flock", "--shared", path, "sh", "-c", "echo; read line"]
@@ -131,7 +131,7 @@ def test_a_reader_that_holds_on_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b'{"pid"', b"[]", b'{"pid": 1}'])
-def test_an_owner_that_is_not_readable(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_owner(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lock"
     path.write_bytes(content)
     assert owner(path) is None

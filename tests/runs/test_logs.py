@@ -1,4 +1,4 @@
-"""Logs of tasks, from folders in which the tasks may write."""
+"""Reading logs from folders that tasks can write to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kedge.runs.logs import CHUNK, LONGEST_LINE, LineCutter, StreamReader, tail,
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A task's folder beside another one with a log of its own."""
+    """A task's folder, next to another task's folder with its own log."""
     other = tmp_path / "other"
     other.mkdir()
     (other / CURRENT).write_bytes(b"precious")
@@ -59,7 +59,7 @@ _TEXTS = st.sampled_from([b"a", b"a" * 60_000, "ä".encode() * 40_000, b"50%\r" 
 
 
 @given(pieces=st.lists(_TEXTS, max_size=30), size=st.integers(1, CHUNK))
-def test_lines_lose_nothing_and_are_bounded(pieces: list[bytes], size: int) -> None:
+def test_no_byte_is_lost_and_lines_are_bounded(pieces: list[bytes], size: int) -> None:
     data, lines = b"".join(pieces), LineCutter()
     size = max(size, len(data) // 50)
     found = [line for at in range(0, len(data), size) for line in lines.feed(data[at : at + size])]
@@ -71,7 +71,7 @@ def test_lines_lose_nothing_and_are_bounded(pieces: list[bytes], size: int) -> N
 
 
 @pytest.mark.parametrize("one", ["ä".encode(), b"\x1b[31m", "€".encode(), b"50%\r"])
-def test_a_long_line_is_cut_between_characters_colours_and_states_of_a_bar(one: bytes) -> None:
+def test_a_long_line_is_cut_between_characters_colours_and_progress_bar_states(one: bytes) -> None:
     lines, found = LineCutter(), []
     data = b"x" + one * (3 * LONGEST_LINE // len(one))
     for at in range(0, len(data), 1000):

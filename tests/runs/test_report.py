@@ -1,4 +1,4 @@
-"""The report of a run whose controller has not written one."""
+"""The report of a run whose controller did not write one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kedge.runs.folder import Run
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A run of one task, which has failed."""
+    """A run of one task that has failed."""
     task: dict[str, Any] = {"role": "worker", "index": 0, "task_attempt": 0}
     with EventLog(tmp_path / "events.jsonl") as log:
         log.append(status.JOB_SUBMITTED, roles={"worker": 1})
@@ -26,15 +26,15 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def test_is_written_afterwards(run: Run) -> None:
+def test_a_missing_report_is_written_later(run: Run) -> None:
     report.complete(run)
     written = json.loads((run.path / "report.json").read_text())
     assert (written["state"], written["text"], written["root"]) == (status.FAILED, "worker:0 failed", None)
     assert [task["state"] for task in written["tasks"]] == [status.FAILED]
-    assert "could not say why" in (run.path / "report.md").read_text()
+    assert "could not determine why" in (run.path / "report.md").read_text()
 
 
-def test_of_the_controller_stays(run: Run) -> None:
+def test_the_report_of_the_controller_is_kept(run: Run) -> None:
     (run.path / "report.json").write_text("the controller's")
     report.complete(run)
     assert (run.path / "report.json").read_text() == "the controller's"

@@ -64,12 +64,12 @@ def test_keeps_modes_and_times(code: Path, target: Path) -> None:
     copy(code, target)
     modes = [(target / name).stat().st_mode & 0o7777 for name in ("755", "640", "400", "4755")]
     assert modes == [0o755, 0o640, 0o400, 0o755]  # a copy of a set-user-id program is not one
-    assert (target / "folder").stat().st_mode & 0o777 == 0o755  # can be deleted one day
+    assert (target / "folder").stat().st_mode & 0o777 == 0o755  # so that it can be deleted
     assert (target / "folder").stat().st_mtime_ns == 2_000_000_007
     assert (target / "folder" / "f").stat().st_mtime_ns == 1_000_000_007
 
 
-def test_leaves_out_what_is_ignored(code: Path, target: Path) -> None:
+def test_skips_what_is_ignored(code: Path, target: Path) -> None:
     write(code / ".gitignore", b"*.ckpt\n")
     write(code / ".git" / "config")
     write(code / "sub" / ".kedgeignore", b"!best.ckpt\n")
@@ -80,7 +80,7 @@ def test_leaves_out_what_is_ignored(code: Path, target: Path) -> None:
     assert sorted(os.listdir(target / "sub")) == [".kedgeignore", "best.ckpt", "train.py"]
 
 
-def test_links_lead_to_the_copy_or_to_where_they_led(code: Path, target: Path, tmp_path: Path) -> None:
+def test_links_lead_into_the_copy_or_to_the_same_place_outside(code: Path, target: Path, tmp_path: Path) -> None:
     write(tmp_path / "data" / "set")
     write(code / "v1" / "f", b"copied")
     links = {
@@ -105,7 +105,7 @@ def test_links_lead_to_the_copy_or_to_where_they_led(code: Path, target: Path, t
     assert (target / "elsewhere").is_symlink()
 
 
-def test_skips_what_is_no_file(code: Path, target: Path) -> None:
+def test_skips_what_is_not_a_file(code: Path, target: Path) -> None:
     os.mkfifo(code / "pipe")
     with socket.socket(socket.AF_UNIX) as unix:
         unix.bind(os.path.relpath(code / "socket"))
@@ -114,16 +114,16 @@ def test_skips_what_is_no_file(code: Path, target: Path) -> None:
     assert os.listdir(target) == ["f"]
 
 
-def test_too_large_names_the_largest_and_what_to_do(code: Path, target: Path) -> None:
+def test_too_large_a_folder_names_its_largest_entries(code: Path, target: Path) -> None:
     write(code / "data" / "deep" / "big", bytes(3 << 20))
     write(code / "model.bin", bytes(1 << 20))
     write(code / "train.py")
     with pytest.raises(InputError) as caught:
         copy(code, target, limit=2 << 20)
     assert str(caught.value) == (
-        f"{code}: 4.0 MiB are too much to copy for a job (at most 2.0 MiB). The largest are: data (3.0 MiB), "
-        f"model.bin (1.0 MiB). Name what the job does not need in {code}/.kedgeignore, "
-        "one pattern a line, as in .gitignore"
+        f"{code}: 4.0 MiB is too much to copy for a job (the limit is 2.0 MiB). The largest entries are: "
+        f"data (3.0 MiB), model.bin (1.0 MiB). List what the job does not need in {code}/.kedgeignore, "
+        "one pattern per line, as in .gitignore"
     )
     assert not target.parent.exists()
     write(code / ".kedgeignore", b"/data\n")
@@ -131,7 +131,7 @@ def test_too_large_names_the_largest_and_what_to_do(code: Path, target: Path) ->
 
 
 def test_a_single_file_that_is_too_large(code: Path, target: Path) -> None:
-    with pytest.raises(InputError, match=r"The largest are: big \(1\.0 MiB\)"):
+    with pytest.raises(InputError, match=r"The largest entries are: big \(1\.0 MiB\)"):
         copy(write(code / "big", bytes(1 << 20)), target, limit=1000)
 
 
@@ -139,7 +139,7 @@ def test_refuses_to_copy_the_run_into_itself(code: Path) -> None:
     target = code / "state" / "jobs" / "digits-abcdef" / "code" / "main"
     target.parents[1].mkdir(parents=True)
     write(code / "train.py")
-    with pytest.raises(InputError, match=r"digits-abcdef: kedge keeps the job's own files in here.*\.kedgeignore"):
+    with pytest.raises(InputError, match=r"digits-abcdef: kedge keeps its run folders here.*\.kedgeignore"):
         copy(code, target)
     assert not target.parent.exists()
     write(code / ".kedgeignore", b"state/\n")
@@ -188,7 +188,7 @@ def deleting(*paths: Path) -> Callable[[int, int], None]:
     return lambda done, total: [path.unlink(missing_ok=True) for path in paths] and None
 
 
-def test_what_is_deleted_meanwhile_is_named(code: Path, target: Path) -> None:
+def test_files_deleted_during_the_copy_are_named(code: Path, target: Path) -> None:
     write(code / "a")
     write(code / "b")
     os.symlink("a", code / "c")
@@ -248,12 +248,12 @@ def test_a_file_that_is_one_hole(code: Path, target: Path) -> None:
     assert (target / "sparse").read_bytes() == bytes(5000)
 
 
-def test_there_is_no_such_folder(code: Path, target: Path) -> None:
+def test_a_missing_folder(code: Path, target: Path) -> None:
     with pytest.raises(InputError, match=r"none: cannot be copied for the job: No such file or directory$"):
         copy(code / "none", target)
 
 
-def test_a_file_that_may_not_be_read_is_named(code: Path, target: Path) -> None:
+def test_an_unreadable_file_is_named(code: Path, target: Path) -> None:
     if os.getuid() == 0:
         pytest.skip("root may read everything")
     refused = r"cannot be copied for the job: Permission denied; if the job does not need it, name it in \.kedgeignore"
@@ -267,7 +267,7 @@ def test_a_file_that_may_not_be_read_is_named(code: Path, target: Path) -> None:
     assert os.listdir(target.parent) == []
 
 
-def test_files_of_the_kernel_that_have_no_size(target: Path) -> None:
+def test_kernel_files_without_a_size(target: Path) -> None:
     copy(Path("/proc/self/status"), target)
     assert b"Pid:" in (target / "status").read_bytes()
 

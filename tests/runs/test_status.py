@@ -82,7 +82,7 @@ def test_a_task_from_launch_to_end() -> None:
 
 
 @pytest.mark.parametrize("code", [-210, -220])
-def test_a_task_that_was_told_to_stop_is_stopped(code: int) -> None:
+def test_a_task_with_a_stop_code_is_stopped_and_not_failed(code: int) -> None:
     ended = task(TASK_COMPLETED, succeeded=False, code=code, user_exit_code=143)
     found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), ended).tasks[0]
     assert (found.state, found.exit_code) == (STOPPED, 143)
@@ -96,25 +96,25 @@ def test_a_task_that_is_retried() -> None:
     assert again == TaskStatus("worker", 0, RUNNING, 2, 2, started="t4")
 
 
-def test_a_retry_announced_after_the_end_of_the_attempt_keeps_its_facts() -> None:
+def test_a_retry_event_keeps_the_facts_of_the_ended_attempt() -> None:
     ended = task(TASK_COMPLETED, succeeded=False, code=137, reason="command-killed")
     found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), ended, task(TASK_RETRYING)).tasks[0]
     assert (found.state, found.code, found.ended, found.reason) == (WAITING, 137, "t3", "command-killed")
 
 
-def test_a_new_job_attempt_starts_from_nothing() -> None:
+def test_a_new_job_attempt_resets_the_tasks() -> None:
     ended = [task(TASK_LAUNCHED), task(TASK_COMPLETED, succeeded=False, code=255)]
     found = folded(SUBMITTED, STARTED, *ended, {"event": JOB_RETRYING}, {"event": ATTEMPT_STARTED, "attempt": 1})
     assert (found.attempt, found.tasks[0]) == (1, TaskStatus("worker", 0, tries=1))
 
 
-def test_the_first_end_of_a_job_is_its_end() -> None:
+def test_events_after_the_end_of_a_job_are_ignored() -> None:
     ends = [{"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0}, {"event": JOB_COMPLETED, "state": STOPPED}]
     found = folded(SUBMITTED, STARTED, *ends, {"event": JOB_RETRYING})
     assert (found.state, found.code, found.ended) == (SUCCEEDED, 0, "t2")
 
 
-def test_what_never_ran_is_stopped_when_the_job_is_over() -> None:
+def test_tasks_that_never_ran_are_stopped_when_the_job_ends() -> None:
     found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), {"event": JOB_COMPLETED, "state": STOPPED})
     assert [row.state for row in found.tasks] == [STOPPED, STOPPED, STOPPED]
 
@@ -136,7 +136,7 @@ def lock(run: Run) -> Iterator[ControllerLock]:
         yield lock
 
 
-def say(run: Run, *events: dict[str, Any]) -> None:
+def append_events(run: Run, *events: dict[str, Any]) -> None:
     with EventLog(run.events) as log:
         for event in events:
             log.append(**event)
@@ -144,27 +144,27 @@ def say(run: Run, *events: dict[str, Any]) -> None:
 
 def test_a_run_with_a_live_controller(run: Run, lock: ControllerLock) -> None:
     assert status.read(run).state == WAITING
-    say(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
+    append_events(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
     assert status.read(run).state == RUNNING
 
 
 def test_a_run_whose_controller_is_gone_is_lost(run: Run, lock: ControllerLock) -> None:
-    say(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
+    append_events(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
     lock.close()
     found = status.read(run)
     assert (found.state, [row.state for row in found.tasks]) == (LOST, [LOST, WAITING, WAITING])
 
 
-def test_a_run_that_ended_is_not_lost(run: Run, lock: ControllerLock) -> None:
-    say(run, SUBMITTED, STARTED, {"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0, "text": ""})
+def test_an_ended_run_is_not_lost(run: Run, lock: ControllerLock) -> None:
+    append_events(run, SUBMITTED, STARTED, {"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0, "text": ""})
     assert status.read(run).state == SUCCEEDED
     lock.close()
     assert status.read(run).state == SUCCEEDED
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, SUCCEEDED), (255, FAILED)])
-def test_a_task_of_a_lost_job_that_finished_is_known(run: Run, code: int, expected: str) -> None:
-    say(run, SUBMITTED, STARTED, task(TASK_LAUNCHED, task_attempt=1))
+def test_a_finished_task_of_a_lost_job_keeps_its_result(run: Run, code: int, expected: str) -> None:
+    append_events(run, SUBMITTED, STARTED, task(TASK_LAUNCHED, task_attempt=1))
     folder = run.task("worker", 0, 0, 1)
     folder.mkdir(parents=True)
     with EventLog(folder / EVENTS_FILE) as log:

@@ -1,4 +1,4 @@
-"""Small files that are either there as a whole or not at all, and what to say when the disk is full."""
+"""Writes small files atomically, and turns full disks and quotas into DiskFull errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kedge.own_files import clear
 _FULL = {
     errno.ENOSPC: "the file system is full. Free some space and try again.",
     errno.EDQUOT: "the quota is used up. Free some space and try again.",
-    errno.EFBIG: "it would be larger than files may be here. Raise that limit (ulimit -f) and try again.",
+    errno.EFBIG: "it would exceed the file size limit. Raise the limit (ulimit -f) and try again.",
 }
 
 
 @contextmanager
 def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """A context in which a full file system, quota or file is a DiskFull that names `path`; other errors pass as they
-    are."""
+    """A context that turns a full file system, an exhausted quota or the file size limit into a DiskFull that names
+    `path`. Other errors pass unchanged."""
     try:
         yield
     except OSError as error:
@@ -34,23 +34,23 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data`; one call of write may take only a part of it."""
+    """Write all of `data`: one write call may accept only a part of it."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
-    """Write a file so that readers, and a machine that crashes, see the old content or all of the new; readers alone
-    if it is not `synced`, which takes a while.
+    """Replace a file atomically: readers see either the old content or all of the new. With `synced`, which takes a
+    while, this also holds after a crash of the machine.
 
-    There must be one writer a file. DiskFull leaves the old content and no temporary file.
+    A file must have only one writer. DiskFull leaves the old content and no temporary file.
     """
     temporary = path.with_name(f".{path.name}.new")
     with disk_errors(path):
         try:
             _write_new(temporary, data, mode, synced)
-            _put(temporary, path)
+            _replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -63,16 +63,16 @@ def write_json(path: Path, value: Any, mode: int = 0o600, *, synced: bool = True
     write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode, synced=synced)
 
 
-def _put(temporary: Path, path: Path) -> None:
+def _replace(temporary: Path, path: Path) -> None:
     try:
         os.replace(temporary, path)
-    except IsADirectoryError:  # a task's
+    except IsADirectoryError:  # made by a task
         clear(path)
         os.replace(temporary, path)
 
 
 def _write_new(path: Path, data: bytes, mode: int, synced: bool) -> None:
-    clear(path)  # of a crash, or of a task
+    clear(path)  # left by a crash, or made by a task
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         write_all(fd, data)

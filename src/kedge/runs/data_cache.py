@@ -1,8 +1,8 @@
-"""Files that tasks have downloaded, kept for later ones by their SHA-256: the cache of
-kedge.runtime.actions.data_cache, seen from outside of the tasks.
+"""The data cache: downloaded files kept for later tasks by their SHA-256. This is the side outside of the tasks; the
+side inside is kedge.runtime.actions.data_cache.
 
-    $XDG_CACHE_HOME/kedge/data/SUM       read-only, whole and checked; containers see this folder and cannot write to it
-    $XDG_CACHE_HOME/kedge/data-partial/  what tasks without a container are fetching, and their locks
+    $XDG_CACHE_HOME/kedge/data/SUM       complete, verified, read-only files; mounted read-only into containers
+    $XDG_CACHE_HOME/kedge/data-partial/  downloads in progress of tasks without a container, and their locks
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kedge.own_files import clear
 from kedge.untrusted import open_folder, open_regular
 
 _SUM = re.compile(r"[0-9a-f]{64}")
-_PIECE = 1 << 20
-_LEFT_FREE = 1 << 30  # bytes on the cache's file system
-_ABANDONED_SEC = 86_400.0
+_CHUNK = 1 << 20
+_LEFT_FREE = 1 << 30  # bytes that stay free on the cache's file system
+_ABANDONED_SEC = 86_400.0  # age after which a temporary file is deleted
 
 
 class CachedFile(NamedTuple):
-    """A file in the cache: its sum, its size in bytes, and when it was last used (seconds since 1970)."""
+    """A file in the cache: its SHA-256, its size in bytes, and when it was last used (seconds since 1970)."""
 
     sha256: str
     size: int
@@ -38,32 +38,31 @@ class CachedFile(NamedTuple):
 
 
 def folder() -> Path:
-    """Where the cache is. CannotRun for a user without a home folder."""
+    """The folder of the cache. CannotRun for a user without a home folder."""
     return Path(xdg.cache("data", os.environ))
 
 
 def is_sum(text: object) -> bool:
-    """Whether this is a SHA-256 in hex, as the cache has it."""
+    """Whether this is a SHA-256 in lower-case hex, the name of a cached file."""
     return isinstance(text, str) and bool(_SUM.fullmatch(text))
 
 
 class DataCache:
-    """The cache in one folder. For use by any thread and any number of processes: a file is put in its place in one
-    move."""
+    """The cache in one folder. Safe for any number of threads and processes: files appear in it atomically."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def touch(self, sha256: str) -> None:
-        """Note that a file, if it is there, is used."""
+        """Mark a file as used now, if it is there."""
         with suppress(OSError):
             os.utime(self.path / sha256, follow_symlinks=False)
 
     def take(self, task: str, name: str, sha256: str, give_up: Callable[[], bool]) -> bool:
-        """Take in the file `name` that a task has left below its folder, and delete it there. Whether it is in the
-        cache now; OSError as it comes.
+        """Move the file `name` of a task's folder into the cache. Returns whether it is in the cache now; raises
+        OSError.
 
-        The task may have put anything there, and may still write to it: what is copied is checked, not what is there.
+        The task may have put anything there and may still write to it, so the copy is verified, not the original.
         """
         try:
             source = open(open_regular(task, name), "rb")  # noqa: SIM115  closed below
@@ -81,16 +80,16 @@ class DataCache:
         return True
 
     def _has_room(self, source: IO[bytes]) -> bool:
-        """Also against a file of the task's that has far more holes than bytes."""
+        """Whether the full size fits, holes included: a task may have left a huge sparse file."""
         return os.fstat(source.fileno()).st_size + _LEFT_FREE < shutil.disk_usage(self.path).free
 
     def _clear(self, sha256: str) -> None:
-        """Whatever is there is damaged, or the same."""
+        """Remove the old file of this name, which is damaged or the same."""
         with suppress(FileNotFoundError):
             _remove(self.path / sha256)
 
     def entries(self) -> list[CachedFile]:
-        """Every file in it, the latest used first."""
+        """All files, the most recently used first."""
         return sorted(self._entries(), key=lambda entry: -entry.used)
 
     def _entries(self) -> Iterator[CachedFile]:
@@ -100,11 +99,11 @@ class DataCache:
                 yield CachedFile(path.name, found.st_size, found.st_mtime)
 
     def prune(self, unused_sec: float = 0.0) -> list[CachedFile]:
-        """Delete what nobody has used for so many seconds, and what was left half-fetched. Gives what went. Tasks that
-        are reading a file are not disturbed."""
+        """Delete files that were not used for `unused_sec` seconds, and abandoned downloads. Returns the deleted files.
+        Tasks that are reading a file are not disturbed."""
         limit = time.time() - unused_sec
-        gone = [entry for entry in self.entries() if entry.used <= limit]
-        for entry in gone:
+        unused = [entry for entry in self.entries() if entry.used <= limit]
+        for entry in unused:
             self._clear(entry.sha256)
         for path in self.path.glob(".*"):
             with suppress(OSError):
@@ -113,30 +112,30 @@ class DataCache:
         for path in Path(f"{self.path}-partial").glob("*.lock"):
             with suppress(OSError):
                 _prune_partial(path, limit)
-        return gone
+        return unused
 
 
 def _copy(source: IO[bytes], copy: IO[bytes], give_up: Callable[[], bool]) -> str | None:
-    """The sum of what was copied; None if it was given up. A file that grows meanwhile is not followed."""
+    """The SHA-256 of what was copied; None if `give_up` ended the copy. Copies no more than the size at the start."""
     digest = hashlib.sha256()
     left = os.fstat(source.fileno()).st_size
-    while piece := source.read(min(_PIECE, left)):
-        left -= len(piece)
+    while chunk := source.read(min(_CHUNK, left)):
+        left -= len(chunk)
         if give_up():
             return None
-        digest.update(piece)
-        copy.write(piece)
+        digest.update(chunk)
+        copy.write(chunk)
     copy.flush()
     return digest.hexdigest()
 
 
 def _unlink(task: str, name: str) -> None:
-    way, _, last = name.rpartition("/")
-    at = open_folder(task, way)
+    parent, _, last = name.rpartition("/")
+    fd = open_folder(task, parent)
     try:
-        os.unlink(last, dir_fd=at)
+        os.unlink(last, dir_fd=fd)
     finally:
-        os.close(at)
+        os.close(fd)
 
 
 def _remove(path: Path) -> None:
@@ -144,7 +143,8 @@ def _remove(path: Path) -> None:
 
 
 def _prune_partial(lock_file: Path, limit: float) -> None:
-    """Delete what is half-fetched, unless somebody fetches it now. Locks stay: two tasks could each hold their own."""
+    """Delete a partial download unless a task is fetching it now. The lock file stays: if it were replaced, two tasks
+    could each hold a lock."""
     fd = os.open(lock_file, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Space set aside at the start of a job, so that its end can be written down on a disk that has become full."""
+"""Reserves disk space at the start of a job, so that its end can be recorded even when the disk is full."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from kedge.own_files import clear, open_own
 from kedge.runs.atomic_files import disk_errors, write_all
 
-SIZE = 1 << 20  # bytes; the last events of some thousand tasks
+SIZE = 1 << 20  # bytes; enough for the last events of about a thousand tasks
 _FILE = ".reserve"
 
 
 def make(folder: Path) -> None:
-    """Set SIZE bytes aside in a run folder. DiskFull if there is not even that much."""
+    """Reserve SIZE bytes in a run folder. DiskFull if there is less space than that."""
     path = folder / _FILE
     with disk_errors(path):
         fd = open_own(path, os.O_WRONLY | os.O_TRUNC)
@@ -27,7 +27,7 @@ def make(folder: Path) -> None:
 
 
 def free(folder: Path) -> bool:
-    """Give the space back, to be used at once. False when that was done before."""
+    """Release the reserved space. False if it was released before."""
     if not os.path.lexists(folder / _FILE):
         return False
     clear(folder / _FILE)
@@ -37,5 +37,5 @@ def free(folder: Path) -> bool:
 def _allocate(fd: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, SIZE)
-    else:  # macOS; random, because zeros may be stored as nothing
+    else:  # macOS; random bytes, because zeros may take no space
         write_all(fd, os.urandom(SIZE))

@@ -1,7 +1,7 @@
-"""Event logs: append-only files of one JSON object a line, one writer a file.
+"""Event logs: append-only files of one JSON object per line, with one writer per file.
 
-Every event has a `time` and an `event`, its name; the rest are facts. A line that a crash has torn is not there, nor
-one that is no event: tasks can write to the logs of their supervisors, and without a container to any.
+Every event has a `time` and an `event`, its name; the other keys are facts. Readers skip a line torn by a crash and
+lines that are not events: tasks can write to the logs of their supervisors, and without a container to any log.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kedge.runs.atomic_files import disk_errors, write_all
 from kedge.untrusted import fits, open_regular, parse
 
 _BLOCK = 1 << 16
-LONGEST_LINE = 1 << 20  # bytes; a longer line is no event
-LARGEST_LOG = 64 << 20  # bytes; what follows them is not read
+LONGEST_LINE = 1 << 20  # bytes; longer lines are ignored
+LARGEST_LOG = 64 << 20  # bytes; the rest of a longer log is ignored
 
 Event = dict[str, Any]
 
-# The types of the facts that readers use. Others may be anything.
+# The types of the facts that readers use. Other facts may have any type.
 _KINDS: Mapping[str, Any] = {
     "event": str, "time": str, "role": str, "index": int, "task_attempt": int, "attempt": int, "roles": dict[str, int],
     "succeeded": bool, "code": int | None, "user_exit_code": int | None, "reason": str | None, "message": str | None,
@@ -37,15 +37,15 @@ _KINDS: Mapping[str, Any] = {
     "kill": bool, "step": str, "next_try": int, "tries": int, "delay_sec": float, "pid": int, "start_time": int | None,
 }  # fmt: skip
 _COUNTS = ("index", "task_attempt", "attempt")
-_ROLE = re.compile(r"\w*", re.ASCII)  # part of a folder's name
+_ROLE = re.compile(r"\w*", re.ASCII)  # it becomes part of a folder's name
 _MOST_TASKS = 1 << 20
 
 
 class EventLog:
-    """The one writer of an event log. Continues an existing log, after removing a torn last line.
+    """The only writer of an event log. Continues an existing log after removing a torn last line.
 
-    There is one at a time: another one is waited for. FileNotFoundError when the log was removed meanwhile,
-    TimeoutError when another one has it for longer than `patience_sec`.
+    Waits until any other writer has closed the log: TimeoutError if that takes longer than `patience_sec`,
+    FileNotFoundError if the log was removed in the meantime.
     """
 
     def __init__(self, path: Path, patience_sec: float = math.inf) -> None:
@@ -74,9 +74,9 @@ class EventLog:
             self._fd = -1
 
     def append(self, event: str, *, sync: bool = False, **facts: Any) -> Event:
-        """Add one event, now. With `sync` it is on the disk when this returns, as final states must be.
+        """Append one event with the current time. With `sync`, required for final states, it is on the disk on return.
 
-        DiskFull if there is no space; the log then ends as before the call.
+        DiskFull if there is no space; the log is then unchanged.
         """
         entry = {"time": timestamp(time.time_ns()), "event": event, **facts}
         line = (json.dumps(entry) + "\n").encode()
@@ -109,7 +109,7 @@ def _lock(fd: int, patience_sec: float) -> None:
 
 
 def is_written(path: Path) -> bool:
-    """Whether an EventLog of this log is open now, in whatever process."""
+    """Whether any process has this log open as an EventLog now."""
     try:
         fd = open_regular(path.parent, path.name)
     except FileNotFoundError:
@@ -124,12 +124,12 @@ def is_written(path: Path) -> bool:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """All events of a log, none if it does not exist. Skips a torn last line and what a crashed disk left damaged."""
+    """All events of a log; none if it does not exist. Skips a torn last line and damaged lines."""
     return EventReader(path).events()
 
 
 class EventReader:
-    """Reads a log that grows. Holds no file open in between."""
+    """Reads a growing log. Keeps no file open between calls."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -137,13 +137,13 @@ class EventReader:
         self._in_long_line = False
 
     def events(self) -> Iterator[Event]:
-        """Those since the last call, parsed one by one."""
+        """The events since the last call, parsed one by one."""
         for line in self._new_lines():
             if (event := _parse(line)) is not None:
                 yield event
 
     def _new_lines(self) -> Iterator[bytes]:
-        """Whole lines. What is longer than an event is skipped, and held nowhere."""
+        """The new complete lines. Lines longer than LONGEST_LINE are skipped without being kept in memory."""
         try:
             file = open(open_regular(self._path.parent, self._path.name), "rb", buffering=0)  # noqa: SIM115
         except OSError:
@@ -172,7 +172,7 @@ def _parse(line: bytes) -> Event | None:
 
 
 def is_event(value: Any) -> bool:
-    """Whether this is an event whose known facts have the types that they should have."""
+    """Whether this is an event whose known facts have the right types."""
     return (
         isinstance(value, dict)
         and "event" in value
@@ -191,7 +191,7 @@ def _are_roles(roles: Mapping[str, int]) -> bool:
 
 
 def is_time(text: str) -> bool:
-    """Whether this is a time as events have it: with its zone, and in years that can be reckoned with."""
+    """Whether this is a time in the format of events: with a zone, and in a year that arithmetic can handle."""
     try:
         return datetime.fromisoformat(text).tzinfo is not None and not text.startswith(("0000", "0001", "9999"))
     except ValueError:
@@ -199,7 +199,7 @@ def is_time(text: str) -> bool:
 
 
 def _end_of_lines(fd: int) -> int:
-    """The offset after the last newline of a file, among what is read of it."""
+    """The offset after the last newline within the first LARGEST_LOG bytes of a file."""
     end = min(os.fstat(fd).st_size, LARGEST_LOG)
     while end > 0:
         start = max(0, end - _BLOCK)

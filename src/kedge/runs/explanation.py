@@ -1,4 +1,4 @@
-"""Why a job failed, in words: what a terminal and report.md both show of a report (see docs/reports.md)."""
+"""The wording of a failure report, shared by the terminal and report.md (see docs/reports.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kedge.terminal_text import one_line
 
 # bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
 SCRIPT_LINE = re.compile(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
-_UNKNOWN = "unknown"  # as a cause: none was found
+_UNKNOWN = "unknown"  # the cause if none was found
 _LONGEST_QUOTE = 300
 _NOTHING = "none: it printed nothing"
 _SUSPECTS = {
@@ -24,19 +24,19 @@ Root = Mapping[str, Any]
 
 
 def label(report: Mapping[str, Any]) -> str:
-    """What the root is called: the job itself may have succeeded, by its completion policy."""
+    """The heading of the root: the job itself may have succeeded by its completion policy."""
     return "Failed task" if report.get("state") == SUCCEEDED else "Root cause"
 
 
 def known(root: Root) -> bool:
-    """Whether there is a cause; else the end of the task and its last words are shown."""
+    """Whether a cause was found; otherwise the task's end and the last lines of its log are shown."""
     return bool(root["cause"] != _UNKNOWN)
 
 
 def ending(root: Root) -> str:
-    """How a task ended whose log does not tell why."""
+    """How a task ended whose log does not show the cause."""
     code = root["exit_code"]
-    return root.get("message") or (f"exit code {code}" if code else "the log does not tell why")
+    return root.get("message") or (f"exit code {code}" if code else "the log does not show why")
 
 
 def certainty(root: Root) -> str:
@@ -45,14 +45,14 @@ def certainty(root: Root) -> str:
 
 
 def meaning(root: Root) -> str:
-    """What the cause means or, without one, the exit code."""
+    """The meaning of the cause or, without one, of the exit code."""
     text: str = root["meaning"] if known(root) else root.get("exit_meaning", "")
     return text
 
 
 def quote(root: Root, verdict: str, shown: Callable[[str], str] = str) -> str:
-    """The line that tells the cause, with a line of the command's script as that of the job file; without such a line,
-    how the task ended, unless the verdict says so. `shown` makes a path what people are to see."""
+    """The log line that shows the cause, with line numbers of the command's script replaced by those of the job file.
+    Without such a line, how the task ended, unless the verdict includes it. `shown` formats paths for people."""
     if not known(root):
         return ""
     if not root["evidence"]:
@@ -67,9 +67,9 @@ def _at_job_line(root: Root, text: str, shown: Callable[[str], str]) -> str:
 
 
 def where(root: Root) -> list[str]:
-    """In which frame or hook it failed, and without whom."""
+    """The frame or hook in which the task failed, and the tasks that no longer took part."""
     frame, missing = root["frame"], root.get("missing")
-    in_hook = frame.startswith("hook ") and not known(root)  # then the message names it
+    in_hook = frame.startswith("hook ") and not known(root)  # the message then names the hook
     return [
         *([f"in {frame}"] if frame and not in_hook else []),
         *([f"no longer took part: {', '.join(missing)}"] if missing else []),
@@ -77,24 +77,24 @@ def where(root: Root) -> list[str]:
 
 
 def last_words(root: Root, shown: Callable[[str], str] = str) -> list[str]:
-    """The end of the log, where it tells no more than that."""
+    """The last lines of the log, if no cause was found."""
     if known(root):
         return []
-    told = [one["text"] for one in root["evidence"][:1]]  # the only line that `job_line` can be about
-    words = [(one["text"], one["text"] in told) for one in root.get("last_words", ())]
-    return [_at_job_line(root, text, shown) if is_told else cut(text) for text, is_told in words] or [_NOTHING]
+    quoted = [one["text"] for one in root["evidence"][:1]]  # the only line that `job_line` can refer to
+    texts = [one["text"] for one in root.get("last_words", ())]
+    return [_at_job_line(root, text, shown) if text in quoted else cut(text) for text in texts] or [_NOTHING]
 
 
 def place(root: Root, shown: Callable[[str], str] = str) -> str:
-    """The file and line of the quote or of the last words; empty if there is none."""
-    told = root["evidence"][:1] if known(root) else root.get("last_words", ())[-1:]
+    """The file and line of the quote or of the last line of the log; empty if there is none."""
+    quotes = root["evidence"][:1] if known(root) else root.get("last_words", ())[-1:]
     unread = root.get("unread_bytes", 0)
     rest = f" ({unread:,} bytes before it were not read)" if unread else ""
-    return f"{shown(told[0]['file'])}:{told[0]['line']}{rest}" if told else ""
+    return f"{shown(quotes[0]['file'])}:{quotes[0]['line']}{rest}" if quotes else ""
 
 
 def suspects(report: Mapping[str, Any]) -> list[str]:
-    """For whom the root only waited in vain."""
+    """The tasks that the root waited for in vain, with the reason to look at them."""
     return [f"{one['task']}: {_SUSPECTS[one['kind']]}" for one in report.get("suspects") or ()]
 
 
@@ -115,6 +115,6 @@ def _counted(others: Iterable[Mapping[str, Any]]) -> str:
 
 
 def cut(text: str) -> str:
-    """A line of a log without what the runtime puts before it, and no longer than a few lines of a terminal."""
+    """A log line without the runtime's prefix, cut to a few lines of a terminal."""
     text = one_line(_RUNTIME_PREFIX.sub("", text.strip()))
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"

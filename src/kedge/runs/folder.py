@@ -1,11 +1,11 @@
-"""Where everything about one run of a job lies, and how people name runs and tasks.
+"""The layout of run folders, and the lookup of runs and tasks by name.
 
 JOBS/<id>/
   run.json           what the run is (RunInfo)
-  job.yaml plan.json what was asked for, secrets masked, and what was made of it
+  job.yaml plan.json the submitted job file and its plan, with masked secrets
   events.jsonl lock  the controller's log, and the lock that it holds while it lives
   code/              the snapshot of the user's code
-  attempt-0/         one folder per attempt of the job
+  attempt-0/         one folder per job attempt
     peers.json
     worker-3/        the first attempt of a task
     worker-3.1/      its first retry
@@ -36,12 +36,12 @@ from kedge.runs.lock import is_held
 _NAME_LENGTH = 40
 _NEW_SEC = 60.0
 _RUN_FILE = "run.json"
-ENGINE_FILE = "engine.json"  # what an engine has to know of a run, if there is anything
-_LARGEST = 16 << 20  # bytes of a run.json, whose parameters may be long, and of a job file
+ENGINE_FILE = "engine.json"  # what the engine needs to know about the run, if anything
+_LARGEST = 16 << 20  # bytes of a job file, or of a run.json, which may have long parameters
 _LARGEST_PLAN = 256 << 20
-_LONGEST_GRACE_SEC = 86400.0  # as the schema of job files says
+_LONGEST_GRACE_SEC = 86400.0  # the limit in the schema of job files
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-_REMOVED = ".removed-"  # so begins the name of a run that is being deleted; no id begins with a dot
+_REMOVED = ".removed-"  # prefix of a run folder that is being deleted; no id begins with a dot
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
 _TASK = re.compile(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
 _TASK_FOLDER = re.compile(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
@@ -50,10 +50,11 @@ _ATTEMPT = re.compile(r"attempt-(\d+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What run.json says. `created` is a time as in events, `version` kedge's, `source` the job file's path.
+    """The content of run.json. `created` is a time in the format of events, `version` that of kedge, `source` the path
+    of the job file.
 
-    `secrets_dir` is where the values of the secrets lie while the job lives; `parameters` the job's values for
-    `$parameters`. `damage`: why nothing of this is known, where that is so.
+    `secrets_dir` holds the secrets while the job lives; `parameters` are the values for `$parameters`. `damage`: why
+    the file cannot be read; the other values are then unknown.
     """
 
     id: str
@@ -69,20 +70,20 @@ class RunInfo:
 
     @classmethod
     def from_json(cls, data: Any) -> RunInfo:
-        """The inverse of `dataclasses.asdict`. Ignores what a newer version may have added. ValueError: it is no
-        RunInfo."""
+        """The inverse of `dataclasses.asdict`. Ignores keys that a newer version may have added. ValueError if it is
+        not a RunInfo."""
         if not isinstance(data, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         kinds = get_type_hints(cls)
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         if wrong := [name for name, value in known.items() if not untrusted.fits(value, kinds[name])]:
-            raise ValueError(f"its {wrong[0]} is of a wrong type")
+            raise ValueError(f"`{wrong[0]}` has the wrong type")
         try:
             info = cls(**known | {"damage": ""})
         except TypeError:
-            raise ValueError("something is missing in it") from None
+            raise ValueError("a key is missing") from None
         if not is_time(info.created):
-            raise ValueError("its `created` is no time")
+            raise ValueError("`created` is not a time")
         return info
 
 
@@ -97,7 +98,7 @@ class TaskFolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run by its folder. Creates nothing but what `save` writes."""
+    """One run, identified by its folder. Nothing is created except by `save` and `make_attempt`."""
 
     path: Path
 
@@ -135,14 +136,14 @@ class Run:
         return self.path / "exit-spec.json"
 
     def rule_file(self, number: int) -> Path:
-        """The n-th file of the job's own rules, compiled."""
+        """The n-th of the job's own rule files, compiled."""
         return self.path / f"rules-{number}.json"
 
     def attempt(self, number: int) -> Path:
         return self.path / f"attempt-{number}"
 
     def make_attempt(self, number: int) -> None:
-        """Make the folder of a job attempt, whatever a task may have put there."""
+        """Make the folder of a job attempt, replacing anything that a task has put there."""
         clear(self.attempt(number))
         self.attempt(number).mkdir()
 
@@ -155,11 +156,11 @@ class Run:
         return self.attempt(attempt) / f"{role}-{index}{retry}"
 
     def attempts(self) -> list[int]:
-        """The numbers of the job attempts that have a folder."""
+        """The numbers of the job attempts that have a folder, in order."""
         return sorted(int(found[1]) for name in _names_in(self.path) if (found := _ATTEMPT.fullmatch(name)))
 
     def tasks(self, attempt: int) -> list[TaskFolder]:
-        """The task attempts that have a folder in a job attempt: by role, index, and attempt."""
+        """The task attempts that have a folder in a job attempt, sorted by role, index and attempt."""
         folder = self.attempt(attempt)
         return sorted(
             TaskFolder(found["role"], int(found["index"]), int(found["attempt"] or 0), folder / name)
@@ -168,19 +169,19 @@ class Run:
         )
 
     def job_bytes(self) -> bytes:
-        """The job file as it was submitted, secrets masked. InputError: it is damaged or gone."""
+        """The submitted job file, with masked secrets. InputError if it is damaged or gone."""
         try:
             return untrusted.read(self.path, self.job_file.name, _LARGEST)
         except OSError as error:
             raise InputError(f"{self.id}: its {self.job_file.name} cannot be read: {error.strerror}") from error
 
     def plan(self) -> Any:
-        """What plan.json says, which nobody has checked. OSError, ValueError."""
+        """The content of plan.json, unchecked. OSError, ValueError."""
         return untrusted.read_json(self.path, self.plan_file.name, _LARGEST_PLAN)
 
     def stop_grace_sec(self) -> float:
-        """How long the tasks may take to stop; the default where the plan cannot be read, as after a crash of the
-        machine."""
+        """How many seconds the tasks may take to stop; the default if the plan cannot be read, for example after a
+        crash of the machine."""
         try:
             seconds = float(self.plan()["stop"]["graceSec"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -188,16 +189,16 @@ class Run:
         return seconds if 0 <= seconds <= _LONGEST_GRACE_SEC else StopPolicy().grace_sec
 
     def save(self, info: RunInfo) -> None:
-        """Write run.json; from then on the run is listed."""
+        """Write run.json; from now on the run is listed."""
         facts = asdict(info)
         del facts["damage"]
         write_json(self.run_file, facts)
 
     def info(self) -> RunInfo:
-        """What run.json says. InputError when this is no run's folder."""
+        """The content of run.json. InputError if this is not a run folder."""
         if info := _read_info(self.path):
             return info
-        raise InputError(f"{self.path} is not the folder of a run: it has no run.json")
+        raise InputError(f"{self.path} is not a run folder: it has no run.json")
 
 
 def jobs_dir(environment: Mapping[str, str]) -> Path:
@@ -206,19 +207,21 @@ def jobs_dir(environment: Mapping[str, str]) -> Path:
 
 
 def create(jobs: Path, name: str) -> Run:
-    """Make the folder of a new run of the job `name`, for this user only. CannotRun if that is not possible."""
+    """Make the folder of a new run of the job `name`, private to this user. CannotRun if that is not possible."""
     stem = _NOT_IN_IDS.sub("-", name)[:_NAME_LENGTH].lstrip(".-") or "job"
     try:
         with disk_errors(jobs):
             jobs.mkdir(parents=True, exist_ok=True)
             return Run(_make_unique(jobs, stem))
     except OSError as error:
-        raise CannotRun(f"{jobs}: no run can be made here: {error.strerror}. XDG_STATE_HOME moves it.") from error
+        raise CannotRun(
+            f"{jobs}: cannot make a run folder here: {error.strerror}. Set XDG_STATE_HOME to use another folder."
+        ) from error
 
 
 def creation_time(jobs: Path) -> str:
-    """The time of a run that is made now, as in events: after those of all the others, so that the newest is known as
-    the newest also when the clock has been set back."""
+    """The creation time of a new run, in the format of events: now, but later than that of every other run, so that the
+    newest run sorts first even if the clock was set back."""
     now = timestamp(time.time_ns())
     newest = max((info.created for info in _infos(jobs)), default="")
     if newest < now:
@@ -226,13 +229,13 @@ def creation_time(jobs: Path) -> str:
     try:
         after = datetime.fromisoformat(newest) + timedelta(microseconds=1)
         return timestamp(int(after.timestamp()) * 10**9 + after.microsecond * 1000)
-    except (ValueError, OverflowError):  # of a run.json that something has damaged
+    except (ValueError, OverflowError):  # the time of a damaged run.json
         return now
 
 
 def sweep(jobs: Path) -> None:
-    """Remove what a submission that was killed has left (no run.json, and a lock that nobody holds and is not new), and
-    what a removal has."""
+    """Remove the leftovers of killed submissions (no run.json, and an old lock that nobody holds) and of interrupted
+    removals."""
     for name in _names(jobs):
         path = jobs / name
         if name.startswith(_REMOVED) or _abandoned(path):
@@ -247,7 +250,7 @@ def _abandoned(path: Path) -> bool:
 
 
 def _age_sec(path: Path) -> float:
-    """Of a file; nothing where there is none."""
+    """The age of a file; 0 if there is none."""
     try:
         return time.time() - path.lstat().st_mtime
     except OSError:
@@ -265,19 +268,20 @@ def _make_unique(jobs: Path, stem: str) -> Path:
 
 
 def runs(jobs: Path) -> list[Run]:
-    """All runs, newest first, damaged ones included. What is not, or not yet, a run's folder is left out."""
+    """All runs, newest first, including damaged ones. Folders that are not, or not yet, runs are skipped."""
     return [run for run, _ in listed(jobs)]
 
 
 def listed(jobs: Path) -> list[tuple[Run, RunInfo]]:
-    """The same with what is known of each."""
+    """All runs with their RunInfo, newest first."""
     return [(Run(jobs / info.id), info) for info in _infos(jobs)]
 
 
 def find(jobs: Path, text: str) -> Run:
-    """The run that a user means: an exact id, the newest run of a job's exact name, or a unique beginning of an id.
+    """The run with this exact id, the newest run of the job with this exact name, or the run whose id has this unique
+    prefix.
 
-    InputError names the candidates, or the nearest names, when it is none or more than one.
+    InputError names the candidates if the prefix is ambiguous, or the nearest names if nothing matches.
     """
     infos = _infos(jobs)
     exact = [i for i in infos if i.id == text] or [i for i in infos if text and i.name == text]
@@ -287,13 +291,13 @@ def find(jobs: Path, text: str) -> Run:
     if len(begins) == 1:
         return Run(jobs / begins[0].id)
     if begins:
-        raise InputError(f"{text!r} may be any of {_some([i.id for i in begins])}: give more of the id")
+        raise InputError(f"{text!r} is ambiguous; it may be {_some([i.id for i in begins])}: give more of the id")
     raise InputError(_unknown(text, infos))
 
 
 def delete(run: Run) -> None:
-    """Delete the folder of a run. CannotRun says what cannot be deleted; the run is then still listed."""
-    aside = run.path.with_name(_REMOVED + run.id)  # from here on it is listed nowhere, whatever is left of it
+    """Delete the folder of a run. CannotRun names what cannot be deleted; the run is then still listed."""
+    aside = run.path.with_name(_REMOVED + run.id)  # under this name the run is no longer listed
     try:
         with suppress(FileNotFoundError):
             os.rename(run.path, aside)
@@ -309,7 +313,7 @@ def parse_task(text: str) -> tuple[str, int]:
     """The role and index in `worker:3` or `worker-3`. InputError for anything else."""
     if found := _TASK.fullmatch(text):
         return found["role"], int(found["index"])
-    raise InputError(f"{text!r} is not a task: write ROLE:INDEX, as in worker:0")
+    raise InputError(f"{text!r} is not a task: write ROLE:INDEX, for example worker:0")
 
 
 def _infos(jobs: Path) -> list[RunInfo]:
@@ -318,23 +322,23 @@ def _infos(jobs: Path) -> list[RunInfo]:
 
 
 def _read_info(folder: Path) -> RunInfo | None:
-    """None for what is no run: there is no run.json, or it may not be looked at."""
+    """None if this is not a run: there is no run.json, or it cannot be accessed."""
     try:
         made = os.lstat(folder / _RUN_FILE).st_mtime_ns
     except OSError:
         return None
     try:
         info = RunInfo.from_json(untrusted.read_json(folder, _RUN_FILE, _LARGEST))
-        return info if info.id == folder.name else _damaged(folder, made, "it is of another run")
+        return info if info.id == folder.name else _damaged(folder, made, "it belongs to another run")
     except FileNotFoundError:
-        # It is being removed, or something else stands in its place.
-        return _damaged(folder, made, "it is no file") if os.path.lexists(folder / _RUN_FILE) else None
+        # It is being removed, or something else is in its place.
+        return _damaged(folder, made, "it is not a file") if os.path.lexists(folder / _RUN_FILE) else None
     except (OSError, ValueError) as error:
         return _damaged(folder, made, getattr(error, "strerror", None) or str(error))
 
 
 def _damaged(folder: Path, made: int, why: str) -> RunInfo:
-    """`made` in nanoseconds since 1970, as far as the file system tells the truth."""
+    """`made` is in nanoseconds since 1970, from the file system, and may be wrong."""
     created = timestamp(min(max(0, made), time.time_ns()))
     return RunInfo(folder.name, "", "", "", created, "", "", damage=f"its {_RUN_FILE} is damaged: {why}")
 
@@ -349,7 +353,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _names_in(run: Path, name: str = "") -> list[str]:
-    """What is in a folder below a run's; nothing where a task has put something else in its place."""
+    """The names in a folder of a run; none if a task has put something else in its place."""
     try:
         fd = untrusted.open_folder(run, name)
     except OSError:
@@ -362,7 +366,7 @@ def _names_in(run: Path, name: str = "") -> list[str]:
 
 def _unknown(text: str, infos: list[RunInfo]) -> str:
     if not infos:
-        return f"there is no run {text!r}: nothing has been run yet"
+        return f"there is no run {text!r}: there are no runs yet"
     names = list(dict.fromkeys(name for info in infos for name in (info.name, info.id) if name))
     if near := difflib.get_close_matches(text, names, n=3):
         return f"there is no run {text!r}; did you mean {' or '.join(near)}?"

@@ -1,4 +1,4 @@
-"""Following a run while it goes on: the controller's events, and between them what the tasks say."""
+"""Follows a run while it is active: the controller's events, and between them the lines of the tasks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kedge.runs.lock import is_held
 from kedge.runs.logs import LineCutter, StreamReader, tail
 
 INTERVAL_SEC = 0.1
-PROGRESS_SEC = 2.0  # how often a progress bar, which does not end its line, is looked at
+PROGRESS_SEC = 2.0  # how often progress bars, which do not end their line, are checked
 _LONGEST_BAR = 4096
 
 
 class TaskLine(NamedTuple):
-    """One line of a task (`worker:3`), with its newline if it has one, or a piece of a very long one (logs.Lines)."""
+    """One line of a task (`worker:3`), with its newline if it has one, or a piece of a very long line (LineCutter)."""
 
     task: str
     line: bytes
@@ -35,12 +35,12 @@ class _TaskLog:
         self._bar = b""
 
     def more(self) -> Iterator[TaskLine]:
-        """The lines of one chunk; none when there is nothing new now."""
+        """The lines of one chunk; none if there is nothing new."""
         if data := self._reader.read():
             yield from (TaskLine(self._task, line) for line in self._lines.feed(data))
 
     def progress(self) -> Iterator[TaskLine]:
-        """The state of a progress bar that is being overwritten, if it has changed (user-all gets whole lines)."""
+        """The current state of a progress bar, if it has changed (user-all receives only complete lines)."""
         for stream in (USER_STDERR, USER_STDOUT):
             unfinished = tail(self._folder, f"{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
             bar = unfinished.rstrip(b"\r").rpartition(b"\r")[2].strip()
@@ -49,7 +49,7 @@ class _TaskLog:
                 yield TaskLine(self._task, bar + b"\n")
 
     def rest(self) -> Iterator[TaskLine]:
-        """Everything up to the end; the task has ended."""
+        """All remaining lines of a task that has ended."""
         while data := self._reader.read():
             yield from (TaskLine(self._task, line) for line in self._lines.feed(data))
         if line := self._lines.rest():
@@ -64,19 +64,19 @@ def follow(
     alive: Callable[[], bool] | None = None,
     progress: bool = False,
 ) -> Iterator[Event | TaskLine | None]:
-    """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run has ended.
+    """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run ends.
 
-    A task's lines come before the event of its end. None now and then: nothing new at the moment. Ends early when the
-    controller is not `alive` any more. With `progress`, also the state of progress bars before their line ends.
+    A task's lines come before the event of its end. None means that there is nothing new at the moment. Ends early if
+    the controller is no longer `alive`. With `progress`, also yields progress bars before their line ends.
     """
     alive = alive or (lambda: is_held(run.lock))
     events = EventReader(run.events)
     attempt = 0
     reading: dict[tuple[str, int], _TaskLog] = {}
     over = False
-    looked = time.monotonic()
+    checked = time.monotonic()
     while not over:
-        over = not alive()  # looked at before the last reading, so that nothing said before is missed
+        over = not alive()  # checked before the last read, so that nothing is missed
         for event in events.events():
             attempt = event.get("attempt", attempt)
             key = event.get("role", ""), event.get("index", 0)
@@ -92,8 +92,8 @@ def follow(
             for line in task.more():
                 quiet = False
                 yield line
-        if progress and time.monotonic() > looked + PROGRESS_SEC:
-            looked = time.monotonic()
+        if progress and time.monotonic() > checked + PROGRESS_SEC:
+            checked = time.monotonic()
             for task in reading.values():
                 yield from task.progress()
         if quiet and not over:

@@ -1,7 +1,7 @@
-"""What a snapshot of a folder leaves out: .gitignore and .kedgeignore files at every level, as git reads them.
+"""Decides what a snapshot of a folder leaves out, by the .gitignore and .kedgeignore files at every level.
 
-The decision is made folder by folder, like git's: a line is held against each entry itself, never against what is
-above it. (Libraries that judge whole paths get `*`, `!*/`, `!*.py` wrong.) Patterns: gitignore(5).
+Like git, this decides folder by folder: a pattern is matched against each entry itself, never against its parents.
+(Libraries that match whole paths get `*`, `!*/`, `!*.py` wrong.) Patterns: gitignore(5).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kedge import user_files
 from kedge.errors import InputError
 
 KEDGEIGNORE = ".kedgeignore"
-_FILES = (KEDGEIGNORE, ".gitignore")  # the first one that says anything about an entry decides
+_FILES = (KEDGEIGNORE, ".gitignore")  # the first one with a matching line decides
 _LARGEST = 1 << 20  # bytes
 _ALWAYS = ".git"
 
@@ -34,7 +34,7 @@ class _Line(NamedTuple):
 
 
 class Rules:
-    """What is ignored in one folder: the ignore files in it and in the folders above it, up to the snapshot's root."""
+    """What is ignored in one folder, by the ignore files in it and in its parents up to the root of the snapshot."""
 
     def __init__(self, folder: Path, above: Rules | None = None) -> None:
         self._above = above
@@ -42,28 +42,28 @@ class Rules:
         self._lines = [_load(folder / name) for name in _FILES]
 
     def ignores(self, name: str, is_folder: bool) -> bool:
-        """Whether an entry of this folder is left out. What is in an ignored folder is never asked for."""
+        """Whether an entry of this folder is left out. Do not ask about the content of an ignored folder."""
         if name == _ALWAYS:
             return True
-        said = (self._said(kind, (name,), is_folder) for kind in range(len(_FILES)))
-        return next((answer for answer in said if answer is not None), False)
+        decisions = (self._decision(kind, (name,), is_folder) for kind in range(len(_FILES)))
+        return next((decision for decision in decisions if decision is not None), False)
 
-    def _said(self, kind: int, path: tuple[str, ...], is_folder: bool) -> bool | None:
-        """What the deepest ignore file of a kind with a matching line says; its last such line counts."""
+    def _decision(self, kind: int, path: tuple[str, ...], is_folder: bool) -> bool | None:
+        """The decision of the deepest ignore file of a kind with a matching line, of which the last counts."""
         for line in self._lines[kind]:
             if (is_folder or not line.folders_only) and _matches(line.parts, path):
                 return line.ignored
-        return self._above._said(kind, (self._name, *path), is_folder) if self._above else None
+        return self._above._decision(kind, (self._name, *path), is_folder) if self._above else None
 
 
 def _load(path: Path) -> list[_Line]:
-    """The lines of an ignore file, the last one first. Git follows no links here either."""
+    """The lines of an ignore file, last line first. Like git, this does not follow links."""
     if path.is_symlink() or not path.is_file():
         return []
     try:
         data = user_files.read(path, _LARGEST)
     except OSError as error:
-        raise InputError(f"{path}: it cannot be read: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     found = (_parse(line.removesuffix("\r")) for line in text.split("\n"))
     return [line for line in found if line][::-1]
@@ -78,7 +78,7 @@ def _parse(line: str) -> _Line | None:
     folders_only = pattern.endswith("/")
     pattern = pattern.removesuffix("/")
     names = pattern.removeprefix("/").split("/")
-    # A pattern without a slash holds at any depth.
+    # A pattern without a slash matches at any depth.
     parts = (
         [None if name == "**" else _compile(name) for name in names] if "/" in pattern else [None, _compile(pattern)]
     )
@@ -92,7 +92,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _compile(name: str) -> re.Pattern[str]:
-    """The pattern of one part of a path. What is malformed matches nothing."""
+    """The pattern of one part of a path. A malformed pattern matches nothing."""
     try:
         return re.compile("".join(map(_translate, _TOKEN.findall(name))), re.DOTALL)
     except re.error:  # a range like [z-a]
@@ -104,7 +104,7 @@ def _translate(token: str) -> str:
         return ".*"
     if token == "?":
         return "."
-    if token in ("[", "\\"):  # without its end
+    if token in ("[", "\\"):  # unterminated
         return _NEVER.pattern
     if token[0] == "\\":
         return re.escape(token[1])
@@ -120,6 +120,6 @@ def _matches(parts: Sequence[_Part], path: Sequence[str]) -> bool:
         return not parts and not path
     first, *rest = parts
     if first is None:
-        # At the end `**` is everything below, otherwise also nothing.
+        # At the end `**` matches everything below; elsewhere it may also match nothing.
         return not rest or any(_matches(rest, path[skipped:]) for skipped in range(len(path)))
     return first.fullmatch(path[0]) is not None and _matches(rest, path[1:])

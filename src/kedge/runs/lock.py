@@ -1,8 +1,8 @@
-"""The lock that says that a run's controller is alive: flock on the run's lock file.
+"""The lock that shows that a run's controller is alive: flock on the run's lock file.
 
-The kernel drops it when the controller ends, in whatever way. The descriptor is inherited by the controller alone, so a
-task that outlives it does not keep it: the submitter takes the lock, starts the controller with it, signs for it, and
-lets go, so that there is no moment in which the run looks lost.
+The kernel releases it however the controller ends. Only the controller inherits the descriptor, so a task that outlives
+the controller does not hold the lock. The submitter takes the lock, passes it on to the controller, signs it in the
+controller's name and closes its own descriptor, so that the run never looks lost in between.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kedge.runs.atomic_files import disk_errors, write_all
 from kedge.untrusted import fits, open_regular, read_json
 
 _LARGEST = 4096  # bytes
-_PIDS = 1 << 22  # the kernel's are smaller
-_PROBES_LAST = 5.0  # seconds; a probe holds its shared lock for microseconds
+_PIDS = 1 << 22  # the kernel's pids are smaller
+_PROBE_PATIENCE_SEC = 5.0  # far longer than probes hold their shared lock, which is microseconds
 
 
 class Owner(NamedTuple):
@@ -55,7 +55,7 @@ class ControllerLock:
             self._fd = -1
 
     def sign(self, pid: int | None = None) -> None:
-        """Write the process into the lock file as the owner: this one, or another that has inherited the lock."""
+        """Write the owner into the lock file: this process, or the process `pid` that has inherited the lock."""
         owner = Owner(pid or os.getpid(), socket.gethostname(), timestamp(time.time_ns()))
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -63,12 +63,12 @@ class ControllerLock:
 
 
 def hold(path: Path) -> ControllerLock:
-    """Take the lock, or CannotRun when another controller has it."""
+    """Take the lock. CannotRun if another controller holds it."""
     with disk_errors(path):
         lock = ControllerLock(open_own(path, os.O_RDWR))
         try:
             if not _acquire(lock.fileno()):
-                raise CannotRun(f"{path.parent.name} is run by another process{shown(owner(path))}")
+                raise CannotRun(f"{path.parent.name} is controlled by another process{shown(owner(path))}")
             lock.sign()
         except BaseException:
             lock.close()
@@ -77,7 +77,7 @@ def hold(path: Path) -> ControllerLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a controller holds the lock now. A controller that takes it in this moment is not kept from it."""
+    """Whether a controller holds the lock now. Does not prevent a controller from taking it at the same moment."""
     try:
         fd = open_regular(path.parent, path.name)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -89,7 +89,7 @@ def is_held(path: Path) -> bool:
 
 
 def owner(path: Path) -> Owner | None:
-    """What the lock file says; it is true only while the lock is held. None when it says nothing."""
+    """The owner named in the lock file, which is true only while the lock is held. None if the file is unreadable."""
     try:
         owner = Owner(**read_json(path.parent, path.name, _LARGEST))
     except (OSError, ValueError, TypeError):
@@ -98,9 +98,9 @@ def owner(path: Path) -> Owner | None:
 
 
 def _acquire(fd: int) -> bool:
-    # Probes (is_held) hold shared locks for a moment. Where a shared lock can be had, no controller has the lock, and
-    # the exclusive one will be there soon.
-    end = time.monotonic() + _PROBES_LAST
+    # Probes (is_held) hold shared locks for a moment. If a shared lock can be taken, no controller holds the lock, and
+    # the exclusive lock will be available soon.
+    end = time.monotonic() + _PROBE_PATIENCE_SEC
     while not _try(fd, fcntl.LOCK_EX):
         if not _try(fd, fcntl.LOCK_SH) or time.monotonic() > end:
             return False
@@ -118,5 +118,5 @@ def _try(fd: int, kind: int) -> bool:
 
 
 def shown(owner: Owner | None) -> str:
-    """The owner in brackets, to be put after what it does; empty when it is not known."""
+    """The owner in brackets, to be appended to a message; empty if unknown."""
     return f" (pid {owner.pid} on {owner.host}, since {owner.since})" if owner else ""

@@ -1,6 +1,7 @@
-"""Reading what a task said: a growing file, or the folder of a stream that is rotated while it is read.
+"""Reads the logs of a task: a growing file, or the folder of a stream that is rotated while it is read.
 
-A task's folder is named apart from what lies below it: there the task may have put links, which are not followed.
+A task's folder and the path below it are passed separately: below it the task may have put links, which are not
+followed.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from kedge.contract import CURRENT
 from kedge.untrusted import open_folder, open_regular
 
 CHUNK = 1 << 18
-LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are kept for their rest
-_SPLIT = re.compile(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # what more bytes may belong to
+LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are held back until the line ends
+_SPLIT = re.compile(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # an incomplete character or escape
 
 
 class StreamReader:
-    """Reads one stream from its oldest byte on, without gaps or repeats across rotation.
+    """Reads one stream from its oldest byte, without gaps or repeats across rotation.
 
     In the task's `folder`, `stream` is a plain file (runtime.log) or a folder; neither needs to exist yet.
-    What rotation deletes before it was read is missing.
+    Only what rotation deletes before it is read is lost.
     """
 
     def __init__(self, folder: Path, stream: str) -> None:
@@ -42,13 +43,13 @@ class StreamReader:
             self._fd = None
 
     def read(self) -> bytes:
-        """What is new, at most CHUNK bytes; empty when there is nothing new now."""
+        """The next new bytes, at most CHUNK; empty if there are none."""
         while self._fd is not None or self._open_next():
             assert self._fd is not None
             if data := os.read(self._fd, CHUNK):
                 return data
-            # The end of this file. If it is not the current one any more, nothing will be added to it: one more look
-            # for what was added since, then the next file.
+            # The end of this file. Once it is no longer the current file, nothing is added to it: read once more for
+            # what was added since, then open the next file.
             if not self._superseded():
                 return b""
             if data := os.read(self._fd, CHUNK):
@@ -64,7 +65,7 @@ class StreamReader:
             return False
 
     def _open_next(self) -> bool:
-        """Open the file after the one that was read last, or the oldest one."""
+        """Open the file that follows the last one read, or the oldest one."""
         try:
             files = _files(self._folder, self._stream)
             inodes = [inode for _, inode in files]
@@ -72,7 +73,7 @@ class StreamReader:
             if index >= len(files):
                 return False
             fd = open_regular(self._folder, files[index][0])
-        except OSError:  # not there yet, or rotated in this moment; the next call sees the new names
+        except OSError:  # it does not exist yet, or is being rotated; the next call finds the new names
             return False
         self.close()
         self._fd, self._inode = fd, os.fstat(fd).st_ino
@@ -80,10 +81,10 @@ class StreamReader:
 
 
 class LineCutter:
-    """Cuts chunks into whole lines; what is unfinished waits for its rest.
+    """Cuts chunks into whole lines; an unfinished line is held back until it ends.
 
-    A line longer than LONGEST_LINE comes in several pieces, of which only the last ends with a newline; together they
-    are the line. A progress bar is cut between two of its states, text between two characters.
+    A line longer than LONGEST_LINE is returned in several pieces; only the last ends with a newline. Progress bars are
+    cut between two of their states, text between two characters.
     """
 
     def __init__(self) -> None:
@@ -104,7 +105,7 @@ class LineCutter:
         return [*lines, self._piece()] if self._size > LONGEST_LINE else lines
 
     def rest(self) -> bytes:
-        """The unfinished line, which is then forgotten."""
+        """Return the unfinished line and forget it."""
         rest = b"".join(self._rest)
         self._rest, self._size = [], 0
         return rest
@@ -121,7 +122,7 @@ class LineCutter:
 
 
 def tail(folder: Path, name: str, size: int) -> bytes:
-    """The last bytes of a file of a task, at most `size`; empty if there is no regular file that can be read."""
+    """The last `size` bytes of a task's file; empty if there is no readable regular file."""
     try:
         with open(open_regular(folder, name), "rb") as file:
             file.seek(0, os.SEEK_END)
@@ -132,15 +133,15 @@ def tail(folder: Path, name: str, size: int) -> bytes:
 
 
 def whole(folder: Path, stream: str) -> Iterator[bytes]:
-    """Everything that a stream holds now, in chunks."""
+    """Everything that a stream contains now, in chunks."""
     with StreamReader(folder, stream) as reader:
         while data := reader.read():
             yield data
 
 
 def _files(folder: Path, stream: str) -> list[tuple[str, int]]:
-    """(name below `folder`, inode) of the files of a stream, oldest first; the current one is last. FileNotFoundError
-    if there is none, or no more."""
+    """(name below `folder`, inode) of the files of a stream, oldest first; the current file is last. FileNotFoundError
+    if there are none."""
     try:
         fd = open_folder(folder, stream)
     except OSError:  # no folder

@@ -1,4 +1,4 @@
-"""The report of a run that has ended: report.json for programs (docs/reports.md), report.md for people."""
+"""The report of an ended run: report.json for programs (docs/reports.md), report.md for people."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kedge.runs.status import read as read_status
 from kedge.terminal_text import terminal_text
 
 VERSION = 1
-_LARGEST = 256 << 20  # bytes; a hundred thousand tasks have some 50 MB
+_LARGEST = 256 << 20  # bytes; 100,000 tasks take about 50 MB
 _JSON, _MARKDOWN = "report.json", "report.md"
 _NO_VERDICT: Mapping[str, Any] = {"task": None, "diagnosis": None, "others": [], "suspects": []}
-_UNJUDGED = "the job's controller could not say why tasks failed: see the report.json of each"
+_UNJUDGED = "the job's controller could not determine why tasks failed; see the report.json of each task"
 
 
 def build(
     run: Run, status: JobStatus, judged: Mapping[str, Any], lines: Mapping[str, Sequence[int]] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """The report of a run from its status and its verdict, which is diagnose.job.JobVerdict as JSON.
+    """The report of a run, from its status and its verdict (diagnose.job.JobVerdict as JSON).
 
-    `lines`: for each role, the lines of the job file that those of its command come from.
+    `lines`: for each role, the line of the job file that each line of its command comes from.
     """
     root = judged["diagnosis"] if status.state in (FAILED, SUCCEEDED) else None
     return {
@@ -57,14 +57,14 @@ def build(
 
 
 def write(run: Run, report: Mapping[str, Any]) -> None:
-    """Write both files. DiskFull if there is no room for them."""
+    """Write both files. DiskFull if there is no space for them."""
     write_json(run.path / _JSON, report)
     write_atomic(run.path / _MARKDOWN, terminal_text(markdown(report), newlines=True).encode(errors="replace"))
 
 
 def write_without_verdict(run: Run) -> None:
-    """The report of a run whose controller could not judge why tasks failed; that is then only in their own reports.
-    Does nothing when there is no room for it: what it says stands in the events, too."""
+    """Write the report of a run whose controller could not determine why tasks failed; only their own reports explain
+    that. Does nothing if the disk is full: the events hold the same facts."""
     now = read_status(run)
     notes = (*now.notes, _UNJUDGED) if now.failed_tasks else now.notes
     with suppress(DiskFull):
@@ -72,13 +72,13 @@ def write_without_verdict(run: Run) -> None:
 
 
 def complete(run: Run) -> None:
-    """`write_without_verdict`, if there is no report."""
+    """Write a report without a verdict if there is none yet."""
     if not os.path.lexists(run.path / _JSON):
         write_without_verdict(run)
 
 
 def read(run: Run) -> dict[str, Any] | None:
-    """report.json; None while there is none, and when it is damaged."""
+    """The content of report.json; None if there is none yet, or it is damaged."""
     try:
         report: dict[str, Any] = untrusted.read_json(run.path, _JSON, _LARGEST)
     except (OSError, ValueError):
@@ -87,12 +87,12 @@ def read(run: Run) -> dict[str, Any] | None:
 
 
 def is_damaged(run: Run) -> bool:
-    """Whether there is something in place of a report that `read` can make nothing of."""
+    """Whether report.json exists but cannot be read as a report."""
     return os.path.lexists(run.path / _JSON) and read(run) is None
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """The report for people to read or to paste into an issue."""
+    """The report in Markdown, for people to read or to paste into an issue."""
     parts = [f"# {report['id']}: {report['state']}", report["text"] or ""]
     if root := report["root"]:
         parts += _explained(root, explanation.label(report), report["text"] or "")
@@ -108,15 +108,15 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 
 def _explained(root: Mapping[str, Any], label: str, verdict: str) -> list[str]:
-    """The root as `kedge show` has it, in Markdown."""
+    """The root in Markdown, with the content of `kedge show`."""
     cause = f"`{root['cause']}` ({explanation.certainty(root)})" if explanation.known(root) else None
-    words, place = explanation.last_words(root), explanation.place(root)
+    last_lines, place = explanation.last_words(root), explanation.place(root)
     return [
         f"**{label}**: {root['task']}, {cause or f'not recognised: {explanation.ending(root)}'}",
         explanation.meaning(root),
         *(f"    {quote}" for quote in [explanation.quote(root, verdict)] if quote),
         *explanation.where(root),
-        "**Last words**:\n\n" + "\n".join(f"    {line}" for line in words) if words else "",
+        "**Last words**:\n\n" + "\n".join(f"    {line}" for line in last_lines) if last_lines else "",
         f"**Log**: {place}" if place else "",
         "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
     ]
@@ -125,7 +125,7 @@ def _explained(root: Mapping[str, Any], label: str, verdict: str) -> list[str]:
 def _placed(
     run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any], lines: Mapping[str, Sequence[int]]
 ) -> dict[str, Any]:
-    """The diagnosis with the full paths of the logs that it quotes, and what the runtime says of the end."""
+    """The diagnosis with the full paths of the quoted logs, the runtime's message about the end, and the job line."""
     role, index = parse_task(task)
     ended = next((t for t in status.tasks if (t.role, t.index) == (role, index)), TaskStatus(role, index))
     folder = run.task(role, index, status.attempt, max(0, ended.attempts - 1))
@@ -133,18 +133,18 @@ def _placed(
         name: [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis[name]]
         for name in ("evidence", "last_words")
     }
-    told = quotes["evidence"][0]["text"] if quotes["evidence"] else ""
+    quoted = quotes["evidence"][0]["text"] if quotes["evidence"] else ""
     return {
         **diagnosis,
         **quotes,
         "message": ended.message,
-        "job_line": _job_line(told, run.info().source, lines.get(role, ())),
+        "job_line": _job_line(quoted, run.info().source, lines.get(role, ())),
     }
 
 
-def _job_line(told: str, source: str, lines: Sequence[int]) -> str | None:
-    """The line of the job file, as in `job.yaml:12`, that a shell means when it names one of user.sh."""
-    named = explanation.SCRIPT_LINE.search(told)
+def _job_line(quoted: str, source: str, lines: Sequence[int]) -> str | None:
+    """The line of the job file, such as `job.yaml:12`, for the line of user.sh that a shell's message names."""
+    named = explanation.SCRIPT_LINE.search(quoted)
     number = int(named[1]) - OPTION_LINES if named else 0
     return f"{source}:{lines[number - 1]}" if 0 < number <= len(lines) else None
 

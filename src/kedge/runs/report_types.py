@@ -1,4 +1,5 @@
-"""The types of what readers use of a report.json: tasks can write to it where no container keeps them from it."""
+"""The types of the parts of a report.json that readers use. It is checked because tasks that run without a container
+can write to it."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class _TaskRow(TypedDict):
     pai_code: int | None
 
 
-class _KnownOfRoot(TypedDict):
-    """What every root has."""
+class _RequiredRoot(TypedDict):
+    """The keys that every root has."""
 
     task: str
     cause: str
@@ -42,7 +43,7 @@ class _KnownOfRoot(TypedDict):
     exit_code: int | None
 
 
-class _RootTask(_KnownOfRoot, total=False):
+class _RootTask(_RequiredRoot, total=False):
     message: str | None
     exit_meaning: str
     job_line: str | None
@@ -64,14 +65,14 @@ class _WholeReport(_ShortReport, total=False):
     notes: list[str]
 
 
-_WORDS = {"behavior": ("transient", "permanent", "unknown"), "confidence": ("sure", "likely", "guess")}
-_KINDS = ("silent", "left")  # of suspects
+_ALLOWED = {"behavior": ("transient", "permanent", "unknown"), "confidence": ("sure", "likely", "guess")}
+_SUSPECT_KINDS = ("silent", "left")
 
 
 def is_report(value: Any) -> bool:
-    """Whether all that is shown of a report is there, and of the right type."""
+    """Whether everything that is shown of a report is there and has the right type."""
     if not untrusted.fits(value, _WholeReport):
         return False
     root = value["root"] or {}
-    known = all(root.get(name, words[0]) in words for name, words in _WORDS.items())
-    return known and all(one["kind"] in _KINDS for one in value.get("suspects") or ())
+    allowed = all(root.get(name, values[0]) in values for name, values in _ALLOWED.items())
+    return allowed and all(one["kind"] in _SUSPECT_KINDS for one in value.get("suspects") or ())

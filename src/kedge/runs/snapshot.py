@@ -1,7 +1,7 @@
-"""The user's code as it is when a job is submitted: one copy in the run folder, which every task then sees.
+"""Copies the user's code into the run folder when a job is submitted; every task sees this copy.
 
-First everything is listed, then its size is checked, then it is copied to a temporary name and renamed: a copy is
-either whole or not there.
+First everything is listed, then its size is checked, then it is copied under a temporary name and renamed, so that a
+copy is complete or absent.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LIMIT = 1 << 30  # bytes
 _CHUNK = 16 << 20
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 
-_BLOCK = 512  # bytes, of st_blocks
+_BLOCK = 512  # bytes, the unit of st_blocks
 
-Progress = Callable[[int, int], None]  # bytes done, bytes in all
+Progress = Callable[[int, int], None]  # bytes copied, bytes in total
 
 
 class Copied(NamedTuple):
-    """What was copied. `outside` names the symbolic links that lead out of the folder; they are still links. `gone`
-    names what was deleted while the copy was made, and is not in it."""
+    """The result of a copy. `outside` names symbolic links that lead out of the folder; they remain links. `gone` names
+    what was deleted during the copy and is not in it."""
 
     files: int
     bytes: int
@@ -41,21 +41,21 @@ class Copied(NamedTuple):
 
 
 class _GoneError(Exception):
-    """What was listed is not there any more."""
+    """A listed entry no longer exists."""
 
 
 class _Entry(NamedTuple):
-    """One thing to copy, by its path relative to the root ("" is a root that is a file itself)."""
+    """One entry to copy, by its path relative to the root ("" if the root itself is a file)."""
 
     path: str
     info: os.stat_result
 
 
 def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress | None = None) -> Copied:
-    """Copy a folder to `target`, or a single file into it. `target` must not exist, its parents may not.
+    """Copy a folder to `target`, or a single file into it. `target` must not exist; missing parents are made.
 
-    Left out: .git, what .gitignore and .kedgeignore say, and what is neither file, folder nor link. InputError when
-    something cannot be read, when it is more than `limit` bytes, or when the copy would contain itself.
+    Skips .git, what .gitignore and .kedgeignore exclude, and everything but files, folders and links. InputError if
+    something cannot be read, if it is more than `limit` bytes, or if the copy would contain itself.
     """
     entries, gone = _list(source, target)
     total = sum(_size(entry.info) for entry in entries)
@@ -74,12 +74,12 @@ def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress |
 
 
 def _size(info: os.stat_result) -> int:
-    """The bytes that a copy takes: holes take none, and what is no file neither."""
+    """The bytes that a copy takes: holes take none, nor does anything but a regular file."""
     return min(info.st_size, info.st_blocks * _BLOCK) if stat.S_ISREG(info.st_mode) else 0
 
 
 def _list(source: Path, target: Path) -> tuple[list[_Entry], list[str]]:
-    """What is to be copied, and what was deleted meanwhile."""
+    """The entries to copy, and the names of what was deleted in the meantime."""
     gone: list[str] = []
     try:
         info = source.stat()
@@ -92,12 +92,12 @@ def _list(source: Path, target: Path) -> tuple[list[_Entry], list[str]]:
 
 
 def _unreadable(error: OSError, source: Path) -> InputError:
-    hint = "" if Path(error.filename) == source else f"; if the job does not need it, name it in {KEDGEIGNORE}"
-    return InputError(f"{error.filename}: cannot be copied for the job: {error.strerror}{hint}")
+    advice = "" if Path(error.filename) == source else f"; if the job does not need it, name it in {KEDGEIGNORE}"
+    return InputError(f"{error.filename}: cannot be copied for the job: {error.strerror}{advice}")
 
 
 def _existing(target: Path) -> os.stat_result:
-    """The folder that the copy is made in, or will be."""
+    """The nearest existing parent of `target`."""
     return next(folder.stat() for folder in target.absolute().parents if folder.exists())
 
 
@@ -122,7 +122,7 @@ def _walk(folder: Path, prefix: str, above: Rules | None, home: tuple[int, int],
             continue
         if (info.st_dev, info.st_ino) == home:
             raise InputError(
-                f"{entry.path}: kedge keeps the job's own files in here, so it cannot be part of the job's code; "
+                f"{entry.path}: kedge keeps its run folders here, so it cannot be part of the job's code; "
                 f"choose a smaller folder or name it in {KEDGEIGNORE}"
             )
         path = prefix + entry.name
@@ -141,8 +141,8 @@ def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> s
         f"{name or source.name} ({_mib(size)})" for name, size in sizes.most_common(5) if size * 100 > total
     )
     return (
-        f"{source}: {_mib(total)} are too much to copy for a job (at most {_mib(limit)}). The largest are: {largest}. "
-        f"Name what the job does not need in {source / KEDGEIGNORE}, one pattern a line, as in .gitignore"
+        f"{source}: {_mib(total)} is too much to copy for a job (the limit is {_mib(limit)}). The largest entries are: "
+        f"{largest}. List what the job does not need in {source / KEDGEIGNORE}, one pattern per line, as in .gitignore"
     )
 
 
@@ -151,7 +151,7 @@ def _mib(size: int) -> str:
 
 
 class _Copier:
-    """Copies a list of entries and counts."""
+    """Copies a list of entries and counts files and bytes."""
 
     def __init__(self, source: Path, target: Path, total: int, progress: Progress | None, gone: Sequence[str]) -> None:
         self._source, self._target = source, target
@@ -179,15 +179,15 @@ class _Copier:
     def _copy_entry(self, path: str, info: os.stat_result) -> None:
         if stat.S_ISDIR(info.st_mode):
             (self._target / path).mkdir()
-            (self._target / path).chmod(info.st_mode & 0o777 | 0o700)  # so that it can be filled, and deleted one day
+            (self._target / path).chmod(info.st_mode & 0o777 | 0o700)  # writable, so that it can be filled and deleted
         elif stat.S_ISLNK(info.st_mode):
             self._copy_link(path)
         else:
             self._copy_file(self._source / path, self._target / path, info)
 
     def _copy_link(self, path: str) -> None:
-        # A link stays a link, never a copy of what is behind it: that is often a data set. Within the tree it is made
-        # to lead to the copy; out of it, to lead to the same place as before.
+        # A link stays a link: its target is often a data set, which must not be copied. A link within the tree is
+        # changed to lead to the copy; a link out of it leads to the same place as before.
         with _may_be_gone():
             text = os.readlink(self._source / path)
         folder = os.path.dirname(os.path.join(self._root, path))
@@ -201,7 +201,7 @@ class _Copier:
 
     def _copy_file(self, source: Path, target: Path, info: os.stat_result) -> None:
         try:
-            # Not a link or a pipe that has taken the file's place since the listing.
+            # The flags reject a link or FIFO that has taken the file's place since the listing.
             with _may_be_gone():
                 fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError as error:
@@ -227,7 +227,7 @@ class _Copier:
 
 @contextmanager
 def _may_be_gone() -> Iterator[None]:
-    """A context in which something is missing because it was deleted since the listing: editors do so."""
+    """A context that turns a missing file into _GoneError: editors, for example, delete files after the listing."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -235,7 +235,7 @@ def _may_be_gone() -> Iterator[None]:
 
 
 def _copy_chunks(source: int, target: int) -> Iterator[int]:
-    """Copy all of a file; gives the number of bytes of each step. Holes stay holes."""
+    """Copy a whole file; yields the number of bytes of each step. Holes stay holes."""
     info = os.fstat(source)
     if info.st_blocks * _BLOCK >= info.st_size:
         yield from _copy_bytes(source, target, sys.maxsize)
@@ -248,9 +248,9 @@ def _copy_chunks(source: int, target: int) -> Iterator[int]:
 
 
 def _written_parts(fd: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes, each with its first offset and the one after its last."""
+    """The parts of a file between holes, each as its first offset and the offset after its last byte."""
     end = 0
-    with suppress(OSError):  # ENXIO: there is no more
+    with suppress(OSError):  # ENXIO: no more data
         while True:
             start = os.lseek(fd, end, os.SEEK_DATA)
             end = os.lseek(fd, start, os.SEEK_HOLE)
@@ -258,8 +258,7 @@ def _written_parts(fd: int) -> Iterator[tuple[int, int]]:
 
 
 def _copy_bytes(source: int, target: int, left: int) -> Iterator[int]:
-    """Copy so many bytes, or all there are; gives the number of each step. Within a file system the kernel may share
-    blocks."""
+    """Copy up to `left` bytes; yields the number of each step. Within a file system the kernel may share blocks."""
     if hasattr(os, "copy_file_range"):
         try:
             while count := os.copy_file_range(source, target, min(left, _CHUNK)):
@@ -268,7 +267,7 @@ def _copy_bytes(source: int, target: int, left: int) -> Iterator[int]:
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
-    # Both descriptors stand where the fast way has come to; usually that is the end.
+    # Both descriptors are where the fast path stopped; usually that is the end.
     while data := os.read(source, min(left, _CHUNK)):
         write_all(target, data)
         left -= len(data)

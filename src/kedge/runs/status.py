@@ -1,7 +1,7 @@
-"""The status of a run, derived from its event logs and its lock and from nothing else.
+"""The status of a run, derived only from its event logs and its lock.
 
-These are the events of the controller's log. All have a `time`; tasks are named by `role` and `index`, and their
-attempts within a job attempt by `task_attempt`.
+The constants below are the events of the controller's log. Every event has a `time`; tasks are identified by `role` and
+`index`, and their attempts within a job attempt by `task_attempt`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kedge.runs.lock import is_held
 JOB_SUBMITTED = "job-submitted"  # roles: {"worker": 2, ...}
 ATTEMPT_STARTED = "attempt-started"  # attempt
 TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
-# role, index, task_attempt, succeeded, code, user_exit_code, reason; where tasks are tried again alone: why, decided_by
+# role, index, task_attempt, succeeded, code, user_exit_code, reason; if tasks are retried one by one: why, decided_by
 TASK_COMPLETED = "task-completed"
-# role, index, delay_sec, why, decided_by; code, user_exit_code, reason of the attempt that failed
+# role, index, delay_sec, why, decided_by; code, user_exit_code, reason of the failed attempt
 TASK_RETRYING = "task-retrying"
 HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
 ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
@@ -32,8 +32,8 @@ JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
 STOP_REQUESTED = "stop-requested"  # by, why
 PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
 JOB_COMPLETED = "job-completed"  # state, code, text
-NOTE = "note"  # text: what the engine does that takes long, or went wrong and may come right
-REMARK = "remark"  # text: what a person should know of the run when it has ended
+NOTE = "note"  # text: a slow step of the engine, or a fault that may pass; shown while the job runs
+REMARK = "remark"  # text: what a user should know about the run once it has ended
 
 WAITING = "waiting"
 RUNNING = "running"
@@ -41,19 +41,19 @@ STOPPING = "stopping"
 SUCCEEDED = "succeeded"
 FAILED = "failed"
 STOPPED = "stopped"
-DAMAGED = "damaged"  # no controller lives, and what it has said cannot be read any more
-LOST = "lost"  # the controller is gone and has not said how it ended
+DAMAGED = "damaged"  # the controller is gone and its records cannot be read
+LOST = "lost"  # the controller is gone and has not recorded how the run ended
 FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
-WITHOUT_END = frozenset({LOST, DAMAGED})  # nobody controls it, and what it has started may still run
+WITHOUT_END = frozenset({LOST, DAMAGED})  # no controller, and tasks may still run
 
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task in the latest job attempt. `attempts` counts its launches in there, `tries` in the whole run; `code` is
-    the container's code, `exit_code` the user's; `started` and `ended` are times as in events, of the latest attempt;
-    `reason` and `message` as in its Report."""
+    """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
+    run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
+    the latest task attempt in the format of events; `reason` and `message` are those of its Report."""
 
     role: str
     index: int
@@ -70,9 +70,9 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A run as it is now: `code` and `text` say how it ended, `attempt` counts job attempts from 0; `cause` is the root
-    cause of the latest attempt that has failed; `notes` are what a person should know besides; `left` says which of its
-    processes live on because they cannot be ended."""
+    """The current status of a run. `code` and `text` describe its end; `attempt` counts job attempts from 0; `cause` is
+    the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
+    cannot be ended."""
 
     state: str
     attempt: int
@@ -87,14 +87,14 @@ class JobStatus:
 
     @property
     def failed_tasks(self) -> int:
-        """How many tasks have failed for good; a completion policy may let the job succeed all the same."""
+        """The number of tasks that failed and are not retried; a completion policy may still let the job succeed."""
         return sum(task.state == FAILED for task in self.tasks)
 
 
 def read(run: Run) -> JobStatus:
-    """The status of a run now. Never fails on what a crash or a running controller has half written, nor on what tasks
-    have put in place of its files."""
-    # The lock first: what a controller has said before it released its lock is then certainly read.
+    """The current status of a run. Never fails on files that a crash or a running controller left half-written, or that
+    tasks have replaced."""
+    # The lock first: then everything that a controller wrote before it released the lock is read.
     held = is_held(run.lock)
     status = fold(logs.read(run.events))
     if held:
@@ -107,17 +107,17 @@ def read(run: Run) -> JobStatus:
 
 
 def _damage(run: Run, status: JobStatus) -> str:
-    """What cannot be read of a run that is there; empty if all can."""
+    """Which file of a run cannot be read, and why; empty if all can, or the run does not exist."""
     try:
         damage = run.info().damage
-    except InputError:  # it is being made, or has been removed
+    except InputError:  # the run is being made, or was removed
         return ""
     return damage or ("" if status.submitted else f"its {EVENTS_FILE} is damaged or gone")
 
 
 def fold(events: Iterable[Event]) -> JobStatus:
-    """The status that a controller's events amount to. Unknown events and incomplete ones change nothing, nor does
-    what comes after the job's end."""
+    """The status that results from a controller's events. Unknown and incomplete events change nothing, nor do events
+    after the job's end."""
     fold = _StatusFold()
     for event in events:
         if handler := _HANDLERS.get(event.get("event", "")):
@@ -125,7 +125,7 @@ def fold(events: Iterable[Event]) -> JobStatus:
         if fold.status.state in FINAL:
             break
     tasks = list(fold.tasks.values())
-    if fold.status.state in FINAL:  # what was never launched
+    if fold.status.state in FINAL:  # the others were never launched
         tasks = [replace(task, state=STOPPED) if task.state not in FINAL else task for task in tasks]
     return replace(fold.status, tasks=tuple(tasks))
 
@@ -185,7 +185,7 @@ class _StatusFold:
         )
 
     def _job(self, state: str, **changes: Any) -> None:
-        # A job that is to stop is stopping until it has ended.
+        # Once a stop was requested, the job is stopping until it has ended.
         self.status = replace(self.status, state=STOPPING if self.status.state == STOPPING else state, **changes)
 
     def _task(self, event: Event) -> TaskStatus:
@@ -226,7 +226,7 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
 
 
 def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
-    """How a task of a lost job ended, from its own log, if its supervisor lived to say so."""
+    """How a task of a lost job ended, from its own log, if its supervisor recorded it; otherwise the task is lost."""
     if task.state != RUNNING:
         return task
     folder = run.task(task.role, task.index, attempt, max(0, task.attempts - 1))

@@ -1,4 +1,4 @@
-"""Reports of task attempts, which supervisors write into folders that their tasks can write to, too."""
+"""Reads reports of task attempts, which lie in folders that the tasks themselves can write to."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kedge.untrusted import fits
 
 
 def report(data: Mapping[str, Any]) -> Report:
-    """A report from what `untrusted.parse` gives, with all its keys, and maybe others. ValueError if one is missing or
-    of a wrong type."""
+    """A report from the result of `untrusted.parse`; extra keys are ignored. ValueError if a key is missing or has the
+    wrong type."""
     try:
         made = Report(**{name: data[name] for name in Report._fields if name in data})
     except TypeError as error:
         raise ValueError(str(error)) from error
     if not fits(made, Report):
-        raise ValueError("something in it is of a wrong type")
+        raise ValueError("a key has the wrong type")
     if not all(map(is_time, (made.started, made.ended))):
-        raise ValueError("a time without its zone")
+        raise ValueError("a time is malformed or has no zone")
     return made
