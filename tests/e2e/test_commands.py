@@ -34,7 +34,7 @@ def test_show_gives_the_summary_the_masked_file_and_json(kedge: Kedge) -> None:
 
 
 def test_names_that_are_not_there_are_answered_with_what_is(kedge: Kedge) -> None:
-    assert "nothing has been run yet" in kedge("logs", "job", code=2).stderr
+    assert "there are no runs yet" in kedge("logs", "job", code=2).stderr
     kedge("run", "-q", kedge.job("true"))
     assert "did you mean job" in kedge("show", "jbo", code=2).stderr
     assert "its roles are worker (0 to 0)" in kedge("logs", "job", "worker:3", code=2).stderr
@@ -58,7 +58,7 @@ def test_ps_says_that_there_are_older_runs(kedge: Kedge) -> None:
         copy = shutil.copytree(first, kedge.jobs / f"again-copy{number:02}", symlinks=True)
         facts = json.loads((copy / "run.json").read_text())
         (copy / "run.json").write_text(json.dumps(facts | {"id": copy.name}))
-    assert kedge("ps").stderr == "and 3 older: kedge ps --all\n"
+    assert kedge("ps").stderr == "3 older not shown; see kedge ps --all\n"
     assert len(kedge("ps", "--all").stdout.splitlines()) == 1 + 23
 
 

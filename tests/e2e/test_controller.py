@@ -75,7 +75,7 @@ def test_whoever_looks_on_is_told_that_the_controller_is_gone(kedge: Kedge) -> N
     kedge.wait_for_output("ready")
     kedge.lose_controller()
     said = kedge.finish(process, 1)
-    assert f"the job's controller is gone; kedge stop {kedge.only_run().name} ends what is left of it" in said
+    assert f"the job's controller is gone; end the rest of the run with kedge stop {kedge.only_run().name}" in said
     assert "Lost: its controller is gone" in said
 
 

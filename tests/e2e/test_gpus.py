@@ -56,7 +56,7 @@ def test_too_few_gpus_are_an_error_that_names_both_numbers(machine: Kedge) -> No
     job = machine.job(SHOW, roles=roles(a=2, b=2))
     said = "the job asks for 4 GPUs (a: 2, b: 2) and this machine has 3 GPUs"
     assert f"{said}; --allow-fewer-gpus starts it with what there is" in machine("run", job, code=4).stderr
-    assert f"it cannot run here: {said}" in machine("plan", job).stderr
+    assert f"the job cannot run here: {said}" in machine("plan", job).stderr
     assert not machine.runs()
     done = machine("run", "--allow-fewer-gpus", job)
     assert f"note: {said}: the last tasks get fewer" in done.stderr

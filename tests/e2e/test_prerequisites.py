@@ -459,7 +459,7 @@ def locked(kedge: Kedge, market: Path) -> Path:
     text += references("install_wget").replace("template_variables: {}", "")
     file = write(kedge, text)
     done = kedge("lock", file, "--marketplace", market)
-    assert "job.lock: 1 prerequisite from elsewhere, 1 file, 1 repository, 1 image" in done.stdout
+    assert "job.lock: 1 external prerequisite, 1 file, 1 repository, 1 image" in done.stdout
     return file
 
 

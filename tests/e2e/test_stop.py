@@ -215,7 +215,7 @@ def test_whoever_waits_for_a_stop_hears_for_what(kedge: Kedge) -> None:
     kedge.wait_for_output("ready")
     stop = kedge.start("stop", "job")
     assert stop.stderr is not None
-    assert "waiting for worker:0: their grace period is 30 s" in stop.stderr.readline()
+    assert "waiting for worker:0: the grace period is 30 s" in stop.stderr.readline()
     kedge("stop", "--kill", "job")
     kedge.finish(stop, 0)
     kedge.finish(process, 1)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kedge.cli.streams import SafeText
 from kedge.cli.view.answer import print_answer
-from kedge.cli.view.log_lines import LinePrinter, say
+from kedge.cli.view.log_lines import LinePrinter, print_message
 from kedge.cli.view.problems import show_problems
 from kedge.cli.view.tables import console
 
@@ -124,7 +124,7 @@ def terminal() -> Iterator[Terminal]:
 
 def shown_by(who: str, line: bytes) -> Callable[[], object]:
     if who == "kedge":
-        return lambda: say(line.decode("utf-8", "surrogateescape"))
+        return lambda: print_message(line.decode("utf-8", "surrogateescape"))
     return lambda: (printer := LinePrinter(list(TASKS)))(who, line) or printer.flush()
 
 

@@ -1,5 +1,5 @@
-"""Logs that a person has at hand: plain or compressed, in files or on stdin. Their end is kept, and of what precedes it
-the few places where something may have failed."""
+"""Logs to diagnose, plain or compressed, from files or stdin. The end of each is kept, and from the earlier part the
+few places that may show a failure."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from kedge import user_files
 from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.errors import InputError
 
-KEPT = 10 << 20  # bytes; as much as a diagnosis looks at
+KEPT = 10 << 20  # bytes, the amount that a diagnosis reads
 _CHUNK = 1 << 18
-_SAMPLE = 1 << 16  # bytes by which text is told from other data; a terminal's control characters may be in both
-_NO_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
-_COMPRESSED = 1 << 10  # bytes at a time: a thousand may hold some 30 MB
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_SAMPLE = 1 << 16  # bytes that decide whether a file is text; control characters of terminals count as text
+_NOT_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
+_COMPRESSED_CHUNK = 1 << 10  # bytes; 1000 bytes may expand to 30 MB
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class LogPart(NamedTuple):
-    """Whole lines of a log, and how many lines end before them."""
+    """Whole lines of a log, and the number of lines before them."""
 
     content: bytes
     lines_before: int
 
 
 class LogAtHand(NamedTuple):
-    """The end of a log, and how many lines end before it. `cut`: the compressed file ends before its end. `earlier`:
-    pieces around the first and the last places before that where something may have failed."""
+    """The end of a log, and the number of lines before it. `cut`: the compressed file is truncated. `earlier`: pieces
+    around the first and the last earlier places that may show a failure."""
 
     content: bytes
     lines_before: int
@@ -44,15 +44,15 @@ class LogAtHand(NamedTuple):
 
     @property
     def unreadable(self) -> str:
-        """Why there is nothing in it to read: `empty` or `not text`; empty if there is."""
+        """Why it cannot be read as a log: `empty` or `not text`; an empty string if it can."""
         if not self.content.strip(b"\0\t\n\r "):
             return "empty"
         sample = self.content[:_SAMPLE]
-        return "not text" if len(sample.translate(None, _NO_TEXT)) < 0.9 * len(sample) else ""
+        return "not text" if len(sample.translate(None, _NOT_TEXT)) < 0.9 * len(sample) else ""
 
 
 class _Decompressor(Protocol):
-    """What zlib and zstandard have in common; one takes one member, or frame, of a file."""
+    """The common part of zlib's and zstandard's decompressors; each takes one member, or frame, of a file."""
 
     @property
     def eof(self) -> bool: ...
@@ -62,39 +62,39 @@ class _Decompressor(Protocol):
 
 
 def read_tail(path: str) -> LogAtHand:
-    """The last KEPT bytes of a log; `-` is stdin. gzip and zstd are known by their content, not by their name.
+    """The last KEPT bytes of a log; `-` is stdin. gzip and zstd are recognised by content, not by file name.
 
-    InputError when it cannot be read, or when what is compressed is damaged.
+    InputError if the log cannot be read, or its compressed data is damaged.
     """
     try:
         mode = os.stat(path).st_mode if path != "-" and not user_files.is_given(path) else stat.S_IFREG
-        if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):  # /dev/zero has no end, and a task may have made a pipe
-            raise InputError(f"{path}: it is {user_files.kind(mode)}, not a log; - stands for stdin")
+        if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):  # /dev/zero never ends, and a task may have made a FIFO
+            raise InputError(f"{path} is {user_files.kind(mode)}, not a log; use - for stdin")
         with open(sys.stdin.fileno() if path == "-" else path, "rb", closefd=path != "-") as file:
             return _tail(_chunks(file))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except (zlib.error, zstandard.ZstdError) as error:
-        raise InputError(f"{path}: what is compressed in it is damaged: {error}") from error
+        raise InputError(f"{path}: the compressed data is damaged: {error}") from error
 
 
 def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
     start = file.peek(4)
-    if start.startswith(_GZIP):
+    if start.startswith(_GZIP_MAGIC):
         yield from _decompressed(file, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS))
-    elif start.startswith(_ZSTD):
+    elif start.startswith(_ZSTD_MAGIC):
         yield from _decompressed(file, zstandard.ZstdDecompressor().decompressobj)
     else:
         while data := file.read(_CHUNK):
             yield data
 
 
-def _decompressed(file: io.BufferedReader, new: Callable[[], _Decompressor]) -> Iterator[bytes]:
-    """What is compressed in all members of a file. EOFError, after all that is there, if the last is not whole."""
-    member = new()
-    while data := file.read(_COMPRESSED):
-        while data := data.lstrip(b"\0") if member.eof else data:  # some writers fill their last block with zeros
-            member = new() if member.eof else member
+def _decompressed(file: io.BufferedReader, new_member: Callable[[], _Decompressor]) -> Iterator[bytes]:
+    """The content of all members of a compressed file. EOFError at the end if the last member is truncated."""
+    member = new_member()
+    while data := file.read(_COMPRESSED_CHUNK):
+        while data := data.lstrip(b"\0") if member.eof else data:  # some writers pad their last block with zeros
+            member = new_member() if member.eof else member
             yield member.decompress(data)
             data = member.unused_data
     if not member.eof:
@@ -122,7 +122,7 @@ def _tail(chunks: Iterator[bytes]) -> LogAtHand:
 
 
 def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[LogPart]:
-    """The lines around the first and the last of each anchor in a chunk that `after` follows."""
+    """The lines around the first and the last occurrence of each anchor in a chunk; `after` is the next chunk."""
     places = {at for anchor in ANCHORS for at in (chunk.find(anchor), chunk.rfind(anchor)) if at >= 0}
     done = 0
     for at in sorted(places):

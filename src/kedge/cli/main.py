@@ -28,33 +28,33 @@ from kedge.errors import (
 )  # fmt: skip
 from kedge.shortages import explained
 
-# Each command is `command` in the module of its name, loaded when it is used. In the order of `kedge --help`, with what
-# that says of it: reading the commands' own help would load them all.
+# Every command is `command` in the module of its name, loaded on use. The order and the texts are those of
+# `kedge --help`: taking the texts from the commands themselves would load them all.
 COMMANDS = {
-    "run": "Run a job, and show it until it has ended.",
-    "validate": "Check a job file, and show every problem at once.",
+    "run": "Run a job and show its output until it ends.",
+    "validate": "Check a job file and report every problem at once.",
     "plan": "Show what will run: roles, resources, policies, commands.",
-    "lock": "Pin what a job takes from elsewhere, in its lock file.",
+    "lock": "Pin the external inputs of a job in its lock file.",
     "ps": "List runs, newest first.",
     "show": "Show one run: its tasks, verdict and logs.",
-    "logs": "Print what tasks have said.",
-    "wait": "Wait until a run has ended, and print its state.",
-    "stop": "Stop a run, in an orderly way.",
-    "rm": "Delete runs that have ended, with all their logs.",
-    "diagnose": "Say why a job failed, from its logs.",
-    "rules": "List the rules that explain failures; test a file of rules.",
-    "cache": "Show or prune what kedge keeps for later jobs.",
+    "logs": "Print the logs of tasks.",
+    "wait": "Wait until a run ends and print its state.",
+    "stop": "Stop a run gracefully.",
+    "rm": "Delete ended runs and all their logs.",
+    "diagnose": "Explain why a job failed, from its logs.",
+    "rules": "List the rules that explain failures, or test a rule file.",
+    "cache": "Show or prune what kedge caches for later jobs.",
     "bundle": "Build the runtime with its own Python, for any image.",
     "schema": "Print the JSON Schema of a job file, for editors.",
-    "completion": "Print the completion script of a shell.",
+    "completion": "Print a shell completion script.",
 }
 
 
-_COMPLETION = "_KEDGE_COMPLETE"  # set by a shell that asks what a word may be
+_COMPLETION_VARIABLE = "_KEDGE_COMPLETE"  # set by a shell that asks for completions
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported one by one, so that starting one never pays for the others."""
+    """A group that imports only the command that is used, so that none pays for the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -89,7 +89,7 @@ def main() -> None:
     """Entry point; the only place that ends the process."""
     streams.open_missing()
     streams.protect()
-    threading.excepthook = _of_thread
+    threading.excepthook = _report_thread_error
     code = _run()
     if (error := streams.flush()) and code == EXIT_OK:
         code = _unexpected(error)
@@ -110,7 +110,8 @@ def _run() -> int:
     except BrokenPipeError:
         return EXIT_OK
     except SystemExit as error:
-        if error.code == 1 or _COMPLETION in os.environ:  # click and rich make one of a closed pipe, completion ends so
+        # click and rich raise SystemExit(1) when the pipe is closed; completion always ends by SystemExit
+        if error.code == 1 or _COMPLETION_VARIABLE in os.environ:
             return EXIT_OK
         return _bug(error)
     except Exception as error:
@@ -119,11 +120,11 @@ def _run() -> int:
 
 
 def _unexpected(error: Exception) -> int:
-    """What nobody has put into words: the machine says no, or it is a bug."""
+    """Report an error that is not one of ours: a shortage of the machine, or a bug."""
     found = explained(error)
     if found is None:
         return _bug(error)
-    error.__traceback__ = None  # gives back what the frames hold: there may be no memory for words
+    error.__traceback__ = None  # frees what the frames hold: there may be too little memory for a message
     try:
         _show(found)
     except MemoryError:
@@ -137,8 +138,8 @@ def _bug(error: BaseException) -> int:
     return EXIT_BUG
 
 
-def _of_thread(args: threading.ExceptHookArgs) -> None:
-    """An error that has ended a thread, such as the live view; the command goes on."""
+def _report_thread_error(args: threading.ExceptHookArgs) -> None:
+    """Report an error that ended a thread, such as the live view; the command continues."""
     if isinstance(args.exc_value, Exception):
         with suppress(OSError):
             _unexpected(args.exc_value)

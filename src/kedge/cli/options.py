@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and what completes them."""
+"""Options and arguments that several commands share, and their shell completion."""
 
 from __future__ import annotations
 
@@ -24,52 +24,52 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def job_file(function: F) -> F:
-    """FILE, `-` for stdin, and what a submitter adds to it: the command gets `file` and `inputs`. InputError for a bad
-    value."""
+    """Add FILE (`-` for stdin) and the submitter's options: the command receives `file` and `inputs`. InputError for a
+    bad value."""
 
     @functools.wraps(function)
     def with_inputs(**given: Any) -> Any:
-        taken = {name: given.pop(name) for name in _TAKEN}
+        submitted = {name: given.pop(name) for name in _INPUT_NAMES}
         if given["file"] == "-" and sys.stdin.isatty():
             click.echo("reading the job from the terminal until Ctrl-D", err=True)
-        return function(inputs=_inputs(**taken), **given)
+        return function(inputs=_inputs(**submitted), **given)
 
     decorated: Any = with_inputs
-    for decorate in reversed((click.argument("file", type=click.Path(path_type=str)), *_OPTIONS)):
+    for decorate in reversed((click.argument("file", type=click.Path(path_type=str)), *_INPUT_OPTIONS)):
         decorated = decorate(decorated)
     return decorated  # type: ignore[no-any-return]
 
 
-_OPTIONS = (
+_INPUT_OPTIONS = (
     click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
     click.option(
         "--secret",
         "secrets",
         multiple=True,
         metavar="NAME=VALUE|@FILE|env:VAR",
-        help="Set a secret: its value, a file that holds it, or a variable that does.",
+        help="Set a secret from a value, a file or an environment variable.",
     ),
     click.option(
         "--workdir",
         type=click.Path(path_type=str),
-        help="A folder that is copied once per job; all tasks start in the copy.",
+        help="Copy this folder once per job; all tasks start in the copy.",
     ),
     click.option(
         "--rules",
         multiple=True,
         metavar="FILE",
-        help="Own rules for causes of failures (TOML), or an OpenPAI exit spec (YAML).",
+        help="Add failure rules (TOML), or use this OpenPAI exit spec (YAML).",
     ),
-    click.option("--marketplace", metavar="DIR|URL", help="Where marketplace:// leads (also KEDGE_MARKETPLACE)."),
+    click.option("--marketplace", metavar="DIR|URL", help="Base of marketplace:// names (or set KEDGE_MARKETPLACE)."),
     click.option(
-        "--allow-host", "hosts", multiple=True, metavar="HOST", help="Ask no other hosts than these for prerequisites."
+        "--allow-host", "hosts", multiple=True, metavar="HOST", help="Fetch prerequisites from these hosts only."
     ),
-    click.option("--offline", is_flag=True, help="Take prerequisites from the lock file and the cache only."),
+    click.option("--offline", is_flag=True, help="Use only the lock file and the cache for prerequisites."),
     click.option(
         "--update-lock",
         multiple=True,
         metavar="NAME|all",
-        help="Accept that this prerequisite or image has changed since the lock file was written.",
+        help="Accept a prerequisite or image that has changed since it was locked.",
     ),
 )
 _ENGINE_OPTIONS = (
@@ -77,44 +77,45 @@ _ENGINE_OPTIONS = (
         "--engine", type=click.Choice(list(ENGINES)), default="local", show_default=True, help="Where to run."
     ),
     click.option(
-        "--allow-fewer-gpus", is_flag=True, help="Start although there are fewer GPUs than the job asks for, or none."
+        "--allow-fewer-gpus", is_flag=True, help="Start even if there are fewer GPUs than the job requests, or none."
     ),
     click.option(
         "--network",
         type=click.Choice(["job", "host"]),
-        help="Containers: one of the job's own, or this machine's.",
+        help="Containers: use a network of the job's own, or this machine's.",
     ),
-    click.option("--keep", is_flag=True, help="Containers: keep those that have ended, to look at them."),
+    click.option("--keep", is_flag=True, help="Containers: keep ended containers for inspection."),
     click.option(
         "--storage",
         "storage",
         multiple=True,
         metavar="NAME=FOLDER",
-        help="Containers: the folder of this machine that is the storage NAME.",
+        help="Containers: mount this folder as the storage NAME.",
     ),
-    click.option("--user", metavar="UID[:GID]", help="Containers: who runs the tasks, in place of the image's user."),
+    click.option("--user", metavar="UID[:GID]", help="Containers: run tasks as this user, not the image's."),
     click.option(
         "--userns",
         metavar="MODE",
-        help="Containers: the engine's user namespace, as keep-id of an ordinary user's Podman.",
+        help="Containers: set the user namespace mode, such as keep-id for rootless Podman.",
     ),
     click.option(
         "--pids-limit",
         type=click.IntRange(min=16),
         metavar="N",
-        help="Containers: how many processes and threads a task may have (32768).",
+        help="Containers: limit the processes and threads of a task (default 32768).",
     ),
 )
-_ENGINE_TAKEN = ("engine", "allow_fewer_gpus", "network", "keep", "storage", "user", "userns", "pids_limit")
+_ENGINE_NAMES = ("engine", "allow_fewer_gpus", "network", "keep", "storage", "user", "userns", "pids_limit")
 
 
 def engine(function: F) -> F:
-    """Where to run, and how: the command gets `where`, the engine. InputError for an option that this one lacks."""
+    """Add the engine's options: the command receives the engine as `where`. InputError for an option that this engine
+    does not have."""
 
     @functools.wraps(function)
     def with_engine(**given: Any) -> Any:
-        name, *values = (given.pop(option) for option in _ENGINE_TAKEN)
-        options = dict(zip(_ENGINE_TAKEN[1:], values, strict=True))
+        name, *values = (given.pop(option) for option in _ENGINE_NAMES)
+        options = dict(zip(_ENGINE_NAMES[1:], values, strict=True))
         folders = [_pair("--storage", text) for text in options["storage"]]
         options["storage"] = {key: _folder(value) for key, value in folders}
         return function(where=jobs.engine(name, **options), **given)
@@ -132,24 +133,24 @@ def _folder(text: str) -> str:
     return path
 
 
-_VARIABLE = "env:"
-_TAKEN = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
+_VARIABLE_PREFIX = "env:"
+_INPUT_NAMES = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
 
 def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) -> Inputs:
     user, given = user_name(), [_pair("--secret", text) for text in secrets]
     values = {name: read_given(name, value) for name, value in given}
     for _, value in given:
-        if value.startswith(_VARIABLE):  # not for what this process starts: plugins, the controller, tasks
-            os.environ.pop(value.removeprefix(_VARIABLE), None)
+        if value.startswith(_VARIABLE_PREFIX):  # plugins, the controller and tasks must not inherit it
+            os.environ.pop(value.removeprefix(_VARIABLE_PREFIX), None)
     return Inputs(user=user, parameters=dict(_pair("-p", text) for text in params), secrets=values, **others)
 
 
 def user_name() -> str:
-    """The user's name; the number of one without a name, as in many containers."""
+    """The user's name; the uid of a user without a name, as in many containers."""
     try:
         name = getpass.getuser()
-    except (KeyError, OSError):  # until and from Python 3.13
+    except (KeyError, OSError):  # KeyError before Python 3.13, OSError since
         return str(os.getuid())
     return name.encode(errors="replace").decode()
 
@@ -157,7 +158,7 @@ def user_name() -> str:
 def _pair(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        shown = option if option == "--secret" else f"{option} {text}"  # it may be the value alone
+        shown = option if option == "--secret" else f"{option} {text}"  # the text may be the bare secret
         ways = ", NAME=@FILE or NAME=env:VARIABLE" if option == "--secret" else ""
         raise InputError(f"{shown}: write it as NAME=VALUE{ways}")
     return name, value
@@ -168,7 +169,7 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """As `worker-3`: to bash a colon ends a word, and it would complete nothing after `worker:`."""
+    """Written as `worker-3`: bash ends words at colons and would complete nothing after `worker:`."""
     try:
         tasks = status.read(jobs.find(ctx.params["job"])).tasks
     except InputError:

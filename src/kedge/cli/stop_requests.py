@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that is closed, while a job is submitted, while it runs, and when it has ended."""
+"""Handles Ctrl-C, SIGTERM and a closed terminal while a job is submitted, while it runs, and after it has ended."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kedge.controller.client import ASKING, Controller
 
 
 class StopRequests:
-    """A context in which a request to stop ends what is inside by a KeyboardInterrupt, so that nothing half-made is
-    left; from `hand_to` on, it is the controller's; from `over` on, it ends the process at once, with the exit code of
-    the job. As while the job runs, only a hang-up may be ignored (nohup).
+    """A context that handles requests to stop. At first a request raises KeyboardInterrupt, so that nothing half-made
+    is left behind. After `hand_to` it goes to the controller. After `over` it ends the process at once with the job's
+    exit code. Of these signals only SIGHUP stays ignored if it was (nohup).
 
-    Only for a command that is about to end: after `over`, the requests stay without effect.
+    Use it only in a command that ends soon after: once `over` was called, the signals are ignored after the context.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class StopRequests:
 
     def __enter__(self) -> StopRequests:
         ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
-        self._previous: dict[Any, Any] = {n: signal.signal(n, self._asked) for n in ASKING if n not in ignored}
+        self._previous: dict[Any, Any] = {n: signal.signal(n, self._on_signal) for n in ASKING if n not in ignored}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -32,14 +32,14 @@ class StopRequests:
             signal.signal(number, handler if self._code is None else signal.SIG_IGN)
 
     def hand_to(self, controller: Controller) -> None:
-        """From now on the controller is asked."""
+        """From now on forward requests to the controller."""
         self._controller = controller
 
     def over(self, code: int) -> None:
-        """The job has ended, and `kedge run` is to end with `code`."""
+        """The job has ended, and `kedge run` must exit with `code`."""
         self._code = code
 
-    def _asked(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._code is not None:
             os._exit(self._code)
         if self._controller is None:

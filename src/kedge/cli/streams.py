@@ -1,4 +1,4 @@
-"""Standard streams that are missing, full, not read any more, or without colours."""
+"""Makes the standard streams safe: they may be missing, on a full disk, closed by their reader, or without colours."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _ASCII = ("ascii", "us-ascii", "ansi_x3.4-1968")
 
 
 def plain() -> bool:
-    """Whether the user wants no colours (https://no-color.org) or the terminal knows none."""
+    """Whether the user wants no colours (https://no-color.org) or the terminal has none."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def styled(text: str, **style: Any) -> str:
-    """The text in a style of click's, unless it is to be `plain`."""
+    """The text in one of click's styles, or unchanged if output is `plain`."""
     return text if plain() else click.style(text, **style)
 
 
-def say_note(text: str) -> None:
-    """Something that a user should know and need not do anything about."""
+def print_note(text: str) -> None:
+    """Print to stderr what a user should know but need not act on."""
     click.echo(styled("note: ", fg="yellow") + text, err=True)
 
 
 class _Lossy(io.FileIO):
-    """A file on a full disk, or a pipe that nobody reads, takes all that is written: messages that cannot be said are
-    no reason to end a job, or to begin none."""
+    """A file that discards what it cannot write (full disk, closed pipe): a job must not end, or fail to start, because
+    a message cannot be printed."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -43,14 +43,14 @@ class _Lossy(io.FileIO):
 
 
 def open_missing() -> None:
-    """Started without stdin, stdout or stderr (`>&-`): nothing else may get their descriptors, and writing is vain.
-    Writing to stderr never fails."""
+    """Replace standard streams that were closed at the start (`>&-`) by /dev/null, so that no other file takes their
+    descriptors. Writing to stderr never fails."""
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free is this one
-    sys.stdin = sys.stdin or open(0)  # noqa: SIM115  open until the end, as streams are
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets `fd`, the lowest free number
+    sys.stdin = sys.stdin or open(0)  # noqa: SIM115  standard streams stay open until the process ends
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
     encoding = sys.stderr.encoding if sys.stderr else "utf-8"
     messages = io.BufferedWriter(_Lossy(2, "w", closefd=False))
@@ -58,12 +58,12 @@ def open_missing() -> None:
 
 
 class SafeText(io.TextIOWrapper):
-    """A stream whose text can only appear: a message may quote a file, a server or a plugin."""
+    """A stream whose text cannot control the terminal: a message may quote a file, a server or a plugin."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
-        encoding = "utf-8" if stream.encoding.lower() in _ASCII else stream.encoding  # as click has it
+        encoding = "utf-8" if stream.encoding.lower() in _ASCII else stream.encoding  # as click does
         super().__init__(stream.buffer, encoding, "backslashreplace", line_buffering=stream.line_buffering)
-        self._stream = stream  # which would close the file when nobody has it any more
+        self._stream = stream  # keeps it alive: it would close the file when collected
 
     def write(self, text: str) -> int:
         super().write(terminal_text(text, newlines=True))
@@ -71,7 +71,7 @@ class SafeText(io.TextIOWrapper):
 
 
 def protect() -> None:
-    """Let nothing that is written as text from now on control a terminal. Bytes pass as they are."""
+    """From now on no text written to stdout or stderr can control the terminal. Bytes are written unchanged."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout = SafeText(sys.stdout)
     if isinstance(sys.stderr, io.TextIOWrapper):
@@ -79,17 +79,17 @@ def protect() -> None:
 
 
 def reader_is_gone(error: OSError) -> bool:
-    """Whether stdout cannot be written to because nobody reads it any more: a pipe to `head`, a closed terminal."""
+    """Whether writing to stdout failed because its reader has gone: a pipe to `head`, a closed terminal."""
     return isinstance(error, BrokenPipeError) or (error.errno == errno.EIO and stat.S_ISCHR(os.fstat(1).st_mode))
 
 
 def flush() -> OSError | None:
-    """Send out all that was printed. Returns why it could not be; a reader that has gone is no reason."""
+    """Flush stdout. Returns the error if that fails, unless the reader has gone."""
     try:
         sys.stdout.flush()
     except OSError as error:
         gone = reader_is_gone(error)
-        # The interpreter must not flush once more.
+        # The interpreter must not flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return None if gone else error
     return None

@@ -1,19 +1,19 @@
-"""Events in words."""
+"""The messages for events."""
 
 from __future__ import annotations
 
 import pytest
 
-from kedge.cli.view.wording import event_words
+from kedge.cli.view.wording import event_text
 from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.runs import status
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "shown"),
     [(255, True), (-1200, True), (STOPPED_BY_USER, False), (STOPPED_BY_COMPLETION, False)],
 )
-def test_a_task_that_failed_is_told_whatever_its_code(code: int, told: bool) -> None:
+def test_a_failed_task_is_shown_unless_it_was_stopped(code: int, shown: bool) -> None:
     event = {"event": status.TASK_COMPLETED, "role": "w", "index": 0, "succeeded": False, "code": code}
-    words = event_words(event | {"reason": "command-killed", "message": "the kernel killed it"})
-    assert words == ("w:0 failed: the kernel killed it" if told else None)
+    text = event_text(event | {"reason": "command-killed", "message": "the kernel killed it"})
+    assert text == ("w:0 failed: the kernel killed it" if shown else None)

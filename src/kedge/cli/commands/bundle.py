@@ -1,4 +1,4 @@
-"""kedge bundle: the runtime with a Python of its own."""
+"""kedge bundle: build the runtime with its own Python."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @click.option("-o", "--output", metavar="DIR", type=_PATH, help="Copy the bundle to this folder.")
-@click.option("--tar", metavar="FILE", type=_PATH, help="Write it as a tar archive; compressed if it is a .gz or .tgz.")
-@click.option("--oci", metavar="DIR", type=_PATH, help="Write it as an image, in the image layout of OCI.")
+@click.option("--tar", metavar="FILE", type=_PATH, help="Write a tar archive, compressed if FILE ends in .gz or .tgz.")
+@click.option("--oci", metavar="DIR", type=_PATH, help="Write an image in the OCI image layout.")
 @click.option(
-    "--layers", "names", metavar="NAME,…", help=f"Which layers: {', '.join(layers.LAYERS)}. All, if not said."
+    "--layers", "names", metavar="NAME,…", help=f"Layers to include: {', '.join(layers.LAYERS)}. Defaults to all."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what it is as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Describe the bundle as JSON.")
 def command(output: Path | None, tar: Path | None, oci: Path | None, names: str | None, as_json: bool) -> None:
     """Build the runtime with its own Python, for any image.
 
-    It needs no Python, no C library and no package of the image. It is built once and kept in the cache.
+    The image needs no Python, C library or package. The bundle is built once and kept in the cache.
     """
     chosen = layers.available() if names is None else layers.choose(names.split(","))
     if to_do := build.to_do(chosen):
@@ -40,7 +40,7 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
     if oci:
         export.image(bundle.path, oci, f"kedge-runtime:{__version__}")
     if as_json:
-        click.echo(json.dumps(_described(bundle, output or bundle.path)))
+        click.echo(json.dumps(_description(bundle, output or bundle.path)))
     else:
         _show(bundle)
         for place in (output or bundle.path, tar, oci):
@@ -53,21 +53,21 @@ def _show(bundle: Bundle) -> None:
     for layer, (files, size) in _sizes(bundle).items():
         rows.add_row(layer, str(files), f"{size / 1e6:.1f}", layers.WORDS[layer])
     for layer in layers.LAYERS:
-        if lacks := layers.missing(layer):
-            rows.add_row(layer, "", "", f"not there: needs {' and '.join(lacks)}")
+        if missing := layers.missing(layer):
+            rows.add_row(layer, "", "", f"not available: needs {' and '.join(missing)}")
     console().print(rows)
     click.echo(f"\nPython {bundle.head['python']}, {bundle.machine}, sha256:{bundle.digest}")
 
 
 def _sizes(bundle: Bundle) -> dict[str, tuple[int, int]]:
-    """Files and bytes of each layer."""
+    """The number of files and bytes of each layer."""
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for file in bundle.head["files"]:
         sizes[file["layer"]].append(file["size"])
     return {layer: (len(sizes[layer]), sum(sizes[layer])) for layer in bundle.head["layers"]}
 
 
-def _described(bundle: Bundle, path: Path) -> dict[str, object]:
+def _description(bundle: Bundle, path: Path) -> dict[str, object]:
     sizes = {layer: {"files": files, "bytes": size} for layer, (files, size) in _sizes(bundle).items()}
     return {
         "path": str(path),

@@ -1,4 +1,4 @@
-"""kedge cache: the documents that prerequisites came from, downloaded data, and the bundles of the runtime."""
+"""kedge cache: documents of prerequisites, downloaded data files, and bundles of the runtime."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ _DAY = 86_400.0
 
 
 @click.command()
-@click.option("--prune", is_flag=True, help="Delete what has not been used for some time.")
-@click.option("--days", type=click.FloatRange(min=0), default=0.0, help="For how many days; 0, the default, is all.")
+@click.option("--prune", is_flag=True, help="Delete entries; with --days, only those not used recently.")
+@click.option(
+    "--days", type=click.FloatRange(min=0), default=0.0, help="Prune what was not used for this many days (default 0)."
+)
 def command(prune: bool, days: float) -> None:
-    """Show or prune what kedge keeps for later jobs.
+    """Show or prune what kedge caches for later jobs.
 
-    These are the documents from elsewhere, by the SHA-256 that lock files name; downloaded data that have a SHA-256;
-    and the bundles that containers get. A bundle that a job uses is never deleted, and a task that is reading a data
-    file is not disturbed.
+    The cache holds fetched documents, by the SHA-256 that lock files name; downloaded data that has a SHA-256; and the
+    bundles that containers use. A bundle in use is never deleted, and a task that is reading a data file is not
+    disturbed.
     """
     cache = jobs.cache()
     found = cache.prune(days * _DAY) if prune else cache.entries()
@@ -36,17 +38,17 @@ def command(prune: bool, days: float) -> None:
     data = DataCache(data_cache.folder())
     downloads = data.prune(days * _DAY) if prune else data.entries()
     _show("data file", [Kept(*entry) for entry in downloads], data.path, prune)
-    if prune and (lost := _lost()):
+    if prune and (lost := _run_without_controller()):
         click.echo(
-            f"deleted no bundle: {lost} has lost its controller and may use one (kedge stop or rm {lost} ends it)"
+            f"deleted no bundles: {lost} has lost its controller and may still use one; end it with kedge stop {lost}"
         )
     else:
         kept = bundle_cache.prune(days * _DAY) if prune else bundle_cache.entries()
         _show("bundle", kept, bundles.folder(), prune)
 
 
-def _lost() -> str | None:
-    """A run without a controller, which would hold the lock of its bundle."""
+def _run_without_controller() -> str | None:
+    """The id of a run without a controller: nothing then holds the lock of the bundle that its tasks may use."""
     return next((run.id for run, _, now in jobs.all_runs() if now.state in status.WITHOUT_END), None)
 
 

@@ -1,4 +1,4 @@
-"""kedge completion: the script that makes a shell complete commands, options, job ids and tasks."""
+"""kedge completion: print the script with which a shell completes commands, options, run ids and tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print a shell completion script.
 
     \b
     bash: eval "$(kedge completion bash)"     in ~/.bashrc

@@ -1,4 +1,4 @@
-"""kedge diagnose: why did it fail, from any log at hand?"""
+"""kedge diagnose: explain a failure from log files or a run folder."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from kedge.jobs import exit_spec
 from kedge.runs import report
 from kedge.runs.folder import Run
 
-EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # of a failure, by what it says about a retry
+EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # by the behaviour of the failure
 VERSION = 1
 
 
 @click.command()
 @click.argument("logs", nargs=-1, metavar="[LOG…|RUN_FOLDER|-]")
-@click.option("--exit-code", type=int, metavar="N", help="What it ended with; negative for a signal.")
+@click.option("--exit-code", type=int, metavar="N", help="The command's exit code; negative for a signal.")
 @click.option("--rules", "files", multiple=True, metavar="FILE", help="Add a rule file, or replace the exit spec.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--exit-status", is_flag=True, help="Exit with 0 if nothing failed, else with 10, 11 or 12.")
+@click.option("--exit-status", is_flag=True, help="Exit with 0 if nothing failed, otherwise 10, 11 or 12.")
 def command(
     logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...], as_json: bool, exit_status: bool
 ) -> int:
-    """Say why a job failed, from its logs.
+    """Explain why a job failed, from its logs.
 
-    Several LOGs are several tasks of one job. They may be compressed with gzip or zstd; - or none at all is stdin.
-    Without --exit-code the logs alone decide whether anything failed. Of a RUN_FOLDER its report is shown.
+    Several LOGs are taken as the tasks of one job. They may be compressed with gzip or zstd; - or no argument reads
+    stdin. Without --exit-code the logs alone decide whether anything failed. For a RUN_FOLDER its report is shown.
 
-    With --exit-status, a failure ends kedge with 10 if it is transient (trying again can help), 11 if it is permanent,
-    12 if that is not known. Exit code 2: there is nothing to judge.
+    With --exit-status, kedge exits with 10 for a transient failure (a retry can help), 11 for a permanent one and 12
+    for an unknown one. Exit code 2 means that there is nothing to diagnose.
     """
     facts = _of_run(Path(logs[0])) if len(logs) == 1 and Path(logs[0]).is_dir() else _of_logs(logs, exit_code, files)
     if as_json:
@@ -56,20 +56,20 @@ def command(
 
 
 def _of_run(folder: Path) -> dict[str, Any]:
-    """The root cause of a run that has ended. InputError: the folder is of no such run."""
+    """The root cause of an ended run. InputError if the folder is not that of a run, or the run has no verdict."""
     if not (folder / "run.json").is_file():
-        raise InputError(f"{folder} is a folder, but not of a run; name the log files in it")
+        raise InputError(f"{folder} is not a run folder; name the log files in it")
     found = report.read(Run(folder))
     if found is None and report.is_damaged(Run(folder)):
         raise InputError(f"{folder}: the report of the run is damaged; name the log files in it")
     if found is None:
-        raise InputError(f"{folder}: the run has no report yet; kedge show {folder.resolve().name} tells how it is")
+        raise InputError(f"{folder}: the run has no report yet; see kedge show {folder.resolve().name}")
     if found["root"] is None and found["state"] == SUCCEEDED:
         nothing = classify(Evidence((), exit_code=0)).to_json()
         return {"task": None, **nothing, "message": found["text"], "job_line": None, "pai_code": 0, "others": []}
     if found["root"] is None:
         text = found["text"] or found["state"]
-        raise InputError(f"{folder}: nothing to judge: no task has failed ({text})")
+        raise InputError(f"{folder}: nothing to diagnose: no task has failed ({text})")
     code = next((task["pai_code"] for task in found["tasks"] if task["task"] == found["root"]["task"]), None)
     return {**found["root"], "pai_code": code, "others": found["others"]}
 
@@ -77,12 +77,12 @@ def _of_run(folder: Path) -> dict[str, Any]:
 def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]) -> dict[str, Any]:
     known, spec = rule_files.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
     if not logs and sys.stdin.isatty():
-        click.echo("reading the log from the terminal: Ctrl-D ends it", err=True)
+        click.echo("reading the log from the terminal until Ctrl-D", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}
     for path in (path for path, tail in tails.items() if tail.cut):
-        click.echo(f"note: {path} ends in the middle of what is compressed in it: this is of what is there", err=True)
+        click.echo(f"note: the compressed data of {path} is truncated; diagnosing what is there", err=True)
     if exit_code is None and all(tail.unreadable for tail in tails.values()):
-        raise InputError(*(f"{path}: nothing to judge: it is {tail.unreadable}" for path, tail in tails.items()))
+        raise InputError(*(f"{path}: nothing to diagnose: it is {tail.unreadable}" for path, tail in tails.items()))
     found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}
     judged = verdict([TaskResult(path, FAILED if one.failed else SUCCEEDED, 0.0, one) for path, one in found.items()])
     task = judged.task or next(iter(found))
@@ -111,10 +111,10 @@ def _diagnose(path: str, tail: LogAtHand, exit_code: int | None, known: RuleSet)
 
 
 def _line(tail: LogAtHand, quote: Quote) -> int:
-    """The line of the file that a quote of all its earlier pieces together stands in."""
-    left = quote.line
+    """The line of a quote in the whole file, from its line in the joined earlier pieces."""
+    line = quote.line
     for piece in tail.earlier:
-        if left <= (count := piece.content.count(b"\n")):
-            return piece.lines_before + left
-        left -= count
+        if line <= (count := piece.content.count(b"\n")):
+            return piece.lines_before + line
+        line -= count
     return quote.line

@@ -1,4 +1,4 @@
-"""kedge logs: what the tasks of a run said."""
+"""kedge logs: print the logs of a run's tasks."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from kedge.runs.logs import LineCutter, whole
 @click.command()
 @options.job
 @options.task
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is said from now on, until the run has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the run ends.")
 @click.option(
     "--stream", type=click.Choice(list(options.STREAM_NAMES)), default="all", show_default=True, help="Which log."
 )
-@click.option("--raw", is_flag=True, help="Byte by byte, also on a terminal, which the bytes may then control.")
-@click.option("--attempt", type=click.IntRange(min=1), help="Which attempt of the job, from 1; the last by default.")
+@click.option("--raw", is_flag=True, help="Print the exact bytes, even to a terminal, which they may then control.")
+@click.option("--attempt", type=click.IntRange(min=1), help="Which job attempt, from 1. Defaults to the last.")
 def command(job: str, task: str | None, follow: bool, stream: str, raw: bool, attempt: int | None) -> None:
-    """Print what tasks have said.
+    """Print the logs of tasks.
 
-    One TASK (worker:3), or all tasks, each line prefixed with its task. JOB is a run's id, a unique beginning of one,
-    or a job's name for its newest run. Control characters are shown as text, colours apart; one TASK into a file or a
-    pipe is written byte by byte.
+    Prints one TASK (worker:3), or all tasks with each line prefixed by its task. JOB is a run id, a unique prefix of
+    one, or a job name for its newest run. Control characters other than colours are shown as text; the log of one TASK
+    is written unchanged to a file or pipe.
     """
     run = jobs.find(job)
     only = _checked(run, task)
     name = options.STREAM_NAMES[stream]
     if follow:
         if attempt is not None:
-            raise InputError("--attempt and --follow do not go together: only the running attempt can be followed")
+            raise InputError("--attempt cannot be combined with --follow: only the running attempt can be followed")
         _follow(run, only, name, raw)
     else:
         _dump(_folders(run, only, attempt), name, prefixed=only is None, raw=raw)
@@ -77,7 +77,7 @@ def _dump(folders: list[TaskFolder], stream: str, prefixed: bool, raw: bool) -> 
 
 
 def _writer(tasks: list[str], prefixed: bool, raw: bool) -> Callable[[str, bytes], object]:
-    """What shows a line of a task. Without prefixes, a file or a pipe gets the very bytes."""
+    """The function that prints a line of a task. Without prefixes, a file or a pipe gets the exact bytes."""
     if prefixed or (sys.stdout.isatty() and not raw):
         return LinePrinter(tasks, raw, prefixed)
     return lambda task, line: sys.stdout.buffer.write(line)

@@ -1,4 +1,4 @@
-"""kedge plan: what will run, before anything does."""
+"""kedge plan: show what will run, without starting anything."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ from kedge.runs.folder import parse_task
 @options.job_file
 @options.engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--graph", type=click.Choice(["tree", "svg"]), help="Show only who needs which prerequisite; as a drawing."
-)
-@click.option("--task", metavar="ROLE:INDEX", help="Show what this one task would get.")
+@click.option("--graph", type=click.Choice(["tree", "svg"]), help="Show only which role needs which prerequisite.")
+@click.option("--task", metavar="ROLE:INDEX", help="Show what this one task would receive.")
 def command(
     file: str,
     inputs: Inputs,
@@ -35,36 +33,36 @@ def command(
     graph: str | None,
     task: str | None,
 ) -> None:
-    """Show what will run: roles, resources, policies, commands. Starts nothing. FILE may be - for stdin."""
+    """Show what will run: roles, resources, policies, commands. FILE may be - for stdin. Nothing is started."""
     prepared = jobs.prepare(file, inputs)
     plan = prepared.plan
     wanted = _checked(plan, task) if task else None
     show_problems(prepared.warnings)
-    for notice in (*plan.notices, *where.notices(plan)):  # first: what follows may take some seconds
-        click.echo(f"note: {notice}", err=True)
-    asked = () if graph else _requests(where, plan, wanted)
+    for note in (*plan.notices, *where.notices(plan)):  # first: the engine's requests may take seconds
+        click.echo(f"note: {note}", err=True)
+    engine_requests = () if graph else _requests(where, plan, wanted)
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
     elif wanted is not None:
         spec = jobs.example_spec(plan, *wanted)
-        click.echo(_json(spec.to_json(), asked) if as_json else task_text(plan, spec))
+        click.echo(_json(spec.to_json(), engine_requests) if as_json else task_text(plan, spec))
     else:
-        click.echo(_json(plan.to_json(), asked) if as_json else plan_text(plan))
-    for request in () if as_json else asked:
+        click.echo(_json(plan.to_json(), engine_requests) if as_json else plan_text(plan))
+    for request in () if as_json else engine_requests:
         click.echo(request_text(request))
-    _say_whether_it_fits(plan, where)
+    _note_what_does_not_fit(plan, where)
 
 
 def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[EngineRequest, ...]:
-    """None where the job cannot run: that is said at the end."""
+    """The engine's requests; none if the job cannot run here, which a note at the end explains."""
     try:
         return jobs.requests(where, plan, task)
     except CannotRun:
         return ()
 
 
-def _json(value: dict[str, Any], asked: tuple[EngineRequest, ...]) -> str:
-    return json.dumps(value | ({"requests": [request._asdict() for request in asked]} if asked else {}), indent=2)
+def _json(value: dict[str, Any], requests: tuple[EngineRequest, ...]) -> str:
+    return json.dumps(value | ({"requests": [request._asdict() for request in requests]} if requests else {}), indent=2)
 
 
 def _checked(plan: Plan, task: str) -> tuple[str, int]:
@@ -76,8 +74,8 @@ def _checked(plan: Plan, task: str) -> tuple[str, int]:
     return role, index
 
 
-def _say_whether_it_fits(plan: Plan, where: Engine) -> None:
+def _note_what_does_not_fit(plan: Plan, where: Engine) -> None:
     try:
         where.check(plan)
     except CannotRun as error:
-        click.echo(f"note: it cannot run here: {error}", err=True)
+        click.echo(f"note: the job cannot run here: {error}", err=True)

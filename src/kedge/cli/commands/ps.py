@@ -1,4 +1,4 @@
-"""kedge ps: the runs of this user."""
+"""kedge ps: list this user's runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kedge.terminal_text import one_line
 
 @click.command()
 @click.option(
-    "-a", "--all", "show_all", is_flag=True, help="Show every run, not only the latest 20 and what still runs."
+    "-a", "--all", "show_all", is_flag=True, help="Show every run, not only the latest 20 and those still running."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def command(show_all: bool, as_json: bool) -> None:
     """List runs, newest first.
 
-    TASKS says how many of them have succeeded, CAUSE why the latest attempt failed.
+    TASKS shows how many tasks have succeeded, CAUSE why the latest attempt failed.
     """
     found = [(info, now) for _, info, now in jobs.all_runs()]
     shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in status.FINAL]
@@ -35,11 +35,11 @@ def command(show_all: bool, as_json: bool) -> None:
         for info, now in shown:
             click.echo(json.dumps(_facts(info, now)))
     elif not shown:
-        click.echo("no runs yet: kedge run JOB.yaml makes one")
+        click.echo("no runs yet; start one with kedge run JOB.yaml")
     else:
         console().print(_table(shown))
         if older := len(found) - len(shown):
-            click.echo(f"and {older} older: kedge ps --all", err=True)
+            click.echo(f"{older} older not shown; see kedge ps --all", err=True)
 
 
 def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
@@ -69,7 +69,7 @@ def _table(found: list[tuple[RunInfo, JobStatus]]) -> Table:
 
 
 def _cause(now: JobStatus) -> str:
-    """`not recognised` in the words of `kedge show`."""
+    """The cause, or `not recognised`, the wording of `kedge show`."""
     return "not recognised" if now.cause == UNKNOWN else one_line(now.cause or "")
 
 

@@ -11,9 +11,9 @@ from kedge.cli.options import complete_job
 @click.command()
 @click.argument("job", nargs=-1, required=True, shell_complete=complete_job)
 def command(job: tuple[str, ...]) -> None:
-    """Delete runs that have ended, with all their logs.
+    """Delete ended runs and all their logs.
 
-    A JOB is a run's id, a unique beginning of one, or a job's name for its newest run.
+    JOB is a run id, a unique prefix of one, or a job name for its newest run.
     """
     for run in dict.fromkeys(jobs.find(name) for name in job):
         jobs.remove(run)

@@ -1,4 +1,4 @@
-"""kedge rules: by which rules a failure is explained."""
+"""kedge rules: list the rules that explain failures, and test rule files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kedge.errors import EXIT_FAILED, EXIT_OK
 @click.option(
     "--rules", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Add a rule file."
 )
-@click.option("--causes", is_flag=True, help="List the causes instead.")
+@click.option("--causes", is_flag=True, help="List the causes instead of the rules.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 @click.pass_context
 def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: bool) -> None:
-    """List the rules that explain failures; test a file of rules."""
+    """List the rules that explain failures, or test a rule file."""
     if ctx.invoked_subcommand is not None:
         return
     known = rule_files.load(files)
@@ -45,10 +45,10 @@ def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: 
 @command.command("test")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def test(files: tuple[Path, ...]) -> int:
-    """Run the examples of rule files: every `matches` must match, no `rejects` may.
+    """Run the examples of rule files: every `matches` must match, no `rejects` may match.
 
-    Patterns without a constant text of a few characters are refused, because they would be slow. Exit code 1 when an
-    example does not hold, 2 when a file is wrong. An OpenPAI exit spec has no examples: it can be used, or is wrong.
+    Patterns without a few characters of constant text are rejected, because they would be slow. Exit code 1: an example
+    fails; 2: a file is invalid. An OpenPAI exit spec has no examples and is only checked for validity.
     """
     causes = set(rule_files.load(()).causes())
     for file in filter(is_exit_spec, map(str, files)):
@@ -57,5 +57,5 @@ def test(files: tuple[Path, ...]) -> int:
     for text in wrong:
         click.echo(text)
     if not wrong:
-        click.echo(f"{', '.join(map(str, files))}: all examples hold")
+        click.echo(f"{', '.join(map(str, files))}: all examples pass")
     return EXIT_FAILED if wrong else EXIT_OK

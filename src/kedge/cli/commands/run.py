@@ -1,4 +1,4 @@
-"""kedge run: submit a job and, unless it is detached, show it until it has ended."""
+"""kedge run: submit a job and, unless it is detached, show its output until it ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from kedge import __version__, jobs
 from kedge.cli import options
 from kedge.cli.stop_requests import StopRequests
-from kedge.cli.streams import reader_is_gone, say_note
+from kedge.cli.streams import print_note, reader_is_gone
 from kedge.cli.view.copy_progress import CopyBar
 from kedge.cli.view.live import Json, Live, LiveView, Silent
 from kedge.cli.view.problems import show_in_brief, show_problems
@@ -23,15 +23,15 @@ from kedge.resolve.model import Inputs
 from kedge.runs import status
 from kedge.runs.folder import Run
 
-_GOING_SEC = 5.0  # how long a controller that was killed may take to be gone
+_CONTROLLER_EXIT_SEC = 5.0  # how long a killed controller may take to disappear
 
 
 @click.command()
 @options.job_file
 @options.engine
-@click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run's id and return.")
+@click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run id and return.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
-@click.option("--json", "as_json", is_flag=True, help="Show events and log lines as JSON, one object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print events and log lines as JSON, one object a line.")
 def command(
     file: str,
     inputs: Inputs,
@@ -40,27 +40,27 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run a job, and show it until it has ended. FILE may be - for stdin.
+    """Run a job and show its output until it ends. FILE may be - for stdin.
 
-    Ctrl-C stops it in an orderly way, a second one at once. The job goes on when this command is killed. Exit
-    codes: 0 succeeded, 1 the job failed or was stopped, 2 the input is wrong, 3 a bug in kedge, 4 it cannot run here,
+    Ctrl-C stops the job gracefully, a second Ctrl-C at once. The job continues if this command is killed. Exit codes:
+    0 succeeded, 1 the job failed or was stopped, 2 invalid input, 3 a bug in kedge, 4 the job cannot run here,
     130 interrupted.
     """
     prepared = jobs.prepare(file, inputs)
     show_in_brief(prepared.warnings)
-    _say((*prepared.plan.notices, *where.notices(prepared.plan)))
+    _print_notes((*prepared.plan.notices, *where.notices(prepared.plan)))
     with StopRequests() as requests:
         submitted = _submitted(prepared, where, requests)
         return _detached(submitted) if detach else _attended(submitted, requests, quiet, as_json)
 
 
 def _submitted(prepared: jobs.PreparedJob, where: Engine, requests: StopRequests) -> jobs.Submitted:
-    """The job with its run folder and a controller that waits for its orders, and gets the requests to stop."""
+    """The job with its run folder and its controller, which waits to be started and receives requests to stop."""
     with CopyBar() as bar:
         submitted = jobs.submit(prepared, where, bar)
     try:
         requests.hand_to(submitted.controller)
-        _say(submitted.notes)
+        _print_notes(submitted.notes)
     except BaseException:
         jobs.withdraw(submitted)
         raise
@@ -70,7 +70,7 @@ def _submitted(prepared: jobs.PreparedJob, where: Engine, requests: StopRequests
 def _detached(submitted: jobs.Submitted) -> int:
     jobs.start(submitted)
     if end := submitted.controller.started():
-        return _tell(submitted, end)
+        return _report_error(submitted, end)
     click.echo(submitted.run.id)
     return EXIT_OK
 
@@ -81,49 +81,49 @@ def _attended(submitted: jobs.Submitted, requests: StopRequests, quiet: bool, as
     with ExitStack() as view:
         try:
             view.enter_context(live)
-        except BaseException:  # no thread can be started
+        except BaseException:  # the thread cannot be started
             jobs.withdraw(submitted)
             raise
         jobs.start(submitted)
-        end = submitted.controller.wait() or _without_a_word(run)
+        end = submitted.controller.wait() or _end_of_killed_controller(run)
         requests.over(end.exit_code)
     if end.error:
-        return _tell(submitted, end)
+        return _report_error(submitted, end)
     if not as_json:
-        with _whoever_reads():
+        with _ignoring_closed_stdout():
             print_summary(run, status.read(run), submitted.where.remarks(plan))
     return end.exit_code
 
 
 @contextmanager
-def _whoever_reads() -> Iterator[None]:
-    """When the reader has gone, the exit code still says how the job ended."""
+def _ignoring_closed_stdout() -> Iterator[None]:
+    """If the reader of stdout has gone, the exit code must still be that of the job."""
     try:
         yield
-    except SystemExit:  # so rich tells of a closed pipe
+    except SystemExit:  # rich raises it for a closed pipe
         return
     except OSError as error:
         if not reader_is_gone(error):
             raise
 
 
-def _without_a_word(run: Run) -> End:
-    """How the job stands when its controller was killed: perhaps it had written its end. The kernel may take a moment
-    to let go of the controller's lock, by which the run looks alive."""
-    state = jobs.wait(run, time.monotonic() + _GOING_SEC).state
+def _end_of_killed_controller(run: Run) -> End:
+    """The end of a job whose controller was killed, perhaps after it had recorded the end. The kernel may take a moment
+    to release the controller's lock; until then the run looks alive."""
+    state = jobs.wait(run, time.monotonic() + _CONTROLLER_EXIT_SEC).state
     if state not in status.FINAL:
-        click.echo(f"note: the job's controller is gone; kedge stop {run.id} ends what is left of it", err=True)
+        click.echo(f"note: the job's controller is gone; end the rest of the run with kedge stop {run.id}", err=True)
     return End(EXIT_OK if state == status.SUCCEEDED else EXIT_FAILED)
 
 
-def _tell(submitted: jobs.Submitted, end: End) -> int:
-    """Say which error has ended the controller."""
+def _report_error(submitted: jobs.Submitted, end: End) -> int:
+    """Print the error that ended the controller. Returns the exit code."""
     show_problems((end.error,))
     if end.exit_code == EXIT_BUG:
         click.echo(f"This is a bug in kedge {__version__}: please report it with {submitted.controller.log}", err=True)
     return end.exit_code
 
 
-def _say(notices: tuple[str, ...]) -> None:
-    for notice in notices:
-        say_note(notice)
+def _print_notes(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        print_note(note)

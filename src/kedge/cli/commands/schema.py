@@ -1,4 +1,4 @@
-"""kedge schema: the JSON Schema of a job file."""
+"""kedge schema: print the JSON Schema of a job file."""
 
 from __future__ import annotations
 

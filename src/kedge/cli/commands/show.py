@@ -1,4 +1,4 @@
-"""kedge show: one run."""
+"""kedge show: show one run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kedge.runs.folder import Run
 
 @click.command()
 @options.job
-@click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file, secrets masked, for cloning.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file with masked secrets, to run it again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the status as JSON.")
 def command(job: str, as_yaml: bool, as_json: bool) -> None:
     """Show one run: its tasks, verdict and logs.
 
-    JOB is a run's id, a unique beginning of one, or a job's name for its newest run.
+    JOB is a run id, a unique prefix of one, or a job name for its newest run.
     """
     run = jobs.find(job)
     if as_yaml:
@@ -35,7 +35,7 @@ def command(job: str, as_yaml: bool, as_json: bool) -> None:
 
 
 def _print_job_file(content: bytes) -> None:
-    """As it is, but for a terminal."""
+    """Print the exact bytes, or on a terminal the decoded text."""
     if sys.stdout.isatty():
         click.echo(content.decode("utf-8", "backslashreplace"), nl=False)
     else:
@@ -43,7 +43,7 @@ def _print_job_file(content: bytes) -> None:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    """Run, status, root cause and folders (docs/running.md)."""
+    """The run, its status, root cause and folders (docs/running.md)."""
     info, now, found = run.info(), status.read(run), report.read(run) or {}
     tasks = [
         asdict(task) | {"folder": str(run.task(task.role, task.index, now.attempt, max(0, task.attempts - 1)))}

@@ -1,4 +1,4 @@
-"""kedge stop: end a run."""
+"""kedge stop: stop a run."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.streams import say_note
+from kedge.cli.streams import print_note
 from kedge.errors import CannotRun
 from kedge.runs import lock, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
 
-_QUIET_SEC = 5.0  # then it is said what is waited for
-_MOST_TASKS = 3
+_QUIET_SEC = 5.0  # after this, a note names what kedge is waiting for
+_MOST_TASKS = 3  # named in such a note
 
 
 @click.command()
 @options.job
 @click.option("--kill", is_flag=True, help="Kill at once, without the grace period.")
-@click.option("--no-wait", is_flag=True, help="Return when the stop is asked for.")
+@click.option("--no-wait", is_flag=True, help="Return once the stop is requested.")
 def command(job: str, kill: bool, no_wait: bool) -> None:
-    """Stop a run, in an orderly way.
+    """Stop a run gracefully.
 
-    Its tasks get their stop signal, and SIGKILL after their grace period. What is paused or suspended goes on for that.
-    Of a run whose controller is lost, all processes that are left are ended.
+    Tasks get their stop signal, then SIGKILL after their grace period. Paused or suspended processes are resumed first.
+    If the run has lost its controller, all its remaining processes are ended.
     """
     run = jobs.find(job)
     before = status.read(run)
     if before.state in status.FINAL:
         _complete(run)
-        click.echo(f"{run.id} has ended already: {before.state}")
+        click.echo(f"{run.id} has already ended: {before.state}")
         return
     try:
         now = _stopped(run, kill, no_wait)
@@ -47,19 +47,19 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
 
 
 def _complete(run: Run) -> None:
-    """Let a run that has ended have its report, if its controller was killed before it could write one."""
+    """Write the report of an ended run if its controller was killed before it could."""
     if not lock.is_held(run.lock):
-        with suppress(FileNotFoundError):  # it has been removed meanwhile
+        with suppress(FileNotFoundError):  # the run was removed in the meantime
             jobs.stop(run)
 
 
 def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
-    """The status after a stop. FileNotFoundError: somebody has removed the run."""
+    """The status after a stop. FileNotFoundError if the run was removed in the meantime."""
     before = status.read(run)
     _stop(run, kill)
     now = status.read(run) if no_wait else _wait(run, kill)
     lost = now.state in status.WITHOUT_END and before.state not in status.WITHOUT_END
-    if lost and not no_wait:  # its controller ended meanwhile
+    if lost and not no_wait:  # its controller ended in the meantime
         _stop(run, kill)
         now = status.read(run)
     os.lstat(run.run_file)
@@ -68,32 +68,32 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
 
 def _stop(run: Run, kill: bool) -> None:
     for note in jobs.stop(run, kill):
-        say_note(note)
+        print_note(note)
 
 
 def _wait(run: Run, kill: bool) -> JobStatus:
-    """Until the run has ended, or is lost; nobody waits for long without hearing for what."""
-    said = ""
+    """Wait until the run has ended or is lost. Notes name what the wait is for."""
+    last_note = ""
     while True:
         now = jobs.wait(run, time.monotonic() + _QUIET_SEC)
         if now.state in status.FINAL | status.WITHOUT_END:
             return now
-        if (text := _waits_for(run, now, kill)) != said:
-            say_note(text)
-        said = text
+        if (note := _waiting_for(run, now, kill)) != last_note:
+            print_note(note)
+        last_note = note
 
 
-def _waits_for(run: Run, now: JobStatus, kill: bool) -> str:
+def _waiting_for(run: Run, now: JobStatus, kill: bool) -> str:
     if pid := jobs.suspended(run):
-        return f"the job's controller (pid {pid}) is suspended: kill -CONT {pid} lets it go on, --kill ends it"
+        return f"the job's controller (pid {pid}) is suspended; resume it with kill -CONT {pid}, or end it with --kill"
     tasks = [f"{task.role}:{task.index}" for task in now.tasks if task.state == status.RUNNING]
     if not tasks:
         return f"waiting for the job's controller: {now.state}"
     more = f" and {len(tasks) - _MOST_TASKS} more" if len(tasks) > _MOST_TASKS else ""
     names = ", ".join(tasks[:_MOST_TASKS]) + more
     if kill:
-        return f"waiting for {names}, which the kernel is ending"
-    return f"waiting for {names}: their grace period is {_grace(run)}; kedge stop --kill {run.id} ends it"
+        return f"waiting for the kernel to end {names}"
+    return f"waiting for {names}: the grace period is {_grace(run)}; cut it short with kedge stop --kill {run.id}"
 
 
 def _grace(run: Run) -> str:

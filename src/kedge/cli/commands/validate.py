@@ -1,4 +1,4 @@
-"""kedge validate: is the job file right?"""
+"""kedge validate: check a job file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kedge.cli.view.problems import show_problems
 from kedge.errors import ERROR, EXIT_OK, InputError, KedgeError, Problem, Unreachable
 from kedge.resolve.model import Inputs
 
-_FORMAT = 1  # of the JSON
+_FORMAT = 1  # version of the JSON output
 
 
 @click.command()
 @options.job_file
-@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print all problems as JSON, for editors and CI.")
 def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
-    """Check a job file, and show every problem at once.
+    """Check a job file and report every problem at once.
 
-    FILE may be - for stdin. Exit codes: 0 right, perhaps with warnings; 2 wrong; 4 something that the file names cannot
-    be had now.
+    FILE may be - for stdin. Exit codes: 0 valid, perhaps with warnings; 2 invalid; 4 something that the file names
+    cannot be fetched now.
     """
     try:
         prepared = _checked(file, inputs, strict)
@@ -39,8 +39,8 @@ def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
     show_problems(prepared.warnings)
     roles = ", ".join(f"{role.name} ×{role.instances}" for role in prepared.plan.roles)
     click.echo(f"{prepared.job.source.file}: job {prepared.plan.job}: {roles}")
-    for notice in prepared.plan.notices:
-        click.echo(f"note: {notice}", err=True)
+    for note in prepared.plan.notices:
+        click.echo(f"note: {note}", err=True)
     return EXIT_OK
 
 
@@ -52,7 +52,7 @@ def _checked(file: str, inputs: Inputs, strict: bool) -> jobs.PreparedJob:
 
 
 def _problem(problem: Problem | str, file: str) -> Problem:
-    """What has no place in the file is about the file as a whole."""
+    """A problem without a position becomes one of the whole file."""
     return problem if isinstance(problem, Problem) else Problem(file, 0, 0, "", problem)
 
 

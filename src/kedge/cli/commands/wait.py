@@ -1,4 +1,4 @@
-"""kedge wait: until a run has ended."""
+"""kedge wait: wait until a run ends."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from kedge.terminal_text import one_line
     "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up after this time (exit code 1)."
 )
 def command(job: str, timeout: float | None) -> int:
-    """Wait until a run has ended, and print its state. Exit code 0 if it succeeded, else 1."""
+    """Wait until a run ends and print its state. Exit code 0 if it succeeded, otherwise 1."""
     now = jobs.wait(jobs.find(job), None if timeout is None else time.monotonic() + timeout)
-    click.echo(_words(now))
+    click.echo(_state_text(now))
     if now.state == status.DAMAGED:
-        click.echo(f"note: kedge rm {job} ends what is left of it and removes it", err=True)
+        click.echo(f"note: kedge rm {job} ends what is left of the run and deletes it", err=True)
     elif now.state == status.LOST:
-        click.echo(f"note: its controller is gone; kedge stop {job} ends what is left of it", err=True)
+        click.echo(f"note: the run's controller is gone; end the rest of the run with kedge stop {job}", err=True)
     return EXIT_OK if now.state == status.SUCCEEDED else EXIT_FAILED
 
 
-def _words(now: JobStatus) -> str:
+def _state_text(now: JobStatus) -> str:
     if now.state == status.SUCCEEDED:
         return one_line(now.text or "") if succeeded_despite_failures(now) else now.state
     return f"{now.state}: {one_line(now.text)}" if now.text else now.state

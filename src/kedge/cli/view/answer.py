@@ -1,4 +1,4 @@
-"""The one answer to why a job failed, on a terminal."""
+"""Prints why a job failed, for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "mage
 
 
 def print_answer(console: Console, report: Mapping[str, Any]) -> None:
-    """Root cause, what to do, and what followed from it, of a report (see docs/reports.md)."""
+    """Print a report's root cause, what to do, and the failures that followed (see docs/reports.md)."""
     if root := report["root"]:
         rows(console, explanation.label(report), _root(root, report.get("text") or ""))
         rows(console, "Last words", explanation.last_words(root, home))
@@ -44,7 +44,7 @@ def _cause(root: Mapping[str, Any]) -> Text:
 
 
 def rows(console: Console, label: str, lines: Iterable[Text | str]) -> None:
-    """Lines beside their label, on a terminal wrapped at words."""
+    """Print lines beside their label; on a terminal they are wrapped between words."""
     parts = (part for line in lines for part in wrapped(line, indent=_LABEL_WIDTH))
     for number, part in enumerate(parts):
         head = f"{label if number == 0 else '':<{_LABEL_WIDTH}}"

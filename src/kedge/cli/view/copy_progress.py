@@ -1,4 +1,4 @@
-"""A bar while the job's code is copied, where that takes long enough to be seen."""
+"""A progress bar for the copy of the job's code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-PATIENCE_SEC = 0.5
+PATIENCE_SEC = 0.5  # a copy that is done by then shows no bar
 
 
 class CopyBar:
-    """Called with the bytes copied and to be copied. Shows nothing for what is done quickly, nor off a terminal."""
+    """Call it with the bytes copied and the total. Shows nothing for a quick copy, or if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
-        self._stderr = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115  a bar moves the cursor
+        self._stderr = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115  unescaped: a bar moves the cursor
         columns = (TextColumn("copying code"), BarColumn(), DownloadColumn())
         self._bar = Progress(*columns, console=Console(file=self._stderr), transient=True)
         self._task = self._bar.add_task("copying", total=None)

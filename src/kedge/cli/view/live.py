@@ -1,4 +1,4 @@
-"""What a person sees while a job runs in the foreground: the tasks' lines, and kedge's own words between them."""
+"""Shows a job that runs in the foreground: the lines of its tasks, and kedge's own messages between them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 
 import click
 
-from kedge.cli.view.log_lines import LinePrinter, print_json, say
-from kedge.cli.view.wording import event_words
+from kedge.cli.view.log_lines import LinePrinter, print_json, print_message
+from kedge.cli.view.wording import event_text
 from kedge.plan.model import Plan
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
@@ -18,7 +18,7 @@ from kedge.runs.follow import TaskLine, follow
 
 
 class View(Protocol):
-    """Where the lines and events of a run are shown."""
+    """Shows the lines and events of a run."""
 
     def line(self, line: TaskLine) -> None: ...
     def event(self, event: Event) -> None: ...
@@ -26,7 +26,7 @@ class View(Protocol):
 
 
 class LiveView:
-    """For people: lines to stdout, kedge's words to stderr."""
+    """For people: lines go to stdout, kedge's messages to stderr."""
 
     def __init__(self, plan: Plan) -> None:
         self._lines = LinePrinter([f"{role}:{index}" for role, index in plan.tasks()])
@@ -35,9 +35,9 @@ class LiveView:
         self._lines(line.task, line.line)
 
     def event(self, event: Event) -> None:
-        if words := event_words(event):
+        if text := event_text(event):
             self._lines.flush()
-            say(words)
+            print_message(text)
 
     def flush(self) -> None:
         self._lines.flush()
@@ -48,7 +48,7 @@ class Json:
 
     def line(self, line: TaskLine) -> None:
         text = line.line.decode(errors="replace").removesuffix("\n")
-        partial = {} if line.line.endswith(b"\n") else {"partial": True}  # of a long line, more follows
+        partial = {} if line.line.endswith(b"\n") else {"partial": True}  # part of a long line; more follows
         print_json({"event": "log", "task": line.task, "line": text, **partial})
 
     def event(self, event: Event) -> None:
@@ -59,7 +59,7 @@ class Json:
 
 
 class Silent:
-    """For nobody."""
+    """Shows nothing."""
 
     def line(self, line: TaskLine) -> None: ...
     def event(self, event: Event) -> None: ...
@@ -67,8 +67,8 @@ class Silent:
 
 
 class Live:
-    """While this context is open, a thread follows the run on a view. It only reads files, so a terminal that does not
-    take output (Ctrl-S) holds up nothing but the view."""
+    """While this context is open, a thread follows the run and feeds a view. The thread only reads files, so a terminal
+    that accepts no output (Ctrl-S) delays nothing but the view."""
 
     def __init__(self, run: Run, view: View, *, lines: bool) -> None:
         self._run, self._view = run, view
@@ -89,10 +89,10 @@ class Live:
         try:
             self._follow()
         except BrokenPipeError:
-            return  # nobody reads any more; the job goes on
+            return  # the reader has gone; the job continues
         except OSError as error:
-            with suppress(OSError):  # a terminal that was closed takes no words either
-                click.echo(f"kedge: the job goes on, but its lines cannot be shown: {error.strerror}", err=True)
+            with suppress(OSError):  # a closed terminal takes no message either
+                click.echo(f"kedge: the job continues, but its output cannot be shown: {error.strerror}", err=True)
 
     def _alive(self) -> bool:
         return not self._over.is_set()

@@ -13,7 +13,7 @@ import click
 from kedge.cli.streams import plain, styled
 from kedge.terminal_text import decoded, folded, is_plain, one_line, terminal_text, without_colours
 
-# Readable on dark and on light terminals; red is left for failures.
+# Readable on dark and light terminals; red is reserved for failures.
 _COLOURS = (
     "cyan",
     "green",
@@ -25,15 +25,15 @@ _COLOURS = (
     "bright_blue",
     "bright_magenta",
 )
-_NARROWEST = 10  # columns for a task's text; a terminal that has not even those may wrap it
-_KEDGE = "kedge: "
+_NARROWEST = 10  # columns for a task's text; a narrower terminal wraps the text itself
+_MESSAGE_PREFIX = "kedge: "
 
 
 class LinePrinter:
-    """Writes lines to stdout, prefixed with their task; in colour where stdout is a terminal.
+    """Writes lines to stdout, prefixed with their task, in colour if stdout is a terminal.
 
-    What a task prints can do nothing but appear in its line, and in rows below it that begin with ` | ` too. With `raw`
-    it is written as it is. Without `prefixed` nothing else is shown, and so the terminal may wrap the lines.
+    A task's output cannot control the terminal: it appears in its own line and in continuation rows, which begin with
+    ` | ` too. With `raw` the bytes are written unchanged. Without `prefixed` the terminal wraps the lines.
     """
 
     def __init__(self, tasks: list[str], raw: bool = False, prefixed: bool = True) -> None:
@@ -46,7 +46,7 @@ class LinePrinter:
             ended = line if line.endswith(b"\n") else line + b"\n"
             sys.stdout.buffer.write(self._prefix(task).encode() + ended)
             return
-        # Of a progress bar only the last state is left on a terminal; here likewise.
+        # A terminal shows only the last state of a progress bar, and so does kedge.
         rows = self._rows(line.rstrip(b"\r\n").rpartition(b"\r")[2])
         if self._prefixed:
             rows = [self._prefix(task if number == 0 else "") + row for number, row in enumerate(rows)]
@@ -61,7 +61,7 @@ class LinePrinter:
             return [text]
         if plain():
             text = without_colours(text)
-        return folded(text, _room(sys.stdout, self._width + 3)) if self._prefixed else [text]
+        return folded(text, _columns(sys.stdout, self._width + 3)) if self._prefixed else [text]
 
     def _prefix(self, task: str) -> str:
         text = f"{one_line(task):<{self._width}} | "
@@ -70,15 +70,17 @@ class LinePrinter:
         return text
 
 
-def say(words: str) -> None:
-    """What kedge itself says between the lines, to stderr; what it quotes cannot look like a line of its own."""
-    text = one_line(words)
-    rows = folded(text, _room(sys.stderr, len(_KEDGE))) if sys.stderr.isatty() else [text]
-    click.echo(styled(_KEDGE, bold=True) + f"\n{' ' * len(_KEDGE)}".join(rows), err=True)
+def print_message(message: str) -> None:
+    """Print a message of kedge to stderr, on one line, so that quoted text cannot look like a line of its own."""
+    text = one_line(message)
+    indent = len(_MESSAGE_PREFIX)
+    rows = folded(text, _columns(sys.stderr, indent)) if sys.stderr.isatty() else [text]
+    click.echo(styled(_MESSAGE_PREFIX, bold=True) + f"\n{' ' * indent}".join(rows), err=True)
 
 
-def _room(stream: TextIO, prefix: int) -> int:
-    """How many columns a row has behind a prefix, one less than the terminal: some go on in the next row at once."""
+def _columns(stream: TextIO, prefix: int) -> int:
+    """The columns left of a row after a prefix. The last column stays empty: some terminals wrap as soon as it is
+    filled."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:

@@ -1,4 +1,4 @@
-"""A plan, and one task's part of it, for people."""
+"""A plan, one task's part of it, and an engine's requests, as text for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 
-EVERY = "all tasks run to their end; the job fails if any of them failed"
+EVERY_TASK = "all tasks run to their end; the job fails if any task fails"
 
 
 def plan_text(plan: Plan) -> str:
@@ -23,7 +23,7 @@ def plan_text(plan: Plan) -> str:
     head = [
         f"{bold(plan.job)}  {plan.task_count} {'task' if plan.task_count == 1 else 'tasks'} for {plan.user}; {gang}",
         *_lines("retries", list(_retries(plan))),
-        *([_row("done", EVERY)] if plan.every_task_succeeds else []),
+        *([_row("done", EVERY_TASK)] if plan.every_task_succeeds else []),
         _row("stop", f"SIG{plan.stop.signal}, then SIGKILL after {seconds(plan.stop.grace_sec)}"),
         *(_row("code", f"{path} is copied once") for path in plan.code.values()),
         *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
@@ -47,7 +47,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
 
 
 def _retries(plan: Plan) -> Iterable[str]:
-    """What is tried again, and how often."""
+    """What is retried, and how often."""
     most = plan.retry.max_transient
     transient = f"transient failures {'up to ' * (most > 0)}{_times(most)}"
     job = plan.retry.job
@@ -59,7 +59,7 @@ def _retries(plan: Plan) -> Iterable[str]:
         others = ", ".join(f"{count} in {name}" for name, count in counts.items())
         yield f"each task first on its own: {transient}, others {others} (taskRetryCount)"
     if spec := next(filter(is_exit_spec, plan.rules), None):
-        yield f"rows of {spec} come first"
+        yield f"rows of {spec} take precedence"
 
 
 def _times(count: int) -> str:
@@ -69,7 +69,7 @@ def _times(count: int) -> str:
 def _where(plan: Plan, role: RolePlan) -> str:
     if role.code:
         return f"a copy of {plan.code[role.code]}"
-    return "an empty folder per task; in a container, where its image says"
+    return "an empty folder per task; in a container, the image's working directory"
 
 
 def _completion(role: RolePlan) -> str:
@@ -78,11 +78,11 @@ def _completion(role: RolePlan) -> str:
     ends = (
         f"{succeeded} succeeded {'task makes' if succeeded == 1 else 'tasks make'} it succeed" if succeeded > 0 else ""
     )
-    return ", ".join(filter(None, (fails, ends))) or "it never ends the job, whatever fails"
+    return ", ".join(filter(None, (fails, ends))) or "it never ends the job, even if tasks fail"
 
 
 def graph_text(plan: Plan) -> str:
-    """Who needs which prerequisite."""
+    """Which role needs which prerequisites."""
     return "\n".join(
         line
         for role in plan.roles
@@ -91,7 +91,7 @@ def graph_text(plan: Plan) -> str:
 
 
 def task_text(plan: Plan, spec: TaskSpec) -> str:
-    """What one task gets. Its place is an example: folders, ports and ids are chosen when it runs."""
+    """What one task receives. Its placement is an example: folders, ports and ids are chosen when it runs."""
     environment = [f"{name}={value}" for name, value in sorted(spec.environment.items())]
     roles = ", ".join(role.name for role in plan.roles)
     return "\n".join(
@@ -109,7 +109,7 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
 
 
 def request_text(request: EngineRequest) -> str:
-    """What an engine would be asked for a task: its specification, and the line that does the same."""
+    """An engine's request for a task: its specification, and the equivalent command."""
     lines = yaml.safe_dump(request.value, sort_keys=False, default_flow_style=None, width=120).rstrip().split("\n")
     command = ["", request.command] if request.command else []
     return "\n".join(["", bold(f"container of {request.task}"), *(f"  {line}" for line in lines), *command])

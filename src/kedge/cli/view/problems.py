@@ -1,4 +1,4 @@
-"""Errors and warnings as people see them."""
+"""Prints errors and warnings for people."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _MOST_IN_BRIEF = 5
 
 
 def show_problems(problems: Iterable[Problem | str]) -> None:
-    """Print each to stderr with its line of the file."""
+    """Print each problem to stderr with its line of the file."""
     for problem in problems:
         _show(problem, str(problem))
 
 
 def show_in_brief(warnings: tuple[Problem, ...]) -> None:
-    """A line for each, and only the first ones: what follows is of more interest."""
+    """Print one line for each of the first warnings only: the output that follows matters more."""
     for warning in warnings[:_MOST_IN_BRIEF]:
         _show(warning, str(warning._replace(excerpt="")))
     if (more := len(warnings) - _MOST_IN_BRIEF) > 0:
-        click.echo(f"and {more} more warning{'s' * (more > 1)}: kedge validate shows all", err=True)
+        click.echo(f"and {more} more warning{'s' * (more > 1)}; see kedge validate", err=True)
 
 
 def _show(problem: Problem | str, text: str) -> None:
@@ -31,5 +31,5 @@ def _show(problem: Problem | str, text: str) -> None:
     head = streams.styled("warning: ", fg="yellow") if is_warning else streams.styled("error: ", fg="red", bold=True)
     first, *rest = text.split("\n")
     click.echo(head + first, err=True)
-    for line in rest:  # indented, as what an error quotes could look like another one
+    for line in rest:  # indented, so that quoted text cannot look like another error
         click.echo(line if line[:1] in ("", " ") else f"  {line}", err=True)

@@ -1,4 +1,4 @@
-"""Who needs what, as a tree of lines and as a drawing."""
+"""Which role needs which prerequisites, as a tree of text and as an SVG drawing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STYLE = "font:13px sans-serif;fill:#1a1a1a"
 
 
 def tree(requirements: Requirements, role: str) -> Iterator[str]:
-    """What a role needs, one line each, what stands for itself above only once."""
+    """What a role needs, one line each; a repeated prerequisite refers to its first line with `(above)`."""
     seen: set[int] = set()
     for number in requirements.roles.get(role, ()):
         yield from _branch(requirements, number, "", "", seen)
@@ -43,9 +43,9 @@ def _values(values: Mapping[str, str]) -> str:
 
 
 def svg(requirements: Requirements) -> str:
-    """The graph as an SVG document: roles left, what they need right of them, dependencies further right.
+    """The graph as an SVG document: roles on the left, what they need to their right, dependencies further right.
 
-    Every box stands in the column of its longest way from a role, so that all lines lead to the right.
+    The column of a box is the length of its longest path from a role, so that all lines lead to the right.
     """
     columns = _columns(requirements)
     rows: dict[int, int] = {}
@@ -74,7 +74,7 @@ def _edges(requirements: Requirements) -> Iterator[tuple[str, str]]:
 
 
 def _columns(requirements: Requirements) -> dict[str, int]:
-    """The column of every box. Entries come dependencies first: backwards, all that need one come before it."""
+    """The column of every box. Entries list dependencies first, so in reverse each comes after all that need it."""
     columns = {f"role {role}": 0 for role in requirements.roles}
     columns |= {str(number): 1 for number in reversed(range(len(requirements.entries)))}
     for number in reversed(range(len(requirements.entries))):

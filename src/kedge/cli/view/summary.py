@@ -1,4 +1,4 @@
-"""The end of a run for people: a table of its tasks, the verdict, where the logs are."""
+"""Prints the summary of a run for people: a table of its tasks, the verdict, and where the logs are."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rich.text import Text
 
 from kedge.cli.view.answer import print_answer, rows
 from kedge.cli.view.tables import console, table, wrapped
-from kedge.cli.view.wording import STATE_COLOURS, exit_words, home, seconds, succeeded_despite_failures
+from kedge.cli.view.wording import STATE_COLOURS, exit_text, home, seconds, succeeded_despite_failures
 from kedge.runs import explanation, report, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
 from kedge.terminal_text import one_line
 
 MOST_ROWS = 20
-# What a person looks for first.
+# The states that a person looks for first come first.
 _ORDER = (status.FAILED, status.LOST, status.RUNNING, status.STOPPING, status.WAITING, status.STOPPED, status.SUCCEEDED)
 
 
 def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None:
-    """Table, verdict, logs and notes, to stdout."""
+    """Print the table, verdict, log folder and notes to stdout."""
     out = console()
     out.print()
     out.print(_table(now))
@@ -35,40 +35,37 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     found = report.read(run)
     if found:
         print_answer(out, found)
-    if not (found and found["root"] and explanation.place(found["root"])):  # the log that is named lies in there
+    if not (found and found["root"] and explanation.place(found["root"])):  # otherwise the answer names a log in there
         rows(out, "Logs", [home(str(run.path))])
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
     rows(out, "Note", [*now.notes, *notes, *damage])
 
 
 def duration(started: str | None, ended: str | None) -> str:
-    """The time between two times of events; to now when it has not ended; empty when it has not started."""
+    """The time between two event times; until now if it has not ended; empty if it has not started."""
     if started is None:
         return ""
     end = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
     took = (end - datetime.fromisoformat(started)).total_seconds()
-    return seconds(max(0.0, took))  # the clock may have been set back meanwhile
+    return seconds(max(0.0, took))  # the clock may have been set back in between
 
 
 def _verdict(run: Run, now: JobStatus) -> Text:
     took = duration(now.submitted, now.ended)
     attempts = f", attempt {now.attempt + 1}" if now.attempt else ""
-    told = one_line(now.text or "")
-    if now.state == status.LOST:
-        return (
-            Text(f"{run.id} ")
-            .append("Lost", "bold red")
-            .append(f": its controller is gone; what is left of its tasks may still run. kedge stop {run.id} ends it")
-        )
+    reason = one_line(now.text or "")
     text = Text(f"{run.id} ")
+    if now.state == status.LOST:
+        advice = f": its controller is gone, and tasks may still be running; end them with kedge stop {run.id}"
+        return text.append("Lost", "bold red").append(advice)
     if now.state == status.DAMAGED:
-        told = f": {now.text}. kedge rm {run.id} ends what is left of it and removes it"
-        return text.append("Damaged", "bold red").append(told)
+        advice = f": {now.text}. kedge rm {run.id} ends what is left of the run and deletes it"
+        return text.append("Damaged", "bold red").append(advice)
     if succeeded_despite_failures(now):
-        return text.append(told, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
+        return text.append(reason, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
     text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
     text.append(f" {'in' if now.state in status.FINAL else 'for'} {took}{attempts}")
-    return text.append(f": {told}" if told and now.state != status.SUCCEEDED else "")
+    return text.append(f": {reason}" if reason and now.state != status.SUCCEEDED else "")
 
 
 def _table(now: JobStatus) -> Table:
@@ -78,14 +75,14 @@ def _table(now: JobStatus) -> Table:
             f"{task.role}:{task.index}",
             Text(task.state, style=STATE_COLOURS[task.state]),
             str(task.tries),
-            exit_words(task),
+            exit_text(task),
             duration(task.started, task.ended),
         )
     return rows
 
 
 def _sorted(tasks: tuple[TaskStatus, ...]) -> list[TaskStatus]:
-    """In the order of the file, unless there are too many to show; then what did not go well comes first."""
+    """In the order of the file; if there are too many to show, what did not go well comes first."""
     if len(tasks) <= MOST_ROWS:
         return list(tasks)
     return sorted(tasks, key=lambda task: _ORDER.index(task.state))

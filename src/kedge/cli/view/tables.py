@@ -1,4 +1,4 @@
-"""Tables and texts for people, on a terminal or in a pipe."""
+"""Tables and wrapped text for people, on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rich.text import Text
 
 from kedge.terminal_text import one_line
 
-_WIDTH = 250  # wide enough that nothing is cut: an id must stay whole to be copied
+_WIDTH = 250  # wide enough to truncate nothing: an id must stay whole to be copied
 
 
 def console() -> Console:
-    """Writes to stdout; lines are as long as they need to be, and a narrow terminal wraps them."""
+    """A console on stdout; lines are as long as they need to be, and a narrow terminal wraps them."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=_WIDTH)
 
 
 def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:
-    """The line in pieces that fit the terminal beside `indent` columns, broken between words only, so that a path stays
-    whole; off a terminal in one piece."""
+    """The line in pieces that fit the terminal beside `indent` columns, broken between words only, so that paths stay
+    whole. In one piece if stdout is not a terminal."""
     text = Text(one_line(line)) if isinstance(line, str) else line
     if not sys.stdout.isatty():
         return [text]
@@ -41,7 +41,7 @@ def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without lines; the columns in `right` are aligned right."""
+    """A table without rules; the columns in `right` are right-aligned."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left")

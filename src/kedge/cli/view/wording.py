@@ -1,4 +1,4 @@
-"""Events and states in words for people."""
+"""The wording of events, states, durations and paths for people."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ STATE_COLOURS = {
 _STOPPED = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 
 
-def event_words(event: Event) -> str | None:
-    """What an event of the controller means, or None if nobody needs to be told."""
+def event_text(event: Event) -> str | None:
+    """The message for an event of the controller, or None if nobody needs to see it."""
     try:
-        return _event_words(event)
-    except KeyError:  # no event of the controller lacks what belongs to it: a task has written this one
+        return _event_text(event)
+    except KeyError:  # the controller's events are complete, so a task has written this one
         return None
 
 
-def _event_words(event: Event) -> str | None:
+def _event_text(event: Event) -> str | None:
     task = f"{event.get('role')}:{event.get('index')}"
     match event["event"]:
         case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] not in _STOPPED:
-            alone = f"; not started again: {event['why']}" if event.get("why") else ""
-            return f"{task} failed: {event['message']}{alone}"
+            no_retry = f"; not retried: {event['why']}" if event.get("why") else ""
+            return f"{task} failed: {event['message']}{no_retry}"
         case status.HOOK_RETRYING:
             number, most = event["next_try"], event["tries"]
-            return f"{task} in hook {event['step']}, try {number} of {most} {_soon(event)}: {event['message']}"
+            return f"{task}: hook {event['step']} failed: {event['message']}; try {number} of {most} {_when(event)}"
         case status.TASK_RETRYING:
-            return f"{task} failed: {event['message']}; started again {_soon(event)} ({event['why']})"
+            return f"{task} failed: {event['message']}; retrying {_when(event)} ({event['why']})"
         case status.ATTEMPT_COMPLETED if event["verdict"] == status.FAILED and event["code"] != STOPPED_BY_USER:
             return f"attempt {event['attempt'] + 1} failed: {event['text']}"
         case status.JOB_RETRYING:
-            return f"attempt {event['attempt'] + 2} starts {_soon(event)} ({event['why']})"
+            return f"attempt {event['attempt'] + 2} starts {_when(event)} ({event['why']})"
         case status.STOP_REQUESTED if event["kill"]:
-            return "killing what is left"
+            return "killing the remaining tasks"
         case status.STOP_REQUESTED:
-            return f"stopping all tasks: asked for by {event['by']}; once more kills them"
+            return f"stopping all tasks, as requested by {event['by']}; repeat to kill them"
         case status.NOTE:
             return str(event["text"])
     return None
 
 
 def succeeded_despite_failures(now: JobStatus) -> bool:
-    """Whether only its completion policy made a job succeed. Its text then says so."""
+    """Whether a job succeeded only by its completion policy. Its text then explains this."""
     return now.state == status.SUCCEEDED and now.failed_tasks > 0
 
 
-def _soon(event: Event) -> str:
+def _when(event: Event) -> str:
     return f"in {seconds(event['delay_sec'])}" if event["delay_sec"] else "now"
 
 
@@ -75,14 +75,14 @@ def seconds(value: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def exit_words(task: TaskStatus) -> str:
-    """The user's exit code, or why there is none."""
+def exit_text(task: TaskStatus) -> str:
+    """The exit code of the user's command, or why there is none."""
     if task.exit_code is not None:
         return str(task.exit_code)
     return one_line(task.reason or "")
 
 
 def home(path: str) -> str:
-    """A path as people write it."""
+    """A path with `~` for the home folder."""
     folder = os.path.expanduser("~")
     return f"~{path.removeprefix(folder)}" if path.startswith(f"{folder}/") else path

@@ -68,7 +68,7 @@ BEHAVIOURS = {
     "a hook is tried again": _case(
         _hook("a", {TASK_STARTS: _COUNT}, retry={"max": 2, "delaySec": 0.01}),
         said="command\n",
-        prints=("^kedge: worker:0 in hook a, try 2 of 3 in 0.0 s: exited with code 1", "in hook a, try 3 of 3 in"),
+        prints=("^kedge: worker:0: hook a failed: exited with code 1; try 2 of 3 in 0.0 s", "; try 3 of 3 in"),
     ),
     "a hook that takes too long is ended": _case(
         _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5), code=FAILED, said="", report={"reason": "hook-failed"}

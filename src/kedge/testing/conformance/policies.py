@@ -186,7 +186,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         code=FAILED,
         said={"worker-0": "try 0\n", "worker-0.1": "try 1\n"},
         attempts=1,
-        prints=("not started again: command_not_found came twice at the same place",),
+        prints=("not retried: command_not_found came twice at the same place",),
     ),
     "a failed peer's loss is not the cause": ConformanceCase(
         f"if [ $PAI_TASK_INDEX = 1 ]; then {_MISSING}; else echo 'ConnectionResetError: [Errno 104] Connection reset "

@@ -77,7 +77,7 @@ def stop_in_the_background(kedge: Kedge) -> None:
     name = kedge("run", "--detach", kedge.job("echo ready; sleep 1000")).stdout.strip()
     kedge.wait_for_output("ready")
     same("stop", kedge("stop", name).stdout, f"{name} stopped\n")
-    assert "has ended already" in kedge("stop", name).stdout
+    assert "has already ended" in kedge("stop", name).stdout
     same("wait", kedge("wait", name, code=1).stdout, "stopped: stopped by a stop request\n")
     assert kedge.leftovers() == []
 
