@@ -9,6 +9,9 @@ IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
 TORCH ?= torch==2.13.0
 
+# Byte code is kept: every kedge that a test starts would compile its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo demo-local demo-container test lint types check docs soak clean
 
 demo: demo-$(ENGINE)
@@ -30,7 +33,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 check: $(VENV)/.test
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 $(ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 --rerun-failed --durations=20 $(ARGS)
 
 # The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
 docs: $(VENV)/.docs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -11,9 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.rerun_failed"]
+
 # The same examples in every run, however slow the machine is: what fails once, fails always.
 settings.register_profile("kedge", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kedge")
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every kedge that a test starts would compile its modules again
 
 # The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS. FAKE_NAME makes their
 # names differ from those of other tests, which may run at the same time.
