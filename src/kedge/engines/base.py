@@ -141,11 +141,11 @@ class Backend(Protocol):
         """Ask for the task's stop ladder."""
         ...
 
-    def kill(self, task: Task) -> None:
+    def end_grace(self, task: Task) -> None:
         """End the grace of a task whose stop ladder was asked for."""
         ...
 
-    def destroy(self, task: Task) -> None:
+    def kill(self, task: Task) -> None:
         """End all processes of the task at once, when its ladder did not."""
         ...
 

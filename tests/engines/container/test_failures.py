@@ -42,8 +42,8 @@ KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
         (State(137, False, "", ""), KnownFacts(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
         (State(137, False, "", ""), KnownFacts(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
         (State(143, False, "", ""), KnownFacts(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
-        (State(137, False, "", ""), KnownFacts(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
-        (None, KnownFacts(destroyed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (State(137, False, "", ""), KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (None, KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
         (State(1, False, "", "kedge runtime: no such spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
         (State(127, False, "exec failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
     ],
@@ -54,7 +54,7 @@ def test_a_container_without_a_report(
     report = failures.of_container(launch, state, known)
     assert (report.exit_code, report.reason) == (code, reason)
     assert said in report.message
-    assert report.stopped_by == ("KILL" if known.destroyed else None)
+    assert report.stopped_by == ("KILL" if known.killed else None)
 
 
 def test_want_of_memory_is_surely_the_cause(launch: Launch) -> None:

@@ -55,7 +55,7 @@ class _Container:
     workdir: str = "/"  # the image's
     process: RunningContainer | None = None
     up: bool = False
-    destroyed: bool = False
+    killed: bool = False
     heard: float = 0.0  # when its end was, in time.monotonic()
     burying: Future[None] | None = None
     signals: list[signal.Signals] = field(default_factory=list)
@@ -129,13 +129,13 @@ class ContainerBackend:
         else:
             self._signal(made, signal.SIGTERM)
 
-    def kill(self, task: Task) -> None:
+    def end_grace(self, task: Task) -> None:
         # The second request, and not by the same signal: one that waits to be taken swallows all others of its kind.
         self._signal(self._containers[task], signal.SIGINT)
 
-    def destroy(self, task: Task) -> None:
+    def kill(self, task: Task) -> None:
         made = self._containers[task]
-        made.destroyed = True
+        made.killed = True
         self._others.submit(self._send, made, signal.SIGKILL)
 
     def fileno(self) -> int:
@@ -235,11 +235,11 @@ class ContainerBackend:
         if kill and made.heard - kill.at > _LONG_BEFORE_SEC:
             kill = None  # the task has outlived it
         limit = made.spec.memory if made.spec else None
-        return KnownFacts(limit, kill, self._memory.watches(made.name), made.up, made.destroyed)
+        return KnownFacts(limit, kill, self._memory.watches(made.name), made.up, made.killed)
 
     def _send(self, made: _Container, number: signal.Signals) -> None:
         """What somebody has paused or suspended goes on first."""
-        with suppress(CannotRun):  # one that cannot be reached is destroyed, or given up, later
+        with suppress(CannotRun):  # one that cannot be reached is killed, or given up, later
             if made.process and processes.is_suspended(made.process.pid):
                 self._patiently(lambda: self._client.signal(made.name, signal.SIGCONT))
             if self._patiently(lambda: self._client.signal(made.name, number)):

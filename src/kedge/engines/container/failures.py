@@ -50,18 +50,18 @@ _NO_USER = "no matching entries in"
 class KnownFacts(NamedTuple):
     """What is known of a container besides the engine's answer. `memory`: its limit, in bytes; `kill`: the kernel's for
     want of memory, just before the end; `watched`: whether one would have been seen; `up`: whether its supervisor has
-    ever spoken; `destroyed`: whether kedge has killed it."""
+    ever spoken; `killed`: whether kedge has killed it."""
 
     memory: int | None = None
     kill: MemoryKill | None = None
     watched: bool = False
     up: bool = True
-    destroyed: bool = False
+    killed: bool = False
 
 
 def of_container(launch: Launch, state: State | None, known: KnownFacts) -> Report:
     """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
-    if known.destroyed and (state is None or state.exit_code == _KILLED):
+    if known.killed and (state is None or state.exit_code == _KILLED):
         return reports.of_forced_stop(launch)
     if state is None:
         return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")

@@ -181,7 +181,7 @@ class Attempt:
         self._emit(status.STOP_REQUESTED, by=self._stops.by, kill=kill)
         self._end(completion.STOPPED)
         if kill:
-            self._kill_all()
+            self._end_all_graces()
 
     def _end(self, verdict: completion.AttemptVerdict) -> None:
         """The attempt is decided: what still runs is stopped, what has not started never will be."""
@@ -197,11 +197,11 @@ class Attempt:
                 move(task, STOPPING, self._emit)
                 self._backend.stop(task.task)
 
-    def _kill_all(self) -> None:
+    def _end_all_graces(self) -> None:
         for task in self.tasks.values():
             if task.state == STOPPING:
                 task.deadline = time.monotonic() + PATIENCE_AFTER_KILL_SEC
-                self._backend.kill(task.task)
+                self._backend.end_grace(task.task)
 
     def _stop_code(self) -> int:
         return STOPPED_BY_USER if self._verdict is completion.STOPPED else STOPPED_BY_COMPLETION
@@ -213,7 +213,7 @@ class Attempt:
         for task in self.tasks.values():
             if task.deadline is not None and task.deadline < now:
                 task.deadline = None
-                self._backend.destroy(task.task)
+                self._backend.kill(task.task)
 
 
 def _facts(report: Report | None, code: int) -> dict[str, Any]:

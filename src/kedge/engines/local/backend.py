@@ -40,7 +40,7 @@ class LocalBackend:
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
         self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
-        self._destroyed: set[int] = set()  # by pid, too
+        self._killed: set[int] = set()  # by pid, too
         self._failed: list[Ended] = []  # attempts that could not be started
         # One pipe for all supervisors: each writes whole event lines, short enough to be atomic.
         self._events, self._events_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -93,13 +93,13 @@ class LocalBackend:
     def stop(self, task: Task) -> None:
         self._signal(task, signal.SIGTERM)
 
-    def kill(self, task: Task) -> None:
+    def end_grace(self, task: Task) -> None:
         # The second request, and not by the same signal: one that waits to be taken swallows all others of its kind.
         self._signal(task, signal.SIGINT)
 
-    def destroy(self, task: Task) -> None:
+    def kill(self, task: Task) -> None:
         if pid := self._pids.get(task):
-            self._destroyed.add(pid)
+            self._killed.add(pid)
             processes.kill_tree(pid)
 
     def _signal(self, task: Task, number: signal.Signals) -> None:
@@ -134,16 +134,16 @@ class LocalBackend:
                 break
             if child := self._children.pop(pid, None):
                 del self._pids[child.task]
-                report = self._report(child, os.waitstatus_to_exitcode(ending), pid in self._destroyed)
+                report = self._report(child, os.waitstatus_to_exitcode(ending), pid in self._killed)
                 ended.append(Ended(child.task, report))
         return ended
 
-    def _report(self, child: Launch, code: int, destroyed: bool) -> Report:
+    def _report(self, child: Launch, code: int, killed: bool) -> Report:
         if report := reports.read(child):
             return report
         # The supervisor was killed, or could not run at all. Whatever it left behind ends now.
         processes.kill_orphans(set(self._children))
-        return reports.of_forced_stop(child) if destroyed else _without_report(child, code)
+        return reports.of_forced_stop(child) if killed else _without_report(child, code)
 
     def close(self) -> None:
         for pid in self._children:  # some only after a fault
