@@ -77,7 +77,7 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
     resolved = resolve(job, inputs, problems)
     plan = build(resolved)
     if is_masked(resolved.job):
-        plan = replace(plan, notices=(*plan.notices, "the secrets of this file were removed when it was stored"))
+        plan = replace(plan, notes=(*plan.notes, "the secrets of this file were removed when it was stored"))
     parameters = {**resolved.job.parameters, **inputs.parameters}
     return _with_new_pins(
         PreparedJob(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings)

@@ -88,3 +88,10 @@ def test_a_program_gets_the_bytes_of_one_task_and_anybody_with_raw(kedge: Kedge,
     assert written(kedge, "logs", "--raw", "job") == b"".join(lines)
     assert (kedge.task() / USER_ALL / CURRENT).read_bytes() == HOSTILE
     assert seen(kedge, "logs", "--raw", "job", "worker:0").title == "owned"
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_a_note_has_the_same_colour_in_every_command(kedge: Kedge, command: str) -> None:
+    screen = seen(kedge, command, kedge.job("true", extras={"hivedScheduler": {}}))
+    (row,) = (y for y, text in enumerate(screen.display) if text.startswith("note: checked but not acted on"))
+    assert {screen.buffer[row][x].fg for x in range(4)} == {"brown"}  # ANSI yellow, as pyte names it

@@ -37,7 +37,7 @@ ANSWER: dict[str, Any] = {
     ],
     "files": [{"path": "f", "content": SECRET, "executable": True}],
     "environment": {"A": "b"},
-    "notices": ["take care"],
+    "notes": ["take care"],
 }
 REFUSAL = {"errors": [{"path": ["a", 0], "message": "no"}, {"message": "nor this"}]}
 
@@ -81,7 +81,7 @@ def test_an_answer_with_any_edit(changes: list[tuple[float, int, str]], encoding
 @given(st.binary(max_size=200))
 @settings(max_examples=35)
 @example(b"[" * 200_000)
-@example(b'{"notices":' * 200_000)
+@example(b'{"notes":' * 200_000)
 @example(b"9" * 10_000)
 def test_an_answer_of_any_bytes(data: bytes) -> None:
     survives(data)
@@ -125,9 +125,9 @@ def test_built_in_plugins_with_any_parameters(plugin: Plugin, example: dict[str,
 
 @given(junk, junk, junk, junk)
 @settings(max_examples=50)
-def test_steps_of_any_values(callbacks: Any, files: Any, environment: Any, notices: Any) -> None:
+def test_steps_of_any_values(callbacks: Any, files: Any, environment: Any, notes: Any) -> None:
     try:
-        can_run(Steps(callbacks, files, environment, (), notices))
+        can_run(Steps(callbacks, files, environment, (), notes))
     except PluginFailed as error:
         assert str(error)
 

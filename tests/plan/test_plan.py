@@ -105,10 +105,10 @@ def test_the_same_job_gives_the_same_plan_and_its_json_holds_no_secret() -> None
     assert "<% $secrets.s %>" in text
 
 
-def test_what_is_not_acted_on_is_a_notice() -> None:
-    assert plan().notices == ()
-    (notice,) = plan(extras={"hivedScheduler": {}}).notices
-    assert "hivedScheduler" in notice
+def test_what_is_not_acted_on_is_a_note() -> None:
+    assert plan().notes == ()
+    (note,) = plan(extras={"hivedScheduler": {}}).notes
+    assert "hivedScheduler" in note
 
 
 def test_a_plan_does_not_grow_with_the_tasks() -> None:

@@ -40,7 +40,7 @@ def test_it_is_asked_and_its_answer_becomes_steps(tmp_path: Path) -> None:
         ],
         "files": [{"path": "f", "content": "c", "executable": True}],
         "environment": {"A": "b"},
-        "notices": ["take care"],
+        "notes": ["take care"],
     }
     plugin = executable(tmp_path, f"open({str(tmp_path / 'asked')!r}, 'w').write(json.dumps(asked)); answer({answer})")
     assert steps_of(plugin, {"n": 1, "l": ["x"], "s": ("a", SECRET)}) == Steps(
@@ -74,9 +74,9 @@ def test_it_can_refuse_parameters(tmp_path: Path) -> None:
         ("os.kill(os.getpid(), 9)", "was ended by SIGKILL$"),
         ("os._exit(0)", "ended without an answer$"),
         ("print('[' * 100_000)", "answered JSON that is nested too deeply$"),
-        ("print('{\"notices\": [' + '9' * 5000 + ']}')", r"answered no JSON \(a number has 5000 digits\)$"),
+        ("print('{\"notes\": [' + '9' * 5000 + ']}')", r"answered no JSON \(a number has 5000 digits\)$"),
         ('print(\'{"environment": {"A": NaN}}\')', r"answered no JSON \(NaN is no number of JSON\)$"),
-        ('os.write(1, b\'{"notices": ["\\xff"]}\')', r"answered no JSON \('utf-8' codec"),
+        ('os.write(1, b\'{"notes": ["\\xff"]}\')', r"answered no JSON \('utf-8' codec"),
         ("for _ in range(64): os.write(1, bytes(1 << 20))", "answered more than 16 MiB$"),
         ("answer({'files': [{'path': 'f', 'content': '\\ud800'}]})", r"answered with U\+D800, which is no character$"),
         ("print('hello')", "answered no JSON"),
@@ -95,7 +95,7 @@ def test_it_can_refuse_parameters(tmp_path: Path) -> None:
             r"\(files\[0\].path: must be a string, not the number 1\)$",
         ),
         ("answer({'callbacks': 'ab'})", r"\(callbacks: must be a list, not 'ab'\)$"),
-        ("answer({'notices': 'ab'})", r"\(notices: must be a list, not 'ab'\)$"),
+        ("answer({'notes': 'ab'})", r"\(notes: must be a list, not 'ab'\)$"),
         (
             "answer({'callbacks': [{'event': 'taskStarts', 'commands': [{'text': [{'key': 1, 'source': 's'}]}]}]})",
             r"\(callbacks\[0\].commands\[0\].text\[0\].key: must be a string, not the number 1\)$",

@@ -73,7 +73,7 @@ def test_an_entry_of_the_extras_can_name_it_in_full(with_packages: Packages) -> 
         (with_steps("raise KeyboardInterrupt"), {}, "the plugin greet (hello) failed: KeyboardInterrupt ("),
         (with_steps("raise GeneratorExit"), {}, "the plugin greet (hello) failed: GeneratorExit ("),
         (with_steps("return Steps(None)"), {}, "'callbacks' is no tuple of Callback"),
-        (with_steps("return Steps(notices=(1,))"), {}, "'notices' is no tuple of texts"),
+        (with_steps("return Steps(notes=(1,))"), {}, "'notes' is no tuple of texts"),
         (with_steps("return Steps(storages=(1,))"), {}, "'storages' is no tuple of Storage"),
         (with_steps("return Steps(callbacks=(1,))"), {}, "'callbacks' is no tuple of Callback"),
         (with_steps("return Steps(files=(n for n in ()))"), {}, "'files' is no tuple of File"),
@@ -94,7 +94,7 @@ def test_what_goes_wrong_is_one_clear_error(
     assert "Traceback" not in done.stderr
 
 
-def test_under_ignore_a_broken_plugin_is_a_notice(with_packages: Packages) -> None:
+def test_under_ignore_a_broken_plugin_is_a_note(with_packages: Packages) -> None:
     done = with_packages(document({**ITEM, "failurePolicy": "ignore"}), {"hello": {"greet": "import no_such_module"}})
     assert steps(done) == []
     assert "cannot be loaded: ModuleNotFoundError" in done.stdout

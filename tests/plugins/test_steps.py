@@ -74,12 +74,12 @@ def test_other_keys_of_an_item_are_there_for_references() -> None:
     assert [step.name for step in job.roles[0].steps] == ["a"]
 
 
-def test_under_ignore_wrong_parameters_are_a_notice_and_nothing_runs() -> None:
+def test_under_ignore_wrong_parameters_are_a_note_and_nothing_runs() -> None:
     item = {"name": "a", "plugin": "git", "failurePolicy": "IGNORE"}
     entry = {"plugin": "cmd", "parameters": {"preCommand": ["b"]}, "failurePolicy": "ignore"}
     job = resolved(item, CMD | {"name": "b"}, plugins=[entry])
     assert [step.name for step in job.roles[0].steps] == ["b"]
-    first, second = job.notices
+    first, second = job.notes
     assert first.startswith("job.yaml:")
     assert "prerequisites[1]: the parameter 'repo_uri' is missing" in first
     assert "preCommand: unknown parameter 'preCommand'; did you mean 'preCommands'?; this is ignored" in second
@@ -111,10 +111,10 @@ def test_plugins_that_do_nothing_are_named_once() -> None:
 def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:
     assert SHORTEST_MASKED == secret_forms.SHORTEST
     secrets = {"short": "1234567", "long": "12345678", "list": [{"pin": 42}], "empty": ""}
-    (notice,) = resolved(CMD, secrets=secrets).notices
-    assert "fewer than 8 characters: secrets list[0].pin, short" in notice
-    assert resolved(CMD, secrets=secrets, extras={"kedge": {"mask": False}}).notices == ()
-    assert resolved(CMD, secrets={"long": "12345678"}).notices == ()
+    (note,) = resolved(CMD, secrets=secrets).notes
+    assert "fewer than 8 characters: secrets list[0].pin, short" in note
+    assert resolved(CMD, secrets=secrets, extras={"kedge": {"mask": False}}).notes == ()
+    assert resolved(CMD, secrets={"long": "12345678"}).notes == ()
 
 
 def test_files_are_written_as_they_are(tmp_path: Path) -> None:

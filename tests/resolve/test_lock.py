@@ -114,19 +114,19 @@ def test_a_version_that_changed_is_told(folder: Folder) -> None:
     assert "(version 1 is now 2)" in made.problem().message
 
 
-def test_what_is_new_is_taken_with_a_notice(locked: Locked) -> None:
+def test_what_is_new_is_taken_with_a_note(locked: Locked) -> None:
     locked.folder.write("market/b.yaml", echo("b"))
     job = locked.folder.resolve([A, "marketplace://name/b"], {"marketplace": str(locked.folder.path / "market")})
-    assert job.notices == ("marketplace://name/b is not in job.lock yet; 'kedge lock' puts it there",)
+    assert job.notes == ("marketplace://name/b is not in job.lock yet; 'kedge lock' puts it there",)
 
 
-def test_files_of_this_machine_are_only_noticed(folder: Folder) -> None:
+def test_files_of_this_machine_are_only_noted(folder: Folder) -> None:
     folder.write("l.yaml", echo("l"))
     save(str(folder.path / "job.lock"), folder.resolve(["./l.yaml"]).lock.new)
-    assert folder.resolve(["./l.yaml"]).notices == ()
+    assert folder.resolve(["./l.yaml"]).notes == ()
     folder.write("l.yaml", echo("l", "echo 2"))
     job = folder.resolve(["./l.yaml"])
-    assert job.notices == (f"{folder.path}/l.yaml has changed since job.lock was written",)
+    assert job.notes == (f"{folder.path}/l.yaml has changed since job.lock was written",)
     assert job.lock.new.files["l.yaml"] == digest((folder.path / "l.yaml").read_bytes())
 
 
@@ -227,8 +227,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from kedge.resolve.document_cache import Cache
-cache = Cache(Path(sys.argv[1]))
+from kedge.resolve.document_cache import DocumentCache
+cache = DocumentCache(Path(sys.argv[1]))
 print(flush=True)
 while True:
     cache.put(bytes([65 + len(cache.entries()) % 8]) * 500_000)

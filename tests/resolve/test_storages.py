@@ -82,9 +82,9 @@ def test_refused(folder: Folder, listed: Any, required: Any, usable: tuple[str, 
 
 def test_one_inside_of_another_is_told(folder: Folder) -> None:
     nested = [{"name": "a", "mountPath": "/mnt/a"}, {"name": "b", "mountPath": "/mnt/a/b"}]
-    _, problems, notices = merged(folder, nested, [], ("a", "b"))
+    _, problems, notes = merged(folder, nested, [], ("a", "b"))
     assert problems == []
-    assert notices == ["the storage b at /mnt/a/b stands inside of the storage a"]
+    assert notes == ["the storage b at /mnt/a/b stands inside of the storage a"]
 
 
 def test_all_that_a_job_names_is_mounted_into_all_its_tasks(folder: Folder) -> None:

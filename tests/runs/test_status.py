@@ -20,6 +20,7 @@ from kedge.runs.status import (
     JOB_RETRYING,
     JOB_SUBMITTED,
     LOST,
+    NOTE,
     RUNNING,
     STOP_REQUESTED,
     STOPPED,
@@ -180,3 +181,10 @@ def test_a_torn_log_and_an_empty_folder(run: Run, lock: ControllerLock, tmp_path
     run.events.write_text(json.dumps(SUBMITTED) + "\n" + json.dumps(STARTED)[:-3])
     assert status.read(run).state == WAITING
     assert status.read(create(tmp_path, "empty")) == JobStatus(LOST, 0, ())
+
+
+def test_notes_for_the_summary_are_kept_also_those_of_older_versions() -> None:
+    passing = {"event": NOTE, "text": "pulling"}
+    lasting = {"event": NOTE, "text": "2 files were lost", "in_summary": True}
+    older = {"event": "remark", "text": "1 file was lost"}
+    assert folded(SUBMITTED, passing, lasting, older).notes == ("2 files were lost", "1 file was lost")

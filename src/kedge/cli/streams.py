@@ -26,11 +26,6 @@ def styled(text: str, **style: Any) -> str:
     return text if plain() else click.style(text, **style)
 
 
-def print_note(text: str) -> None:
-    """Print to stderr what a user should know but need not act on."""
-    click.echo(styled("note: ", fg="yellow") + text, err=True)
-
-
 class _Lossy(io.FileIO):
     """A file that discards what it cannot write (full disk, closed pipe): a job must not end, or fail to start, because
     a message cannot be printed."""

@@ -47,8 +47,16 @@ class EngineRequest(NamedTuple):
     command: str = ""
 
 
+class Note(NamedTuple):
+    """One sentence that the user should know and need not act on: shown when the job is submitted or, if `in_summary`,
+    under the summary of the run."""
+
+    text: str
+    in_summary: bool = False
+
+
 class Engine(Protocol):
-    """One place to run jobs. `notices` and `check` look at the machine and start nothing."""
+    """One place to run jobs. `notes` and `check` look at the machine and start nothing."""
 
     name: str
 
@@ -57,12 +65,8 @@ class Engine(Protocol):
         """What makes the same engine again, as JSON values: `registry.make(name, **options)`."""
         ...
 
-    def notices(self, plan: Plan) -> tuple[str, ...]:
-        """What the submitter should know: what this engine does not do for this plan. One sentence each."""
-        ...
-
-    def remarks(self, plan: Plan) -> tuple[str, ...]:
-        """What belongs under the summary of a run: what was asked for and not done."""
+    def notes(self, plan: Plan) -> tuple[Note, ...]:
+        """What this engine does not do for this plan, or does in another way than the user may expect."""
         ...
 
     def check(self, plan: Plan) -> None:

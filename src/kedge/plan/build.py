@@ -24,7 +24,7 @@ def build(resolved: ResolvedJob) -> Plan:
         roles=tuple(_role(role, settings.capabilities.get(role.role.name, ())) for role in resolved.roles),
         code=dict(resolved.code),
         rules=resolved.rules,
-        notices=_notices(resolved),
+        notes=_notes(resolved),
         mounts=resolved.mounts,
         requirements=resolved.requirements,
         every_task_succeeds=settings.every_task_succeeds,
@@ -53,7 +53,7 @@ def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
     )
 
 
-def _notices(resolved: ResolvedJob) -> tuple[str, ...]:
+def _notes(resolved: ResolvedJob) -> tuple[str, ...]:
     inert = dict.fromkeys((*resolved.inert, *resolved.job.inert))
     about = (f"checked but not acted on by this version: {', '.join(inert)}",) if inert else ()
-    return (*about, *dict.fromkeys(resolved.notices))
+    return (*about, *dict.fromkeys(resolved.notes))

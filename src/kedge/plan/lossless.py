@@ -36,7 +36,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
         roles=tuple(_role(role) for role in data["roles"]),
         code=data["code"],
         rules=tuple(data["rules"]),
-        notices=tuple(data["notices"]),
+        notes=tuple(data["notes"]),
         mounts=tuple(Mount(mount["name"], mount["mountPath"]) for mount in data["storages"]),
         requirements=Requirements(
             tuple(_entry(entry) for entry in data["prerequisites"]),

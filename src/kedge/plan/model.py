@@ -53,7 +53,7 @@ class RolePlan:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
-    that is copied once per job; `rules` are files with own rules for causes of failures; `notices` is what the
+    that is copied once per job; `rules` are files with own rules for causes of failures; `notes` is what the
     submitter should know; `mounts` are the storages that all tasks see; `requirements` tells where the steps
     come from. `every_task_succeeds`: in place of the roles' completion, all tasks run to their end and must succeed."""
 
@@ -68,7 +68,7 @@ class Plan:
     roles: tuple[RolePlan, ...]
     code: Mapping[str, str]
     rules: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     requirements: Requirements = NOTHING_REQUIRED
     every_task_succeeds: bool = False
@@ -117,7 +117,7 @@ class Plan:
             "tasks": self.task_count,
             "code": dict(self.code),
             "rules": list(self.rules),
-            "notices": list(self.notices),
+            "notes": list(self.notes),
             "storages": [{"name": mount.name, "mountPath": mount.path} for mount in self.mounts],
             "prerequisites": [_entry_json(number, entry) for number, entry in enumerate(self.requirements.entries)],
             "roles": [_role_json(role, self.requirements.roles.get(role.name, ()), shown) for role in self.roles],

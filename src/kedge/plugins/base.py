@@ -45,14 +45,14 @@ class Steps(NamedTuple):
 
     `callbacks` run in their order; those of one event share a shell. `files` are written first. `environment` is set
     for the plugin's own scripts, later hooks and the command; it holds no secrets. `storages` are mounted where the
-    engine can. `notices` are told to whoever submits. `inert`: the parameters are right, but nothing acts on them yet.
+    engine can. `notes` are for the submitter. `inert`: the parameters are right, but nothing acts on them yet.
     """
 
     callbacks: tuple[Callback, ...] = ()
     files: tuple[File, ...] = ()
     environment: Mapping[str, str] = _NOTHING
     storages: tuple[Storage, ...] = ()
-    notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     inert: bool = False
 
 
@@ -108,7 +108,7 @@ def checked(steps: Steps) -> Steps:
             raise PluginFailed(f"{name!r:.60} is no name of a variable, or its value is no string")
         _check_characters(value, f"the variable {name}")
     _listed(steps.storages, Storage, "storages")
-    _listed(steps.notices, str, "notices")
+    _listed(steps.notes, str, "notes")
     return steps
 
 

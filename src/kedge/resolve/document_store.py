@@ -36,7 +36,7 @@ class Settings:
 
 
 class DocumentStore:
-    """The documents of one job. `notices` is what its user should know; `lock` what a new lock file would say."""
+    """The documents of one job. `notes` is what its user should know; `lock` what a new lock file would say."""
 
     def __init__(
         self, settings: Settings, cache: DocumentCache, offline: bool = False, update: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class DocumentStore:
         self._offline = offline
         self._update = update
         self.old = locks.load(settings.lock_file)
-        self.notices: list[str] = []
+        self.notes: list[str] = []
         self._items: dict[str, Locked] = {}
         self._files: dict[str, str] = {}
         self._documents: dict[tuple[str, str], FetchedDocument | Unavailable] = {}  # each place is asked once
@@ -99,7 +99,7 @@ class DocumentStore:
         name = self._beside_lock(document.origin)
         sha256 = self._files[name] = digest(document.data)
         if self.old and self.old.files.get(name, sha256) != sha256:
-            self.notices.append(f"{document.origin} has changed since {self._lock_name} was written")
+            self.notes.append(f"{document.origin} has changed since {self._lock_name} was written")
         return document
 
     def _beside_lock(self, path: str) -> str:
@@ -148,7 +148,7 @@ class DocumentStore:
         if self.old is None:
             return
         if locked is None:
-            self.notices.append(f"{name} is not in {self._lock_name} yet; 'kedge lock' puts it there")
+            self.notes.append(f"{name} is not in {self._lock_name} yet; 'kedge lock' puts it there")
         elif locked.sha256 != digest(document.data) and not self._may_change(name):
             raise Unavailable(self._change(name, locked, document), INVALID)
 

@@ -114,7 +114,7 @@ class LockState(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
     """The job as submitted, by whom, and what its names mean. `code` maps a snapshot's name to an absolute path;
-    `rules` are the absolute paths of rule files; `inert` names the plugins that nothing acts on, `notices` are for the
+    `rules` are the absolute paths of rule files; `inert` names the plugins that nothing acts on, `notes` are for the
     submitter, `warnings` about what is most likely not meant; `mounts` are the storages that all tasks see."""
 
     job: Job
@@ -125,7 +125,7 @@ class ResolvedJob:
     secrets: Secrets = field(repr=False)
     lock: LockState
     inert: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     requirements: Requirements = NOTHING_REQUIRED
     warnings: tuple[Problem, ...] = ()

@@ -29,7 +29,7 @@ def steps_in(data: bytes) -> Steps:
         raise NoAnswer(f"answered what is no result of a plugin ({_place(error.wrong[0])})") from None
     if values["errors"]:
         raise ParameterError(*values["errors"])
-    return Steps(values["callbacks"], values["files"], values["environment"], notices=values["notices"])
+    return Steps(values["callbacks"], values["files"], values["environment"], notes=values["notes"])
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -128,6 +128,6 @@ _ANSWER = (
     Parameter("callbacks", list_of(_record(_CALLBACK, _callback)), "what runs at an event", default=()),
     Parameter("files", list_of(_record(_FILE, File)), "what is written before", default=()),
     Parameter("environment", mapping_of(string), "variables", default={}),
-    Parameter("notices", list_of(string), "what the submitter should know", default=()),
+    Parameter("notes", list_of(string), "what the submitter should know", default=()),
     Parameter("errors", list_of(_record(_ERROR, Wrong)), "what is wrong with the parameters", default=()),
 )

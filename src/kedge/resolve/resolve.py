@@ -89,7 +89,7 @@ class _Resolution:
                 self._shelf.lock_file, self._shelf.old, self._shelf.lock, tuple(self._repositories), self._renewed()
             ),
             inert=tuple(self._said.inert),
-            notices=(*self._shelf.notices, *self._said.notices, *nested, *unmasked),
+            notes=(*self._shelf.notes, *self._said.notes, *nested, *unmasked),
             mounts=mounts,
             requirements=self._requirements(everything, needed),
             warnings=tuple(in_order([*job.warnings, *idle, *unused.values(job, self._found.used)])),

@@ -25,7 +25,7 @@ class Findings:
     acts on, and the storages that they ask for with the place where each is asked for."""
 
     problems: list[Problem]
-    notices: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     inert: list[str] = field(default_factory=list)
     storages: list[tuple[Storage, JobFileSource, Path]] = field(default_factory=list)
 
@@ -40,7 +40,7 @@ def _step(use: Use, render: Render, findings: Findings) -> Step | None:
     made = _made(use, render, findings)
     if made is None:
         return None
-    findings.notices += (f"{use.name}: {printable(notice)}" for notice in made.notices)
+    findings.notes += (f"{use.name}: {printable(note)}" for note in made.notes)
     findings.inert += [use.plugin] if made.inert else []
     findings.storages += ((storage, use.source, use.path) for storage in made.storages)
     callbacks = (*written_by(made.files), *made.callbacks)
@@ -78,7 +78,7 @@ def _report(use: Use, problems: list[Problem], findings: Findings) -> None:
         return
     for problem in problems:
         what = problem._replace(excerpt="")
-        findings.notices.append(f"{what}; this is ignored and nothing runs, as its failurePolicy says")
+        findings.notes.append(f"{what}; this is ignored and nothing runs, as its failurePolicy says")
 
 
 def _problem(use: Use, wrong: Wrong) -> Problem:

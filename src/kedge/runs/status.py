@@ -32,8 +32,9 @@ JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
 STOP_REQUESTED = "stop-requested"  # by, why
 PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
 JOB_COMPLETED = "job-completed"  # state, code, text
-NOTE = "note"  # text: a slow step of the engine, or a fault that may pass; shown while the job runs
-REMARK = "remark"  # text: what a user should know about the run once it has ended
+# text: a slow step of the engine, or a fault that may pass, shown while the job runs; with in_summary true, what a user
+# should know about the run once it has ended
+NOTE = "note"
 
 WAITING = "waiting"
 RUNNING = "running"
@@ -167,11 +168,15 @@ class _StatusFold:
     def stop_requested(self, event: Event) -> None:
         self._job(STOPPING)
 
-    def remark(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
+        if event.get("in_summary"):
+            self.note_in_summary(event)
+
+    def note_in_summary(self, event: Event) -> None:
         self.status = replace(self.status, notes=(*self.status.notes, str(event.get("text"))))
 
     def processes_left(self, event: Event) -> None:
-        self.remark(event)
+        self.note_in_summary(event)
         self.status = replace(self.status, left=str(event.get("text")))
 
     def job_completed(self, event: Event) -> None:
@@ -219,7 +224,8 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
     JOB_RETRYING: _StatusFold.job_retrying,
     STOP_REQUESTED: _StatusFold.stop_requested,
-    REMARK: _StatusFold.remark,
+    NOTE: _StatusFold.note,
+    "remark": _StatusFold.note_in_summary,  # in the run folders of older versions
     PROCESSES_LEFT: _StatusFold.processes_left,
     JOB_COMPLETED: _StatusFold.job_completed,
 }

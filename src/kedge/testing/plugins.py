@@ -83,4 +83,4 @@ def _plain(steps: Steps) -> Iterator[str]:
         yield from (part for part in text if isinstance(part, str))
     yield from (f"{name}={value}" for name, value in steps.environment.items())
     yield from (json.dumps(callback.action.parameters) for callback in steps.callbacks if callback.action)
-    yield from steps.notices
+    yield from steps.notes

@@ -11,6 +11,7 @@ import click
 from kedge import __version__
 from kedge.bundle import build, export, layers
 from kedge.bundle.build import Bundle
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import console, table
 
 _PATH = click.Path(path_type=Path)
@@ -31,7 +32,7 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
     """
     chosen = layers.available() if names is None else layers.choose(names.split(","))
     if to_do := build.to_do(chosen):
-        click.echo(f"note: {to_do}", err=True)
+        print_notes(to_do)
     bundle = build.ensure(chosen)
     if output:
         export.folder(bundle.path, output)

@@ -11,6 +11,7 @@ import click
 
 from kedge.cli.log_files import LogAtHand, read_tail
 from kedge.cli.view.answer import print_answer
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import console
 from kedge.diagnose.decide.classify import classify, second_look, tells
 from kedge.diagnose.decide.job import FAILED, SUCCEEDED, TaskResult, verdict
@@ -80,7 +81,7 @@ def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...
         click.echo("reading the log from the terminal until Ctrl-D", err=True)
     tails = {path: read_tail(path) for path in logs or ("-",)}
     for path in (path for path, tail in tails.items() if tail.cut):
-        click.echo(f"note: the compressed data of {path} is truncated; diagnosing what is there", err=True)
+        print_notes(f"the compressed data of {path} is truncated; diagnosing what is there")
     if exit_code is None and all(tail.unreadable for tail in tails.values()):
         raise InputError(*(f"{path}: nothing to diagnose: it is {tail.unreadable}" for path, tail in tails.items()))
     found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}

@@ -9,6 +9,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.view.notes import print_notes
 from kedge.resolve.lock import Pin
 from kedge.resolve.model import Inputs
 
@@ -33,7 +34,7 @@ def command(file: str, inputs: Inputs) -> None:
         click.echo(json.dumps(lock.to_json(), indent=2))
     click.echo(f"{path or 'not written'}: {', '.join(counts)}", err=not path)
     for name in (name for name, pin in lock.images.items() if (pin.value or "").startswith("id:")):
-        click.echo(f"note: the local image {name} is in no registry; other machines cannot pull it", err=True)
+        print_notes(f"the local image {name} is in no registry; other machines cannot pull it")
     for what, pins in (("repository", lock.git), ("image", lock.images)):
         _print_unlocked(what, pins)
 
@@ -41,7 +42,7 @@ def command(file: str, inputs: Inputs) -> None:
 def _print_unlocked(what: str, pins: Mapping[str, Pin]) -> None:
     for name, pin in pins.items():
         if pin.unlocked:
-            click.echo(f"note: the {what} {name} is not locked: {pin.unlocked}", err=True)
+            print_notes(f"the {what} {name} is not locked: {pin.unlocked}")
 
 
 def _count(number: int, one: str, several: str) -> str:

@@ -9,6 +9,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.view.notes import print_notes, texts
 from kedge.cli.view.plan_text import graph_text, plan_text, request_text, task_text
 from kedge.cli.view.problems import show_problems
 from kedge.cli.view.requirement_graph import svg
@@ -38,8 +39,8 @@ def command(
     plan = prepared.plan
     wanted = _checked(plan, task) if task else None
     show_problems(prepared.warnings)
-    for note in (*plan.notices, *where.notices(plan)):  # first: the engine's requests may take seconds
-        click.echo(f"note: {note}", err=True)
+    # First: the engine's requests may take seconds.
+    print_notes(*plan.notes, *texts(where.notes(plan), in_summary=False))
     engine_requests = () if graph else _requests(where, plan, wanted)
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
@@ -78,4 +79,4 @@ def _note_what_does_not_fit(plan: Plan, where: Engine) -> None:
     try:
         where.check(plan)
     except CannotRun as error:
-        click.echo(f"note: the job cannot run here: {error}", err=True)
+        print_notes(f"the job cannot run here: {error}")

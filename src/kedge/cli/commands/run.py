@@ -11,9 +11,10 @@ import click
 from kedge import __version__, jobs
 from kedge.cli import options
 from kedge.cli.stop_requests import StopRequests
-from kedge.cli.streams import print_note, reader_is_gone
+from kedge.cli.streams import reader_is_gone
 from kedge.cli.view.copy_progress import CopyBar
 from kedge.cli.view.live import Json, Live, LiveView, Silent
+from kedge.cli.view.notes import print_notes, texts
 from kedge.cli.view.problems import show_in_brief, show_problems
 from kedge.cli.view.summary import print_summary
 from kedge.controller.client import End
@@ -48,10 +49,13 @@ def command(
     """
     prepared = jobs.prepare(file, inputs)
     show_in_brief(prepared.warnings)
-    _print_notes((*prepared.plan.notices, *where.notices(prepared.plan)))
+    notes = where.notes(prepared.plan)
+    print_notes(*prepared.plan.notes, *texts(notes, in_summary=False))
     with StopRequests() as requests:
         submitted = _submitted(prepared, where, requests)
-        return _detached(submitted) if detach else _attended(submitted, requests, quiet, as_json)
+        if detach:
+            return _detached(submitted)
+        return _attended(submitted, requests, texts(notes, in_summary=True), quiet, as_json)
 
 
 def _submitted(prepared: jobs.PreparedJob, where: Engine, requests: StopRequests) -> jobs.Submitted:
@@ -60,7 +64,7 @@ def _submitted(prepared: jobs.PreparedJob, where: Engine, requests: StopRequests
         submitted = jobs.submit(prepared, where, bar)
     try:
         requests.hand_to(submitted.controller)
-        _print_notes(submitted.notes)
+        print_notes(*submitted.notes)
     except BaseException:
         jobs.withdraw(submitted)
         raise
@@ -75,7 +79,10 @@ def _detached(submitted: jobs.Submitted) -> int:
     return EXIT_OK
 
 
-def _attended(submitted: jobs.Submitted, requests: StopRequests, quiet: bool, as_json: bool) -> int:
+def _attended(
+    submitted: jobs.Submitted, requests: StopRequests, notes: tuple[str, ...], quiet: bool, as_json: bool
+) -> int:
+    """Show the run until it has ended, then its summary with these notes under it."""
     run, plan = submitted.run, submitted.prepared.plan
     live = Live(run, Json() if as_json else Silent() if quiet else LiveView(plan), lines=not quiet)
     with ExitStack() as view:
@@ -91,7 +98,7 @@ def _attended(submitted: jobs.Submitted, requests: StopRequests, quiet: bool, as
         return _report_error(submitted, end)
     if not as_json:
         with _ignoring_closed_stdout():
-            print_summary(run, status.read(run), submitted.where.remarks(plan))
+            print_summary(run, status.read(run), notes)
     return end.exit_code
 
 
@@ -112,7 +119,7 @@ def _end_of_killed_controller(run: Run) -> End:
     to release the controller's lock; until then the run looks alive."""
     state = jobs.wait(run, time.monotonic() + _CONTROLLER_EXIT_SEC).state
     if state not in status.FINAL:
-        click.echo(f"note: the job's controller is gone; end the rest of the run with kedge stop {run.id}", err=True)
+        print_notes(f"the job's controller is gone; end the rest of the run with kedge stop {run.id}")
     return End(EXIT_OK if state == status.SUCCEEDED else EXIT_FAILED)
 
 
@@ -122,8 +129,3 @@ def _report_error(submitted: jobs.Submitted, end: End) -> int:
     if end.exit_code == EXIT_BUG:
         click.echo(f"This is a bug in kedge {__version__}: please report it with {submitted.controller.log}", err=True)
     return end.exit_code
-
-
-def _print_notes(notes: tuple[str, ...]) -> None:
-    for note in notes:
-        print_note(note)

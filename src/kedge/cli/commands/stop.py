@@ -10,7 +10,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
-from kedge.cli.streams import print_note
+from kedge.cli.view.notes import print_notes
 from kedge.errors import CannotRun
 from kedge.runs import lock, status
 from kedge.runs.folder import Run
@@ -67,8 +67,7 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
 
 
 def _stop(run: Run, kill: bool) -> None:
-    for note in jobs.stop(run, kill):
-        print_note(note)
+    print_notes(*jobs.stop(run, kill))
 
 
 def _wait(run: Run, kill: bool) -> JobStatus:
@@ -79,7 +78,7 @@ def _wait(run: Run, kill: bool) -> JobStatus:
         if now.state in status.FINAL | status.WITHOUT_END:
             return now
         if (note := _waiting_for(run, now, kill)) != last_note:
-            print_note(note)
+            print_notes(note)
         last_note = note
 
 

@@ -8,6 +8,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.problems import show_problems
 from kedge.errors import ERROR, EXIT_OK, InputError, KedgeError, Problem, Unreachable
 from kedge.resolve.model import Inputs
@@ -39,8 +40,7 @@ def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
     show_problems(prepared.warnings)
     roles = ", ".join(f"{role.name} ×{role.instances}" for role in prepared.plan.roles)
     click.echo(f"{prepared.job.source.file}: job {prepared.plan.job}: {roles}")
-    for note in prepared.plan.notices:
-        click.echo(f"note: {note}", err=True)
+    print_notes(*prepared.plan.notes)
     return EXIT_OK
 
 

@@ -8,6 +8,7 @@ import click
 
 from kedge import jobs
 from kedge.cli import options
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.wording import succeeded_despite_failures
 from kedge.errors import EXIT_FAILED, EXIT_OK
 from kedge.runs import status
@@ -25,9 +26,9 @@ def command(job: str, timeout: float | None) -> int:
     now = jobs.wait(jobs.find(job), None if timeout is None else time.monotonic() + timeout)
     click.echo(_state_text(now))
     if now.state == status.DAMAGED:
-        click.echo(f"note: kedge rm {job} ends what is left of the run and deletes it", err=True)
+        print_notes(f"kedge rm {job} ends what is left of the run and deletes it")
     elif now.state == status.LOST:
-        click.echo(f"note: the run's controller is gone; end the rest of the run with kedge stop {job}", err=True)
+        print_notes(f"the run's controller is gone; end the rest of the run with kedge stop {job}")
     return EXIT_OK if now.state == status.SUCCEEDED else EXIT_FAILED
 
 

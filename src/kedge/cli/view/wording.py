@@ -52,7 +52,7 @@ def _event_text(event: Event) -> str | None:
             return "killing the remaining tasks"
         case status.STOP_REQUESTED:
             return f"stopping all tasks, as requested by {event['by']}; repeat to kill them"
-        case status.NOTE:
+        case status.NOTE if not event.get("in_summary"):
             return str(event["text"])
     return None
 

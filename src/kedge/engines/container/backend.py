@@ -164,7 +164,7 @@ class ContainerBackend:
         self._close_pipes()
         self._selector.close()
         if text := self._looks.note():
-            self._emit(status.REMARK, text=text)
+            self._emit(status.NOTE, text=text, in_summary=True)
 
     # In threads of the pools.
 

@@ -6,14 +6,14 @@ import functools
 import os
 import random
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
 
 from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.engines.base import EngineRequest, JobOutcome, Task
+from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
 from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
@@ -36,6 +36,7 @@ from kedge.runs.folder import Run
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _INFINIBAND = Path("/dev/infiniband")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_KEPT = Note("its containers are kept: kedge rm removes them, too", in_summary=True)
 _ROOTLESS = ("keep-id", "nomap")  # user namespaces
 
 
@@ -70,19 +71,21 @@ class ContainerEngine:
         with Connection(connection.address()) as connected:
             return connected.client.facts()
 
-    def notices(self, plan: Plan) -> tuple[str, ...]:
+    def notes(self, plan: Plan) -> tuple[Note, ...]:
+        found = tuple(map(Note, self._notes_at_submit(plan)))
+        return (*found, _KEPT) if self._keep else found
+
+    def _notes_at_submit(self, plan: Plan) -> Iterator[str]:
         try:
             facts, to_do = self._facts, build.to_do()
-        except CannotRun:  # `check` says so
-            return ()
+        except CannotRun:  # `check` reports it
+            return
         fewer = too_few_gpus(plan) if self._allow_fewer_gpus else None
-        said = tuple(notes.of(plan, facts, self._storages, fewer, bool(infiniband())))
+        yield from notes.of(plan, facts, self._storages, fewer, bool(infiniband()))
         if self._network == "job":
-            said += tuple(notes.loopback(plan))
-        return (*said, to_do) if to_do else said
-
-    def remarks(self, plan: Plan) -> tuple[str, ...]:
-        return ("its containers are kept: kedge rm removes them, too",) if self._keep else ()
+            yield from notes.loopback(plan)
+        if to_do:
+            yield to_do
 
     def check(self, plan: Plan) -> None:
         assert self._facts

@@ -6,7 +6,7 @@ import random
 import sys
 from contextlib import ExitStack
 
-from kedge.engines.base import EngineRequest, JobOutcome, Task
+from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
@@ -32,19 +32,14 @@ class LocalEngine:
         self._allow_fewer_gpus = allow_fewer_gpus
         self.options = {"allow_fewer_gpus": allow_fewer_gpus}
 
-    def notices(self, plan: Plan) -> tuple[str, ...]:
-        said = ["the local engine uses no image: tasks run in your own environment"]
+    def notes(self, plan: Plan) -> tuple[Note, ...]:
+        notes = [Note("the local engine uses no image: tasks run in your own environment")]
         if self._allow_fewer_gpus and (fewer := too_few_gpus(plan)):
-            said.append(fewer)
+            notes.append(Note(fewer))
         if plan.mounts:
             wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in plan.mounts)
-            said.append(f"the local engine mounts no storage; the job expects {wanted}")
-        return tuple(said)
-
-    def remarks(self, plan: Plan) -> tuple[str, ...]:
-        wanted = [f"{r.name} {r.resources.cpu} CPU, {r.resources.memory_mb} MiB" for r in plan.roles]
-        shown = "; ".join((*wanted[:4], "…") if len(wanted) > 4 else wanted)
-        return (f"CPU and memory requests are not enforced here (per task: {shown})",)
+            notes.append(Note(f"the local engine mounts no storage; the job expects {wanted}"))
+        return (*notes, _not_enforced(plan))
 
     def check(self, plan: Plan) -> None:
         if not sys.platform.startswith("linux"):
@@ -80,3 +75,9 @@ class LocalEngine:
 
     def forget(self, run: Run) -> None:
         return
+
+
+def _not_enforced(plan: Plan) -> Note:
+    requests = [f"{r.name} {r.resources.cpu} CPU, {r.resources.memory_mb} MiB" for r in plan.roles]
+    shown = "; ".join((*requests[:4], "…") if len(requests) > 4 else requests)
+    return Note(f"CPU and memory requests are not enforced here (per task: {shown})", in_summary=True)
