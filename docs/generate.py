@@ -1,6 +1,6 @@
-"""Writes docs/job-file.md from the schema, docs/causes.md from the causes: `python docs/generate.py`.
+"""Writes the pages and pictures that are made from the code: `python docs/generate.py`.
 
-A test fails when it was forgotten.
+A test fails when one of them is out of date.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import architecture
 
 import kedge
 from kedge.diagnose.decide.remedies import remedy
@@ -101,8 +103,12 @@ other jobs, machines) is tried until the limit, however often it comes; any othe
 
 
 def pages() -> dict[Path, str]:
-    """Every page that is made here, with its text."""
-    return {DOCS / "job-file.md": job_file(), DOCS / "causes.md": causes()}
+    """Every page and picture that is made from the code, with its text."""
+    return {
+        DOCS / "job-file.md": job_file(),
+        DOCS / "causes.md": causes(),
+        DOCS / "architecture.svg": architecture.picture(),
+    }
 
 
 def causes() -> str:

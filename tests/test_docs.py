@@ -72,7 +72,8 @@ def test_what_an_engine_needs_is_told_in_full() -> None:
     assert members == set(re.findall(r"`(\w+)`", told))
 
 
-def test_generated_pages_are_up_to_date() -> None:
+def test_generated_pages_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None
     assert spec.loader is not None
