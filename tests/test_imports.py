@@ -18,6 +18,8 @@ ALLOWED = {
     "user_files": {"untrusted"},
     "xdg": {"errors"},
     "program_guard": set(),
+    "masking": set(),
+    "deadlines": set(),
     "shortages": {"errors"},
     "processes": {"contract"},
     "keeper": {"processes"},
@@ -66,7 +68,7 @@ ALLOWED = {
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.
 REGISTRIES = {"cli/main.py", "jobs.py", "engines/registry.py", "resolve/plugins.py", "diagnose/rules/rule_files.py"}
-EVERYBODYS = {"untrusted", "own_files", "user_files"}  # what any part may import
+EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines"}  # what any part may import
 ANYBODY = {"", "__init__", "__main__"}  # the package itself: its version, its entry point
 
 

@@ -16,8 +16,6 @@ from kedge.errors import InputError
 from kedge.plugins.base import Callback, File, PluginFailed, Steps, checked
 from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugins import check_actions
-from kedge.resolve.secrets import SHORTEST_MASKED
-from kedge.runtime.logs import secret_forms
 
 from .conftest import RUNTIME_PLUGINS, resolved
 
@@ -109,7 +107,6 @@ def test_plugins_that_do_nothing_are_named_once() -> None:
 
 
 def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:
-    assert SHORTEST_MASKED == secret_forms.SHORTEST
     secrets = {"short": "1234567", "long": "12345678", "list": [{"pin": 42}], "empty": ""}
     (note,) = resolved(CMD, secrets=secrets).notes
     assert "fewer than 8 characters: secrets list[0].pin, short" in note

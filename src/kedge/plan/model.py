@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
+from kedge.masking import MASKED
 from kedge.resolve.model import NOTHING_REQUIRED, Mount, RequirementEntry, Requirements
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 
@@ -161,7 +162,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
 def _credential(key: str, text: Text) -> str:
     """A value of `auth` for people; of a password only references are shown."""
     literal = key == "password" and any(isinstance(part, str) and part.strip() for part in text)
-    return "******" if literal else show_text(text)
+    return MASKED if literal else show_text(text)
 
 
 def _step_json(step: Step, shown: Callable[[Text], Any]) -> dict[str, Any]:

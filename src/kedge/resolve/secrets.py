@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.errors import InputError
+from kedge.masking import SHORTEST
 from kedge.resolve.model import Inputs, Secrets
 from kedge.spec.message_text import show_path
 from kedge.spec.model import Job, Path
-
-SHORTEST_MASKED = 8  # bytes; the runtime masks no shorter ones, because they turn up by chance
 
 LARGEST = 1 << 20  # bytes of a file; what Kubernetes takes for a secret, too
 _PIPE_SEC = 10.0  # how long a pipe may take to say all
@@ -87,11 +86,11 @@ def collect(job: Job, inputs: Inputs, referred: Mapping[str, str]) -> Secrets:
 
 def unmasked(secrets: Secrets) -> tuple[str, ...]:
     """A warning about the secrets whose values are too short to be masked, if there are any."""
-    short = sorted(key for key, text in secrets.texts.items() if 0 < len(text.encode()) < SHORTEST_MASKED)
+    short = sorted(key for key, text in secrets.texts.items() if 0 < len(text.encode()) < SHORTEST)
     if not short:
         return ()
     names = ", ".join(short)
-    return (f"not masked in logs, because their values have fewer than {SHORTEST_MASKED} characters: secrets {names}",)
+    return (f"not masked in logs, because their values have fewer than {SHORTEST} characters: secrets {names}",)
 
 
 def _scalars(value: Any, path: Path, job: Job) -> Iterator[tuple[Path, str]]:

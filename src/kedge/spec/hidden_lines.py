@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kedge.errors import Problem
+from kedge.masking import MASKED, SHORTEST, SHORTEST_IN_OWN_TEXT
 from kedge.spec.message_text import bare, quote
 from kedge.spec.scalars import plain
 
-MASKED = "******"  # stands where secrets were
-_SHORTEST_IN_LINES = 4  # characters of a text that hides the lines in which it stands
-_SHORTEST_IN_MESSAGES = 8  # the same for its place in a message, which has to stay readable
 _IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@<>]*:)([^\s/@<>]+)(?=@)")  # user:password@
 _BEFORE_KEY = r"""(?:^[ \t]*(?:[-?][ \t]+)*|[{,]\s*)["']?"""
 _SECRETS = re.compile(rf"""(?im){_BEFORE_KEY}secrets?\w*["']?\s*:""")
@@ -35,7 +33,7 @@ class Hidden(NamedTuple):
     def cleaned(self, problem: Problem, line: tuple[int, int], own: str | None = None) -> Problem:
         """A problem without secrets: where its line begins and ends, and the scalar that it is about."""
         seen = problem.excerpt
-        if self.overlap(*line) or any(text in seen for text in self.texts if len(text) >= _SHORTEST_IN_LINES):
+        if self.overlap(*line) or any(text in seen for text in self.texts if len(text) >= SHORTEST_IN_OWN_TEXT):
             seen = ""
         return problem._replace(
             message=self.text(problem.message, own),
@@ -51,7 +49,7 @@ class Hidden(NamedTuple):
     def text(self, text: str, own: str | None = None) -> str:
         """A message without secrets."""
         for secret in self.texts:
-            if len(secret) >= _SHORTEST_IN_MESSAGES:
+            if len(secret) >= SHORTEST:
                 text = _without(text, (secret, quote(secret)[1:-1]))
         if own:
             text = _without(text, (own, quote(own)[1:-1], bare(own), _number(own)))
@@ -95,7 +93,7 @@ def without_passwords(text: str) -> str:
 
 def _without(text: str, forms: Iterable[str]) -> str:
     for form in filter(None, forms):
-        if len(form) >= _SHORTEST_IN_MESSAGES:
+        if len(form) >= SHORTEST:
             text = text.replace(form, MASKED)
         elif form in text:  # a short one may be part of any word
             text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", MASKED, text)

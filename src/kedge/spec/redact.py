@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge.errors import InputError
+from kedge.masking import MASKED
 from kedge.spec import yaml
-from kedge.spec.hidden_lines import MASKED
 from kedge.spec.model import Job
 from kedge.spec.nodes import Node
 from kedge.spec.secret_places import below_secrets, long_texts, without

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kedge.spec.hidden_lines import MASKED
+from kedge.masking import MASKED
 from kedge.spec.message_text import quote
 from kedge.spec.model import JobFileSource, Mark, Path
 from kedge.spec.suggest import did_you_mean

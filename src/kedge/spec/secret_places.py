@@ -7,13 +7,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
+from kedge.masking import MASKED, SHORTEST, SHORTEST_LINE
 from kedge.spec.compose import Alias
-from kedge.spec.hidden_lines import MASKED, Hidden, hidden, sections, without_passwords
+from kedge.spec.hidden_lines import Hidden, hidden, sections, without_passwords
 from kedge.spec.nodes import Node
 from kedge.spec.references import CLOSE, OPEN
 
-SHORTEST = 8  # bytes of a text that is looked for elsewhere, too; shorter ones turn up by chance
-_SHORTEST_LINE = 16  # of a text of several lines
 _REFERENCE = re.compile(rf"{re.escape(OPEN)}.*?{re.escape(CLOSE)}", re.DOTALL)
 
 
@@ -51,7 +50,7 @@ def long_texts(values: Iterable[str]) -> tuple[str, ...]:
         line.strip()
         for value in values
         for number, line in enumerate([value, *value.splitlines()])
-        if len(line.strip().encode(errors="surrogateescape")) >= (_SHORTEST_LINE if number else SHORTEST)
+        if len(line.strip().encode(errors="surrogateescape")) >= (SHORTEST_LINE if number else SHORTEST)
     }
     lines |= {json.dumps(line, ensure_ascii=False)[1:-1] for line in lines}
     return tuple(sorted(lines - {MASKED}, key=lambda line: (-len(line), line)))

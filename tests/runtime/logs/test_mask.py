@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from kedge import contract
 from kedge.contract import Callback, SecretRef, Step
+from kedge.masking import SHORTEST_LINE
 from kedge.runtime.logs.mask import MASKED, Finder, Mask, finder, masked
-from kedge.runtime.logs.secret_forms import SHORTEST_LINE, maskable
+from kedge.runtime.logs.secret_forms import maskable
 
 TOKEN = "s3cr3t-t0ken"
 QUOTED = 'it\'s "x" a~b #c:d=e$f`g\\h!i,j{k}<é>'

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import httpx
 
 from kedge import __version__
+from kedge.deadlines import within
 from kedge.resolve.sources.base import FORBIDDEN, LARGEST_DOCUMENT, NOT_FOUND, UNKNOWN, FetchedDocument, Unavailable
-from kedge.resolve.sources.limits import check, plain, within
+from kedge.resolve.sources.urls import check, plain
 
 _CODES = {401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 410: NOT_FOUND}
 # A compressed answer could be small and grow without limit.

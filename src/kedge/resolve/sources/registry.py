@@ -7,9 +7,10 @@ import re
 
 import httpx
 
+from kedge.deadlines import within
 from kedge.resolve.lock import Pin
 from kedge.resolve.sources.base import LARGEST_DOCUMENT
-from kedge.resolve.sources.limits import check, plain, within
+from kedge.resolve.sources.urls import check, plain
 
 _HUB = "registry-1.docker.io"
 _MANIFESTS = ", ".join((

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from kedge.masking import MASKED, SHORTEST_IN_OWN_TEXT
 from kedge.runtime.files import NO_SPACE, write_all
 
 T = TypeVar("T")
 _MANY_TASKS = 50  # from more on, their starts are spread
-_SHORTEST = 4  # characters of a secret that is taken out of messages
 
 
 class ActionFailed(Exception):
@@ -55,8 +55,8 @@ class ActionJob(NamedTuple):
     def clean(self, text: str) -> str:
         """The text without those secrets."""
         for secret in sorted(self.secrets, key=len, reverse=True):
-            if len(secret) >= _SHORTEST:
-                text = text.replace(secret, "******")
+            if len(secret) >= SHORTEST_IN_OWN_TEXT:
+                text = text.replace(secret, MASKED)
         return text
 
     def say(self, text: str) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import http.client
 import io
-import queue
 import socket
-import threading
 import urllib.request
 from collections.abc import Mapping
 from functools import partial
 from http.client import HTTPResponse
 from typing import Any
 
+from kedge.deadlines import within
 from kedge.runtime.actions import addresses, certificate_authorities
 from kedge.runtime.actions.addresses import Target
 from kedge.runtime.actions.base import ActionFailed
@@ -147,21 +146,9 @@ def _connect(pace: Pace, address: tuple[str, int], *_options: Any) -> socket.soc
 
 
 def _addresses(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
-    """What the name stands for. The system's resolver knows no limit, so it is asked aside."""
-    answers: queue.SimpleQueue[list[tuple[str, int]] | Exception] = queue.SimpleQueue()
-
-    def look_up() -> None:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answers.put(list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found)))
-        except Exception as error:  # raised below
-            answers.put(error)
-
-    threading.Thread(target=look_up, daemon=True).start()
+    """What the name stands for. The system's resolver has no limit of time."""
     try:
-        answer = answers.get(timeout=seconds)
-    except queue.Empty:
+        found = within(seconds, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except TimeoutError:
         raise socket.gaierror(socket.EAI_AGAIN, f"the name is not resolved within {seconds:.0f} seconds") from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    return list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found))

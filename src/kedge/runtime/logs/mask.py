@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from kedge import masking
 from kedge.runtime.logs.secret_forms import maskable
 
-MASKED = b"******"
+MASKED = masking.MASKED.encode()
 _FEWEST, _MOST = 4, 5  # bytes of a sample that are compared: fewer are found too often by chance
 _LARGEST_STRIDE = 8  # the rest of the work then costs more
 _MUCH = 1 << 16  # bytes of samples from which on the matcher is worth loading

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-SHORTEST = 8  # bytes; shorter values turn up by chance
-SHORTEST_LINE = 16  # bytes of a line, blanks around it left out; many shorter ones are common words
+from kedge.masking import SHORTEST, SHORTEST_LINE
+
 PIECE = 4095  # characters; longer texts are masked in pieces, so that a mask never waits for more
 _LINES_WITHIN = 1 << 16  # characters of secrets, the shortest first, whose lines are masked on their own
 _FORMS_WITHIN = 1 << 18  # the same for forms; what goes beyond is masked as it is, so that forms fit into memory
