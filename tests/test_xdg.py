@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import kedge
 from kedge import xdg
 from kedge.bundle import cache as bundles
 from kedge.diagnose.rules import rule_files
@@ -60,3 +62,9 @@ def test_without_a_home_it_is_said_what_helps(monkeypatch: pytest.MonkeyPatch) -
             where({})
     assert rule_files._cache_folder() is None
     assert data_cache.find("/nowhere") is None
+
+
+def test_no_other_module_reads_the_variables() -> None:
+    src = Path(kedge.__file__).parent
+    readers = [path for path in src.rglob("*.py") if re.search(r"[\"']XDG_", path.read_text())]
+    assert [str(path.relative_to(src)) for path in readers if path.parent.name != "testing"] == ["xdg.py"]

@@ -41,6 +41,13 @@ SIGNAL_CODES = frozenset({130, 131, 132, 134, 135, 136, 137, 139, 141, 143})
 STOPPED_BY_USER = -210
 STOPPED_BY_COMPLETION = -220
 
+# A program's exit code as shells show it.
+SHELL_TIMED_OUT = 124  # of timeout(1)
+SHELL_CANNOT_EXECUTE = 126
+SHELL_NOT_FOUND = 127
+SHELL_KILLED = 137  # by SIGKILL
+SHELL_TERMINATED = 143  # by SIGTERM
+
 # Why a task ended, in a Report.
 SUCCEEDED = "succeeded"
 COMMAND_FAILED = "command-failed"
@@ -270,7 +277,8 @@ STREAMS = (USER_ALL, USER_STDOUT, USER_STDERR)
 CURRENT = "current"  # the file of a stream that is being written; rotated ones are named @<24 hex digits>.s
 ERROR_FILE = "error.json"  # where torchelastic writes the exception of the worker that failed first
 WORK_DIR = "work"  # the default working directory
-PAI_DIR = "pai"  # stands for /usr/local/pai
+PAI_DIR = "pai"  # stands for PAI_HOME
+PAI_HOME = "/usr/local/pai"  # the same folder in a container
 RUNTIME_D = "runtime.d"  # below that one
 DATA_CACHE_DIR = "data-cache"  # below PAI_DIR in a container: files by their SHA-256, which the task can only read
 FETCHED_DIR = "data-fetched"  # beside it: what the task has fetched, by its SHA-256, for the controller to take

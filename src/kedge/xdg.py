@@ -11,6 +11,10 @@ from kedge.errors import CannotRun
 CACHE, CONFIG, STATE, RUNTIME = "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"
 _DEFAULTS = {CACHE: ".cache", CONFIG: ".config", STATE: ".local/state"}  # below the home folder
 
+# What is in kedge's folder of the cache.
+BUNDLES, CONTAINERS, DATA, DOCUMENTS, RULES = "bundles", "containers", "data", "items", "rules"
+JOBS = "jobs"  # in its folder of the state: the run folders
+
 
 def named(variable: str, environment: Mapping[str, str]) -> str | None:
     """The folder that a variable names."""
@@ -28,6 +32,11 @@ def folder(variable: str, environment: Mapping[str, str]) -> str:
     return os.path.join(home, _DEFAULTS[variable])
 
 
+def state(name: str, environment: Mapping[str, str]) -> str:
+    """`kedge/NAME` among what the user's programs have to keep. CannotRun as `folder`."""
+    return os.path.join(folder(STATE, environment), "kedge", name)
+
+
 def cache(name: str, environment: Mapping[str, str]) -> str:
-    """`kedge/NAME` in the user's cache. CannotRun as `folder`."""
+    """`kedge/NAME` in the user's cache, NAME being one of those above. CannotRun as `folder`."""
     return os.path.join(folder(CACHE, environment), "kedge", name)

@@ -47,4 +47,7 @@ def test_what_was_put_aside_comes_back() -> None:
 
 
 def test_a_hooks_environment_is_told_by_the_same_names() -> None:
-    assert report_environment._SHELVED.decode() == SHELVED
+    given = {f"{SHELVED}LD_PRELOAD": "lib.so", "A": "b"}
+    argv = [sys.executable, "-I", "-S", report_environment.__file__, "1", SHELVED]
+    told = subprocess.run(argv, env=given, capture_output=True, check=True).stdout
+    assert sorted(told.removeprefix(b"E").split(b"\0")) == [b"", b"", b"A=b", b"LD_PRELOAD=lib.so"]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.diagnose.decide.classify import classify
-from kedge.diagnose.log.log_text import TAIL, Log
-from kedge.diagnose.model import Evidence
+from kedge.diagnose.log.log_text import Log
+from kedge.diagnose.model import LOG_TAIL, Evidence
 from kedge.diagnose.rules import scan
 from kedge.diagnose.rules.packaged import content, packaged
 from kedge.diagnose.rules.ruleset import RuleSet
@@ -48,14 +48,14 @@ def test_never_raises(log: bytes, code: int | None) -> None:
 @pytest.mark.parametrize(
     "log",
     [
-        b"CUDA out of memory. " * (TAIL // 20),
-        b"CUDA out of memory. \n" * (TAIL // 21),
-        b"Traceback (most recent call last):\n" * (TAIL // 35),
+        b"CUDA out of memory. " * (LOG_TAIL // 20),
+        b"CUDA out of memory. \n" * (LOG_TAIL // 21),
+        b"Traceback (most recent call last):\n" * (LOG_TAIL // 35),
         b"\x1b" * (1 << 20),
-        b"\0" * TAIL,
-        b"\r" * TAIL,
-        b'  File "x", line 1, in y\n' * (TAIL // 25),
-        b"\xff" * TAIL,
+        b"\0" * LOG_TAIL,
+        b"\r" * LOG_TAIL,
+        b'  File "x", line 1, in y\n' * (LOG_TAIL // 25),
+        b"\xff" * LOG_TAIL,
     ],
     ids=["one line", "near misses", "headers", "escapes", "nuls", "returns", "frames", "invalid"],
 )

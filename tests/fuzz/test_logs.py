@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kedge.cli.commands.diagnose import _diagnose as diagnosis
-from kedge.cli.log_files import KEPT, read_tail
+from kedge.cli.log_files import read_tail
 from kedge.cli.view.answer import print_answer
+from kedge.diagnose.model import LOG_TAIL
 from kedge.diagnose.rules.packaged import packaged
 from kedge.errors import InputError
 
@@ -98,5 +99,5 @@ def test_what_grows_without_end_needs_little_memory(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_bytes(b"\x28\xb5\x2f\xfd\x00\x58" + run * (2 << 10) + b"\x01\0\0")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert len(read_tail(str(file)).content) <= KEPT
+    assert len(read_tail(str(file)).content) <= LOG_TAIL
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10

@@ -28,7 +28,7 @@ _CARRIED = frozenset({".py", ".json", ".toml"})
 
 def folder() -> Path:
     """Where the cache is. CannotRun for a user without a home folder."""
-    return Path(xdg.cache("bundles", os.environ))
+    return Path(xdg.cache(xdg.BUNDLES, os.environ))
 
 
 def path_of(chosen: Sequence[str]) -> Path:

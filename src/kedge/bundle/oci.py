@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kedge.bundle import manifest, stubs, tar
+from kedge.contract import PAI_HOME
 
 _TYPE = "application/vnd.oci.image"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go calls them
 _PLACE = f"/{tar.TOP}"
-_TARGET = "/usr/local/pai"
 
 
 class _Blob(NamedTuple):
@@ -70,7 +70,7 @@ def _config(head: Mapping[str, Any], plain: list[bytes]) -> dict[str, Any]:
         "architecture": _ARCHITECTURES.get(head["machine"], head["machine"]),
         "os": "linux",
         **_created(),
-        "config": {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [_TARGET], "Labels": _labels(head)},
+        "config": {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [PAI_HOME], "Labels": _labels(head)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}" for data in plain]},
         "history": [{"created_by": f"kedge bundle: {layer}"} for layer in head["layers"]],
     }

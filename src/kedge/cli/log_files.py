@@ -16,9 +16,9 @@ import zstandard
 
 from kedge import user_files
 from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
+from kedge.diagnose.model import LOG_TAIL
 from kedge.errors import InputError
 
-KEPT = 10 << 20  # bytes, the amount that a diagnosis reads
 _CHUNK = 1 << 18
 _SAMPLE = 1 << 16  # bytes that decide whether a file is text; control characters of terminals count as text
 _NOT_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
@@ -62,7 +62,7 @@ class _Decompressor(Protocol):
 
 
 def read_tail(path: str) -> LogAtHand:
-    """The last KEPT bytes of a log; `-` is stdin. gzip and zstd are recognised by content, not by file name.
+    """The last LOG_TAIL bytes of a log; `-` is stdin. gzip and zstd are recognised by content, not by file name.
 
     InputError if the log cannot be read, or its compressed data is damaged.
     """
@@ -109,7 +109,7 @@ def _tail(chunks: Iterator[bytes]) -> LogAtHand:
         for chunk in chunks:
             kept.append(chunk)
             size += len(chunk)
-            while size - len(kept[0]) >= KEPT:
+            while size - len(kept[0]) >= LOG_TAIL:
                 past = kept.popleft()
                 size -= len(past)
                 for piece in _around_anchors(past, kept[0], lines_before):
@@ -118,7 +118,7 @@ def _tail(chunks: Iterator[bytes]) -> LogAtHand:
     except EOFError:
         cut = True
     content = b"".join(kept)
-    return LogAtHand(content[-KEPT:], lines_before + content[:-KEPT].count(b"\n"), cut, tuple(earlier))
+    return LogAtHand(content[-LOG_TAIL:], lines_before + content[:-LOG_TAIL].count(b"\n"), cut, tuple(earlier))
 
 
 def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[LogPart]:

@@ -11,6 +11,7 @@ STOPPED = "stopped_by_kedge"
 TRANSIENT = "transient"
 PERMANENT = "permanent"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
+LOG_TAIL = 10 << 20  # bytes at the end of a log that a diagnosis looks at
 
 
 class Evidence(NamedTuple):

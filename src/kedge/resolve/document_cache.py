@@ -23,7 +23,7 @@ _LARGEST = 64 << 20  # bytes of a document
 
 def default_folder(environment: Mapping[str, str]) -> Path:
     """`$XDG_CACHE_HOME/kedge/items`, where the variable is unset `~/.cache/kedge/items`. CannotRun without a home."""
-    return Path(xdg.cache("items", environment))
+    return Path(xdg.cache(xdg.DOCUMENTS, environment))
 
 
 def digest(data: bytes) -> str:

@@ -39,7 +39,7 @@ class CachedFile(NamedTuple):
 
 def folder() -> Path:
     """The folder of the cache. CannotRun for a user without a home folder."""
-    return Path(xdg.cache("data", os.environ))
+    return Path(xdg.cache(xdg.DATA, os.environ))
 
 
 def is_sum(text: object) -> bool:

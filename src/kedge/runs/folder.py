@@ -203,7 +203,7 @@ class Run:
 
 def jobs_dir(environment: Mapping[str, str]) -> Path:
     """$XDG_STATE_HOME/kedge/jobs. CannotRun for a user without a home folder."""
-    return Path(xdg.folder(xdg.STATE, environment), "kedge", "jobs")
+    return Path(xdg.state(xdg.JOBS, environment))
 
 
 def create(jobs: Path, name: str) -> Run:

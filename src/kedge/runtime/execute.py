@@ -87,10 +87,14 @@ def _cannot_start(error: CannotSpawn) -> CannotStart:
         return CannotStart(f"the limit of {program.open_files} open files or the descriptors cannot be set: {why}")
     if error.code == errno.E2BIG:
         size = sum(len(os.fsencode(name)) + len(os.fsencode(value)) + 2 for name, value in program.environment.items())
-        return CannotStart(f"the environment is too large for the kernel ({size} bytes): {why}", 126)
+        return CannotStart(
+            f"the environment is too large for the kernel ({size} bytes): {why}", contract.SHELL_CANNOT_EXECUTE
+        )
     if error.code == errno.ENOENT:  # the program was found before, so its dynamic loader is missing
-        return CannotStart(f"{program.argv[0]} cannot be executed, or the loader it needs is missing: {why}", 127)
-    return CannotStart(f"{program.argv[0]} cannot be executed: {why}", 126)
+        return CannotStart(
+            f"{program.argv[0]} cannot be executed, or the loader it needs is missing: {why}", contract.SHELL_NOT_FOUND
+        )
+    return CannotStart(f"{program.argv[0]} cannot be executed: {why}", contract.SHELL_CANNOT_EXECUTE)
 
 
 def _finish_output(session: Session) -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge.diagnose.log.log_text import LONGEST, TAIL, Log
+from kedge.diagnose.log.log_text import LONGEST, Log
 from kedge.diagnose.log.prefix import split
+from kedge.diagnose.model import LOG_TAIL
 
 
 @pytest.mark.parametrize(
@@ -56,15 +57,15 @@ def test_lines_before_and_after() -> None:
 
 
 def test_a_line_of_ten_megabytes_is_read_in_pieces() -> None:
-    log = Log("log", b"x" * TAIL)
-    line = log.line(TAIL // 2)
+    log = Log("log", b"x" * LOG_TAIL)
+    line = log.line(LOG_TAIL // 2)
     assert line.end - line.start <= 2 * LONGEST
     assert len(list(log.after(line, 5))) == 5
     assert len(log.show(line)) == 1000
 
 
 def test_only_the_end_of_a_large_log_is_read_but_numbers_count_from_the_start() -> None:
-    log = Log("log", b"first\n" * 10 + b"y" * TAIL + b"\nlast")
+    log = Log("log", b"first\n" * 10 + b"y" * LOG_TAIL + b"\nlast")
     assert log.number(log.text.index(b"last")) == 12
 
 

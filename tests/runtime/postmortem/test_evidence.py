@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge.diagnose.model import LOG_TAIL
 from kedge.runtime.logs import tails
 from kedge.runtime.logs.rotate import label
 from kedge.runtime.postmortem import collect, gpus
@@ -35,7 +36,7 @@ def test_only_the_end_of_a_long_log_is_read_and_its_lines_keep_their_numbers(tmp
     lines = [b"%09d\n" % n for n in range(1, 1_200_001)]
     (tmp_path / "runtime.log").write_bytes(b"".join(lines))
     tail = tails.of_file(str(tmp_path), "runtime.log")
-    assert len(tail.content) == tails.LIMIT
+    assert len(tail.content) == LOG_TAIL
     last = tail.content.count(b"\n")
     assert tail.content.endswith(lines[-1])
     assert tail.place(last) == {"file": "runtime.log", "line": 1_200_000}

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kedge.diagnose.model import LOG_TAIL
 from kedge.runtime.logs import tails
 from kedge.runtime.logs.rotate import label
 from kedge.runtime.postmortem import earlier_log, work_logs
 
 TRACE = b'Traceback (most recent call last):\n  File "/x/train.py", line 5, in <module>\n    f()\nKeyError: 1\n'
 LINE = b"waiting for the other workers, still nothing, and nothing at all will come of it either\n"
-FULL = LINE * (tails.LIMIT // len(LINE) + 1)
+FULL = LINE * (LOG_TAIL // len(LINE) + 1)
 
 
 def stream(folder: Path, **files: bytes) -> tails.LogTail:

@@ -58,7 +58,7 @@ def command(
 
 def _of_run(folder: Path) -> dict[str, Any]:
     """The root cause of an ended run. InputError if the folder is not that of a run, or the run has no verdict."""
-    if not (folder / "run.json").is_file():
+    if not Run(folder).run_file.is_file():
         raise InputError(f"{folder} is not a run folder; name the log files in it")
     found = report.read(Run(folder))
     if found is None and report.is_damaged(Run(folder)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from kedge.contract import SHELL_KILLED
 from kedge.diagnose.decide.candidates import Candidate
 from kedge.diagnose.decide.select import effect
 from kedge.diagnose.model import Evidence
 from kedge.diagnose.regex import regex
 
-KILLED = 137
 BUS_ERROR = 135
 FULL = 1 << 20  # bytes: with less than this free, a write has failed or soon will
 _DISKS = ("disk_free_bytes", "work_free_bytes", "tmp_free_bytes")
@@ -50,7 +50,7 @@ def overruling(best: Candidate | None, evidence: Evidence) -> str:
 
 
 def _left_by_a_kill(best: Candidate | None, evidence: Evidence) -> bool:
-    if best is None or evidence.exit_code == KILLED or best.role == "symptom" or effect(best):
+    if best is None or evidence.exit_code == SHELL_KILLED or best.role == "symptom" or effect(best):
         return True
     if best.cause in _BY_A_KILL:
         return True

@@ -11,8 +11,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kedge.diagnose.log import mpi_tags, prefix
+from kedge.diagnose.model import LOG_TAIL
 
-TAIL = 10 << 20
 LONGEST = 8 << 10  # how much of a very long line is looked at on each side of a hit
 _CSI = b"0123456789;:?<=>! "
 
@@ -32,9 +32,9 @@ class Log:
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name = name
-        self._skipped = content[:-TAIL].count(b"\n") if len(content) > TAIL else 0
-        self._returns = content[-TAIL:].replace(b"\r\n", b"\n") if b"\r" in content else None
-        tail = content[-TAIL:] if self._returns is None else self._returns
+        self._skipped = content[:-LOG_TAIL].count(b"\n") if len(content) > LOG_TAIL else 0
+        self._returns = content[-LOG_TAIL:].replace(b"\r\n", b"\n") if b"\r" in content else None
+        tail = content[-LOG_TAIL:] if self._returns is None else self._returns
         self.text = mpi_tags.joined(_without_escapes(tail.replace(b"\0", b"")).replace(b"\r", b"\n"))
         self._cache: dict[int, LogLine] = {}
         self._numbers: list[int] | None = None

@@ -63,7 +63,7 @@ def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
 def _cache_folder() -> Path | None:
     """None for a user without a home folder."""
     with suppress(CannotRun):
-        return Path(xdg.cache("rules", os.environ))
+        return Path(xdg.cache(xdg.RULES, os.environ))
     return None
 
 

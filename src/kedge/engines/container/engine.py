@@ -230,7 +230,7 @@ def infiniband() -> tuple[str, ...]:
 
 def cache_folder() -> str:
     """Where this user's containers have their files between runs. CannotRun for a user without a home folder."""
-    return xdg.cache("containers", os.environ)
+    return xdg.cache(xdg.CONTAINERS, os.environ)
 
 
 def data_cache() -> str | None:

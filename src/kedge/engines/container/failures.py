@@ -14,6 +14,8 @@ from kedge.contract import (
     PERHAPS_MEMORY,
     RUNTIME_BROKE,
     RUNTIME_ERROR,
+    SHELL_KILLED,
+    SHELL_TERMINATED,
     Report,
 )
 from kedge.diagnose.decide.classify import classify
@@ -31,7 +33,6 @@ REMOVED = -101
 OUT_OF_MEMORY = -1200
 NOT_STARTED = -1201
 IMAGE = 254
-_KILLED, _TERMINATED = 137, 143
 _MIB = 1 << 20
 RUNTIME_NEEDS = 8 * _MIB  # measured: what a container whose command is a shell needs at most
 _DOCKER_FAILED = 125  # what `docker run` exits with when it could not start the container
@@ -61,13 +62,13 @@ class KnownFacts(NamedTuple):
 
 def of_container(launch: Launch, state: State | None, known: KnownFacts) -> Report:
     """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
-    if known.killed and (state is None or state.exit_code == _KILLED):
+    if known.killed and (state is None or state.exit_code == SHELL_KILLED):
         return reports.of_forced_stop(launch)
     if state is None:
         return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
     if what := _for_memory(state, known):
         return _out_of_memory(launch, what)
-    if state.exit_code == _KILLED and not known.watched and not reports.is_damaged(launch):
+    if state.exit_code == SHELL_KILLED and not known.watched and not reports.is_damaged(launch):
         return reports.of_kill(launch, signal.SIGKILL, _perhaps_for_memory(known.memory), PERHAPS_MEMORY)
     if state.exit_code > 128 and not reports.is_damaged(launch):
         return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
@@ -79,7 +80,7 @@ def of_container(launch: Launch, state: State | None, known: KnownFacts) -> Repo
 def _for_memory(state: State, known: KnownFacts) -> str:
     """In which way memory ended a container; empty when it did not."""
     limit = f"its memoryMB{f' of {known.memory // _MIB}' if known.memory else ''}"
-    if state.exit_code == _KILLED and not known.up and known.memory and known.memory < RUNTIME_NEEDS:
+    if state.exit_code == SHELL_KILLED and not known.up and known.memory and known.memory < RUNTIME_NEEDS:
         return (
             f"{limit} is less than the runtime needs, about {RUNTIME_NEEDS // _MIB}: the kernel killed it at its start"
         )
@@ -93,7 +94,7 @@ def _for_memory(state: State, known: KnownFacts) -> str:
 
 
 def _out_of_memory(launch: Launch, what: str) -> Report:
-    found = classify(Evidence((), _KILLED, {"oom_kills": 1}))._replace(confidence=SURE)
+    found = classify(Evidence((), SHELL_KILLED, {"oom_kills": 1}))._replace(confidence=SURE)
     return reports.ended(launch, OUT_OF_MEMORY, COMMAND_KILLED, what)._replace(diagnosis=found.to_json())
 
 
@@ -136,7 +137,7 @@ def _of_image(launch: Launch, problem: ImageProblem) -> Report:
 
 def stopped_before_start(launch: Launch) -> Report:
     """How an attempt ended that was told to stop while its container, or its image, was still being made ready."""
-    report = reports.ended(launch, _TERMINATED, COMMAND_KILLED, "stopped by TERM before the command started")
+    report = reports.ended(launch, SHELL_TERMINATED, COMMAND_KILLED, "stopped by TERM before the command started")
     return report._replace(stopped_by="TERM")
 
 

@@ -8,13 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from kedge.bundle import build
+from kedge.contract import PAI_HOME
 from kedge.engines.container.client import Client
 from kedge.engines.container.container_spec import JOB, Bind, ContainerSpec
 from kedge.engines.container.render import BUNDLE, security
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run
 
-_RUN = "/usr/local/pai/run"
+_RUN = f"{PAI_HOME}/run"
 _CHOWN = """
 import os, sys
 for folder, folders, files in os.walk(sys.argv[1]):

@@ -17,6 +17,7 @@ from kedge.contract import (
     DATA_CACHE_DIR,
     FETCHED_DIR,
     PAI_DIR,
+    PAI_HOME,
     RUNTIME_D,
     SECRET_DOCUMENT,
     SECRET_VALUES,
@@ -37,7 +38,7 @@ from kedge.runs.folder import Run
 
 HOST = "127.0.0.1"
 FIRST_PORT = 15000
-_ENTRY = b'#!/bin/sh\nexec /usr/local/pai/kedge/runtime "$@"\n'
+_ENTRY = f'#!/bin/sh\nexec {PAI_HOME}/kedge/runtime "$@"\n'.encode()
 _OPEN = 0o777  # for whatever user an image has; the run's own folder keeps strangers out
 
 
@@ -116,7 +117,7 @@ class ContainerPlaces:
         place = self._place(task, attempt, task_attempt)
         hosts = self._addresses or dict.fromkeys(self._ports, HOST)
         role = self._plan.role(task.role)
-        shared = self.shared(attempt)
+        shared, exit_spec = self.shared(attempt), self._run.exit_spec.name
         placement = Placement(
             job_id=self._run.id,
             job_attempt=attempt,
@@ -131,7 +132,7 @@ class ContainerPlaces:
             extra=self._visible(task),
             logs=self._given.logs,
             rules=tuple(f"{render.SHARED}/{path.name}" for path in self._rules()),
-            exit_spec=f"{render.SHARED}/{self._run.exit_spec.name}" if (shared / "exit-spec.json").exists() else None,
+            exit_spec=f"{render.SHARED}/{exit_spec}" if (shared / exit_spec).exists() else None,
         )
         lay_out(place.folder, task_spec(self._plan, *task, placement)._replace(pai_dir=render.PAI).to_json(), place)
         return render.render(self._plan, task, place, image, self._given.facts)

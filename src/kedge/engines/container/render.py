@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, SHELVED, SPEC_FILE
+from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, PAI_HOME, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
 from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.container_spec import Bind, ContainerSpec
 from kedge.plan.model import Plan, RolePlan
 
-PAI = "/usr/local/pai"
+PAI = PAI_HOME
 BUNDLE = f"{PAI}/kedge"
 SHARED = f"{PAI}/shared"  # what the tasks of a job attempt have in common
 SECRETS = f"{PAI}/secrets"

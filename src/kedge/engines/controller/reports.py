@@ -13,6 +13,7 @@ from kedge.contract import (
     REPORT_FILE,
     RUNTIME_BROKE,
     RUNTIME_ERROR,
+    SHELL_KILLED,
     SUCCEEDED,
     Report,
     container_code,
@@ -24,7 +25,6 @@ from kedge.policy.codes import Behaviour
 from kedge.runs import task_reports
 from kedge.untrusted import fits, read_json
 
-_KILLED = 137
 _LARGEST = 16 << 20  # bytes of a report; what is longer is not one of a supervisor
 _LONGEST_MESSAGE = 10_000  # characters; it becomes part of events
 
@@ -67,7 +67,7 @@ def of_kill(launch: Launch, number: int, what: str, reason: str = RUNTIME_ERROR)
 def of_forced_stop(launch: Launch) -> Report:
     """The report of a supervisor that was told to stop, did not end, and was killed by kedge."""
     what = "stopped by KILL: it did not end by itself"
-    return ended(launch, _KILLED, COMMAND_KILLED, what)._replace(stopped_by="KILL", killed=True)
+    return ended(launch, SHELL_KILLED, COMMAND_KILLED, what)._replace(stopped_by="KILL", killed=True)
 
 
 def of_end(launch: Launch, code: int, what: str) -> Report:

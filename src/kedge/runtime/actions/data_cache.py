@@ -41,7 +41,7 @@ def find(pai: str) -> CacheFolders | None:
         own = f"{pai}/{FETCHED_DIR}"
         return CacheFolders(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
     try:
-        files = xdg.cache("data", os.environ)
+        files = xdg.cache(xdg.DATA, os.environ)
         cache = CacheFolders(files, f"{files}-partial", files)
         for folder in (cache.files, cache.partial):
             os.makedirs(folder, exist_ok=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from kedge.contract import SHELL_NOT_FOUND
 from kedge.runtime.actions import addresses, git_failures, staging
 from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience, expand, required
 from kedge.runtime.files import write_all
@@ -84,7 +85,7 @@ def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
     address = split(required(parameters, "repo_uri", "git"), parameters.get("username"), parameters.get("token"))
     _refuse_secrets(job, address.uri, *parameters.get("options", ()))
     if not shutil.which("git"):
-        raise ActionFailed("git is not installed in the task's image", "command_not_found", code=127)
+        raise ActionFailed("git is not installed in the task's image", "command_not_found", code=SHELL_NOT_FOUND)
     target = expand(parameters.get("clone_dir") or f"{job.pai}/code")
     if not staging.is_free(target):
         message = f"fatal: destination path '{target}' already exists and is not an empty directory."

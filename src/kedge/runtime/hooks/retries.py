@@ -15,7 +15,6 @@ from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
 from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
-_TIMED_OUT = 124  # the exit code of timeout(1)
 _MAX_SERVER_DELAY_SEC = 300.0  # longest pause before the next try that a server can ask for
 
 
@@ -61,7 +60,7 @@ def _try(session: Session, prepared: PreparedTask, hook: Hook) -> Try:
             result = result._replace(code=code, description=description, part=ended)
         if limit.passed:
             description = f"did not end within {hook.step.timeout_sec:g} seconds and was stopped"
-            return result._replace(code=_TIMED_OUT, description=description, part=ended)
+            return result._replace(code=contract.SHELL_TIMED_OUT, description=description, part=ended)
         if result.code and not hook.failure_ignored:
             break
     return result

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kedge.contract import Text, render_text, show_text
+from kedge.contract import SHELVED, Text, render_text, show_text
 from kedge.runtime.setup.environment import quote
 
 LINE, COMMAND, ENVIRONMENT = b"L", b"C", b"E"  # the first byte of each message; each message ends with NUL
@@ -43,7 +43,7 @@ def text(script: Text, *, failure_ignored: bool, bash: bool, environment: bool, 
     else:  # other shells cannot redirect to descriptors above 9
         at_end.append(f'[ $? -eq 0 ] || {{ printf "L%s\\0" "$LINENO" >/proc/self/fd/{fd}; }} 2>/dev/null')
     if environment:
-        at_end.append(f"{quote(sys.executable)} -I -S {quote(HELPER)} {fd} || :")
+        at_end.append(f"{quote(sys.executable)} -I -S {quote(HELPER)} {fd} {SHELVED} || :")
     head += f"trap {quote('; '.join(at_end))} EXIT\n"
     return (head, "" if failure_ignored else "set -o errexit\n", *script)
 

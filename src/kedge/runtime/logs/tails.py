@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge import contract
+from kedge.diagnose.model import LOG_TAIL
 from kedge.runtime.logs.rotate import label
 
-LIMIT = 10 << 20  # bytes of a log that are looked at
 _PIECE = 1 << 20
 
 
@@ -72,7 +72,7 @@ def _tail(folder: str, name: str, paths: Sequence[str]) -> LogTail:
 
 
 def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[FileTail]:
-    left = LIMIT
+    left = LOG_TAIL
     for path in reversed(paths):
         try:
             with open_regular(os.path.join(folder, path)) as file:

@@ -7,6 +7,7 @@ import os
 import resource
 from typing import NamedTuple, NoReturn
 
+from kedge.contract import SHELL_NOT_FOUND
 from kedge.runtime.process import signals
 
 _STAGES = ("set up its descriptors", "enter its working directory", "be executed")
@@ -71,7 +72,7 @@ def _become(program: Program, writer: int) -> NoReturn:
     except ValueError:  # a NUL byte, or a name with "=" in it
         os.write(writer, b"%c%d" % (stage, errno.EINVAL))
     finally:
-        os._exit(127)
+        os._exit(SHELL_NOT_FOUND)
 
 
 def _set_descriptors(program: Program) -> None:

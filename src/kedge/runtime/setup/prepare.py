@@ -56,7 +56,7 @@ def prepare(
     variables = _environment(spec, tasks_by_role, log_pipe, log)
     shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
     if shell is None:
-        raise CannotStart(_no_shell(variables.get("PATH", "")), 127)
+        raise CannotStart(_no_shell(variables.get("PATH", "")), contract.SHELL_NOT_FOUND)
     if not shell.pipefail:
         log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command fails")
     tasks = sum(map(len, tasks_by_role.values()))

@@ -11,7 +11,6 @@ from typing import Any
 from kedge.contract import CURRENT, REPORT_FILE, RUNTIME_LOG, USER_STDERR, USER_STDOUT
 from kedge.testing.command import Kedge
 
-FAILED = 1  # exit code of `kedge run` for a job that failed
 NO_RETRY = {"kedge": {"retry": {"maxTransient": 0}}}
 QUICK_RETRY = {"kedge": {"retry": {"backoffSec": 0.01}}}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kedge.testing.conformance.case import FAILED, NO_RETRY, ConformanceCase
+from kedge.errors import EXIT_FAILED
+from kedge.testing.conformance.case import NO_RETRY, ConformanceCase
 
 BEHAVIOURS = {
     "a command that succeeds": ConformanceCase(
@@ -17,10 +18,12 @@ BEHAVIOURS = {
     "the first command that fails ends the task": ConformanceCase(
         ["echo before", "false", "echo after"], code=1, said="before\n"
     ),
-    "a failure within a pipeline ends the task": ConformanceCase(["false | cat", "echo after"], code=FAILED, said=""),
+    "a failure within a pipeline ends the task": ConformanceCase(
+        ["false | cat", "echo after"], code=EXIT_FAILED, said=""
+    ),
     "an exit code is the user's and the container's is OpenPAI's": ConformanceCase(
         "exit 7",
-        code=FAILED,
+        code=EXIT_FAILED,
         report={"reason": "command-failed", "user_exit_code": 7, "exit_code": 255},
         states={"worker:0": "failed"},
         prints=(
@@ -30,34 +33,34 @@ BEHAVIOURS = {
     ),
     "a variable that is not set ends the task": ConformanceCase(
         ["echo $NOTHING_LIKE_THIS", "echo after"],
-        code=FAILED,
+        code=EXIT_FAILED,
         stdout=b"",
         report={"reason": "command-failed"},
     ),
     "a program that is not there": ConformanceCase(
-        "nothing-like-this", code=FAILED, report={"reason": "command-failed", "user_exit_code": 127}
+        "nothing-like-this", code=EXIT_FAILED, report={"reason": "command-failed", "user_exit_code": 127}
     ),
     "a program that may not be executed": ConformanceCase(
         "touch $PAI_LOG_DIR/program; $PAI_LOG_DIR/program",
-        code=FAILED,
+        code=EXIT_FAILED,
         report={"reason": "command-failed", "user_exit_code": 126},
     ),
     "an option that the shell does not know": ConformanceCase(
-        ["set -o nothing-like-this", "echo after"], code=FAILED, stdout=b"", report={"reason": "command-failed"}
+        ["set -o nothing-like-this", "echo after"], code=EXIT_FAILED, stdout=b"", report={"reason": "command-failed"}
     ),
     "a command that kills itself": ConformanceCase(
         "kill -KILL $$",
         keys={"extras": NO_RETRY},
-        code=FAILED,
+        code=EXIT_FAILED,
         report={"reason": "command-killed", "user_exit_code": 137, "stopped_by": None},
     ),
     "a command that ends with a memory error": ConformanceCase(
-        "kill -SEGV $$", code=FAILED, report={"reason": "command-killed", "user_exit_code": 139}
+        "kill -SEGV $$", code=EXIT_FAILED, report={"reason": "command-killed", "user_exit_code": 139}
     ),
     "a task that stops its own supervisor was not stopped by kedge": ConformanceCase(
         "kill -TERM $PPID; sleep 1000",
         keys={"extras": NO_RETRY},
-        code=FAILED,
+        code=EXIT_FAILED,
         report={"stopped_by": "TERM"},
         prints=("sigterm_unattributed",),
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kedge.contract import TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS
-from kedge.testing.conformance.case import FAILED, ConformanceCase
+from kedge.errors import EXIT_FAILED
+from kedge.testing.conformance.case import ConformanceCase
 
 _COUNT = "echo try >> $PAI_LOG_DIR/tries; test $(wc -l < $PAI_LOG_DIR/tries) -eq 3"
 _STARTS = ("[INFO] Starting to exec precommands", "[INFO] Precommands finished")
@@ -44,7 +45,7 @@ BEHAVIOURS = {
     "hooks after a failure": _case(
         _talking("a"),
         commands="exit 3",
-        code=FAILED,
+        code=EXIT_FAILED,
         report={"reason": "command-failed", "user_exit_code": 3},
         runtime=(
             _STARTS[0], "a taskStarts 1.0", _STARTS[1], _COMMAND[0], "[INFO] User command failed with exit code 3",
@@ -53,7 +54,7 @@ BEHAVIOURS = {
     ),
     "a start hook that fails keeps the command from running": _case(
         _hook("a", {TASK_STARTS: "exit 5", TASK_FAILS: "echo failed", "containerExit": "echo exit"}),
-        code=FAILED,
+        code=EXIT_FAILED,
         said="",
         report={"reason": "hook-failed", "user_exit_code": 5},
     ),
@@ -63,7 +64,7 @@ BEHAVIOURS = {
         report={"reason": "succeeded", "user_exit_code": 0},
     ),
     "a hook that fails after a success fails the task": _case(
-        _hook("a", {TASK_SUCCEEDS: "exit 5"}), code=FAILED, report={"reason": "hook-failed", "user_exit_code": 5}
+        _hook("a", {TASK_SUCCEEDS: "exit 5"}), code=EXIT_FAILED, report={"reason": "hook-failed", "user_exit_code": 5}
     ),
     "a hook is tried again": _case(
         _hook("a", {TASK_STARTS: _COUNT}, retry={"max": 2, "delaySec": 0.01}),
@@ -71,7 +72,10 @@ BEHAVIOURS = {
         prints=("^kedge: worker:0: hook a failed: exited with code 1; try 2 of 3 in 0.0 s", "; try 3 of 3 in"),
     ),
     "a hook that takes too long is ended": _case(
-        _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5), code=FAILED, said="", report={"reason": "hook-failed"}
+        _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5),
+        code=EXIT_FAILED,
+        said="",
+        report={"reason": "hook-failed"},
     ),
     "what a hook exports reaches the command": _case(
         _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', said="a b\n"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from kedge.errors import EXIT_FAILED
 from kedge.testing.command import TIMEOUT, Kedge
-from kedge.testing.conformance.case import FAILED, QUICK_RETRY, ConformanceCase, job_report, same
+from kedge.testing.conformance.case import QUICK_RETRY, ConformanceCase, job_report, same
 from kedge.testing.wait import wait_until
 
 _SPEC = """\
@@ -78,7 +79,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "the first failure of a role fails the job": ConformanceCase(
         "[ $PAI_TASK_INDEX = 0 ] || sleep 1000; echo failing; exit 3",
         roles={"worker": {"instances": 3}},
-        code=FAILED,
+        code=EXIT_FAILED,
         states={"worker:0": "failed", "worker:1": "stopped", "worker:2": "stopped"},
         prints=("^After it +2 other tasks were stopped$",),
     ),
@@ -94,7 +95,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         "[ $PAI_TASK_INDEX != 0 ] || exit 3; sleep 2",
         roles={"worker": {"instances": 2}, "ps": {"commands": ["exit 4"]}, "a": {"commands": ["true"]}},
         keys={"extras": _EVERY},
-        code=FAILED,
+        code=EXIT_FAILED,
         states={"worker:0": "failed", "worker:1": "succeeded", "ps:0": "failed", "a:0": "succeeded"},
     ),
     "a job whose tasks all succeed, as it asked": ConformanceCase(
@@ -106,7 +107,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "unknown failures are retried as often as the job says": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; exit 1",
         keys={"jobRetryCount": 2},
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=3,
         prints=("all 2 retries are used",),
         more=_three_tries,
@@ -114,7 +115,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "retries that were asked for are made although a stock row says permanent": ConformanceCase(
         "kill -ILL $$",
         keys={"jobRetryCount": 1},
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=2,
         prints=(r"attempt 2 starts now \(retry 1 of 1\)", r"the only retry is used \(jobRetryCount\)"),
     ),
@@ -122,14 +123,14 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         f"{_MISSING}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] && echo will stay || echo will pass; exit 1",
         keys={"jobRetryCount": 3, "extras": {"kedge": {"rules": ["spec.yaml"], **QUICK_RETRY["kedge"]}}},
         files={"spec.yaml": _SPEC},
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=2,
         prints=("row 232 of spec.yaml says transient", "not retried: row 223 of spec.yaml says permanent"),
     ),
     "transient failures are retried a limited number of times": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; kill -TERM $$",
         keys=_retried(2),
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=3,
         prints=("given up after 2 retries of transient failures",),
         more=_three_tries,
@@ -143,33 +144,33 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "a permanent cause that is sure is not retried whatever the job says": ConformanceCase(
         f"{_MISSING}; exit 1",
         keys={"jobRetryCount": 3},
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=1,
         prints=(r"missing_module \(permanent", "not retried: missing_module is permanent"),
     ),
     "the same failure of the program without progress ends retries": ConformanceCase(
         "exit 127",
         keys={"jobRetryCount": 4},
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=2,
         prints=("not retried: command_not_found came twice at the same place, without progress in between",),
     ),
     "progress makes a retry worth while": ConformanceCase(
         "echo step $FC_FRAMEWORK_ATTEMPT_ID; exit 127",
         keys={"jobRetryCount": 2},
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=3,
         prints=("command_not_found is not certain, retry 2 of 2", r"all 2 retries are used \(jobRetryCount\)"),
     ),
     "what lies around the program is tried until the limit": ConformanceCase(
         f"{_TRANSIENT}; exit 1",
         keys=_retried(3),
-        code=FAILED,
+        code=EXIT_FAILED,
         attempts=4,
         prints=("given up after 3 retries of transient failures",),
     ),
     "SIGINT by a stranger is transient": ConformanceCase(
-        "kill -INT $$; exit 130", keys=_retried(1), code=FAILED, attempts=2, prints=("code 130, .*, is transient",)
+        "kill -INT $$; exit 130", keys=_retried(1), code=EXIT_FAILED, attempts=2, prints=("code 130, .*, is transient",)
     ),
     "without gang allocation a task is retried alone": ConformanceCase(
         "echo try $FC_TASK_ATTEMPT_ID; [ $PAI_TASK_INDEX = 0 ] || [ $FC_TASK_ATTEMPT_ID = 2 ]",
@@ -183,7 +184,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         "echo try $FC_TASK_ATTEMPT_ID; exit 127",
         roles={"worker": {"taskRetryCount": 3}},
         keys={"extras": {"gangAllocation": False}},
-        code=FAILED,
+        code=EXIT_FAILED,
         said={"worker-0": "try 0\n", "worker-0.1": "try 1\n"},
         attempts=1,
         prints=("not retried: command_not_found came twice at the same place",),
@@ -192,7 +193,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         f"if [ $PAI_TASK_INDEX = 1 ]; then {_MISSING}; else echo 'ConnectionResetError: [Errno 104] Connection reset "
         "by peer'; fi; exit 1",
         roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},
-        code=FAILED,
+        code=EXIT_FAILED,
         more=_root_is_worker_1,
     ),
 }

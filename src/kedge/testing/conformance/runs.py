@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 
 from kedge.contract import CURRENT, EVENTS_FILE, FINISHED, REPORT_FILE, RUNNING, RUNTIME_LOG, SPEC_FILE, STREAMS
+from kedge.errors import EXIT_FAILED
 from kedge.testing.command import Kedge
-from kedge.testing.conformance.case import FAILED, same
+from kedge.testing.conformance.case import same
 
 
 def in_the_background(kedge: Kedge) -> None:
@@ -23,7 +24,7 @@ def in_the_background(kedge: Kedge) -> None:
 
 
 def as_json(kedge: Kedge) -> None:
-    done = kedge("run", "--json", kedge.job("echo out; echo err >&2; exit 3"), code=FAILED)
+    done = kedge("run", "--json", kedge.job("echo out; echo err >&2; exit 3"), code=EXIT_FAILED)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     same("first and last event", (events[0]["event"], events[-1]["event"]), ("job-submitted", "job-completed"))
     same("lines", {event["line"] for event in events if event["event"] == "log"}, {"out", "err"})

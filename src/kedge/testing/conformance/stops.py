@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from kedge.contract import REPORT_FILE
+from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from kedge.testing.command import TIMEOUT, Kedge
-from kedge.testing.conformance.case import FAILED, same
+from kedge.testing.conformance.case import same
 from kedge.testing.wait import wait_until
 
-INTERRUPTED = 130  # exit code of `kedge run` after Ctrl-C
 _ORDERLY = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 _STUBBORN = "trap '' TERM INT; echo ready; while :; do sleep 0.1; done"
 
@@ -24,7 +24,7 @@ def ctrl_c(kedge: Kedge) -> None:
     for task in ("worker-0", "worker-1"):
         kedge.wait_for_output("ready", task)
     process.send_signal(signal.SIGINT)
-    said = kedge.finish(process, INTERRUPTED)
+    said = kedge.finish(process, EXIT_INTERRUPTED)
     assert "stopped by Ctrl-C" in said, said
     same("saved", ["saved" in kedge.said(task) for task in ("worker-0", "worker-1")], [True, True])
     assert kedge.leftovers() == []
@@ -37,7 +37,7 @@ def ctrl_c_twice(kedge: Kedge) -> None:
     process.send_signal(signal.SIGINT)
     wait_until(lambda: "stop-requested" in [event["event"] for event in kedge.events()], TIMEOUT)
     process.send_signal(signal.SIGINT)
-    said = kedge.finish(process, INTERRUPTED)
+    said = kedge.finish(process, EXIT_INTERRUPTED)
     same("killed tasks", len(re.findall(r"^worker:\d +stopped +1 +137", said, re.MULTILINE)), 2)
     assert kedge.leftovers() == []
 
@@ -47,7 +47,7 @@ def grace_period(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(_STUBBORN, extras=stop))
     kedge.wait_for_output("ready")
     process.send_signal(signal.SIGTERM)
-    assert "stopped by a stop request" in kedge.finish(process, FAILED)
+    assert "stopped by a stop request" in kedge.finish(process, EXIT_FAILED)
     report = json.loads((kedge.task() / REPORT_FILE).read_text())
     same("report", (report["killed"], report["user_exit_code"]), (True, 137))
     assert kedge.leftovers() == []
@@ -57,7 +57,7 @@ def closed_terminal(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job("echo ready; sleep 1000"))
     kedge.wait_for_output("ready")
     process.send_signal(signal.SIGHUP)
-    assert "terminal" in kedge.finish(process, FAILED)
+    assert "terminal" in kedge.finish(process, EXIT_FAILED)
     assert kedge.leftovers() == []
 
 
@@ -69,7 +69,7 @@ def hidden_processes(kedge: Kedge) -> None:
     kedge.wait_for_output("ready")
     assert kedge.leftovers(), "the test cannot see the processes of a job that runs"
     process.send_signal(signal.SIGINT)
-    kedge.finish(process, INTERRUPTED)
+    kedge.finish(process, EXIT_INTERRUPTED)
     assert kedge.leftovers() == []
 
 
@@ -104,7 +104,7 @@ def stop_during_a_hook(kedge: Kedge) -> None:
     process = kedge.start("run", job)
     wait_until(lambda: kedge.runs() and (kedge.task() / "hook").exists(), TIMEOUT)
     process.send_signal(signal.SIGINT)
-    kedge.finish(process, INTERRUPTED)
+    kedge.finish(process, EXIT_INTERRUPTED)
     same("the command", kedge.said(), "")
     assert "exit hook" in (kedge.task() / "runtime.log").read_text()
     assert kedge.leftovers() == []
