@@ -25,57 +25,56 @@ CAUSES = Path(kedge.__file__).parent / "diagnose" / "causes.toml"
 HEAD = """\
 # The job file
 
-A job file is YAML 1.2, in OpenPAI's job protocol, version 2. `kedge validate` checks one and shows
-[every problem](#errors-and-warnings) at once;
-`kedge schema` prints the JSON Schema from which the tables below are made. Put
+A job file is YAML 1.2 in OpenPAI's job protocol, version 2. `kedge validate` checks one and shows
+[every problem](#errors-and-warnings) at once. The tables below are made from the JSON Schema that `kedge schema` prints.
+
+To complete and check keys in an editor, run `kedge schema > job.schema.json` beside the job file, and make this its first line:
 
     # yaml-language-server: $schema=./job.schema.json
 
-into the first line of a job file, and `kedge schema > job.schema.json` beside it, and editors complete and check it.
-
-`-` in place of a file is stdin, for `run`, `validate`, `plan` and `lock`: messages call it `<stdin>`, relative paths
-start in the current folder, and there is no lock file (`kedge lock -` prints one).
+`run`, `validate`, `plan` and `lock` accept `-` for stdin. Messages call it `<stdin>`, relative paths start in the current folder,
+and there is no lock file (`kedge lock -` prints one).
 
 ## References
 
-`<% $parameters.lr %>` in a command or a hook stands for the value of the parameter `lr`. The roots are `$parameters`,
-`$secrets` and, of the prerequisites that a role names, `$data`, `$script`, `$output`; `.name` and `[0]` go further down.
-A value is inserted as it is written in the file (`1.0` stays `1.0`); quoting is up to the command. An unknown reference is
-an error (`extras.kedge.unknownReferences: keep` leaves it alone); text in other brackets is left as it is. Secrets are
-inserted only inside the task. No reference works where a number must stand, in names, or in the values of parameters.
+`<% $parameters.lr %>` in a command or a hook stands for the value of the parameter `lr`. The roots are `$parameters`, `$secrets`,
+and `$data`, `$script` and `$output` for the prerequisites that a role names; `.name` and `[0]` select a part. A value is inserted
+as written in the file (`1.0` stays `1.0`); quoting is up to the command. Secrets are inserted only inside the task. An unknown
+reference is an error (`extras.kedge.unknownReferences: keep` keeps its text); text in other brackets stays. References do not work
+in place of numbers, in names, or in the values of parameters.
 
 ## Prerequisites
 
 | `type` | `uri` | other keys |
 |---|---|---|
-| `dockerimage` | required: the image; parameters may be referred to | `auth: {username, password, registryuri}`; a password belongs in `secrets` |
-| `script`, `output`, `storage` | a text; of a script, a path that starts with `./`, `../`, `/` or `~/` is [code](running.md#code) | `plugin`, `callbacks`, `failurePolicy`, `require`, and parameters of the plugin |
-| `data` | a list of texts | the same |
+| `dockerimage` | required: the image; may refer to parameters | `auth: {username, password, registryuri}`; a password belongs in `secrets` |
+| `script`, `output`, `storage` | a string; for a script, a path that starts with `./`, `../`, `/` or `~/` is [code](running.md#code) | `plugin`, `callbacks`, `failurePolicy`, `require`, and parameters of the plugin |
+| `data` | a list of strings | the same |
 
-The `cmd` plugin and its `callbacks` are [hooks](runtime.md#hooks).
+The `cmd` plugin and its `callbacks` are [hooks](runtime.md#hooks). [Prerequisites](prerequisites.md) describes all keys.
 
 ## Errors and warnings
 
-Each names file, line, column and the path to the value, and what was most likely meant. An error cannot be meant as it
-stands; a warning is about something that OpenPAI accepts, or that might be meant. `validate`, `plan` and `run` show
-warnings, `run` in one line each. `kedge validate --strict` treats them as errors (exit code 2).
+Each message names file, line, column, the path to the value, and what was most likely meant. A warning is about something that
+OpenPAI accepts, or that might be intended; everything else is an error. `validate`, `plan` and `run` show warnings, `run` in one
+line each. `kedge validate --strict` treats them as errors (exit code 2).
 
-| told | as |
+| problem | reported as |
 |---|---|
-| a wrong shape, an unknown or repeated key, a wrong type; `4GB`, `10m` or `"8"` for a number (with the number to write); 1024 ports or more of one label, which are the number of a port | error |
-| names that lead nowhere or are not unique; an unknown reference, one that is never closed | error |
-| `<% $params.lr %>`, `<% $secret.x %>`, `<% parameters.lr %>`: a root of references mistyped, or without its `$` | error |
-| `sha256` of data without a `uri`; prerequisites that require each other in a circle | error |
-| what looks like a reference: `${{ parameters.lr }}`, `{{ lr }}`, `<% $x %>`, `<%= $parameters.lr %>`, `$parameters.lr`; a reference where none is replaced | warning |
-| a key that differs from a known one by one or two letters, where any key may stand (prerequisites, `extras`, `defaults`, …) | warning |
-| a `PAI_…` variable of a role, task or port label that the job does not have | warning |
-| commands and hooks that `bash -n` refuses, or `sh -n` where bash is missing; nothing is executed | warning |
-| parameters, secrets and prerequisites that nothing uses | warning |
+| a wrong shape or type, an unknown or repeated key; `4GB`, `10m` or `"8"` for a number (with the number to write); 1024 or more ports of one label (that is a port number) | error |
+| an undefined or duplicate name; an unknown reference, or one that is never closed | error |
+| `<% $params.lr %>`, `<% $secret.x %>`, `<% parameters.lr %>`: a mistyped root of a reference, or a missing `$` | error |
+| `sha256` of data without a `uri`; a cycle of prerequisites | error |
+| text that looks like a reference: `${{ parameters.lr }}`, `{{ lr }}`, `<% $x %>`, `<%= $parameters.lr %>`, `$parameters.lr`; a reference where none is replaced | warning |
+| a key one or two letters away from a known one, where any key is allowed (prerequisites, `extras`, `defaults`, …) | warning |
+| a `PAI_…` variable for a role, task or port label that the job does not have | warning |
+| commands and hooks that `bash -n` refuses (`sh -n` if there is no bash); nothing is executed | warning |
+| unused parameters, secrets and prerequisites | warning |
 | `minFailedInstances`, `minSucceededInstances` above `instances`: never reached | warning |
 | `taskRetryCount` without `extras.gangAllocation: false`: no effect | warning |
 | empty `ports:` or `storages:`, unknown keys in `auth`; 22, 80 or 443 ports of one label | warning |
 
-`kedge validate --json` prints them for editors and CI, even when the file is not YAML:
+`kedge validate --json` prints them for editors and CI, even if the file is not YAML:
 
 ```json
 {"version": 1, "problems": [{"severity": "error", "file": "job.yaml", "line": 14, "column": 19, "path": "taskRoles.worker.commands[0]", "message": "'<% $params.lr %>' is not a reference; write <% $parameters.lr %>", "suggestion": "<% $parameters.lr %>"}]}
@@ -86,16 +85,16 @@ what to write instead, or null.
 
 ## Keys
 
-Keys in **bold** are required. `*` stands for a name of your choice, `[]` for an item of a list.
+Keys in **bold** are required. `*` stands for any name, `[]` for an item of a list.
 """
 
 
 CAUSES_HEAD = """\
 # Causes of failure
 
-What a [report](reports.md) can name. The behaviour says whether the same job, submitted again unchanged, can work; by it
-kedge decides about [retries](policies.md#what-is-tried-again). A cause that lies *around* the program (networks, services,
-other jobs, machines) is tried until the limit, however often it comes; any other ends the retries when it comes twice.
+A [report](reports.md) names one of these. The behaviour tells whether the same job, submitted again unchanged, can work; kedge uses
+it to decide about [retries](policies.md#what-is-tried-again). A cause *around* the program (networks, services, other jobs,
+machines) is retried up to the limit, however often it repeats; any other cause ends the retries when it repeats.
 
 | cause | meaning | who can fix it | behaviour | what to do |
 |---|---|---|---|---|
@@ -189,7 +188,7 @@ def _default(node: dict[str, Any]) -> str:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """Without other spellings of the same: upper and lower case, a text for a number, a long name or prefix."""
+    """Drops other spellings of a value: upper and lower case, a string for a number, a long name or prefix."""
     found: dict[str, Any] = {}
     for value in values:
         found.setdefault(str(value).removeprefix(PREFIX).removeprefix("SIG").lower(), value)
