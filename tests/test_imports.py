@@ -19,6 +19,7 @@ ALLOWED = {
     "xdg": {"errors"},
     "program_guard": set(),
     "masking": set(),
+    "states": set(),
     "deadlines": set(),
     "shortages": {"errors"},
     "processes": {"contract"},
@@ -68,7 +69,7 @@ ALLOWED = {
 }  # fmt: skip
 # Registries: the only places that import a part by its name, when it is needed.
 REGISTRIES = {"cli/main.py", "jobs.py", "engines/registry.py", "resolve/plugins.py", "diagnose/rules/rule_files.py"}
-EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines"}  # what any part may import
+EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines", "states"}  # what any part may import
 ANYBODY = {"", "__init__", "__main__"}  # the package itself: its version, its entry point
 
 

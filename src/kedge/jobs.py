@@ -35,11 +35,13 @@ from kedge.runs import disk_reserve, folder, lock, snapshot, status
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.events import EventLog
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
+from kedge.runs.job_events import JobEvent
 from kedge.runs.status import JobStatus
 from kedge.spec.files import STDIN
 from kedge.spec.model import Job
 from kedge.spec.parse import load
 from kedge.spec.redact import is_masked, mask_secrets, masked_values
+from kedge.states import FINAL, WITHOUT_END, State
 
 _ENDING_SEC = 10.0  # between a job's end and that of its controller lies only the report
 
@@ -203,7 +205,7 @@ def _fill(
     write_json(run.plan_file, masked_values(plan.to_json(), secrets))
     disk_reserve.make(run.path)
     with EventLog(run.events) as log:
-        log.append(status.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
+        log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
     run.save(
         RunInfo(
             id=run.id,
@@ -288,12 +290,12 @@ def remove(run: Run) -> None:
 
 def _end_if_lost(run: Run) -> None:
     where, state = _engine_of(run), status.read(run).state
-    if state in status.WITHOUT_END:
+    if state in WITHOUT_END:
         where.stop(run, kill=False)
-    elif state not in status.FINAL:
+    elif state not in FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
     now = wait(run, time.monotonic() + _ENDING_SEC)  # for its report
-    if lock.is_held(run.lock) or now.state == status.LOST:
+    if lock.is_held(run.lock) or now.state == State.LOST:
         os.lstat(run.run_file)
         raise CannotRun(f"{run.id} has not ended{lock.shown(lock.owner(run.lock))}, so it is not removed")
 

@@ -15,7 +15,9 @@ from typing import Any
 from kedge.contract import CURRENT, REPORT_FILE, SPEC_FILE, USER_STDOUT
 from kedge.engines.machine.claims import Claims
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK
-from kedge.runs import lock, status
+from kedge.runs import lock
+from kedge.runs.job_events import JobEvent
+from kedge.states import FINAL, State
 
 from .parts import COMMAND, CONTROLLER, ENGINE_SERVICE, KEEPER, SUPERVISOR, Part
 from .scene import NO_ROOM, Command, Scene, content
@@ -23,9 +25,9 @@ from .work import WRITTEN
 
 _DOCUMENTED = frozenset({EXIT_OK, EXIT_FAILED, EXIT_INPUT, EXIT_CANNOT_RUN, EXIT_INTERRUPTED})
 _OF_STATE: dict[str, tuple[int | None, ...]] = {
-    status.SUCCEEDED: (EXIT_OK,),
-    status.FAILED: (EXIT_FAILED, EXIT_CANNOT_RUN),
-    status.STOPPED: (EXIT_FAILED, EXIT_INTERRUPTED),
+    State.SUCCEEDED: (EXIT_OK,),
+    State.FAILED: (EXIT_FAILED, EXIT_CANNOT_RUN),
+    State.STOPPED: (EXIT_FAILED, EXIT_INTERRUPTED),
 }
 _BUG = re.compile(r"Traceback \(most recent call last\)|bug in kedge|kedge failed:")
 _LINE = re.compile(r"line (\d+)")
@@ -70,7 +72,7 @@ def nobody_speaks_of_bugs(scene: Scene) -> Iterator[str]:
 def every_run_ends_once(scene: Scene) -> Iterator[str]:
     """There is exactly one end in a run's log."""
     for run in scene.runs():
-        ends = [event for event in scene.events(run) if event.get("event") == status.JOB_COMPLETED]
+        ends = [event for event in scene.events(run) if event.get("event") == JobEvent.JOB_COMPLETED]
         if len(ends) != 1:
             yield f"{run.id} has {len(ends)} ends: {ends}"
 
@@ -83,8 +85,8 @@ def the_end_is_shown(scene: Scene) -> Iterator[str]:
             yield f"{shown} ended with {shown.code}: {shown.said[-500:]}"
             continue
         told, state = json.loads(shown.out), scene.state(run)
-        open_tasks = [task for task in told["tasks"] if task["state"] not in status.FINAL]
-        if told["state"] != state or state not in status.FINAL or open_tasks:
+        open_tasks = [task for task in told["tasks"] if task["state"] not in FINAL]
+        if told["state"] != state or state not in FINAL or open_tasks:
             yield f"{run.id} is {state} by its log and {told['state']} by kedge show, open tasks: {open_tasks}"
 
 

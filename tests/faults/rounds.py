@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kedge.runs import status
+from kedge.states import FINAL
 
 from .invariants import INVARIANTS
 from .scene import ANSWER_SEC, Scene
@@ -105,4 +105,4 @@ def _at_work(scene: Scene) -> bool:
 
 
 def _open(scene: Scene) -> set[str]:
-    return {run.id for run in scene.runs() if scene.state(run) not in status.FINAL}
+    return {run.id for run in scene.runs() if scene.state(run) not in FINAL}

@@ -16,8 +16,8 @@ from typing import Any
 
 from kedge import processes
 from kedge.contract import EVENTS_FILE, REPORT_FILE
-from kedge.runs import status
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 from kedge.testing.command import Kedge
 
 from . import parts
@@ -151,7 +151,7 @@ class Scene:
 
     def state(self, run: Run) -> str | None:
         """How a run has ended, by the last end in its log."""
-        ends = [event.get("state") for event in self.events(run) if event.get("event") == status.JOB_COMPLETED]
+        ends = [event.get("state") for event in self.events(run) if event.get("event") == JobEvent.JOB_COMPLETED]
         return ends[-1] if ends else None
 
     def parts(self, *kinds: str) -> list[Part]:

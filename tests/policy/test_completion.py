@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge.policy.completion import FAILED, SUCCEEDED, Completed, Role, Tally, decide
+from kedge.policy.completion import Completed, Role, Tally, decide
+from kedge.states import State
 
 
 def ok(role: str, index: int = 0) -> Completed:
@@ -19,61 +20,61 @@ WORKERS = Role("worker", 2, 1, 2)
 
 # roles, tasks in order of completion, outcome, what triggered it, code
 TABLE = {
-    "one of two workers fails": ([WORKERS], [bad("worker", 1, 137)], FAILED, bad("worker", 1, 137), 137),
-    "both workers succeed": ([WORKERS], [ok("worker", 0), ok("worker", 1)], SUCCEEDED, ok("worker", 1), 0),
+    "one of two workers fails": ([WORKERS], [bad("worker", 1, 137)], State.FAILED, bad("worker", 1, 137), 137),
+    "both workers succeed": ([WORKERS], [ok("worker", 0), ok("worker", 1)], State.SUCCEEDED, ok("worker", 1), 0),
     "a worker that may fail, then the master": (
         [Role("master", 1, 1, 1), Role("worker", 4, -1, -1)],
         [bad("worker", 2), ok("master")],
-        SUCCEEDED,
+        State.SUCCEEDED,
         ok("master"),
         0,
     ),
     "both fail with every condition off": (
         [Role("worker", 2, -1, -1)],
         [bad("worker", 0), bad("worker", 1)],
-        SUCCEEDED,
+        State.SUCCEEDED,
         None,
         0,
     ),
     "two of three fail, then one succeeds": (
         [Role("worker", 3, 3, 1)],
         [bad("worker", 0), bad("worker", 1), ok("worker", 2)],
-        SUCCEEDED,
+        State.SUCCEEDED,
         ok("worker", 2),
         0,
     ),
     "the first worker ends while ps runs": (
         [Role("ps", 1, 1, -1), Role("worker", 2, 1, 1)],
         [ok("worker", 0)],
-        SUCCEEDED,
+        State.SUCCEEDED,
         ok("worker", 0),
         0,
     ),
     "ps never ends, the workers do": (
         [WORKERS, Role("ps", 1, 1, 1)],
         [ok("worker", 1), ok("worker", 0)],
-        SUCCEEDED,
+        State.SUCCEEDED,
         ok("worker", 0),
         0,
     ),
     "of two conditions the earlier one wins: failure": (
         [Role("worker", 2, 1, 1)],
         [bad("worker", 0, 3), ok("worker", 1)],
-        FAILED,
+        State.FAILED,
         bad("worker", 0, 3),
         3,
     ),
     "of two conditions the earlier one wins: success": (
         [Role("worker", 2, 1, 1)],
         [ok("worker", 1), bad("worker", 0, 3)],
-        SUCCEEDED,
+        State.SUCCEEDED,
         ok("worker", 1),
         0,
     ),
     "the second failure is the one that counts": (
         [Role("worker", 4, 2, 4)],
         [bad("worker", 0, 3), ok("worker", 1), bad("worker", 2, 4), bad("worker", 3, 5)],
-        FAILED,
+        State.FAILED,
         bad("worker", 2, 4),
         4,
     ),
@@ -120,13 +121,18 @@ def test_trigger_texts(role: Role, tasks: list[Completed], text: str) -> None:
 def test_a_stop_request_wins_over_everything() -> None:
     verdict = decide([WORKERS], [ok("worker", 0), ok("worker", 1)], stop_requested=True)
     assert verdict
-    assert (verdict.outcome, verdict.task, verdict.code) == (FAILED, None, -210)
+    assert (verdict.outcome, verdict.task, verdict.code) == (State.FAILED, None, -210)
 
 
 EVERY = {
-    "all succeed": ([ok("worker", 0), ok("ps"), ok("worker", 1)], SUCCEEDED, None, 0),
-    "the first fails": ([bad("worker", 1, 137), ok("ps"), ok("worker", 0)], FAILED, bad("worker", 1, 137), 137),
-    "two fail": ([ok("ps"), bad("worker", 1, 3), bad("worker", 0, 4)], FAILED, bad("worker", 1, 3), 3),
+    "all succeed": ([ok("worker", 0), ok("ps"), ok("worker", 1)], State.SUCCEEDED, None, 0),
+    "the first fails": (
+        [bad("worker", 1, 137), ok("ps"), ok("worker", 0)],
+        State.FAILED,
+        bad("worker", 1, 137),
+        137,
+    ),
+    "two fail": ([ok("ps"), bad("worker", 1, 3), bad("worker", 0, 4)], State.FAILED, bad("worker", 1, 3), 3),
 }
 
 
@@ -138,7 +144,7 @@ def test_every_task_runs_to_its_end_and_must_succeed(case: str) -> None:
     verdict = decide(roles, tasks, every=True)
     assert verdict is not None
     assert list(verdict[:3]) == expected
-    assert "of 3 tasks failed" in verdict.text or verdict.outcome == SUCCEEDED
+    assert "of 3 tasks failed" in verdict.text or verdict.outcome == State.SUCCEEDED
 
 
 counts = st.sampled_from([-1, 1, 2, 3])

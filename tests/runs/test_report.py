@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from kedge.runs import report, status
+from kedge.runs import report
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 
 
 @pytest.fixture
@@ -18,19 +20,21 @@ def run(tmp_path: Path) -> Run:
     """A run of one task that has failed."""
     task: dict[str, Any] = {"role": "worker", "index": 0, "task_attempt": 0}
     with EventLog(tmp_path / "events.jsonl") as log:
-        log.append(status.JOB_SUBMITTED, roles={"worker": 1})
-        log.append(status.ATTEMPT_STARTED, attempt=0)
-        log.append(status.TASK_LAUNCHED, **task)
-        log.append(status.TASK_COMPLETED, succeeded=False, code=255, user_exit_code=3, reason="command-failed", **task)
-        log.append(status.JOB_COMPLETED, state=status.FAILED, code=255, text="worker:0 failed")
+        log.append(JobEvent.JOB_SUBMITTED, roles={"worker": 1})
+        log.append(JobEvent.ATTEMPT_STARTED, attempt=0)
+        log.append(JobEvent.TASK_LAUNCHED, **task)
+        log.append(
+            JobEvent.TASK_COMPLETED, succeeded=False, code=255, user_exit_code=3, reason="command-failed", **task
+        )
+        log.append(JobEvent.JOB_COMPLETED, state=State.FAILED, code=255, text="worker:0 failed")
     return Run(tmp_path)
 
 
 def test_a_missing_report_is_written_later(run: Run) -> None:
     report.complete(run)
     written = json.loads((run.path / "report.json").read_text())
-    assert (written["state"], written["text"], written["root"]) == (status.FAILED, "worker:0 failed", None)
-    assert [task["state"] for task in written["tasks"]] == [status.FAILED]
+    assert (written["state"], written["text"], written["root"]) == (State.FAILED, "worker:0 failed", None)
+    assert [task["state"] for task in written["tasks"]] == [State.FAILED]
     assert "could not determine why" in (run.path / "report.md").read_text()
 
 

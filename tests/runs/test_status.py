@@ -11,33 +11,14 @@ from kedge.contract import EVENTS_FILE, FINISHED, Report
 from kedge.runs import status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, create
+from kedge.runs.job_events import JobEvent
 from kedge.runs.lock import ControllerLock, hold
-from kedge.runs.status import (
-    ATTEMPT_COMPLETED,
-    ATTEMPT_STARTED,
-    FAILED,
-    JOB_COMPLETED,
-    JOB_RETRYING,
-    JOB_SUBMITTED,
-    LOST,
-    NOTE,
-    RUNNING,
-    STOP_REQUESTED,
-    STOPPED,
-    STOPPING,
-    SUCCEEDED,
-    TASK_COMPLETED,
-    TASK_LAUNCHED,
-    TASK_RETRYING,
-    WAITING,
-    JobStatus,
-    TaskStatus,
-    fold,
-)
+from kedge.runs.status import JobStatus, TaskStatus, fold
+from kedge.states import State
 
 THEN = "2026-02-01T02:54:48.123456789Z"
-SUBMITTED: dict[str, Any] = {"event": JOB_SUBMITTED, "roles": {"worker": 2, "ps": 1}}
-STARTED: dict[str, Any] = {"event": ATTEMPT_STARTED, "attempt": 0}
+SUBMITTED: dict[str, Any] = {"event": JobEvent.JOB_SUBMITTED, "roles": {"worker": 2, "ps": 1}}
+STARTED: dict[str, Any] = {"event": JobEvent.ATTEMPT_STARTED, "attempt": 0}
 
 
 def task(event: str, index: int = 0, **facts: Any) -> dict[str, Any]:
@@ -53,77 +34,94 @@ def state(*events: dict[str, Any]) -> str:
 
 
 def test_states_of_a_job() -> None:
-    assert folded().state == WAITING
-    assert state() == WAITING
-    assert state(STARTED) == RUNNING
-    assert state(STARTED, {"event": ATTEMPT_COMPLETED}) == RUNNING
-    assert state(STARTED, {"event": JOB_RETRYING}) == WAITING
-    assert state(STARTED, {"event": JOB_RETRYING}, {"event": ATTEMPT_STARTED, "attempt": 1}) == RUNNING
-    assert state(STARTED, {"event": STOP_REQUESTED}) == STOPPING
-    assert state({"event": STOP_REQUESTED}, STARTED) == STOPPING
+    assert folded().state == State.WAITING
+    assert state() == State.WAITING
+    assert state(STARTED) == State.RUNNING
+    assert state(STARTED, {"event": JobEvent.ATTEMPT_COMPLETED}) == State.RUNNING
+    assert state(STARTED, {"event": JobEvent.JOB_RETRYING}) == State.WAITING
+    assert (
+        state(STARTED, {"event": JobEvent.JOB_RETRYING}, {"event": JobEvent.ATTEMPT_STARTED, "attempt": 1})
+        == State.RUNNING
+    )
+    assert state(STARTED, {"event": JobEvent.STOP_REQUESTED}) == State.STOPPING
+    assert state({"event": JobEvent.STOP_REQUESTED}, STARTED) == State.STOPPING
 
 
-@pytest.mark.parametrize("final", [SUCCEEDED, FAILED, STOPPED])
+@pytest.mark.parametrize("final", [State.SUCCEEDED, State.FAILED, State.STOPPED])
 def test_how_a_job_ended(final: str) -> None:
-    ended = {"event": JOB_COMPLETED, "state": final, "code": 137, "text": "why"}
-    found = folded(SUBMITTED, {"event": STOP_REQUESTED}, ended)
+    ended = {"event": JobEvent.JOB_COMPLETED, "state": final, "code": 137, "text": "why"}
+    found = folded(SUBMITTED, {"event": JobEvent.STOP_REQUESTED}, ended)
     assert (found.state, found.code, found.text, found.submitted, found.ended) == (final, 137, "why", "t0", "t2")
 
 
 def test_a_task_from_launch_to_end() -> None:
-    launched = [SUBMITTED, STARTED, task(TASK_LAUNCHED, 1, task_attempt=0)]
-    running = TaskStatus("worker", 1, RUNNING, 1, 1, started="t2")
+    launched = [SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED, 1, task_attempt=0)]
+    running = TaskStatus("worker", 1, State.RUNNING, 1, 1, started="t2")
     assert folded(*launched).tasks == (TaskStatus("worker", 0), running, TaskStatus("ps", 0))
-    ended = task(TASK_COMPLETED, 1, succeeded=False, code=255, user_exit_code=3, reason="command-failed")
+    ended = task(JobEvent.TASK_COMPLETED, 1, succeeded=False, code=255, user_exit_code=3, reason="command-failed")
     assert folded(*launched, ended).tasks[1] == TaskStatus(
-        "worker", 1, FAILED, 1, 1, 255, 3, "t2", "t3", "command-failed"
+        "worker", 1, State.FAILED, 1, 1, 255, 3, "t2", "t3", "command-failed"
     )
-    ended = task(TASK_COMPLETED, 1, succeeded=True, code=0, user_exit_code=0)
-    assert folded(*launched, ended).tasks[1].state == SUCCEEDED
+    ended = task(JobEvent.TASK_COMPLETED, 1, succeeded=True, code=0, user_exit_code=0)
+    assert folded(*launched, ended).tasks[1].state == State.SUCCEEDED
 
 
 @pytest.mark.parametrize("code", [-210, -220])
 def test_a_task_with_a_stop_code_is_stopped_and_not_failed(code: int) -> None:
-    ended = task(TASK_COMPLETED, succeeded=False, code=code, user_exit_code=143)
-    found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), ended).tasks[0]
-    assert (found.state, found.exit_code) == (STOPPED, 143)
+    ended = task(JobEvent.TASK_COMPLETED, succeeded=False, code=code, user_exit_code=143)
+    found = folded(SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED), ended).tasks[0]
+    assert (found.state, found.exit_code) == (State.STOPPED, 143)
 
 
 def test_a_task_that_is_retried() -> None:
-    first = [SUBMITTED, STARTED, task(TASK_LAUNCHED, task_attempt=0), task(TASK_RETRYING, code=137, user_exit_code=137)]
+    first = [
+        SUBMITTED,
+        STARTED,
+        task(JobEvent.TASK_LAUNCHED, task_attempt=0),
+        task(JobEvent.TASK_RETRYING, code=137, user_exit_code=137),
+    ]
     waiting = folded(*first).tasks[0]
-    assert (waiting.state, waiting.attempts, waiting.code, waiting.ended) == (WAITING, 1, 137, "t3")
-    again = folded(*first, task(TASK_LAUNCHED, task_attempt=1)).tasks[0]
-    assert again == TaskStatus("worker", 0, RUNNING, 2, 2, started="t4")
+    assert (waiting.state, waiting.attempts, waiting.code, waiting.ended) == (State.WAITING, 1, 137, "t3")
+    again = folded(*first, task(JobEvent.TASK_LAUNCHED, task_attempt=1)).tasks[0]
+    assert again == TaskStatus("worker", 0, State.RUNNING, 2, 2, started="t4")
 
 
 def test_a_retry_event_keeps_the_facts_of_the_ended_attempt() -> None:
-    ended = task(TASK_COMPLETED, succeeded=False, code=137, reason="command-killed")
-    found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), ended, task(TASK_RETRYING)).tasks[0]
-    assert (found.state, found.code, found.ended, found.reason) == (WAITING, 137, "t3", "command-killed")
+    ended = task(JobEvent.TASK_COMPLETED, succeeded=False, code=137, reason="command-killed")
+    found = folded(SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED), ended, task(JobEvent.TASK_RETRYING)).tasks[0]
+    assert (found.state, found.code, found.ended, found.reason) == (State.WAITING, 137, "t3", "command-killed")
 
 
 def test_a_new_job_attempt_resets_the_tasks() -> None:
-    ended = [task(TASK_LAUNCHED), task(TASK_COMPLETED, succeeded=False, code=255)]
-    found = folded(SUBMITTED, STARTED, *ended, {"event": JOB_RETRYING}, {"event": ATTEMPT_STARTED, "attempt": 1})
+    ended = [task(JobEvent.TASK_LAUNCHED), task(JobEvent.TASK_COMPLETED, succeeded=False, code=255)]
+    found = folded(
+        SUBMITTED, STARTED, *ended, {"event": JobEvent.JOB_RETRYING}, {"event": JobEvent.ATTEMPT_STARTED, "attempt": 1}
+    )
     assert (found.attempt, found.tasks[0]) == (1, TaskStatus("worker", 0, tries=1))
 
 
 def test_events_after_the_end_of_a_job_are_ignored() -> None:
-    ends = [{"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0}, {"event": JOB_COMPLETED, "state": STOPPED}]
-    found = folded(SUBMITTED, STARTED, *ends, {"event": JOB_RETRYING})
-    assert (found.state, found.code, found.ended) == (SUCCEEDED, 0, "t2")
+    ends = [
+        {"event": JobEvent.JOB_COMPLETED, "state": State.SUCCEEDED, "code": 0},
+        {"event": JobEvent.JOB_COMPLETED, "state": State.STOPPED},
+    ]
+    found = folded(SUBMITTED, STARTED, *ends, {"event": JobEvent.JOB_RETRYING})
+    assert (found.state, found.code, found.ended) == (State.SUCCEEDED, 0, "t2")
 
 
 def test_tasks_that_never_ran_are_stopped_when_the_job_ends() -> None:
-    found = folded(SUBMITTED, STARTED, task(TASK_LAUNCHED), {"event": JOB_COMPLETED, "state": STOPPED})
-    assert [row.state for row in found.tasks] == [STOPPED, STOPPED, STOPPED]
+    found = folded(
+        SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED), {"event": JobEvent.JOB_COMPLETED, "state": State.STOPPED}
+    )
+    assert [row.state for row in found.tasks] == [State.STOPPED, State.STOPPED, State.STOPPED]
 
 
 def test_unknown_and_incomplete_events_do_no_harm() -> None:
-    found = folded({"event": "new-thing"}, {}, {"event": JOB_SUBMITTED}, {"event": JOB_COMPLETED, "state": "odd"})
-    assert (found.state, found.tasks) == (FAILED, ())
-    assert folded(task(TASK_LAUNCHED)).tasks == (TaskStatus("worker", 0, RUNNING, 1, 1, started="t0"),)
+    found = folded(
+        {"event": "new-thing"}, {}, {"event": JobEvent.JOB_SUBMITTED}, {"event": JobEvent.JOB_COMPLETED, "state": "odd"}
+    )
+    assert (found.state, found.tasks) == (State.FAILED, ())
+    assert folded(task(JobEvent.TASK_LAUNCHED)).tasks == (TaskStatus("worker", 0, State.RUNNING, 1, 1, started="t0"),)
 
 
 @pytest.fixture
@@ -144,28 +142,30 @@ def append_events(run: Run, *events: dict[str, Any]) -> None:
 
 
 def test_a_run_with_a_live_controller(run: Run, lock: ControllerLock) -> None:
-    assert status.read(run).state == WAITING
-    append_events(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
-    assert status.read(run).state == RUNNING
+    assert status.read(run).state == State.WAITING
+    append_events(run, SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED))
+    assert status.read(run).state == State.RUNNING
 
 
 def test_a_run_whose_controller_is_gone_is_lost(run: Run, lock: ControllerLock) -> None:
-    append_events(run, SUBMITTED, STARTED, task(TASK_LAUNCHED))
+    append_events(run, SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED))
     lock.close()
     found = status.read(run)
-    assert (found.state, [row.state for row in found.tasks]) == (LOST, [LOST, WAITING, WAITING])
+    assert (found.state, [row.state for row in found.tasks]) == (State.LOST, [State.LOST, State.WAITING, State.WAITING])
 
 
 def test_an_ended_run_is_not_lost(run: Run, lock: ControllerLock) -> None:
-    append_events(run, SUBMITTED, STARTED, {"event": JOB_COMPLETED, "state": SUCCEEDED, "code": 0, "text": ""})
-    assert status.read(run).state == SUCCEEDED
+    append_events(
+        run, SUBMITTED, STARTED, {"event": JobEvent.JOB_COMPLETED, "state": State.SUCCEEDED, "code": 0, "text": ""}
+    )
+    assert status.read(run).state == State.SUCCEEDED
     lock.close()
-    assert status.read(run).state == SUCCEEDED
+    assert status.read(run).state == State.SUCCEEDED
 
 
-@pytest.mark.parametrize(("code", "expected"), [(0, SUCCEEDED), (255, FAILED)])
+@pytest.mark.parametrize(("code", "expected"), [(0, State.SUCCEEDED), (255, State.FAILED)])
 def test_a_finished_task_of_a_lost_job_keeps_its_result(run: Run, code: int, expected: str) -> None:
-    append_events(run, SUBMITTED, STARTED, task(TASK_LAUNCHED, task_attempt=1))
+    append_events(run, SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED, task_attempt=1))
     folder = run.task("worker", 0, 0, 1)
     folder.mkdir(parents=True)
     with EventLog(folder / EVENTS_FILE) as log:
@@ -179,12 +179,12 @@ def test_a_finished_task_of_a_lost_job_keeps_its_result(run: Run, code: int, exp
 
 def test_a_torn_log_and_an_empty_folder(run: Run, lock: ControllerLock, tmp_path: Path) -> None:
     run.events.write_text(json.dumps(SUBMITTED) + "\n" + json.dumps(STARTED)[:-3])
-    assert status.read(run).state == WAITING
-    assert status.read(create(tmp_path, "empty")) == JobStatus(LOST, 0, ())
+    assert status.read(run).state == State.WAITING
+    assert status.read(create(tmp_path, "empty")) == JobStatus(State.LOST, 0, ())
 
 
 def test_notes_for_the_summary_are_kept_also_those_of_older_versions() -> None:
-    passing = {"event": NOTE, "text": "pulling"}
-    lasting = {"event": NOTE, "text": "2 files were lost", "in_summary": True}
+    passing = {"event": JobEvent.NOTE, "text": "pulling"}
+    lasting = {"event": JobEvent.NOTE, "text": "2 files were lost", "in_summary": True}
     older = {"event": "remark", "text": "1 file was lost"}
     assert folded(SUBMITTED, passing, lasting, older).notes == ("2 files were lost", "1 file was lost")

@@ -33,6 +33,7 @@ from kedge.resolve.model import Secrets
 from kedge.runs import report, status
 from kedge.runs.atomic_files import write_all
 from kedge.runs.folder import Run
+from kedge.states import State
 
 
 def main(folder: str, channel: int, orders: BinaryIO) -> NoReturn:
@@ -78,7 +79,7 @@ def _code(outcome: JobOutcome) -> int:
         return EXIT_INTERRUPTED
     if outcome.disk_full:
         return EXIT_CANNOT_RUN
-    return EXIT_OK if outcome.state == status.SUCCEEDED else EXIT_FAILED
+    return EXIT_OK if outcome.state == State.SUCCEEDED else EXIT_FAILED
 
 
 def _explained(error: Exception) -> tuple[int, str]:

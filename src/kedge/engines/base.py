@@ -10,6 +10,7 @@ from kedge.diagnose.decide.job import JobVerdict
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
+from kedge.states import State
 
 
 class Task(NamedTuple):
@@ -29,7 +30,7 @@ class JobOutcome(NamedTuple):
     for want of space, not by a fault of the job.
     """
 
-    state: str
+    state: State
     code: int
     text: str
     attempt: int

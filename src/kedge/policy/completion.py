@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kedge.contract import STOPPED_BY_USER
-
-SUCCEEDED = "succeeded"
-FAILED = "failed"
+from kedge.states import State
 
 
 class Role(NamedTuple):
@@ -43,13 +41,13 @@ class AttemptVerdict(NamedTuple):
     `task` is the one that triggered it, None when the job was stopped or merely ran out of tasks.
     """
 
-    outcome: str
+    outcome: State
     task: Completed | None
     code: int
     text: str
 
 
-STOPPED = AttemptVerdict(FAILED, None, STOPPED_BY_USER, "User has requested to stop the job")
+STOPPED = AttemptVerdict(State.FAILED, None, STOPPED_BY_USER, "User has requested to stop the job")
 
 
 class Tally:
@@ -80,13 +78,15 @@ class Tally:
         failed = sum(count for (_, succeeded), count in self._counts.items() if not succeeded)
         text = f"{failed} of {self._total} tasks failed, and every task is to succeed"
         if self._first_failed:
-            return AttemptVerdict(FAILED, self._first_failed, self._first_failed.code, text)
-        return AttemptVerdict(SUCCEEDED, None, 0, f"all {self._total} tasks have succeeded")
+            return AttemptVerdict(State.FAILED, self._first_failed, self._first_failed.code, text)
+        return AttemptVerdict(State.SUCCEEDED, None, 0, f"all {self._total} tasks have succeeded")
 
     def _triggered(self, task: Completed) -> AttemptVerdict | None:
         role = self._roles[task.role]
         outcome, kind, wanted = (
-            (SUCCEEDED, "Succeeded", role.min_succeeded) if task.succeeded else (FAILED, "Failed", role.min_failed)
+            (State.SUCCEEDED, "Succeeded", role.min_succeeded)
+            if task.succeeded
+            else (State.FAILED, "Failed", role.min_failed)
         )
         count = self._counts[task.role, task.succeeded]
         if wanted < 1 or count < wanted:
@@ -102,7 +102,7 @@ class Tally:
             f"CompletedTaskCount {done} has reached TotalTaskCount {self._total} and no user specified conditions in "
             "FrameworkAttemptCompletionPolicy have ever been triggered"
         )
-        return AttemptVerdict(SUCCEEDED, None, 0, text)
+        return AttemptVerdict(State.SUCCEEDED, None, 0, text)
 
 
 def decide(

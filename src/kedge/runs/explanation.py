@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kedge.contract import USER_SCRIPT
-from kedge.runs.status import SUCCEEDED
+from kedge.states import State
 from kedge.terminal_text import one_line
 
 # bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
@@ -25,7 +25,7 @@ Root = Mapping[str, Any]
 
 def label(report: Mapping[str, Any]) -> str:
     """The heading of the root: the job itself may have succeeded by its completion policy."""
-    return "Failed task" if report.get("state") == SUCCEEDED else "Root cause"
+    return "Failed task" if report.get("state") == State.SUCCEEDED else "Root cause"
 
 
 def known(root: Root) -> bool:
@@ -109,7 +109,7 @@ def _counted(others: Iterable[Mapping[str, Any]]) -> str:
     tasks, were = ("1 other task", "was") if count == 1 else (f"{count} other tasks", "were")
     named = {"not recognised" if kind == _UNKNOWN else kind: number for kind, number in kinds.items()}
     failed = ", ".join(kind if count == 1 else f"{kind} ×{number}" for kind, number in named.items())
-    if "stopped" not in kinds:
+    if State.STOPPED not in kinds:
         return f"{tasks} failed: {failed}"
     return f"{tasks} {were} stopped" if len(kinds) == 1 else f"{tasks} failed or {were} stopped: {failed}"
 

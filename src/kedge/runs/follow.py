@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
-from kedge.runs import status
 from kedge.runs.events import Event, EventReader
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 from kedge.runs.lock import is_held
 from kedge.runs.logs import LineCutter, StreamReader, tail
 
@@ -80,13 +80,13 @@ def follow(
         for event in events.events():
             attempt = event.get("attempt", attempt)
             key = event.get("role", ""), event.get("index", 0)
-            if event["event"] == status.TASK_LAUNCHED and wanted(*key):
+            if event["event"] == JobEvent.TASK_LAUNCHED and wanted(*key):
                 folder = run.task(*key, attempt, event.get("task_attempt", 0))
                 reading[key] = _TaskLog(f"{key[0]}:{key[1]}", folder, stream)
-            elif event["event"] in (status.TASK_COMPLETED, status.TASK_RETRYING) and key in reading:
+            elif event["event"] in (JobEvent.TASK_COMPLETED, JobEvent.TASK_RETRYING) and key in reading:
                 yield from reading.pop(key).rest()
             yield event
-            over = over or event["event"] == status.JOB_COMPLETED
+            over = over or event["event"] == JobEvent.JOB_COMPLETED
         quiet = True
         for task in list(reading.values()):
             for line in task.more():

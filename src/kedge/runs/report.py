@@ -16,8 +16,9 @@ from kedge.runs import explanation
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.report_types import is_report
-from kedge.runs.status import FAILED, SUCCEEDED, JobStatus, TaskStatus
+from kedge.runs.status import JobStatus, TaskStatus
 from kedge.runs.status import read as read_status
+from kedge.states import State
 from kedge.terminal_text import terminal_text
 
 VERSION = 1
@@ -34,7 +35,7 @@ def build(
 
     `lines`: for each role, the line of the job file that each line of its command comes from.
     """
-    root = judged["diagnosis"] if status.state in (FAILED, SUCCEEDED) else None
+    root = judged["diagnosis"] if status.state in (State.FAILED, State.SUCCEEDED) else None
     return {
         "version": VERSION,
         "id": run.id,

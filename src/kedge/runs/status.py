@@ -1,8 +1,4 @@
-"""The status of a run, derived only from its event logs and its lock.
-
-The constants below are the events of the controller's log. Every event has a `time`; tasks are identified by `role` and
-`index`, and their attempts within a job attempt by `task_attempt`.
-"""
+"""The status of a run, derived only from its event logs and its lock."""
 
 from __future__ import annotations
 
@@ -17,35 +13,9 @@ from kedge.runs import events as logs
 from kedge.runs import task_reports
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 from kedge.runs.lock import is_held
-
-JOB_SUBMITTED = "job-submitted"  # roles: {"worker": 2, ...}
-ATTEMPT_STARTED = "attempt-started"  # attempt
-TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
-# role, index, task_attempt, succeeded, code, user_exit_code, reason; if tasks are retried one by one: why, decided_by
-TASK_COMPLETED = "task-completed"
-# role, index, delay_sec, why, decided_by; code, user_exit_code, reason of the failed attempt
-TASK_RETRYING = "task-retrying"
-HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
-ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
-JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
-STOP_REQUESTED = "stop-requested"  # by, why
-PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
-JOB_COMPLETED = "job-completed"  # state, code, text
-# text: a slow step of the engine, or a fault that may pass, shown while the job runs; with in_summary true, what a user
-# should know about the run once it has ended
-NOTE = "note"
-
-WAITING = "waiting"
-RUNNING = "running"
-STOPPING = "stopping"
-SUCCEEDED = "succeeded"
-FAILED = "failed"
-STOPPED = "stopped"
-DAMAGED = "damaged"  # the controller is gone and its records cannot be read
-LOST = "lost"  # the controller is gone and has not recorded how the run ended
-FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
-WITHOUT_END = frozenset({LOST, DAMAGED})  # no controller, and tasks may still run
+from kedge.states import FINAL, State
 
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
 
@@ -58,7 +28,7 @@ class TaskStatus:
 
     role: str
     index: int
-    state: str = WAITING
+    state: State = State.WAITING
     attempts: int = 0
     tries: int = 0
     code: int | None = None
@@ -75,7 +45,7 @@ class JobStatus:
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
     cannot be ended."""
 
-    state: str
+    state: State
     attempt: int
     tasks: tuple[TaskStatus, ...]
     submitted: str | None = None
@@ -89,7 +59,7 @@ class JobStatus:
     @property
     def failed_tasks(self) -> int:
         """The number of tasks that failed and are not retried; a completion policy may still let the job succeed."""
-        return sum(task.state == FAILED for task in self.tasks)
+        return sum(task.state == State.FAILED for task in self.tasks)
 
 
 def read(run: Run) -> JobStatus:
@@ -101,10 +71,12 @@ def read(run: Run) -> JobStatus:
     if held:
         return status
     if damage := _damage(run, status):
-        return replace(status, state=DAMAGED, text=damage)
+        return replace(status, state=State.DAMAGED, text=damage)
     if status.state in FINAL:
         return status
-    return replace(status, state=LOST, tasks=tuple(_last_known(run, status.attempt, task) for task in status.tasks))
+    return replace(
+        status, state=State.LOST, tasks=tuple(_last_known(run, status.attempt, task) for task in status.tasks)
+    )
 
 
 def _damage(run: Run, status: JobStatus) -> str:
@@ -127,13 +99,13 @@ def fold(events: Iterable[Event]) -> JobStatus:
             break
     tasks = list(fold.tasks.values())
     if fold.status.state in FINAL:  # the others were never launched
-        tasks = [replace(task, state=STOPPED) if task.state not in FINAL else task for task in tasks]
+        tasks = [replace(task, state=State.STOPPED) if task.state not in FINAL else task for task in tasks]
     return replace(fold.status, tasks=tuple(tasks))
 
 
 class _StatusFold:
     def __init__(self) -> None:
-        self.status = JobStatus(WAITING, 0, ())
+        self.status = JobStatus(State.WAITING, 0, ())
         self.tasks: dict[tuple[str, int], TaskStatus] = {}
 
     def submitted(self, event: Event) -> None:
@@ -144,29 +116,29 @@ class _StatusFold:
 
     def attempt_started(self, event: Event) -> None:
         self.tasks = {key: TaskStatus(*key, tries=task.tries) for key, task in self.tasks.items()}
-        self._job(RUNNING, attempt=event.get("attempt", 0))
+        self._job(State.RUNNING, attempt=event.get("attempt", 0))
 
     def launched(self, event: Event) -> None:
         task = self._task(event)
         attempts = event.get("task_attempt", task.attempts) + 1
         started = event.get("time")
-        self._set(TaskStatus(task.role, task.index, RUNNING, attempts, task.tries + 1, started=started))
+        self._set(TaskStatus(task.role, task.index, State.RUNNING, attempts, task.tries + 1, started=started))
 
     def completed(self, event: Event) -> None:
         stopped = event.get("code") in _STOP_CODES
-        self._ended(event, SUCCEEDED if event.get("succeeded") else STOPPED if stopped else FAILED)
+        self._ended(event, State.SUCCEEDED if event.get("succeeded") else State.STOPPED if stopped else State.FAILED)
 
     def task_retrying(self, event: Event) -> None:
-        self._ended(event, WAITING)
+        self._ended(event, State.WAITING)
 
     def attempt_completed(self, event: Event) -> None:
         self.status = replace(self.status, cause=(event.get("root") or {}).get("cause"))
 
     def job_retrying(self, event: Event) -> None:
-        self._job(WAITING)
+        self._job(State.WAITING)
 
     def stop_requested(self, event: Event) -> None:
-        self._job(STOPPING)
+        self._job(State.STOPPING)
 
     def note(self, event: Event) -> None:
         if event.get("in_summary"):
@@ -183,21 +155,23 @@ class _StatusFold:
         state = event.get("state")
         self.status = replace(
             self.status,
-            state=state if state in FINAL else FAILED,
+            state=State(state) if state in FINAL else State.FAILED,
             ended=event.get("time"),
             code=event.get("code"),
             text=event.get("text"),
         )
 
-    def _job(self, state: str, **changes: Any) -> None:
+    def _job(self, state: State, **changes: Any) -> None:
         # Once a stop was requested, the job is stopping until it has ended.
-        self.status = replace(self.status, state=STOPPING if self.status.state == STOPPING else state, **changes)
+        self.status = replace(
+            self.status, state=State.STOPPING if self.status.state == State.STOPPING else state, **changes
+        )
 
     def _task(self, event: Event) -> TaskStatus:
         key = event.get("role", ""), event.get("index", 0)
         return self.tasks.get(key) or TaskStatus(*key)
 
-    def _ended(self, event: Event, state: str) -> None:
+    def _ended(self, event: Event, state: State) -> None:
         task = self._task(event)
         self._set(
             replace(
@@ -207,7 +181,7 @@ class _StatusFold:
                 exit_code=event.get("user_exit_code", task.exit_code),
                 reason=event.get("reason", task.reason),
                 message=event.get("message", task.message),
-                ended=event.get("time") if task.state == RUNNING else task.ended,
+                ended=event.get("time") if task.state == State.RUNNING else task.ended,
             )
         )
 
@@ -216,24 +190,24 @@ class _StatusFold:
 
 
 _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
-    JOB_SUBMITTED: _StatusFold.submitted,
-    ATTEMPT_STARTED: _StatusFold.attempt_started,
-    TASK_LAUNCHED: _StatusFold.launched,
-    TASK_COMPLETED: _StatusFold.completed,
-    TASK_RETRYING: _StatusFold.task_retrying,
-    ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
-    JOB_RETRYING: _StatusFold.job_retrying,
-    STOP_REQUESTED: _StatusFold.stop_requested,
-    NOTE: _StatusFold.note,
+    JobEvent.JOB_SUBMITTED: _StatusFold.submitted,
+    JobEvent.ATTEMPT_STARTED: _StatusFold.attempt_started,
+    JobEvent.TASK_LAUNCHED: _StatusFold.launched,
+    JobEvent.TASK_COMPLETED: _StatusFold.completed,
+    JobEvent.TASK_RETRYING: _StatusFold.task_retrying,
+    JobEvent.ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
+    JobEvent.JOB_RETRYING: _StatusFold.job_retrying,
+    JobEvent.STOP_REQUESTED: _StatusFold.stop_requested,
+    JobEvent.NOTE: _StatusFold.note,
     "remark": _StatusFold.note_in_summary,  # in the run folders of older versions
-    PROCESSES_LEFT: _StatusFold.processes_left,
-    JOB_COMPLETED: _StatusFold.job_completed,
+    JobEvent.PROCESSES_LEFT: _StatusFold.processes_left,
+    JobEvent.JOB_COMPLETED: _StatusFold.job_completed,
 }
 
 
 def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
     """How a task of a lost job ended, from its own log, if its supervisor recorded it; otherwise the task is lost."""
-    if task.state != RUNNING:
+    if task.state != State.RUNNING:
         return task
     folder = run.task(task.role, task.index, attempt, max(0, task.attempts - 1))
     report = None
@@ -242,10 +216,10 @@ def _last_known(run: Run, attempt: int, task: TaskStatus) -> TaskStatus:
             with suppress(ValueError):  # the task may have written it
                 report = task_reports.report(event)
     if not report:
-        return replace(task, state=LOST)
+        return replace(task, state=State.LOST)
     return replace(
         task,
-        state=FAILED if report.exit_code else SUCCEEDED,
+        state=State.FAILED if report.exit_code else State.SUCCEEDED,
         code=report.exit_code,
         exit_code=report.user_exit_code,
         ended=report.ended,

@@ -6,7 +6,7 @@ import pytest
 
 from kedge.cli.view.wording import event_text
 from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
-from kedge.runs import status
+from kedge.runs.job_events import JobEvent
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,6 @@ from kedge.runs import status
     [(255, True), (-1200, True), (STOPPED_BY_USER, False), (STOPPED_BY_COMPLETION, False)],
 )
 def test_a_failed_task_is_shown_unless_it_was_stopped(code: int, shown: bool) -> None:
-    event = {"event": status.TASK_COMPLETED, "role": "w", "index": 0, "succeeded": False, "code": code}
+    event = {"event": JobEvent.TASK_COMPLETED, "role": "w", "index": 0, "succeeded": False, "code": code}
     text = event_text(event | {"reason": "command-killed", "message": "the kernel killed it"})
     assert text == ("w:0 failed: the kernel killed it" if shown else None)

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from kedge.diagnose.decide.classify import classify
-from kedge.diagnose.decide.job import FAILED, STOPPED_STATE, SUCCEEDED, TaskResult, repeats, verdict
+from kedge.diagnose.decide.job import TaskResult, repeats, verdict
 from kedge.diagnose.model import Diagnosis, Evidence
 from kedge.diagnose.rules.packaged import packaged
+from kedge.states import State
 
 RULES = packaged()
 
@@ -26,7 +27,7 @@ def diagnosis(log: bytes, code: int | None = 1) -> Diagnosis:
 
 
 def failed(task: str, ended: float, log: bytes, code: int = 1, phase: str = "command") -> TaskResult:
-    return TaskResult(task, FAILED, ended, diagnosis(log, code), phase)
+    return TaskResult(task, State.FAILED, ended, diagnosis(log, code), phase)
 
 
 def test_a_cause_beats_symptoms_that_came_before_it() -> None:
@@ -35,7 +36,7 @@ def test_a_cause_beats_symptoms_that_came_before_it() -> None:
             failed("w:0", 1, TIMEOUT),
             failed("w:1", 2, TIMEOUT),
             failed("w:2", 30, OOM),
-            TaskResult("w:3", STOPPED_STATE, 31),
+            TaskResult("w:3", State.STOPPED, 31),
         ]
     )
     assert found.task == "w:2"
@@ -70,7 +71,7 @@ def test_who_only_lost_its_peer_is_not_the_root() -> None:
 
 
 def test_nothing_failed() -> None:
-    found = verdict([TaskResult("w:0", SUCCEEDED, 1)])
+    found = verdict([TaskResult("w:0", State.SUCCEEDED, 1)])
     assert (found.task, found.diagnosis, found.others) == (None, None, ())
 
 
@@ -96,7 +97,7 @@ CLOSED = b"RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed b
 def stopped(task: str, ended: float, log: bytes, after: bytes = b"") -> TaskResult:
     """A task that kedge stopped, which then said `after`."""
     evidence = Evidence((("log", log + after),), 143, stopped_by="SIGTERM", after_stop=len(after))
-    return TaskResult(task, STOPPED_STATE, ended, classify(evidence, RULES))
+    return TaskResult(task, State.STOPPED, ended, classify(evidence, RULES))
 
 
 def test_a_task_that_failed_before_it_was_stopped_is_the_root() -> None:
@@ -142,22 +143,22 @@ def suspects(*results: TaskResult) -> list[tuple[str, str]]:
 
 def test_who_was_waited_for_in_vain_is_named() -> None:
     waiting = [failed(f"w:{n}", 10, TIMEOUT.replace(b"rank1", b"rank%d" % n)) for n in range(3)]
-    hung, left = TaskResult("w:3", STOPPED_STATE, 11), TaskResult("w:3", SUCCEEDED, 2)
+    hung, left = TaskResult("w:3", State.STOPPED, 11), TaskResult("w:3", State.SUCCEEDED, 2)
     assert suspects(*waiting, hung) == [("w:3", "silent")]
     assert suspects(*waiting, left) == [("w:3", "left")]
-    assert suspects(waiting[0], *(TaskResult(f"w:{n}", STOPPED_STATE, 11) for n in (1, 2, 3))) == []
+    assert suspects(waiting[0], *(TaskResult(f"w:{n}", State.STOPPED, 11) for n in (1, 2, 3))) == []
     assert suspects(*waiting[:2], failed("w:2", 10, OOM), hung) == []
-    assert suspects(*waiting, TaskResult("evaluator:0", SUCCEEDED, 2)) == []
+    assert suspects(*waiting, TaskResult("evaluator:0", State.SUCCEEDED, 2)) == []
 
 
 def test_a_rank_that_a_log_names_is_a_task_where_each_is_one_rank() -> None:
     barrier = b"[rank0]: RuntimeError: [Rank 0]: Rank 2 failed to pass monitoredBarrier in 30000 ms\n"
-    stops = [TaskResult(f"w:{n}", STOPPED_STATE, 11) for n in (1, 2, 3)]
+    stops = [TaskResult(f"w:{n}", State.STOPPED, 11) for n in (1, 2, 3)]
     assert suspects(failed("w:0", 10, barrier), *stops) == [("w:2", "silent")]
-    assert suspects(failed("w:1", 10, barrier), TaskResult("w:0", STOPPED_STATE, 11), *stops[1:]) == []
+    assert suspects(failed("w:1", 10, barrier), TaskResult("w:0", State.STOPPED, 11), *stops[1:]) == []
     assert json.loads(json.dumps(verdict([failed("w:0", 10, barrier), *stops]).to_json()))["suspects"]
 
 
 def test_a_remote_service_that_is_down_is_no_matter_of_peers() -> None:
     down = b"urllib.error.HTTPError: HTTP Error 503: Service Unavailable\n"
-    assert suspects(failed("w:0", 10, down), TaskResult("w:1", SUCCEEDED, 2)) == []
+    assert suspects(failed("w:0", 10, down), TaskResult("w:1", State.SUCCEEDED, 2)) == []

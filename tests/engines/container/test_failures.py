@@ -10,7 +10,7 @@ import pytest
 from kedge.contract import CANNOT_START, COMMAND_KILLED, PERHAPS_MEMORY, RUNTIME_ERROR
 from kedge.engines.base import Task
 from kedge.engines.container import failures
-from kedge.engines.container.client import EngineRefused, State
+from kedge.engines.container.client import ContainerState, EngineRefused
 from kedge.engines.container.failures import KnownFacts
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
@@ -22,6 +22,7 @@ def launch(tmp_path: Path) -> Launch:
     return Launch(Task("w", 0), str(tmp_path), 0, 0, time.time_ns())
 
 
+ENDED_BY_KILL = ContainerState(137, False, "", "")
 WATCHED = KnownFacts(96 << 20, None, watched=True)
 SMALL = KnownFacts(4 << 20, None, watched=True, up=False)
 KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
@@ -31,25 +32,25 @@ KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
     ("state", "known", "code", "reason", "said"),
     [
         (None, WATCHED, -101, RUNTIME_ERROR, "removed by somebody else"),
-        (State(137, True, "", ""), WATCHED, -1200, COMMAND_KILLED, "more memory than its memoryMB of 96"),
-        (State(137, False, "", ""), WATCHED._replace(kill=KILL), -1200, COMMAND_KILLED, "which had 96 MiB"),
+        (ContainerState(137, True, "", ""), WATCHED, -1200, COMMAND_KILLED, "more memory than its memoryMB of 96"),
+        (ENDED_BY_KILL, WATCHED._replace(kill=KILL), -1200, COMMAND_KILLED, "which had 96 MiB"),
         (
-            State(137, False, "", ""),
+            ENDED_BY_KILL,
             WATCHED._replace(kill=KILL._replace(own_limit=False)), -1200, COMMAND_KILLED, "this machine's memory was",
         ),
-        (State(137, False, "", ""), SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the runtime needs"),
-        (State(137, False, "", ""), WATCHED, 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
-        (State(137, False, "", ""), KnownFacts(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
-        (State(137, False, "", ""), KnownFacts(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
-        (State(143, False, "", ""), KnownFacts(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
-        (State(137, False, "", ""), KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
+        (ENDED_BY_KILL, SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the runtime needs"),
+        (ENDED_BY_KILL, WATCHED, 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
+        (ENDED_BY_KILL, KnownFacts(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
+        (ENDED_BY_KILL, KnownFacts(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
+        (ContainerState(143, False, "", ""), KnownFacts(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
+        (ENDED_BY_KILL, KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
         (None, KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
-        (State(1, False, "", "kedge runtime: no such spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no such spec"),
-        (State(127, False, "exec failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: exec failed"),
+        (ContainerState(1, False, "", "kedge runtime: no spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no spec"),
+        (ContainerState(127, False, "failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: failed"),
     ],
 )  # fmt: skip
 def test_a_container_without_a_report(
-    launch: Launch, state: State | None, known: KnownFacts, code: int, reason: str, said: str
+    launch: Launch, state: ContainerState | None, known: KnownFacts, code: int, reason: str, said: str
 ) -> None:
     report = failures.of_container(launch, state, known)
     assert (report.exit_code, report.reason) == (code, reason)
@@ -58,7 +59,7 @@ def test_a_container_without_a_report(
 
 
 def test_want_of_memory_is_surely_the_cause(launch: Launch) -> None:
-    diagnosis = failures.of_container(launch, State(137, True, "", ""), WATCHED).diagnosis
+    diagnosis = failures.of_container(launch, ContainerState(137, True, "", ""), WATCHED).diagnosis
     assert diagnosis is not None
     found = diagnosis["cause"], diagnosis["confidence"], diagnosis["behavior"]
     assert found == ("host_oom_kill", "sure", "permanent")

@@ -12,8 +12,10 @@ from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import DiskFull
-from kedge.runs import events, status
+from kedge.runs import events
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 
 
 def write_where_nothing_fits(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
@@ -33,7 +35,7 @@ def test_a_full_disk_between_attempts_is_the_end_of_the_job(tmp_path: Path) -> N
     with pytest.raises(DiskFull, match="the file system is full"):
         controlled(Run(tmp_path), write_where_nothing_fits)
     end = last(Run(tmp_path))
-    assert (end["event"], end["state"]) == (status.JOB_COMPLETED, status.FAILED)
+    assert (end["event"], end["state"]) == (JobEvent.JOB_COMPLETED, State.FAILED)
     assert "the file system is full" in end["text"]
 
 

@@ -15,10 +15,11 @@ from kedge.engines.container.images import ImageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.reports import Launch
-from kedge.engines.controller.states import FAILED, History, TaskState
+from kedge.engines.controller.states import History, TaskState
 from kedge.policy.codes import Behaviour
 from kedge.policy.precedence import Failure
 from kedge.runs.folder import Run
+from kedge.states import State
 
 TASK = Task("worker", 0)
 
@@ -38,7 +39,7 @@ def failures_of(run: Run, *endings: tuple[int, str]) -> list[Failure]:
     """What is known of attempts that ended with these codes and logs, one after the other."""
     judging, before, found = Judge(run), History(), []
     for number, (code, log) in enumerate(endings):
-        task = TaskState(TASK, FAILED, report=ended(run, number, code, log))
+        task = TaskState(TASK, State.FAILED, report=ended(run, number, code, log))
         found.append(judging.failure(judge([task]), code, number, task, before))
     return found
 
@@ -86,7 +87,7 @@ def test_a_registry_that_refuses_for_now_is_asked_until_the_limit(tmp_path: Path
     for attempt in range(2):
         launch = Launch(TASK, str(Run(tmp_path).task("worker", 0, attempt)), attempt, 0, 0)
         problem = ImageProblem(f"the image r.io/x:1 cannot be pulled: {said}")
-        task = TaskState(TASK, FAILED, report=failures.of_problem(launch, problem))
+        task = TaskState(TASK, State.FAILED, report=failures.of_problem(launch, problem))
         found.append(judging.failure(judge([task]), 254, attempt, task, before))
     assert [(f.says, f.sure, f.again) for f in found] == [(Behaviour.TRANSIENT, True, False)] * 2
 
@@ -98,7 +99,7 @@ def test_the_same_failure_twice_comes_one_after_the_other(tmp_path: Path) -> Non
 
 def test_sigkill_that_nobody_saw_is_perhaps_memory(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    task = TaskState(TASK, FAILED, report=ended(run, 0, 137, reason=PERHAPS_MEMORY))
+    task = TaskState(TASK, State.FAILED, report=ended(run, 0, 137, reason=PERHAPS_MEMORY))
     judged = judge([task])
     failure = Judge(run).failure(judged, 137, 0, task, History())
     assert (failure.cause, failure.unseen) == ("sigkill_unattributed", True)

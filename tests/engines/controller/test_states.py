@@ -9,13 +9,13 @@ import signal
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.controller import states
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import TaskState, move
 from kedge.engines.controller.stop_requests import KILL, Stops
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry
 from kedge.policy.precedence import Failure
+from kedge.states import FINAL, State
 
 LIMITS = RetryPolicy(job=1, max_transient=2, backoff_sec=1.0)
 
@@ -23,15 +23,15 @@ LIMITS = RetryPolicy(job=1, max_transient=2, backoff_sec=1.0)
 def test_a_move_is_announced_with_the_task() -> None:
     said: list[tuple[str, dict[str, object]]] = []
     task = TaskState(Task("worker", 3))
-    move(task, states.LAUNCHED, lambda event, **facts: said.append((event, facts)), "task-launched", code=1)
-    assert task.state == states.LAUNCHED
+    move(task, State.LAUNCHED, lambda event, **facts: said.append((event, facts)), "task-launched", code=1)
+    assert task.state == State.LAUNCHED
     assert said == [("task-launched", {"role": "worker", "index": 3, "task_attempt": 0, "code": 1})]
 
 
-@pytest.mark.parametrize("state", sorted(states.FINAL - {states.FAILED}))
+@pytest.mark.parametrize("state", sorted(FINAL - {State.FAILED}))
 def test_a_task_that_has_ended_cannot_move(state: str) -> None:
     with pytest.raises(AssertionError, match=r"worker:0: .* -> waiting"):
-        move(TaskState(Task("worker", 0), state), states.WAITING, lambda event, **facts: None)
+        move(TaskState(Task("worker", 0), state), State.WAITING, lambda event, **facts: None)
 
 
 def test_transient_retries_wait_longer_and_end() -> None:

@@ -15,6 +15,8 @@ from kedge.errors import CannotRun
 from kedge.runs import lock, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, RunInfo, create
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     )
     run.plan_file.write_text('{"stop": {"graceSec": 0}}')
     with EventLog(run.events) as log:
-        log.append(status.JOB_SUBMITTED, roles={"w": 1})
+        log.append(JobEvent.JOB_SUBMITTED, roles={"w": 1})
     with closing(lock.hold(run.lock)) as held, subprocess.Popen(["true"]) as ended:
         held.sign(ended.pid)
     return run
@@ -91,14 +93,14 @@ def test_a_task_that_has_locked_the_log_of_a_lost_run_is_killed(lost: Run, tasks
     tasks.append(task := Task(lost.events))
     stop_run.stop(lost, False, task.end)
     assert task.killed[0]
-    assert status.read(lost).state == status.STOPPED
+    assert status.read(lost).state == State.STOPPED
 
 
 def test_a_log_that_nobody_can_unlock_is_an_error(lost: Run, tasks: list[Task]) -> None:
     tasks.append(Task(lost.events))
     with pytest.raises(CannotRun, match="is not stopped: another process has locked"):
         stop_run.stop(lost, False, lambda run, kill: None)
-    assert status.read(lost).state == status.LOST
+    assert status.read(lost).state == State.LOST
 
 
 def test_a_task_that_has_taken_the_lock_of_a_lost_run_is_killed_on_demand(lost: Run, tasks: list[Task]) -> None:
@@ -108,5 +110,5 @@ def test_a_task_that_has_taken_the_lock_of_a_lost_run_is_killed_on_demand(lost: 
     assert task.killed == []
     stop_run.stop(lost, True, task.end)
     assert task.killed[0]
-    assert status.read(lost).state == status.STOPPED
-    assert json.loads(lost.events.read_text().splitlines()[-1])["event"] == status.JOB_COMPLETED
+    assert status.read(lost).state == State.STOPPED
+    assert json.loads(lost.events.read_text().splitlines()[-1])["event"] == JobEvent.JOB_COMPLETED

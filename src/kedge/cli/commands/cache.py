@@ -14,8 +14,9 @@ from kedge.bundle import prune as bundle_cache
 from kedge.bundle.prune import Kept
 from kedge.cli.view.tables import console, table
 from kedge.cli.view.wording import seconds
-from kedge.runs import data_cache, status
+from kedge.runs import data_cache
 from kedge.runs.data_cache import DataCache
+from kedge.states import WITHOUT_END
 
 _DAY = 86_400.0
 
@@ -49,7 +50,7 @@ def command(prune: bool, days: float) -> None:
 
 def _run_without_controller() -> str | None:
     """The id of a run without a controller: nothing then holds the lock of the bundle that its tasks may use."""
-    return next((run.id for run, _, now in jobs.all_runs() if now.state in status.WITHOUT_END), None)
+    return next((run.id for run, _, now in jobs.all_runs() if now.state in WITHOUT_END), None)
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:

@@ -14,7 +14,7 @@ from kedge.cli.view.answer import print_answer
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import console
 from kedge.diagnose.decide.classify import classify, second_look, tells
-from kedge.diagnose.decide.job import FAILED, SUCCEEDED, TaskResult, verdict
+from kedge.diagnose.decide.job import TaskResult, verdict
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.diagnose.model import NONE, Diagnosis, Evidence, Quote
@@ -24,6 +24,7 @@ from kedge.errors import EXIT_OK, InputError
 from kedge.jobs import exit_spec
 from kedge.runs import report
 from kedge.runs.folder import Run
+from kedge.states import State
 
 EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # by the behaviour of the failure
 VERSION = 1
@@ -65,7 +66,7 @@ def _of_run(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder}: the report of the run is damaged; name the log files in it")
     if found is None:
         raise InputError(f"{folder}: the run has no report yet; see kedge show {folder.resolve().name}")
-    if found["root"] is None and found["state"] == SUCCEEDED:
+    if found["root"] is None and found["state"] == State.SUCCEEDED:
         nothing = classify(Evidence((), exit_code=0)).to_json()
         return {"task": None, **nothing, "message": found["text"], "job_line": None, "pai_code": 0, "others": []}
     if found["root"] is None:
@@ -85,7 +86,9 @@ def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...
     if exit_code is None and all(tail.unreadable for tail in tails.values()):
         raise InputError(*(f"{path}: nothing to diagnose: it is {tail.unreadable}" for path, tail in tails.items()))
     found = {path: _diagnose(path, tail, exit_code, known) for path, tail in tails.items()}
-    judged = verdict([TaskResult(path, FAILED if one.failed else SUCCEEDED, 0.0, one) for path, one in found.items()])
+    judged = verdict(
+        [TaskResult(path, State.FAILED if one.failed else State.SUCCEEDED, 0.0, one) for path, one in found.items()]
+    )
     task = judged.task or next(iter(found))
     code = found[task].exit_code
     return {

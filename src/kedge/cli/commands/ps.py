@@ -13,9 +13,9 @@ from kedge.cli.view.summary import duration
 from kedge.cli.view.tables import console, table
 from kedge.cli.view.wording import STATE_COLOURS, succeeded_despite_failures
 from kedge.diagnose.model import UNKNOWN
-from kedge.runs import status
 from kedge.runs.folder import RunInfo
 from kedge.runs.status import JobStatus
+from kedge.states import FINAL, State
 from kedge.terminal_text import one_line
 
 
@@ -30,7 +30,7 @@ def command(show_all: bool, as_json: bool) -> None:
     TASKS shows how many tasks have succeeded, CAUSE why the latest attempt failed.
     """
     found = [(info, now) for _, info, now in jobs.all_runs()]
-    shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in status.FINAL]
+    shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in FINAL]
     if as_json:
         for info, now in shown:
             click.echo(json.dumps(_facts(info, now)))
@@ -79,4 +79,4 @@ def _tasks(now: JobStatus) -> str:
 
 
 def _succeeded(now: JobStatus) -> int:
-    return sum(task.state == status.SUCCEEDED for task in now.tasks)
+    return sum(task.state == State.SUCCEEDED for task in now.tasks)

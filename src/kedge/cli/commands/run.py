@@ -23,6 +23,7 @@ from kedge.errors import EXIT_BUG, EXIT_FAILED, EXIT_OK
 from kedge.resolve.model import Inputs
 from kedge.runs import status
 from kedge.runs.folder import Run
+from kedge.states import FINAL, State
 
 _CONTROLLER_EXIT_SEC = 5.0  # how long a killed controller may take to disappear
 
@@ -118,9 +119,9 @@ def _end_of_killed_controller(run: Run) -> End:
     """The end of a job whose controller was killed, perhaps after it had recorded the end. The kernel may take a moment
     to release the controller's lock; until then the run looks alive."""
     state = jobs.wait(run, time.monotonic() + _CONTROLLER_EXIT_SEC).state
-    if state not in status.FINAL:
+    if state not in FINAL:
         print_notes(f"the job's controller is gone; end the rest of the run with kedge stop {run.id}")
-    return End(EXIT_OK if state == status.SUCCEEDED else EXIT_FAILED)
+    return End(EXIT_OK if state == State.SUCCEEDED else EXIT_FAILED)
 
 
 def _report_error(submitted: jobs.Submitted, end: End) -> int:

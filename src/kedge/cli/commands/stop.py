@@ -15,6 +15,7 @@ from kedge.errors import CannotRun
 from kedge.runs import lock, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
+from kedge.states import FINAL, WITHOUT_END, State
 
 _QUIET_SEC = 5.0  # after this, a note names what kedge is waiting for
 _MOST_TASKS = 3  # named in such a note
@@ -32,7 +33,7 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
     """
     run = jobs.find(job)
     before = status.read(run)
-    if before.state in status.FINAL:
+    if before.state in FINAL:
         _complete(run)
         click.echo(f"{run.id} has already ended: {before.state}")
         return
@@ -58,7 +59,7 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
     before = status.read(run)
     _stop(run, kill)
     now = status.read(run) if no_wait else _wait(run, kill)
-    lost = now.state in status.WITHOUT_END and before.state not in status.WITHOUT_END
+    lost = now.state in WITHOUT_END and before.state not in WITHOUT_END
     if lost and not no_wait:  # its controller ended in the meantime
         _stop(run, kill)
         now = status.read(run)
@@ -75,7 +76,7 @@ def _wait(run: Run, kill: bool) -> JobStatus:
     last_note = ""
     while True:
         now = jobs.wait(run, time.monotonic() + _QUIET_SEC)
-        if now.state in status.FINAL | status.WITHOUT_END:
+        if now.state in FINAL | WITHOUT_END:
             return now
         if (note := _waiting_for(run, now, kill)) != last_note:
             print_notes(note)
@@ -85,7 +86,7 @@ def _wait(run: Run, kill: bool) -> JobStatus:
 def _waiting_for(run: Run, now: JobStatus, kill: bool) -> str:
     if pid := jobs.suspended(run):
         return f"the job's controller (pid {pid}) is suspended; resume it with kill -CONT {pid}, or end it with --kill"
-    tasks = [f"{task.role}:{task.index}" for task in now.tasks if task.state == status.RUNNING]
+    tasks = [f"{task.role}:{task.index}" for task in now.tasks if task.state == State.RUNNING]
     if not tasks:
         return f"waiting for the job's controller: {now.state}"
     more = f" and {len(tasks) - _MOST_TASKS} more" if len(tasks) > _MOST_TASKS else ""

@@ -11,8 +11,8 @@ from kedge.cli import options
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.wording import succeeded_despite_failures
 from kedge.errors import EXIT_FAILED, EXIT_OK
-from kedge.runs import status
 from kedge.runs.status import JobStatus
+from kedge.states import State
 from kedge.terminal_text import one_line
 
 
@@ -25,14 +25,14 @@ def command(job: str, timeout: float | None) -> int:
     """Wait until a run ends and print its state. Exit code 0 if it succeeded, otherwise 1."""
     now = jobs.wait(jobs.find(job), None if timeout is None else time.monotonic() + timeout)
     click.echo(_state_text(now))
-    if now.state == status.DAMAGED:
+    if now.state == State.DAMAGED:
         print_notes(f"kedge rm {job} ends what is left of the run and deletes it")
-    elif now.state == status.LOST:
+    elif now.state == State.LOST:
         print_notes(f"the run's controller is gone; end the rest of the run with kedge stop {job}")
-    return EXIT_OK if now.state == status.SUCCEEDED else EXIT_FAILED
+    return EXIT_OK if now.state == State.SUCCEEDED else EXIT_FAILED
 
 
 def _state_text(now: JobStatus) -> str:
-    if now.state == status.SUCCEEDED:
+    if now.state == State.SUCCEEDED:
         return one_line(now.text or "") if succeeded_despite_failures(now) else now.state
     return f"{now.state}: {one_line(now.text)}" if now.text else now.state

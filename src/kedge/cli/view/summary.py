@@ -11,14 +11,23 @@ from rich.text import Text
 from kedge.cli.view.answer import print_answer, rows
 from kedge.cli.view.tables import console, table, wrapped
 from kedge.cli.view.wording import STATE_COLOURS, exit_text, home, seconds, succeeded_despite_failures
-from kedge.runs import explanation, report, status
+from kedge.runs import explanation, report
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
+from kedge.states import FINAL, State
 from kedge.terminal_text import one_line
 
 MOST_ROWS = 20
 # The states that a person looks for first come first.
-_ORDER = (status.FAILED, status.LOST, status.RUNNING, status.STOPPING, status.WAITING, status.STOPPED, status.SUCCEEDED)
+_ORDER = (
+    State.FAILED,
+    State.LOST,
+    State.RUNNING,
+    State.STOPPING,
+    State.WAITING,
+    State.STOPPED,
+    State.SUCCEEDED,
+)
 
 
 def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None:
@@ -55,17 +64,17 @@ def _verdict(run: Run, now: JobStatus) -> Text:
     attempts = f", attempt {now.attempt + 1}" if now.attempt else ""
     reason = one_line(now.text or "")
     text = Text(f"{run.id} ")
-    if now.state == status.LOST:
+    if now.state == State.LOST:
         advice = f": its controller is gone, and tasks may still be running; end them with kedge stop {run.id}"
         return text.append("Lost", "bold red").append(advice)
-    if now.state == status.DAMAGED:
+    if now.state == State.DAMAGED:
         advice = f": {now.text}. kedge rm {run.id} ends what is left of the run and deletes it"
         return text.append("Damaged", "bold red").append(advice)
     if succeeded_despite_failures(now):
         return text.append(reason, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
     text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
-    text.append(f" {'in' if now.state in status.FINAL else 'for'} {took}{attempts}")
-    return text.append(f": {reason}" if reason and now.state != status.SUCCEEDED else "")
+    text.append(f" {'in' if now.state in FINAL else 'for'} {took}{attempts}")
+    return text.append(f": {reason}" if reason and now.state != State.SUCCEEDED else "")
 
 
 def _table(now: JobStatus) -> Table:

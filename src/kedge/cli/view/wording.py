@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 
 from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
-from kedge.runs import status
 from kedge.runs.events import Event
+from kedge.runs.job_events import JobEvent
 from kedge.runs.status import JobStatus, TaskStatus
+from kedge.states import State
 from kedge.terminal_text import one_line
 
 STATE_COLOURS = {
-    status.SUCCEEDED: "green",
-    status.FAILED: "red",
-    status.LOST: "red",
-    status.DAMAGED: "red",
-    status.STOPPED: "yellow",
-    status.STOPPING: "yellow",
-    status.RUNNING: "cyan",
-    status.WAITING: "bright_black",
+    State.SUCCEEDED: "green",
+    State.FAILED: "red",
+    State.LOST: "red",
+    State.DAMAGED: "red",
+    State.STOPPED: "yellow",
+    State.STOPPING: "yellow",
+    State.RUNNING: "cyan",
+    State.WAITING: "bright_black",
 }
 
 
@@ -36,30 +37,32 @@ def event_text(event: Event) -> str | None:
 def _event_text(event: Event) -> str | None:
     task = f"{event.get('role')}:{event.get('index')}"
     match event["event"]:
-        case status.TASK_COMPLETED if not event["succeeded"] and event.get("reason") and event["code"] not in _STOPPED:
+        case JobEvent.TASK_COMPLETED if (
+            not event["succeeded"] and event.get("reason") and event["code"] not in _STOPPED
+        ):
             no_retry = f"; not retried: {event['why']}" if event.get("why") else ""
             return f"{task} failed: {event['message']}{no_retry}"
-        case status.HOOK_RETRYING:
+        case JobEvent.HOOK_RETRYING:
             number, most = event["next_try"], event["tries"]
             return f"{task}: hook {event['step']} failed: {event['message']}; try {number} of {most} {_when(event)}"
-        case status.TASK_RETRYING:
+        case JobEvent.TASK_RETRYING:
             return f"{task} failed: {event['message']}; retrying {_when(event)} ({event['why']})"
-        case status.ATTEMPT_COMPLETED if event["verdict"] == status.FAILED and event["code"] != STOPPED_BY_USER:
+        case JobEvent.ATTEMPT_COMPLETED if event["verdict"] == State.FAILED and event["code"] != STOPPED_BY_USER:
             return f"attempt {event['attempt'] + 1} failed: {event['text']}"
-        case status.JOB_RETRYING:
+        case JobEvent.JOB_RETRYING:
             return f"attempt {event['attempt'] + 2} starts {_when(event)} ({event['why']})"
-        case status.STOP_REQUESTED if event["kill"]:
+        case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
-        case status.STOP_REQUESTED:
+        case JobEvent.STOP_REQUESTED:
             return f"stopping all tasks, as requested by {event['by']}; repeat to kill them"
-        case status.NOTE if not event.get("in_summary"):
+        case JobEvent.NOTE if not event.get("in_summary"):
             return str(event["text"])
     return None
 
 
 def succeeded_despite_failures(now: JobStatus) -> bool:
     """Whether a job succeeded only by its completion policy. Its text then explains this."""
-    return now.state == status.SUCCEEDED and now.failed_tasks > 0
+    return now.state == State.SUCCEEDED and now.failed_tasks > 0
 
 
 def _when(event: Event) -> str:

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kedge.diagnose.model import GUESS, NONE, STOPPED, SURE, UNKNOWN, Diagnosis
+from kedge.states import State
 
-FAILED, STOPPED_STATE, SUCCEEDED = "failed", "stopped", "succeeded"
 MOST_SUSPECTS = 8
 CLOCK_SLACK = 5.0  # seconds by which clocks may differ
 
@@ -41,7 +41,7 @@ class TaskResult(NamedTuple):
     """
 
     task: str
-    state: str
+    state: State
     ended: float
     diagnosis: Diagnosis | None = None
     phase: str = "command"
@@ -95,7 +95,7 @@ def verdict(results: Sequence[TaskResult]) -> JobVerdict:
     root = _root(results)
     folds: dict[str, list[str]] = {}
     for result in results:
-        if result is not root and result.state != SUCCEEDED:
+        if result is not root and result.state != State.SUCCEEDED:
             folds.setdefault(_kind(result), []).append(result.task)
     ordered = sorted(folds.items(), key=lambda fold: (-len(fold[1]), fold[0]))
     others = tuple(Fold(kind, tuple(tasks)) for kind, tasks in ordered)
@@ -113,12 +113,12 @@ def repeats(before: Diagnosis, after: Diagnosis) -> bool:
 
 def _root(results: Sequence[TaskResult]) -> TaskResult | None:
     """Of those that failed, and of those that had failed before they were stopped: a victim may be the first to end."""
-    failed = [result for result in results if result.state == FAILED]
+    failed = [result for result in results if result.state == State.FAILED]
     if not failed:
         return None
     best = min(map(_role, failed))
     group = [result for result in failed if _role(result) == best]
-    earlier = [result for result in results if result.state == STOPPED_STATE and _failed_before(result)]
+    earlier = [result for result in results if result.state == State.STOPPED and _failed_before(result)]
     if best != _OWN_REASON and earlier:
         group = earlier
     elif earlier and all(_said(result) for result in [*group, *earlier]):
@@ -154,10 +154,10 @@ def _suspects(root: TaskResult, results: Sequence[TaskResult]) -> tuple[Suspect,
         return ()
     role = root.task.rpartition(":")[0]
     peers = [result for result in results if result.task.rpartition(":")[0] == role]
-    left = [Suspect(r.task, LEFT) for r in peers if r.state == SUCCEEDED and r.ended < root.ended]
+    left = [Suspect(r.task, LEFT) for r in peers if r.state == State.SUCCEEDED and r.ended < root.ended]
     named = [Suspect(f"{role}:{n}", SILENT) for n in _named(peers) if n < len(peers)]
-    waited = [r for r in peers if r.state == FAILED and _role(r) == _CONSEQUENCE]
-    silent = [Suspect(r.task, SILENT) for r in peers if r.state != SUCCEEDED and r not in waited]
+    waited = [r for r in peers if r.state == State.FAILED and _role(r) == _CONSEQUENCE]
+    silent = [Suspect(r.task, SILENT) for r in peers if r.state != State.SUCCEEDED and r not in waited]
     found = named or left or (silent if len(silent) <= len(waited) else [])
     gone = {suspect.task for suspect in left}
     return tuple(s for s in found if s in left or s.task not in gone)[:MOST_SUSPECTS]
@@ -187,6 +187,6 @@ def _sure(result: TaskResult) -> bool:
 
 
 def _kind(result: TaskResult) -> str:
-    if result.state == STOPPED_STATE or (result.diagnosis and result.diagnosis.cause == STOPPED):
-        return "stopped"
+    if result.state == State.STOPPED or (result.diagnosis and result.diagnosis.cause == STOPPED):
+        return State.STOPPED
     return result.diagnosis.cause if result.diagnosis else UNKNOWN

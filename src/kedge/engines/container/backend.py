@@ -32,9 +32,9 @@ from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
-from kedge.runs import status
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class ContainerBackend:
 
     def say(self, text: str) -> None:
         """Put a line into the job's log, from any thread."""
-        self._post(lambda: self._emit(status.NOTE, text=text))
+        self._post(lambda: self._emit(JobEvent.NOTE, text=text))
 
     def place(self, attempt: int) -> None:
         self._images.resume()
@@ -164,7 +164,7 @@ class ContainerBackend:
         self._close_pipes()
         self._selector.close()
         if text := self._looks.note():
-            self._emit(status.NOTE, text=text, in_summary=True)
+            self._emit(JobEvent.NOTE, text=text, in_summary=True)
 
     # In threads of the pools.
 

@@ -97,7 +97,7 @@ class RunningContainer(NamedTuple):
     layer: str | None
 
 
-class State(NamedTuple):
+class ContainerState(NamedTuple):
     """How a container ended. `said` is its own log."""
 
     exit_code: int
@@ -320,7 +320,7 @@ class Client:
         with _errors(self.address, 404):
             self._api.remove_container(name, force=True, v=True)
 
-    def state(self, name: str) -> State | None:
+    def state(self, name: str) -> ContainerState | None:
         """How a container ended; None if it has been removed."""
         try:
             with _errors(self.address):
@@ -328,7 +328,7 @@ class Client:
                 said = self._api.logs(name, tail=50).decode(errors="replace")
         except EngineRefused:  # it is not there, or is just being removed
             return None
-        return State(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", said.strip())
+        return ContainerState(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", said.strip())
 
     def containers(self, label: str) -> list[Seen]:
         """Every container with this label, ended ones, too."""

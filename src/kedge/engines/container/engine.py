@@ -29,9 +29,9 @@ from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun, InputError
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
-from kedge.runs import status
 from kedge.runs.data_cache import folder as data_cache_folder
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _INFINIBAND = Path("/dev/infiniband")
@@ -160,7 +160,7 @@ class ContainerEngine:
         try:
             leftovers.remove(client, run.id)
         except CannotRun as error:
-            log(status.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
+            log(JobEvent.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
 
     def _given(self, plan: Plan, bundle: Bundle) -> Given:
         """What all tasks of a run share, without its secrets and GPUs."""

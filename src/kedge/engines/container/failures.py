@@ -21,7 +21,7 @@ from kedge.contract import (
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
 from kedge.diagnose.rules.packaged import packaged
-from kedge.engines.container.client import EngineRefused, State
+from kedge.engines.container.client import ContainerState, EngineRefused
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller import reports
@@ -60,7 +60,7 @@ class KnownFacts(NamedTuple):
     killed: bool = False
 
 
-def of_container(launch: Launch, state: State | None, known: KnownFacts) -> Report:
+def of_container(launch: Launch, state: ContainerState | None, known: KnownFacts) -> Report:
     """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
     if known.killed and (state is None or state.exit_code == SHELL_KILLED):
         return reports.of_forced_stop(launch)
@@ -77,7 +77,7 @@ def of_container(launch: Launch, state: State | None, known: KnownFacts) -> Repo
     return reports.of_end(launch, state.exit_code, what)
 
 
-def _for_memory(state: State, known: KnownFacts) -> str:
+def _for_memory(state: ContainerState, known: KnownFacts) -> str:
     """In which way memory ended a container; empty when it did not."""
     limit = f"its memoryMB{f' of {known.memory // _MIB}' if known.memory else ''}"
     if state.exit_code == SHELL_KILLED and not known.up and known.memory and known.memory < RUNTIME_NEEDS:

@@ -14,22 +14,12 @@ from kedge.diagnose.decide.job import JobVerdict
 from kedge.diagnose.model import UNKNOWN
 from kedge.engines.base import Backend, Ended, HookRetrying, Task, Update
 from kedge.engines.controller.judge import Judge, judge
-from kedge.engines.controller.states import (
-    FAILED,
-    LAUNCHED,
-    RUNNING,
-    STOPPED,
-    STOPPING,
-    SUCCEEDED,
-    WAITING,
-    Emit,
-    TaskState,
-    move,
-)
+from kedge.engines.controller.states import Emit, TaskState, move
 from kedge.engines.controller.stop_requests import Stops
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
-from kedge.runs import status
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 
 # How long after the end of its grace period a task's supervisor may take to finish its hooks and logs.
 PATIENCE_SEC = 60.0
@@ -69,8 +59,8 @@ class Attempt:
     def explain(self, judged: JobVerdict) -> str:
         """The verdict in words for people: the root cause if it is known, else what decided."""
         assert self._verdict is not None
-        failed = sum(task.state == FAILED for task in self.tasks.values())
-        if failed and self._verdict.outcome == completion.SUCCEEDED:
+        failed = sum(task.state == State.FAILED for task in self.tasks.values())
+        if failed and self._verdict.outcome == State.SUCCEEDED:
             return f"Succeeded by its completion policy; {failed} of {len(self.tasks)} tasks failed"
         if self._verdict.task is None:
             return self._verdict.text
@@ -85,7 +75,7 @@ class Attempt:
         return next((state for task, state in self.tasks.items() if str(task) == judged.task), None)
 
     def run(self) -> completion.AttemptVerdict:
-        self._emit(status.ATTEMPT_STARTED, attempt=self._number)
+        self._emit(JobEvent.ATTEMPT_STARTED, attempt=self._number)
         self._backend.place(self._number)
         with selectors.DefaultSelector() as selector:
             selector.register(self._backend, selectors.EVENT_READ)
@@ -110,7 +100,7 @@ class Attempt:
             return False
         _, _, name = heapq.heappop(self._to_start)
         task = self.tasks[name]
-        move(task, LAUNCHED, self._emit, status.TASK_LAUNCHED)
+        move(task, State.LAUNCHED, self._emit, JobEvent.TASK_LAUNCHED)
         self._backend.start(name, self._number, task.task_attempt)
         return True
 
@@ -127,32 +117,32 @@ class Attempt:
             self._ended(task, update.report)
         elif isinstance(update, HookRetrying):
             self._retrying(update)
-        elif task.state == LAUNCHED:
-            move(task, RUNNING, self._emit)
+        elif task.state == State.LAUNCHED:
+            move(task, State.RUNNING, self._emit)
 
     def _retrying(self, update: HookRetrying) -> None:
         task, facts = update.task, update._asdict()
         del facts["task"]
-        self._emit(status.HOOK_RETRYING, role=task.role, index=task.task_index, **facts)
+        self._emit(JobEvent.HOOK_RETRYING, role=task.role, index=task.task_index, **facts)
 
     def _ended(self, task: TaskState, report: Report) -> None:
         task.report, task.deadline = report, None
         if report.reason == DISK_FULL and not self.disk_full:
             self.disk_full = True
-            self._end(completion.AttemptVerdict(completion.FAILED, None, report.exit_code, report.message))
-        if task.state == STOPPING and report.stopped_by is not None:
-            self._complete(task, STOPPED, self._stop_code())
+            self._end(completion.AttemptVerdict(State.FAILED, None, report.exit_code, report.message))
+        if task.state == State.STOPPING and report.stopped_by is not None:
+            self._complete(task, State.STOPPED, self._stop_code())
         elif report.exit_code == 0:
-            self._complete(task, SUCCEEDED, 0)
+            self._complete(task, State.SUCCEEDED, 0)
         elif not self._retried(task, report):
-            self._complete(task, FAILED, report.exit_code)
+            self._complete(task, State.FAILED, report.exit_code)
 
-    def _complete(self, task: TaskState, state: str, code: int) -> None:
+    def _complete(self, task: TaskState, state: State, code: int) -> None:
         """The task has ended for good; see whether that decides the attempt."""
-        facts = _facts(task.report, code) | (task.retries.facts() if state == FAILED else {})
-        move(task, state, self._emit, status.TASK_COMPLETED, succeeded=state == SUCCEEDED, **facts)
+        facts = _facts(task.report, code) | (task.retries.facts() if state == State.FAILED else {})
+        move(task, state, self._emit, JobEvent.TASK_COMPLETED, succeeded=state == State.SUCCEEDED, **facts)
         self._open -= 1
-        verdict = self._tally.add(completion.Completed(*task.task, state == SUCCEEDED, code))
+        verdict = self._tally.add(completion.Completed(*task.task, state == State.SUCCEEDED, code))
         if verdict is not None:
             self._end(verdict)
 
@@ -162,15 +152,15 @@ class Attempt:
             return False
         role = self._plan.role(task.task.role)
         policy = retry.Policy(True, role.task_retry_count)
-        judged = judge([replace(task, state=FAILED)])
+        judged = judge([replace(task, state=State.FAILED)])
         failure = self._judging.failure(judged, report.exit_code, self._number, task, task.history)
         delay = task.retries.again(policy, self._plan.retry, failure, self._random, job=False)
         if delay is None:
             return False
         facts = {"delay_sec": round(delay, 3), **task.retries.facts(), **_facts(report, report.exit_code)}
-        move(task, FAILED, self._emit, status.TASK_RETRYING, **facts)
+        move(task, State.FAILED, self._emit, JobEvent.TASK_RETRYING, **facts)
         task.task_attempt += 1
-        move(task, WAITING, self._emit)
+        move(task, State.WAITING, self._emit)
         heapq.heappush(self._to_start, (time.monotonic() + delay, task.task_attempt, task.task))
         return True
 
@@ -178,7 +168,7 @@ class Attempt:
         """The first request starts every task's ladder, the next one ends its grace; both may come together."""
         kill = self._stops.count > 1
         self._stops_seen = self._stops.count
-        self._emit(status.STOP_REQUESTED, by=self._stops.by, kill=kill)
+        self._emit(JobEvent.STOP_REQUESTED, by=self._stops.by, kill=kill)
         self._end(completion.STOPPED)
         if kill:
             self._end_all_graces()
@@ -190,16 +180,16 @@ class Attempt:
         self._verdict = verdict
         self._to_start.clear()
         for task in self.tasks.values():
-            if task.state == WAITING:
-                self._complete(task, STOPPED, self._stop_code())
-            elif task.state in (LAUNCHED, RUNNING):
+            if task.state == State.WAITING:
+                self._complete(task, State.STOPPED, self._stop_code())
+            elif task.state in (State.LAUNCHED, State.RUNNING):
                 task.deadline = time.monotonic() + self._plan.stop.grace_sec + PATIENCE_SEC
-                move(task, STOPPING, self._emit)
+                move(task, State.STOPPING, self._emit)
                 self._backend.stop(task.task)
 
     def _end_all_graces(self) -> None:
         for task in self.tasks.values():
-            if task.state == STOPPING:
+            if task.state == State.STOPPING:
                 task.deadline = time.monotonic() + PATIENCE_AFTER_KILL_SEC
                 self._backend.end_grace(task.task)
 

@@ -17,8 +17,9 @@ from kedge.engines.controller.states import Emit, History
 from kedge.engines.controller.stop_requests import Stops
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
-from kedge.runs import status
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 
 
 def run_job(
@@ -34,15 +35,15 @@ def run_job(
         judged = judge(attempt.tasks.values())
         text = attempt.explain(judged)
         facts = {"verdict": verdict.outcome, "code": verdict.code, "trigger": verdict.text, "text": text}
-        emit(status.ATTEMPT_COMPLETED, attempt=number, **facts, root=_root(judged))
+        emit(JobEvent.ATTEMPT_COMPLETED, attempt=number, **facts, root=_root(judged))
         end = partial(_outcome, verdict, stops, attempt=number, judged=judged)
-        if attempt.disk_full or stops.count or verdict.outcome == completion.SUCCEEDED:
+        if attempt.disk_full or stops.count or verdict.outcome == State.SUCCEEDED:
             return end(text=text, disk_full=attempt.disk_full)
         failure = judging.failure(judged, verdict.code, number, attempt.root(judged), history)
         delay = retries.again(policy, plan.retry, failure, random, job=True)
         if delay is None:
             return end(text=f"{text}; not retried: {retries.why}")
-        emit(status.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), **retries.facts())
+        emit(JobEvent.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), **retries.facts())
         if not _pause(delay, stops):
             return _outcome(completion.STOPPED, stops, attempt=number, judged=judged, text=completion.STOPPED.text)
         number += 1
@@ -74,5 +75,5 @@ def _outcome(
     disk_full: bool = False,
 ) -> JobOutcome:
     if verdict.code == STOPPED_BY_USER:
-        return JobOutcome("stopped", verdict.code, f"stopped by {stops.by}", attempt, judged, stops.interrupted)
+        return JobOutcome(State.STOPPED, verdict.code, f"stopped by {stops.by}", attempt, judged, stops.interrupted)
     return JobOutcome(verdict.outcome, verdict.code, text, attempt, judged, stops.interrupted, disk_full)

@@ -9,10 +9,12 @@ from kedge.engines.base import JobOutcome
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import KedgeError
-from kedge.runs import report, status
+from kedge.runs import report
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 from kedge.shortages import explained
+from kedge.states import State
 
 Body = Callable[[Stops, JobLog, ExitStack], JobOutcome]
 
@@ -29,10 +31,10 @@ def controlled(run: Run, body: Body) -> JobOutcome:
         except Exception as error:  # also a bug: without an end the run would be taken for lost
             known = error if isinstance(error, KedgeError) else explained(error)
             text = str(known) if known else f"kedge failed: {error!r}"
-            log(status.JOB_COMPLETED, state=status.FAILED, code=None, text=text)
+            log(JobEvent.JOB_COMPLETED, state=State.FAILED, code=None, text=text)
             report.write_without_verdict(run)
             raise
         if log.disk_full:
-            outcome = outcome._replace(state=status.FAILED, text=log.disk_full, disk_full=True)
-        log(status.JOB_COMPLETED, state=outcome.state, code=outcome.code, text=outcome.text)
+            outcome = outcome._replace(state=State.FAILED, text=log.disk_full, disk_full=True)
+        log(JobEvent.JOB_COMPLETED, state=outcome.state, code=outcome.code, text=outcome.text)
     return outcome

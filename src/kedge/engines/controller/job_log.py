@@ -6,11 +6,12 @@ from typing import Any
 
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import DiskFull
-from kedge.runs import disk_reserve, status
+from kedge.runs import disk_reserve
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 
-_FINAL = frozenset({status.ATTEMPT_COMPLETED, status.JOB_COMPLETED})
+_FINAL = frozenset({JobEvent.ATTEMPT_COMPLETED, JobEvent.JOB_COMPLETED})
 
 
 class JobLog:

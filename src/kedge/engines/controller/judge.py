@@ -14,11 +14,12 @@ from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.log import progress
 from kedge.diagnose.model import GUESS, PERMANENT, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence
 from kedge.diagnose.rules import packaged
-from kedge.engines.controller.states import FAILED, History, TaskState
+from kedge.engines.controller.states import History, TaskState
 from kedge.policy.codes import Behaviour
 from kedge.policy.precedence import Failure
 from kedge.runs.folder import Run
 from kedge.runs.logs import tail
+from kedge.states import State
 
 _PHASES = {HOOK_FAILED: "hook", CANNOT_START: "init"}
 _UNSEEN = (
@@ -37,7 +38,7 @@ def _result(task: TaskState, report: Report) -> TaskResult:
         task=str(task.task),
         state=task.state,
         ended=datetime.fromisoformat(report.ended).timestamp(),
-        diagnosis=_diagnosis(report) if task.state == FAILED else _before_stop(report),
+        diagnosis=_diagnosis(report) if task.state == State.FAILED else _before_stop(report),
         phase=_PHASES.get(report.reason, "command"),
     )
 

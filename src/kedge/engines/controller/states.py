@@ -10,25 +10,17 @@ from kedge.contract import Report
 from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.engines.controller.retries import Retries
-
-WAITING = "waiting"
-LAUNCHED = "launched"
-RUNNING = "running"
-STOPPING = "stopping"
-SUCCEEDED = "succeeded"
-FAILED = "failed"
-STOPPED = "stopped"
+from kedge.states import State
 
 MOVES = {
-    WAITING: {LAUNCHED, STOPPED},
-    LAUNCHED: {RUNNING, STOPPING, SUCCEEDED, FAILED},
-    RUNNING: {STOPPING, SUCCEEDED, FAILED},
-    STOPPING: {STOPPED, SUCCEEDED, FAILED},
-    FAILED: {WAITING},  # a retry of the task alone
-    SUCCEEDED: set(),
-    STOPPED: set(),
+    State.WAITING: {State.LAUNCHED, State.STOPPED},
+    State.LAUNCHED: {State.RUNNING, State.STOPPING, State.SUCCEEDED, State.FAILED},
+    State.RUNNING: {State.STOPPING, State.SUCCEEDED, State.FAILED},
+    State.STOPPING: {State.STOPPED, State.SUCCEEDED, State.FAILED},
+    State.FAILED: {State.WAITING},  # a retry of the task alone
+    State.SUCCEEDED: set(),
+    State.STOPPED: set(),
 }
-FINAL = frozenset({SUCCEEDED, FAILED, STOPPED})
 
 
 @dataclass(slots=True)
@@ -47,7 +39,7 @@ class TaskState:
     """Where one task of the current job attempt stands. Times are of time.monotonic()."""
 
     task: Task
-    state: str = WAITING
+    state: State = State.WAITING
     task_attempt: int = 0
     retries: Retries = field(default_factory=Retries)
     history: History = field(default_factory=History)
@@ -58,7 +50,7 @@ class TaskState:
 Emit = Callable[..., None]
 
 
-def move(task: TaskState, state: str, emit: Emit, event: str | None = None, **facts: Any) -> None:
+def move(task: TaskState, state: State, emit: Emit, event: str | None = None, **facts: Any) -> None:
     """Move a task and announce it. A move that is not in MOVES is a bug."""
     assert state in MOVES[task.state], f"{task.task}: {task.state} -> {state}"
     task.state = state

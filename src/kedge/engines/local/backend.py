@@ -19,9 +19,9 @@ from kedge.engines.controller.states import Emit
 from kedge.engines.local import process_record
 from kedge.engines.local.placement import LocalPlaces
 from kedge.errors import DiskFull
-from kedge.runs import status
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 
 LAUNCHER = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(kedge.__file__), "runtime"))
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -149,7 +149,7 @@ class LocalBackend:
         for pid in self._children:  # some only after a fault
             processes.kill_tree(pid)
         if left := processes.kill_orphans(()):
-            self._emit(status.PROCESSES_LEFT, text=process_record.survivors(left))
+            self._emit(JobEvent.PROCESSES_LEFT, text=process_record.survivors(left))
         self._record.close()
         self._places.release()
         os.close(self._events)

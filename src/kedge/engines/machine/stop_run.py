@@ -14,6 +14,8 @@ from kedge.errors import CannotRun
 from kedge.runs import disk_reserve, events, lock, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.states import FINAL, State
 
 _PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
 _ENDING_SEC = 20.0  # what another kedge may need beyond the grace period to end what is left of a run
@@ -103,14 +105,14 @@ def _close(run: Run, kill: bool, end: End) -> None:
     except FileNotFoundError:
         return
     with log:
-        if status.fold(events.read(run.events)).state in status.FINAL:
+        if status.fold(events.read(run.events)).state in FINAL:
             report.complete(run)
             return
         end(run, kill)
         secret_files.remove_all(run)
         disk_reserve.free(run.path)
         text = "stopped after its controller was lost"
-        log.append(status.JOB_COMPLETED, sync=True, state=status.STOPPED, code=STOPPED_BY_USER, text=text)
+        log.append(JobEvent.JOB_COMPLETED, sync=True, state=State.STOPPED, code=STOPPED_BY_USER, text=text)
         report.complete(run)
 
 

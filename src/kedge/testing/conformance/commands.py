@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from kedge import contract
 from kedge.errors import EXIT_FAILED
+from kedge.states import State
 from kedge.testing.conformance.case import NO_RETRY, ConformanceCase
 
 BEHAVIOURS = {
     "a command that succeeds": ConformanceCase(
         "echo hello",
         said="hello\n",
-        report={"reason": "succeeded", "exit_code": 0, "user_exit_code": 0},
-        states={"worker:0": "succeeded"},
+        report={"reason": contract.SUCCEEDED, "exit_code": 0, "user_exit_code": 0},
+        states={"worker:0": State.SUCCEEDED},
         prints=(r"^worker:0 \| hello$", r"^worker:0 +succeeded +1 +0 ", "Succeeded"),
         attempts=1,
     ),
@@ -24,8 +26,8 @@ BEHAVIOURS = {
     "an exit code is the user's and the container's is OpenPAI's": ConformanceCase(
         "exit 7",
         code=EXIT_FAILED,
-        report={"reason": "command-failed", "user_exit_code": 7, "exit_code": 255},
-        states={"worker:0": "failed"},
+        report={"reason": contract.COMMAND_FAILED, "user_exit_code": 7, "exit_code": 255},
+        states={"worker:0": State.FAILED},
         prints=(
             r"^worker:0 +failed +1 +7 ",
             "worker:0: the command exited with code 7; not retried: jobRetryCount is 0",
@@ -35,27 +37,30 @@ BEHAVIOURS = {
         ["echo $NOTHING_LIKE_THIS", "echo after"],
         code=EXIT_FAILED,
         stdout=b"",
-        report={"reason": "command-failed"},
+        report={"reason": contract.COMMAND_FAILED},
     ),
     "a program that is not there": ConformanceCase(
-        "nothing-like-this", code=EXIT_FAILED, report={"reason": "command-failed", "user_exit_code": 127}
+        "nothing-like-this", code=EXIT_FAILED, report={"reason": contract.COMMAND_FAILED, "user_exit_code": 127}
     ),
     "a program that may not be executed": ConformanceCase(
         "touch $PAI_LOG_DIR/program; $PAI_LOG_DIR/program",
         code=EXIT_FAILED,
-        report={"reason": "command-failed", "user_exit_code": 126},
+        report={"reason": contract.COMMAND_FAILED, "user_exit_code": 126},
     ),
     "an option that the shell does not know": ConformanceCase(
-        ["set -o nothing-like-this", "echo after"], code=EXIT_FAILED, stdout=b"", report={"reason": "command-failed"}
+        ["set -o nothing-like-this", "echo after"],
+        code=EXIT_FAILED,
+        stdout=b"",
+        report={"reason": contract.COMMAND_FAILED},
     ),
     "a command that kills itself": ConformanceCase(
         "kill -KILL $$",
         keys={"extras": NO_RETRY},
         code=EXIT_FAILED,
-        report={"reason": "command-killed", "user_exit_code": 137, "stopped_by": None},
+        report={"reason": contract.COMMAND_KILLED, "user_exit_code": 137, "stopped_by": None},
     ),
     "a command that ends with a memory error": ConformanceCase(
-        "kill -SEGV $$", code=EXIT_FAILED, report={"reason": "command-killed", "user_exit_code": 139}
+        "kill -SEGV $$", code=EXIT_FAILED, report={"reason": contract.COMMAND_KILLED, "user_exit_code": 139}
     ),
     "a task that stops its own supervisor was not stopped by kedge": ConformanceCase(
         "kill -TERM $PPID; sleep 1000",

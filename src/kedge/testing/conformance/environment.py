@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from kedge.states import State
 from kedge.testing.command import Kedge
 from kedge.testing.conformance.case import ConformanceCase, same
 
@@ -76,7 +77,7 @@ BEHAVIOURS = {
         roles={"worker": {"instances": 2, "taskRetryCount": 1}},
         keys={"extras": {"gangAllocation": False}},
         said={"worker-0": "late\n"},
-        states={"worker:0": "succeeded", "worker:1": "succeeded"},
+        states={"worker:0": State.SUCCEEDED, "worker:1": State.SUCCEEDED},
     ),
     "a task has the ports that it asks for": ConformanceCase(
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kedge import contract
 from kedge.contract import TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS
 from kedge.errors import EXIT_FAILED
 from kedge.testing.conformance.case import ConformanceCase
@@ -46,7 +47,7 @@ BEHAVIOURS = {
         _talking("a"),
         commands="exit 3",
         code=EXIT_FAILED,
-        report={"reason": "command-failed", "user_exit_code": 3},
+        report={"reason": contract.COMMAND_FAILED, "user_exit_code": 3},
         runtime=(
             _STARTS[0], "a taskStarts 1.0", _STARTS[1], _COMMAND[0], "[INFO] User command failed with exit code 3",
             "a taskFails 1.0", "a containerExit 1.0",
@@ -56,15 +57,17 @@ BEHAVIOURS = {
         _hook("a", {TASK_STARTS: "exit 5", TASK_FAILS: "echo failed", "containerExit": "echo exit"}),
         code=EXIT_FAILED,
         said="",
-        report={"reason": "hook-failed", "user_exit_code": 5},
+        report={"reason": contract.HOOK_FAILED, "user_exit_code": 5},
     ),
     "a hook whose failure is ignored": _case(
         _hook("a", {TASK_STARTS: "exit 5"}, failurePolicy="ignore"),
         said="command\n",
-        report={"reason": "succeeded", "user_exit_code": 0},
+        report={"reason": contract.SUCCEEDED, "user_exit_code": 0},
     ),
     "a hook that fails after a success fails the task": _case(
-        _hook("a", {TASK_SUCCEEDS: "exit 5"}), code=EXIT_FAILED, report={"reason": "hook-failed", "user_exit_code": 5}
+        _hook("a", {TASK_SUCCEEDS: "exit 5"}),
+        code=EXIT_FAILED,
+        report={"reason": contract.HOOK_FAILED, "user_exit_code": 5},
     ),
     "a hook is tried again": _case(
         _hook("a", {TASK_STARTS: _COUNT}, retry={"max": 2, "delaySec": 0.01}),
@@ -75,7 +78,7 @@ BEHAVIOURS = {
         _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5),
         code=EXIT_FAILED,
         said="",
-        report={"reason": "hook-failed"},
+        report={"reason": contract.HOOK_FAILED},
     ),
     "what a hook exports reaches the command": _case(
         _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', said="a b\n"

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 
 from kedge.errors import EXIT_FAILED
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 from kedge.testing.command import TIMEOUT, Kedge
 from kedge.testing.conformance.case import QUICK_RETRY, ConformanceCase, job_report, same
 from kedge.testing.wait import wait_until
@@ -34,7 +36,7 @@ def _three_tries(kedge: Kedge) -> None:
 
 
 def _launch_order(kedge: Kedge) -> None:
-    launched = [(event["role"], event["index"]) for event in kedge.events() if event["event"] == "task-launched"]
+    launched = [(event["role"], event["index"]) for event in kedge.events() if event["event"] == JobEvent.TASK_LAUNCHED]
     same("order", launched, [("worker", 0), ("worker", 1), ("worker", 2), ("ps", 0), ("a", 0)])
 
 
@@ -53,10 +55,15 @@ def _first_success(kedge: Kedge) -> None:
         "ps": {"commands": ["sleep 1000"], "completion": {"minSucceededInstances": -1}},
     }
     process = kedge.start("run", kedge.job("", roles=roles))
-    wait_until(lambda: [event["event"] for event in kedge.events()].count("task-completed") == 2, TIMEOUT)
+    wait_until(lambda: [event["event"] for event in kedge.events()].count(JobEvent.TASK_COMPLETED) == 2, TIMEOUT)
     (kedge.task("master-0") / "go").touch()
     kedge.finish(process, 0)
-    states = {"master:0": "succeeded", "worker:0": "failed", "worker:1": "failed", "ps:0": "stopped"}
+    states = {
+        "master:0": State.SUCCEEDED,
+        "worker:0": State.FAILED,
+        "worker:1": State.FAILED,
+        "ps:0": State.STOPPED,
+    }
     same("states", {task["task"]: task["state"] for task in job_report(kedge)["tasks"]}, states)
     assert kedge.leftovers() == []
 
@@ -65,14 +72,14 @@ def _told_everywhere(kedge: Kedge) -> None:
     """That tasks have failed although the job has succeeded."""
     said = "Succeeded by its completion policy; 2 of 2 tasks failed"
     report = job_report(kedge)
-    same("report.json", (report["state"], report["text"], report["root"]["cause"]), ("succeeded", said, "unknown"))
+    same("report.json", (report["state"], report["text"], report["root"]["cause"]), (State.SUCCEEDED, said, "unknown"))
     same("report.md", said in (kedge.only_run() / "report.md").read_text(), True)
     run = kedge.only_run().name
     same("kedge wait", kedge("wait", run).stdout, f"{said}\n")
     assert said in kedge("show", run).stdout
     assert "0/2, 2 failed" in kedge("ps").stdout
     facts = json.loads(kedge("ps", "--json").stdout)
-    same("kedge ps --json", (facts["state"], facts["text"], facts["failed"]), ("succeeded", said, 2))
+    same("kedge ps --json", (facts["state"], facts["text"], facts["failed"]), (State.SUCCEEDED, said, 2))
 
 
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
@@ -80,14 +87,14 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         "[ $PAI_TASK_INDEX = 0 ] || sleep 1000; echo failing; exit 3",
         roles={"worker": {"instances": 3}},
         code=EXIT_FAILED,
-        states={"worker:0": "failed", "worker:1": "stopped", "worker:2": "stopped"},
+        states={"worker:0": State.FAILED, "worker:1": State.STOPPED, "worker:2": State.STOPPED},
         prints=("^After it +2 other tasks were stopped$",),
     ),
     "the first success of a role can end the job": _first_success,
     "a job without conditions succeeds when all tasks are done": ConformanceCase(
         "exit 1",
         roles={"worker": {"instances": 2, "completion": _NEVER}},
-        states={"worker:0": "failed", "worker:1": "failed"},
+        states={"worker:0": State.FAILED, "worker:1": State.FAILED},
         prints=("Succeeded by its completion policy; 2 of 2 tasks failed", r"^Failed task +worker:"),
         more=_told_everywhere,
     ),
@@ -96,7 +103,12 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         roles={"worker": {"instances": 2}, "ps": {"commands": ["exit 4"]}, "a": {"commands": ["true"]}},
         keys={"extras": _EVERY},
         code=EXIT_FAILED,
-        states={"worker:0": "failed", "worker:1": "succeeded", "ps:0": "failed", "a:0": "succeeded"},
+        states={
+            "worker:0": State.FAILED,
+            "worker:1": State.SUCCEEDED,
+            "ps:0": State.FAILED,
+            "a:0": State.SUCCEEDED,
+        },
     ),
     "a job whose tasks all succeed, as it asked": ConformanceCase(
         "true", roles={"worker": {"instances": 2}}, keys={"extras": _EVERY}, prints=("Succeeded in",)

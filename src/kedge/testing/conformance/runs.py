@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from kedge.contract import CURRENT, EVENTS_FILE, FINISHED, REPORT_FILE, RUNNING, RUNTIME_LOG, SPEC_FILE, STREAMS
 from kedge.errors import EXIT_FAILED
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
 from kedge.testing.command import Kedge
 from kedge.testing.conformance.case import same
 
@@ -26,9 +28,13 @@ def in_the_background(kedge: Kedge) -> None:
 def as_json(kedge: Kedge) -> None:
     done = kedge("run", "--json", kedge.job("echo out; echo err >&2; exit 3"), code=EXIT_FAILED)
     events = [json.loads(line) for line in done.stdout.splitlines()]
-    same("first and last event", (events[0]["event"], events[-1]["event"]), ("job-submitted", "job-completed"))
+    same(
+        "first and last event",
+        (events[0]["event"], events[-1]["event"]),
+        (JobEvent.JOB_SUBMITTED, JobEvent.JOB_COMPLETED),
+    )
     same("lines", {event["line"] for event in events if event["event"] == "log"}, {"out", "err"})
-    same("codes", [event["user_exit_code"] for event in events if event["event"] == "task-completed"], [3])
+    same("codes", [event["user_exit_code"] for event in events if event["event"] == JobEvent.TASK_COMPLETED], [3])
 
 
 def run_folder(kedge: Kedge) -> None:
@@ -60,7 +66,7 @@ def show_and_remove(kedge: Kedge) -> None:
     same("wait", kedge("wait", name, "--timeout", "0.2", code=1).stdout, "running\n")
     kedge("stop", name)
     shown = json.loads(kedge("show", name, "--json").stdout)
-    same("state", (shown["state"], shown["tasks"][0]["state"]), ("stopped", "stopped"))
+    same("state", (shown["state"], shown["tasks"][0]["state"]), (State.STOPPED, State.STOPPED))
     assert " stopped " in kedge("ps").stdout
     same("rm", kedge("rm", name).stdout, f"{name} removed\n")
     same("runs", kedge.runs(), [])

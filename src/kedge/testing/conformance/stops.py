@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kedge.contract import REPORT_FILE
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED
+from kedge.runs.job_events import JobEvent
 from kedge.testing.command import TIMEOUT, Kedge
 from kedge.testing.conformance.case import same
 from kedge.testing.wait import wait_until
@@ -35,7 +36,7 @@ def ctrl_c_twice(kedge: Kedge) -> None:
     for task in ("worker-0", "worker-1"):
         kedge.wait_for_output("ready", task)
     process.send_signal(signal.SIGINT)
-    wait_until(lambda: "stop-requested" in [event["event"] for event in kedge.events()], TIMEOUT)
+    wait_until(lambda: JobEvent.STOP_REQUESTED in [event["event"] for event in kedge.events()], TIMEOUT)
     process.send_signal(signal.SIGINT)
     said = kedge.finish(process, EXIT_INTERRUPTED)
     same("killed tasks", len(re.findall(r"^worker:\d +stopped +1 +137", said, re.MULTILINE)), 2)

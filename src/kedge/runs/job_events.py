@@ -1,0 +1,31 @@
+"""The events of the controller's log, and the facts of each.
+
+Every event has a `time`; tasks are identified by `role` and `index`, and their attempts within a job attempt by
+`task_attempt`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobEvent(StrEnum):
+    """What the controller of a run records. The facts of an event are named beside it."""
+
+    JOB_SUBMITTED = "job-submitted"  # roles: {"worker": 2, ...}
+    ATTEMPT_STARTED = "attempt-started"  # attempt
+    TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
+    # role, index, task_attempt, succeeded, code, user_exit_code, reason; if tasks are retried one by one: why,
+    # decided_by
+    TASK_COMPLETED = "task-completed"
+    # role, index, delay_sec, why, decided_by; code, user_exit_code, reason of the failed attempt
+    TASK_RETRYING = "task-retrying"
+    HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
+    ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
+    JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
+    STOP_REQUESTED = "stop-requested"  # by, why
+    PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
+    JOB_COMPLETED = "job-completed"  # state, code, text
+    # text: a slow step of the engine, or a fault that may pass, shown while the job runs; with in_summary true, what a
+    # user should know about the run once it has ended
+    NOTE = "note"
