@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import architecture
+import error_index
 
 import kedge
 from kedge.diagnose.decide.remedies import remedy
@@ -106,6 +107,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "job-file.md": job_file(),
         DOCS / "causes.md": causes(),
+        DOCS / "errors.md": error_index.page(),
         DOCS / "architecture.svg": architecture.picture(),
     }
 

@@ -80,7 +80,8 @@ def test_generated_pages_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     for page, text in module.pages().items():
-        assert page.read_text() == text, "run: python docs/generate.py"
+        if page.name != "errors.md":  # tests/e2e/test_error_index.py
+            assert page.read_text() == text, "run: python docs/generate.py"
 
 
 def test_every_benchmark_is_described() -> None:
