@@ -131,7 +131,7 @@ def test_known_plugins_that_do_nothing_yet_give_one_warning(kedge: Kedge) -> Non
     assert done.stderr.count("not acted on") == 1
     assert "ssh" in done.stderr
     done = kedge("validate", kedge.job("true", extras={"hivedSheduler": {}}))
-    assert "'hivedSheduler' is a key that kedge does not know; did you mean 'hivedScheduler'?" in done.stderr
+    assert "unknown key 'hivedSheduler'; did you mean 'hivedScheduler'?" in done.stderr
     plugins[0]["plugin"] = "shh"
     done = kedge("run", kedge.job("true", extras={"com.microsoft.pai.runtimeplugin": plugins}), code=2)
     assert "ssh" in done.stderr

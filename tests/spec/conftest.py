@@ -1,4 +1,4 @@
-"""A valid job, and ways to change one thing in it."""
+"""A valid job, and fixtures that change single values in it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def changed() -> Change:
 
 @pytest.fixture
 def complaints(changed: Change) -> Callable[[dict[str, Any]], list[str]]:
-    """`complaints({path: value, ...})` is what is wrong with the changed job: `where: message` of each problem."""
+    """`complaints({path: value, ...})` returns the errors of the changed job, as `where: message`."""
 
     def find(changes: dict[str, Any]) -> list[str]:
         try:
@@ -73,8 +73,8 @@ def complaints(changed: Change) -> Callable[[dict[str, Any]], list[str]]:
 
 
 @pytest.fixture
-def told(changed: Change) -> Callable[[dict[str, Any]], list[Problem]]:
-    """`told({path: value, ...})` is all that is said about the changed job, errors and warnings."""
+def problems(changed: Change) -> Callable[[dict[str, Any]], list[Problem]]:
+    """`problems({path: value, ...})` returns the errors and warnings of the changed job."""
 
     def find(changes: dict[str, Any]) -> list[Problem]:
         try:

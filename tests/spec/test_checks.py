@@ -25,7 +25,7 @@ def role(**keys: Any) -> dict[str, Any]:
     [
         (
             {"taskRoles": {"a_b": role(), "ab": role()}},
-            "taskRoles.ab: 'a_b' and 'ab' are the same name where only lower-case letters and digits count; rename one",
+            "taskRoles.ab: 'a_b' and 'ab' become the same host name, which has no upper case and no '_'; rename one",
         ),
         ({"taskRoles": {"__": role()}}, "taskRoles.__: a role name needs a letter or a digit besides '_'"),
         (
@@ -61,15 +61,15 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": SCRIPT | {"callbacks": CALLBACKS, "postCommands": ["b"]}},
-            "prerequisites[1].postCommands: 'postCommands' does not go together with 'callbacks'",
+            "prerequisites[1].postCommands: 'postCommands' cannot be combined with 'callbacks'",
         ),
         (
             {PLUGINS: [{"plugin": "cmd", "parameters": {"callbacks": CALLBACKS, "preCommands": ["b"]}}]},
-            f"{AT}.parameters.preCommands: 'preCommands' does not go together with 'callbacks'",
+            f"{AT}.parameters.preCommands: 'preCommands' cannot be combined with 'callbacks'",
         ),
         (
             {"prerequisites/+": SCRIPT | {"x": 1, "plugin_params": {"x": 2}}},
-            "prerequisites[1].plugin_params.x: 'x' has another value beside 'plugin_params'",
+            "prerequisites[1].plugin_params.x: 'x' has a different value outside 'plugin_params'",
         ),
         (
             {"prerequisites/+": SCRIPT | {"callbacks": [{"event": "taskStart", "commands": ["a"]}]}},
@@ -78,7 +78,7 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": SCRIPT | {"plugin": "s/h"}},
-            "prerequisites[1].plugin: 's/h' is no name of a plugin; it may hold letters",
+            "prerequisites[1].plugin: 's/h' is not a plugin name; only letters, digits,",
         ),
         ({PLUGINS: [{"plugin": 1}]}, f"{AT}.plugin: must be a string, not the number 1"),
         (
@@ -131,7 +131,7 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"extras/reference_prerequisites": [{"name": "img"}]},
-            "extras.reference_prerequisites[0].name: Duplicate reference prerequisites img. It is defined in line",
+            "extras.reference_prerequisites[0].name: Duplicate reference prerequisites img. It is already defined",
         ),
         (
             {"extras/reference_prerequisites": [{"name": "m", "retry": {"max": "often"}}]},
@@ -147,7 +147,7 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v", "type": "choice"}]}},
-            "prerequisites[1].template_variables[0]: a template variable has 'choices' exactly when its type is",
+            "prerequisites[1].template_variables[0]: 'choices' and the type 'choice' require each other",
         ),
         (
             {"prerequisites/+": SCRIPT | {"template_variables": [{"name": "v", "type": "int"}]}},
@@ -155,7 +155,7 @@ def role(**keys: Any) -> dict[str, Any]:
         ),
         (
             {"prerequisites/+": {"name": "img", "type": "data"}, "taskRoles/w/prerequisites": ["img"]},
-            "taskRoles.w.prerequisites[0]: 'img' may mean prerequisites of type data and dockerimage; rename one",
+            "taskRoles.w.prerequisites[0]: 'img' is ambiguous: prerequisites of type data and dockerimage; rename one",
         ),
     ],
     ids=str,
@@ -197,17 +197,17 @@ def test_accepted(complaints: Complaints, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["data", "script", "output"])
-def test_each_type_is_looked_up_on_its_own(complaints: Complaints, kind: str) -> None:
+def test_each_type_has_its_own_names(complaints: Complaints, kind: str) -> None:
     item = {"name": "thing", "type": kind}
     assert complaints({"prerequisites/+": item, f"taskRoles/w/{kind}": "thing"}) == []
     (found,) = complaints({"prerequisites/+": item, f"taskRoles/w/{kind}": "think"})
     assert found == f"taskRoles.w.{kind}: no {kind} prerequisite is named 'think'; did you mean 'thing'?"
 
 
-def test_a_duplicate_is_named_as_it_is_written(complaints: Complaints) -> None:
+def test_the_name_of_a_duplicate_is_shown_as_it_is_written(complaints: Complaints) -> None:
     deployment = {"name": "step#1", "taskRoles": {"w": {"preCommands": ["a"]}}}
     found = complaints({"deployments": [deployment, deployment]})
-    assert any("duplicate deployment 'step#1'; it is defined in line" in message for message in found)
+    assert any("duplicate deployment 'step#1'; it is already defined in line" in message for message in found)
 
 
 def test_checks_survive_every_wrong_shape(complaints: Complaints) -> None:
@@ -219,13 +219,13 @@ def test_checks_survive_every_wrong_shape(complaints: Complaints) -> None:
         assert refused or key == "parameters" or key == "extras", key
 
 
-def test_every_event_of_the_runtime_can_be_written() -> None:
+def test_the_schema_lists_every_event_of_the_runtime() -> None:
     known = schema()["$defs"]["callbacks"]["items"]["properties"]["event"]["enum"]
     assert set(HOOK_EVENTS) <= set(known)
 
 
 @pytest.mark.parametrize("pair", [("a_b", "AB"), ("ps_server", "psServer"), ("x1_", "X1")])
-def test_roles_collide_exactly_when_kubernetes_names_do(complaints: Complaints, pair: tuple[str, str]) -> None:
+def test_roles_collide_if_and_only_if_their_kubernetes_names_do(complaints: Complaints, pair: tuple[str, str]) -> None:
     assert converted_role(pair[0]) == converted_role(pair[1])
     assert len(complaints({"taskRoles": {name: role() for name in pair}})) == 1
     assert complaints({"taskRoles": {pair[0]: role(), pair[1] + "2": role()}}) == []

@@ -1,4 +1,4 @@
-"""A distributed job that uses most of the protocol: every type of prerequisite, anchors, merges, a deployment."""
+"""A distributed job that uses most of the protocol: all types of prerequisites, anchors, merges, a deployment."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_it_is_accepted() -> None:
     assert job.inert == ()
 
 
-def test_the_second_role_differs_only_in_what_it_says() -> None:
+def test_the_second_role_differs_only_in_the_keys_that_it_overrides() -> None:
     worker, ps = (parse(JOB).task_roles[name] for name in ("worker", "ps_server"))
     assert (worker.completion, ps.completion) == (Completion(1, 1), Completion(1, -1))
     assert (worker.resources.gpu, ps.resources.gpu, ps.resources.memory_mb) == (4, 0, 8192)
@@ -96,7 +96,7 @@ def test_the_deployment_shares_its_commands() -> None:
     assert prod["ps_server"].post_commands == ("hdfs dfs -cp output_<% $output.name %> <% $output.uri %>",)
 
 
-def test_marks_lead_through_aliases_to_what_was_written() -> None:
+def test_marks_lead_through_aliases_to_the_original_text() -> None:
     source = parse(JOB).source
     path = ("deployments", 0, "taskRoles", "ps_server", "preCommands", 0)
     line = JOB.splitlines()[source.marks[path].line - 1]

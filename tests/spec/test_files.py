@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kedge.errors import InputError
-from kedge.spec.files import LARGEST_FILE, read_text
+from kedge.spec.files import MAX_FILE_BYTES, read_text
 
 
 def refusal(path: Path | str) -> str:
@@ -15,12 +15,12 @@ def refusal(path: Path | str) -> str:
     return str(caught.value)
 
 
-def test_text_comes_as_it_is(tmp_path: Path) -> None:
+def test_text_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes("\ufeffa: é\r\n".encode())
     assert read_text(tmp_path / "job.yaml") == "\ufeffa: é\r\n"
 
 
-def test_a_missing_file_with_a_similar_name_beside_it(tmp_path: Path) -> None:
+def test_a_missing_file_gets_a_suggestion_from_its_folder(tmp_path: Path) -> None:
     (tmp_path / "digits.yaml").touch()
     path = tmp_path / "digit.yaml"
     assert refusal(path) == f"{path}: there is no such file; did you mean 'digits.yaml'?"
@@ -28,11 +28,11 @@ def test_a_missing_file_with_a_similar_name_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 5000, ""])
-def test_names_that_no_file_can_have(name: str) -> None:
+def test_impossible_file_names_are_refused(name: str) -> None:
     assert ": " in refusal(name)
 
 
-def test_things_that_are_no_files(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert refusal(tmp_path).endswith("it is a directory, not a job file")
     assert refusal(tmp_path / "pipe").endswith("it is a named pipe, not a job file")
@@ -41,7 +41,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(tmp_path / "file" / "below")
 
 
-def test_no_permission(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.touch(mode=0o000)
     user = os.geteuid()
@@ -57,23 +57,23 @@ def test_no_permission(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b"a: 1\nb: \xff\n", "byte 0xff at offset 8 (line 2) is not UTF-8; save the file as UTF-8"),
-        (b"\x7fELF\x02\0\0", "there is a NUL byte at offset 5; this is not a text file"),
+        (b"\x7fELF\x02\0\0", "this is not a text file: it has a NUL byte at offset 5"),
         ("a: 1".encode("utf-16"), "this looks like UTF-16; save the file as UTF-8"),
         (b"a: \xc3", "byte 0xc3 at offset 3 (line 1) is not UTF-8; save the file as UTF-8"),
     ],
 )
-def test_bytes_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> None:
+def test_bytes_that_are_not_utf_8_text_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "job.yaml").write_bytes(data)
     assert refusal(tmp_path / "job.yaml") == f"{tmp_path}/job.yaml: {message}"
 
 
-def test_a_large_file_is_refused_from_its_size(tmp_path: Path) -> None:
+def test_a_large_file_is_refused_by_its_size(tmp_path: Path) -> None:
     with open(tmp_path / "job.yaml", "wb") as file:
-        file.truncate(50 << 30)  # sparse: reading it would take minutes and all memory
-    assert refusal(tmp_path / "job.yaml").endswith("a job file may have at most 4 MiB, and this one has 51200.0 MiB")
+        file.truncate(50 << 30)  # sparse; reading it would take minutes and all memory
+    assert refusal(tmp_path / "job.yaml").endswith("the limit for a job file is 4 MiB, and this one has 51200.0 MiB")
     with open(tmp_path / "job.yaml", "wb") as file:
-        file.write(b"#" * LARGEST_FILE)
-    assert len(read_text(tmp_path / "job.yaml")) == LARGEST_FILE
+        file.write(b"#" * MAX_FILE_BYTES)
+    assert len(read_text(tmp_path / "job.yaml")) == MAX_FILE_BYTES
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:

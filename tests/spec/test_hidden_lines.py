@@ -1,4 +1,4 @@
-"""That no message about a job file shows one of its secrets."""
+"""No message about a job file shows one of its secrets."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ SECTIONS = (
 )
 
 
-def told(text: str) -> str:
-    """All that is said of a job file."""
+def all_messages(text: str) -> str:
+    """All errors, warnings and suggestions for a job file."""
     try:
         return "\n".join(map(str, parse(text).warnings))
     except InputError as error:
@@ -89,18 +89,20 @@ def with_auth(auth: str) -> str:
     ],
 )  # fmt: skip
 def test_no_message_shows_a_secret(text: str) -> None:
-    shown = told(text)
+    shown = all_messages(text)
     assert shown
     assert "hunter2" not in shown
     assert NUMBER not in shown
 
 
-def test_other_messages_show_what_they_are_about() -> None:
-    shown = told(JOB.replace("gpu: 0", "gpu: 1x") + f"secrets: {{a: {TOKEN}, unused: '1'}}\njobRetryCount: -1\n")
+def test_messages_about_other_values_show_them() -> None:
+    shown = all_messages(
+        JOB.replace("gpu: 0", "gpu: 1x") + f"secrets: {{a: {TOKEN}, unused: '1'}}\njobRetryCount: -1\n"
+    )
     assert "not '1x'" in shown
     assert "gpu: 1x}" in shown
     assert "jobRetryCount: -1\n" in shown
-    near = told(with_auth("password: <% $secrets.pas %>, usrname: x") + "secrets: {pass: x}\nparametrs: {}\n")
+    near = all_messages(with_auth("password: <% $secrets.pas %>, usrname: x") + "secrets: {pass: x}\nparametrs: {}\n")
     assert "did you mean 'username'" in near
     assert "auth: {password: <% $secrets.pas %>, usrname: x}" in near
     assert "unknown key 'parametrs'; did you mean 'parameters'?" in near
@@ -114,11 +116,11 @@ EDITS = st.tuples(st.integers(0, 80), st.sampled_from(["", *"{}[]:'\"\n \t*&!-#,
 
 
 @given(form=st.sampled_from(FORMS), edits=st.lists(EDITS, min_size=1, max_size=4), first=st.booleans())
-def test_nor_whatever_is_mistyped_in_the_secrets(form: str, edits: list[tuple[int, str]], first: bool) -> None:
+def test_typing_mistakes_around_a_secret_do_not_expose_it(form: str, edits: list[tuple[int, str]], first: bool) -> None:
     begin = form.index(":") + 1
     for place, new in edits:
         at = begin + place % (len(form) - begin + 1)
         kept = form[at:] if new or form[at : at + 1] == "T" else form[at + 1 :]
         form = form[:at] + new + kept
     text = form.replace("T", TOKEN)
-    assert "hunter" not in told(text + JOB if first else JOB + text)
+    assert "hunter" not in all_messages(text + JOB if first else JOB + text)

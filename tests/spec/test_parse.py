@@ -102,10 +102,10 @@ def test_all_kinds_of_problems_come_at_once_in_the_order_of_the_file() -> None:
         (29, "defaults.deployment"),
         (30, "defaults"),
     ]
-    assert found[4].message == "duplicate key 'defaults'; it stands in line 29 already"
+    assert found[4].message == "duplicate key 'defaults'; it is already in line 29"
 
 
-def test_references_are_checked_beside_other_problems_unless_they_are_given_otherwise() -> None:
+def test_references_are_checked_beside_other_problems_except_given_names() -> None:
     text = JOB.replace("type: job", "typ: job\nparameters: {lr: 1}", 1)
     text = text.replace("python train.py", "python <% $parameters.lrr %> <% $parameters.lr %> <% $secrets.given %>")
     with pytest.raises(InputError) as caught:
@@ -117,12 +117,12 @@ def test_references_are_checked_beside_other_problems_unless_they_are_given_othe
 
 
 @pytest.mark.parametrize("section", ["paramters: {lr: 1}", "parameters: [lr]"])
-def test_a_section_that_is_wrong_itself_does_not_make_all_references_to_it_wrong(section: str) -> None:
+def test_an_error_in_a_section_is_not_repeated_for_every_reference_to_it(section: str) -> None:
     text = JOB.replace("python train.py", "python <% $parameters.lr %>") + section
     assert [problem.where for problem in problems(text)] == [section.partition(":")[0]]
 
 
-def test_what_an_alias_repeats_is_told_once() -> None:
+def test_an_error_in_an_aliased_value_is_reported_once() -> None:
     assert [p.where for p in problems(JOB.replace("gpu: 1", "gpu: -1"))] == ["taskRoles.worker.resourcePerInstance.gpu"]
 
 
@@ -132,7 +132,7 @@ def test_a_mistyped_key_is_not_reported_as_missing_too() -> None:
     assert (found[0].line, found[0].column) == (22, 5)
 
 
-def test_a_missing_key_stands_at_its_parent() -> None:
+def test_a_missing_key_is_reported_at_its_parent() -> None:
     found = problems(JOB.replace("    dockerImage: pytorch\n", ""))
     assert [(p.line, p.column, p.message) for p in found] == [
         (16, 3, "the key 'dockerImage' is missing"),
@@ -156,7 +156,7 @@ def test_secrets_are_never_shown() -> None:
         assert "hunter2" not in repr(caught.value), bad
 
 
-def test_what_is_known_but_not_acted_on_is_named(changed: Any) -> None:
+def test_keys_without_effect_are_listed(changed: Any) -> None:
     job = changed(
         {
             "taskRoles/w/extraContainerOptions": {"foo": 1},
@@ -223,7 +223,7 @@ extras:
     assert job.inert == ("hivedScheduler",)
 
 
-def test_kedges_own_settings(changed: Any) -> None:
+def test_extras_kedge(changed: Any) -> None:
     job = changed(
         {
             "extras/kedge": {
@@ -253,18 +253,18 @@ def test_the_model_can_be_imported_without_yaml_and_the_schema() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_no_number_is_no_duration() -> None:
+def test_nan_is_not_a_duration() -> None:
     text = (
         "protocolVersion: 2\nname: j\ntype: job\nextras: {kedge: {stop: {graceSec: .nan}, retry: {backoffSec: .NaN}}}\n"
     )
     with pytest.raises(InputError) as caught:
         parse(text)
-    said = [str(problem).partition("\n")[0] for problem in caught.value.problems]
-    assert "job.yaml:4:35: extras.kedge.stop.graceSec: must be at least 0, not nan" in said
-    assert "job.yaml:4:62: extras.kedge.retry.backoffSec: must be at least 0, not nan" in said
+    messages = [str(problem).partition("\n")[0] for problem in caught.value.problems]
+    assert "job.yaml:4:35: extras.kedge.stop.graceSec: must be at least 0, not nan" in messages
+    assert "job.yaml:4:62: extras.kedge.retry.backoffSec: must be at least 0, not nan" in messages
 
 
-def test_references_of_every_root_are_checked_although_more_is_wrong() -> None:
+def test_references_of_every_root_are_checked_even_if_the_file_has_errors() -> None:
     lines = "echo <% $script.uri %> <% $data.nam %> <% $output %> <% $parameters.x %> <% $data.uri[3] %>"
     found = problems(JOB.replace("python train.py", lines).replace("gpu: 1", "gpu: x") + "parameters: {lr: 1}\n")
     messages = [problem.message for problem in found if problem.where.startswith("taskRoles.worker.commands")]
@@ -273,5 +273,5 @@ def test_references_of_every_root_are_checked_although_more_is_wrong() -> None:
         "$data has no 'nam'; did you mean 'name'?",
         "this task role names no output prerequisite",
         "no parameter is named 'x'",
-        "$data.uri is no mapping and no list; there is nothing below it",
+        "$data.uri is neither a mapping nor a list; it has nothing below it",
     ]

@@ -1,4 +1,4 @@
-"""What must hold for every input, tried on many."""
+"""Properties that must hold for every input, tested with many."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ extras:
   com.microsoft.pai.runtimeplugin: [{plugin: cmd, parameters: {preCommands: [a]}}]
   kedge: {stop: {signal: INT}}
 """
-# Pieces that mean something in YAML or in a job come up far too seldom among all characters.
+# Random characters rarely form anything that has a meaning in YAML or in a job.
 PIECES = [
     "\n",
     "\n  ",
@@ -57,7 +57,7 @@ PIECES = [
 PIECES += ["<% ", " %>", "secrets", "taskRoles", "name", "~", "1.5", "true", "---\n", "\t", "\r", "\u2028", "\ufeff"]
 text = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map("".join)
 
-# The expressions of the core schema, chapter 10.3.2 of YAML 1.2.2.
+# The expressions of the core schema, section 10.3.2 of YAML 1.2.2.
 CORE = [
     ("null|Null|NULL|~", type(None)),
     ("true|True|TRUE|false|False|FALSE", bool),
@@ -79,9 +79,9 @@ def test_plain_scalars_have_the_type_of_the_core_schema(scalar: str) -> None:
     try:
         found = read(f"a: [x, {scalar}]").value["a"][1]
     except InputError:
-        return  # no plain scalar at all, such as `-`
+        return  # not a plain scalar, for example `-`
     if isinstance(found, dict | list):
-        return  # `a:` is a mapping in a list
+        return  # in a list, `a:` is a mapping
     assert type(found) is expected
     if expected is int and not scalar.startswith(("0o", "0x")):
         assert found == int(scalar)
@@ -99,7 +99,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_json_means_what_it_says(value: object) -> None:
+def test_json_is_read_as_json(value: object) -> None:
     assert read(json.dumps({"a": value}, ensure_ascii=False)).value == {"a": value}
 
 
@@ -146,7 +146,7 @@ comments = st.from_regex(r"\A(#[ a-z]{0,9}\n|\n){0,3}\Z")
 
 
 def block(value: object, indent: int) -> str:
-    """A value in block style, as people write it."""
+    """A value in YAML's block style."""
     pad = "\n" + " " * indent
     if isinstance(value, dict) and value:
         return "".join(f"{pad}{json.dumps(key)}:{block(below, indent + 2)}" for key, below in value.items())
@@ -162,7 +162,7 @@ def block(value: object, indent: int) -> str:
     comments,
     st.booleans(),
 )
-def test_masking_changes_nothing_but_the_secrets(
+def test_masking_changes_only_the_secrets(
     secrets: dict[str, object], key: str, before: str, after: str, flow: bool
 ) -> None:
     value = " " + json.dumps(secrets, ensure_ascii=False) if flow else block(secrets, 2)
@@ -175,7 +175,7 @@ def test_masking_changes_nothing_but_the_secrets(
 @given(text)
 @settings(max_examples=300)
 @example("secrets: {a: &a b}\nx: *a")
-def test_whatever_can_be_masked_parses_and_is_masked(junk: str) -> None:
+def test_a_file_that_can_be_masked_still_parses_and_is_masked(junk: str) -> None:
     try:
         masked = mask_secrets(junk)
     except InputError:

@@ -60,7 +60,7 @@ def test_only_the_value_of_secrets_changes(text: str, masked: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["secrets: {a: b}\nsecrets: {c: d}\n", "secrets: [", "- secrets", ""])
-def test_what_cannot_be_masked_is_refused(text: str) -> None:
+def test_a_file_that_cannot_be_masked_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         mask_secrets(text)
 
@@ -119,7 +119,7 @@ def test_no_secret_is_left_anywhere(text: str) -> None:
     assert mask_secrets(masked) == masked
 
 
-def test_what_is_not_secret_stays() -> None:
+def test_text_that_is_not_secret_is_kept() -> None:
     text = (
         "prerequisites: [{name: i, auth: {username: me, password: <% $secrets.p %>}}] # kept\nsecrets: {p: '1'}\nx: 1\n"
     )
@@ -157,7 +157,9 @@ _ELSEWHERE = (
     elsewhere=st.permutations(_ELSEWHERE),
     after=st.booleans(),
 )
-def test_masking_leaves_nothing_and_keeps_the_rest(secret: str, place: str, elsewhere: list[str], after: bool) -> None:
+def test_masking_removes_every_secret_and_keeps_the_rest(
+    secret: str, place: str, elsewhere: list[str], after: bool
+) -> None:
     parts = [*elsewhere, place] if after else [place, *elsewhere]
     text = "".join(parts).format(json.dumps(secret, ensure_ascii=False), secret)
     try:

@@ -70,11 +70,11 @@ def test_references(tag: str, root: str, path: Path) -> None:
         "a %> b",
     ],
 )
-def test_everything_else_is_text(text: str) -> None:
+def test_anything_else_is_plain_text(text: str) -> None:
     assert split(text) == ((text,) if text else ())
 
 
-def test_a_text_is_cut_at_all_its_references() -> None:
+def test_a_text_is_split_at_all_its_references() -> None:
     parts = split("<% $parameters.x %><% $x %>-<% $parameters.x %>")
     assert [part if isinstance(part, str) else part.offset for part in parts] == [0, "<% $x %>-", 28]
 
@@ -120,7 +120,7 @@ def test_broken_tags(text: str, offset: int, message: str) -> None:
         ("<% $script.uri %>", "single"),
     ],
 )
-def test_found_as_written(tag: str, text: str) -> None:
+def test_values_are_looked_up_as_written(tag: str, text: str) -> None:
     assert find(tag) == text
 
 
@@ -135,22 +135,22 @@ def test_found_as_written(tag: str, text: str) -> None:
         ("<% $data.uri %>", "$data.uri is a list, not a scalar; use $data.uri[0]"),
         ("<% $parameters.opt %>", "$parameters.opt is a mapping, not a scalar; use $parameters.opt.name"),
         ("<% $parameters.none %>", "$parameters.none is empty (null)"),
-        ("<% $parameters.x.y %>", "$parameters.x is no mapping and no list; there is nothing below it"),
-        ("<% $parameters.x[0] %>", "$parameters.x is no mapping and no list; there is nothing below it"),
-        ("<% $script.uri[1] %>", "$script.uri is no mapping and no list; there is nothing below it"),
+        ("<% $parameters.x.y %>", "$parameters.x is neither a mapping nor a list; it has nothing below it"),
+        ("<% $parameters.x[0] %>", "$parameters.x is neither a mapping nor a list; it has nothing below it"),
+        ("<% $script.uri[1] %>", "$script.uri is neither a mapping nor a list; it has nothing below it"),
         ("<% $secrets.a %>", "the secrets were removed when this job was stored; write them again"),
     ],
 )
-def test_not_found(tag: str, message: str) -> None:
+def test_references_without_a_value_are_explained(tag: str, message: str) -> None:
     assert find(tag) == Unresolved(message)
 
 
 @pytest.mark.parametrize(("value", "text"), [(True, "true"), (3, "3"), ("a", "a")])
-def test_values_that_are_not_in_the_file(value: Any, text: str) -> None:
+def test_values_without_a_mark_are_converted_to_text(value: Any, text: str) -> None:
     assert lookup(Reference("data", ("k",), "", 0), {"k": value}, {}, ("x",)) == text
 
 
-def test_a_role_without_such_a_prerequisite() -> None:
+def test_a_reference_needs_a_prerequisite_of_the_role() -> None:
     found = lookup(Reference("data", ("uri",), "", 0), None, {}, ())
     assert found == Unresolved("this task role names no data prerequisite")
 
@@ -183,12 +183,12 @@ def test_a_tag_is_found_in_the_file(text: str, nth: int, line: int, column: int)
         ("<%\ufeff$parameters.x\ufeff%>", {"x": 1}, "1"),
     ],
 )
-def test_what_counts_as_in_openpai(tag: str, values: dict[str, Any], text: str) -> None:
+def test_space_and_keys_are_read_as_in_openpai(tag: str, values: dict[str, Any], text: str) -> None:
     (reference,) = split(tag)
     assert isinstance(reference, Reference)
     assert lookup(reference, values, {}, ("parameters",)) == text
 
 
 @pytest.mark.parametrize("tag", ["<%\x85$parameters.x %>", "<% \x1c$parameters.x %>"])
-def test_what_is_no_space_in_openpai(tag: str) -> None:
+def test_characters_that_are_not_space_in_openpai(tag: str) -> None:
     assert split(tag) == (tag,)

@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from kedge.spec.schema import schema
-from kedge.spec.schema_messages import _SAY
+from kedge.spec.schema_messages import FORMATTERS
 
 SILENT = {"properties", "items", "$ref", "allOf", "if", "then", "propertyNames", "required", "additionalProperties"}
 ANNOTATIONS = {
@@ -27,7 +27,7 @@ ANNOTATIONS = {
 
 
 def schemas(part: Any) -> Iterator[dict[str, Any]]:
-    """Every schema in a schema."""
+    """Every subschema of a schema."""
     yield part
     below = list(part.get("properties", {}).values()) + list(part.get("$defs", {}).values()) + part.get("allOf", [])
     below += [part[key] for key in ("items", "if", "then", "propertyNames") if key in part]
@@ -42,12 +42,12 @@ def test_the_schema_is_valid() -> None:
     assert json.loads(json.dumps(schema())) == schema()
 
 
-def test_every_rule_in_it_can_be_explained() -> None:
+def test_every_rule_has_a_message() -> None:
     used = {key for part in schemas(schema()) for key in part}
-    assert used - SILENT - ANNOTATIONS <= set(_SAY)
+    assert used - SILENT - ANNOTATIONS <= set(FORMATTERS)
 
 
-def test_editors_can_say_what_every_key_is_for() -> None:
+def test_every_key_has_a_description_for_editors() -> None:
     definitions = schema()["$defs"]
     for part in schemas(schema()):
         for key, value in part.get("properties", {}).items():
@@ -57,7 +57,7 @@ def test_editors_can_say_what_every_key_is_for() -> None:
             assert shown & {"title", "description"} or condition, key
 
 
-def test_defaults_and_examples_fit_their_own_rules() -> None:
+def test_defaults_and_examples_are_valid() -> None:
     definitions = {"$defs": schema()["$defs"]}
     for part in schemas(schema()):
         for value in [*([part["default"]] if "default" in part else []), *part.get("examples", [])]:
@@ -65,7 +65,7 @@ def test_defaults_and_examples_fit_their_own_rules() -> None:
             assert errors == []
 
 
-def test_all_references_inside_it_lead_somewhere() -> None:
+def test_all_references_resolve_and_all_definitions_are_used() -> None:
     used = {part["$ref"] for part in schemas(schema()) if "$ref" in part}
     assert used == {f"#/$defs/{name}" for name in schema()["$defs"]}
 

@@ -1,4 +1,4 @@
-"""The protocol's own test cases: one change of a valid job each, and whether the job is still valid."""
+"""The protocol's test cases: each changes one thing in a valid job and expects it to be valid or not."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ ACCEPTED: list[dict[str, Any]] = [
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"protocolVersion": 3}, "protocolVersion: must be 2, not the number 3"),
     ({"protocolVersion!": None}, ": the key 'protocolVersion' is missing"),
-    ({"name": "a.b"}, "name: 'a.b' may only hold letters, digits, '-' and '_'"),
-    ({"name": "j\n"}, "name: 'j\\n' may only hold letters, digits, '-' and '_'"),
+    ({"name": "a.b"}, "name: 'a.b' may only contain letters, digits, '-' and '_'"),
+    ({"name": "j\n"}, "name: 'j\\n' may only contain letters, digits, '-' and '_'"),
     ({"name": "x" * 256}, "name: must have at most 255 characters, not 256"),
     ({"type": "data"}, "type: must be 'job', not 'data'"),
     ({"prerequisites!": None}, "taskRoles.w.dockerImage: no dockerimage prerequisite is named 'img'; there is none"),
@@ -69,7 +69,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({f"{ROLE}/resourcePerInstance/ports": {"a": 0}}, "taskRoles.w.resourcePerInstance.ports.a: must be at least 1"),
     (
         {f"{ROLE}/resourcePerInstance/ports": {"a-b": 1}},
-        "taskRoles.w.resourcePerInstance.ports.a-b: the name 'a-b' may only hold letters, digits and '_'",
+        "taskRoles.w.resourcePerInstance.ports.a-b: the name 'a-b' may only contain letters, digits and '_'",
     ),
     (
         {f"{ROLE}/resourcePerInstance/cpu": 0.5},
@@ -77,7 +77,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({f"{ROLE}/commands": []}, "taskRoles.w.commands: must not be empty"),
     ({f"{ROLE}/commands": [1]}, "taskRoles.w.commands[0]: must be a string, not the number 1; put it in quotes"),
-    ({"taskRoles/a-b": {}}, "taskRoles.a-b: the name 'a-b' may only hold"),
+    ({"taskRoles/a-b": {}}, "taskRoles.a-b: the name 'a-b' may only contain"),
     ({"taskRoles": {}}, "taskRoles: must not be empty"),
     ({"deployments": []}, "deployments: must not be empty"),
     (
@@ -93,14 +93,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"description": None}, "description: must be a string, not empty"),
     (
         {"prerequisites/+": {"name": "img", "type": "dockerimage", "uri": "v"}},
-        "prerequisites[1].name: duplicate dockerimage prerequisite 'img'; it is defined in line",
+        "prerequisites[1].name: duplicate dockerimage prerequisite 'img'; it is already defined in line",
     ),
     (
         {"deployments": [{"name": "p", "taskRoles": {"w": {}}}, {"name": "p", "taskRoles": {"w": {}}}]},
         "deployments[1].name: duplicate deployment 'p'",
     ),
     ({"defaults": {"deployment": "q"}}, "defaults.deployment: no deployment is named 'q'"),
-    ({f"{ROLE}/data": "img"}, "taskRoles.w.data: no data prerequisite is named 'img'; it is one of type 'dockerimage'"),
+    ({f"{ROLE}/data": "img"}, "taskRoles.w.data: no data prerequisite is named 'img'; it has the type 'dockerimage'"),
     (
         {f"{ROLE}/prerequisites": ["marketplace://data/a/b"]},
         "taskRoles.w.prerequisites[0]: Prerequisite reference marketplace://data/a/b is invalid.",
@@ -124,7 +124,7 @@ def test_accepted(complaints: Any, changes: dict[str, Any]) -> None:
 def test_refused_with_one_clear_problem(complaints: Any, changes: dict[str, Any], complaint: str) -> None:
     found = complaints(changes)
     assert any(text.startswith(complaint) for text in found), found
-    assert len(found) == 1 or complaint.startswith("taskRoles.a-b")  # whose keys are missing, too
+    assert len(found) == 1 or complaint.startswith("taskRoles.a-b")  # its keys are missing too
 
 
 def test_without_prerequisites_no_image_is_defined(complaints: Any) -> None:

@@ -63,7 +63,7 @@ def refusal(text: str) -> str:
         ("<<", "<<"),
     ],
 )
-def test_scalars_mean_what_the_core_schema_says(text: str, value: object) -> None:
+def test_scalars_follow_the_core_schema(text: str, value: object) -> None:
     if text == "-":
         assert read("a:\n  -\n").value == {"a": [None]}
         return
@@ -76,7 +76,7 @@ def test_nan_is_a_number() -> None:
     assert math.isnan(read("a: .nan").value["a"])
 
 
-def test_marks_hold_places_and_source_text() -> None:
+def test_marks_hold_positions_and_source_text() -> None:
     source = read("a: 1.0\nb:\n  - x\n  - {c: ~, d: 'q'}\n").source
     assert source.marks[("a",)].scalar == "1.0"
     places = {path: (mark.line, mark.column, mark.scalar) for path, mark in source.marks.items()}
@@ -91,14 +91,14 @@ def test_marks_hold_places_and_source_text() -> None:
     assert ("b", 2) not in source.marks
 
 
-def test_marks_count_lines_however_they_end() -> None:
+def test_marks_count_lines_with_any_line_ending() -> None:
     for end in ("\n", "\r\n", "\r"):
         mark = read(f"# é{end}a:{end}  b: x{end}").source.marks[("a", "b")]
         assert (mark.line, mark.column) == (3, 6)
     assert read("\ufeffa: 1").source.marks[("a",)].column == 4
 
 
-def test_only_the_first_byte_order_mark_is_none_of_the_text() -> None:
+def test_only_the_first_byte_order_mark_is_dropped() -> None:
     assert read("\ufeff\ufeffa: \ufeff1\n\ufeffb: x\ufeff").value == {"\ufeffa": "\ufeff1", "\ufeffb": "x\ufeff"}
 
 
@@ -129,16 +129,16 @@ def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
     assert document.problems == ()
 
 
-def test_keys_are_text() -> None:
+def test_keys_are_strings() -> None:
     assert read("1: a\ntrue: b\n'': c\n010: d\n").value == {"1": "a", "true": "b", "": "c", "010": "d"}
 
 
-def test_a_repeated_key_names_both_lines_and_the_first_counts() -> None:
+def test_a_repeated_key_is_reported_with_both_lines_and_the_first_counts() -> None:
     document = read("a:\n  k: 1\n  'k': 2\nb: {1: x, '1': y}\n", "f")
     assert document.value == {"a": {"k": 1}, "b": {"1": "x"}}
     assert [str(p).splitlines()[0] for p in document.problems] == [
-        "f:3:3: a.k: duplicate key 'k'; it stands in line 2 already",
-        "f:4:11: b.1: duplicate key '1'; it stands in line 4 already",
+        "f:3:3: a.k: duplicate key 'k'; it is already in line 2",
+        "f:4:11: b.1: duplicate key '1'; it is already in line 4",
     ]
 
 
@@ -147,14 +147,14 @@ def test_a_repeated_key_names_both_lines_and_the_first_counts() -> None:
     [
         ("a: !foo 1", "f:1:4: a: the tag '!foo' is not supported; remove it"),
         ("a: !!set {b}", "f:1:4: a: the tag 'tag:yaml.org,2002:set' is not supported; remove it"),
-        ("a: !!int x", "f:1:4: a: this is not a value of the type !!int; put it in quotes"),
-        ("a: " + "9" * 5000, "f:1:4: a: this is too long a number; put it in quotes"),
-        ("a: {<<: 1}", "f:1:5: a.<<: '<<' takes a mapping, or a list of mappings"),
+        ("a: !!int x", "f:1:4: a: this is not a value of type !!int; if it is text, put it in quotes"),
+        ("a: " + "9" * 5000, "f:1:4: a: this is too long for a number; if it is text, put it in quotes"),
+        ("a: {<<: 1}", "f:1:5: a.<<: '<<' takes a mapping or a list of mappings"),
         ("a: {<<: {b: 1}, <<: {}}", "f:1:17: a.<<: duplicate key '<<'"),
         ("? \n: b", "f:1:2: '': there is no key before this ':'"),
     ],
 )
-def test_reported_without_stopping(text: str, message: str) -> None:
+def test_some_errors_do_not_stop_the_reading(text: str, message: str) -> None:
     (problem,) = read(text, "f").problems
     assert str(problem).startswith(message)
 
@@ -170,28 +170,28 @@ def test_reported_without_stopping(text: str, message: str) -> None:
         ("a: 1\n---\nb: 1\n", "f:2:1: a second document starts here"),
         ("%YAML 1.1\n---\na: 1\n", "f:1:1: job files are YAML 1.2; remove this directive"),
         ("%YAML 1.3\n---\na: 1\n", "f:1:1: job files are YAML 1.2"),
-        ("a:\n\tb: 1\n", "f:2:1: a tab may not stand in the indentation; use spaces"),
+        ("a:\n\tb: 1\n", "f:2:1: tabs are not allowed in indentation; use spaces"),
         (
             "a: {{ x y }}",
             "f:1:5: a key must be a plain word, not a list or a mapping; put a value that starts with '{'",
         ),
         ("? [a]\n: b", "f:1:3: a key must be a plain word"),
         ("a: &x [1]\n*x : 1", "f:2:1: a key must be a plain word"),
-        ("a: @x", "f:1:4: a value may not start with '@'; put it in quotes"),
-        ("a: %x", "f:1:4: a value may not start with '%'"),
-        ("a: b: c", "f:1:5: a ':' may not stand here"),
+        ("a: @x", "f:1:4: a value must not start with '@'; put it in quotes"),
+        ("a: %x", "f:1:4: a value must not start with '%'"),
+        ("a: b: c", "f:1:5: a ':' is not allowed here"),
         ("a: 'b\nc: d", "f:1:4: this quote is never closed"),
         ("a: [1, 2\nb: 3", "f:2:2: a ',' or the ']' that ends the list is missing before this"),
-        ("a:\n  - b\n  c: 1", "f:3:3: the indentation does not fit"),
+        ("a:\n  - b\n  c: 1", "f:3:3: the indentation does not match the lines above"),
         ("a: *nowhere", "f:1:4: no anchor is named 'nowhere'"),
         ("a: &base 1\nb: *bsae", "f:2:4: no anchor is named 'bsae'; did you mean 'base'?"),
-        ("a: &a [*a]", "f:1:8: the alias 'a' stands inside of what it stands for"),
-        ("a: \x07", "f:1:4: the character U+0007 may not stand in YAML"),
-        ("a: \x00", "f:1:4: the character U+0000 may not stand in YAML"),
-        ("a: \ud800", "f:1:4: the character U+D800 may not stand in YAML"),
+        ("a: &a [*a]", "f:1:8: the alias 'a' is inside the value that it refers to"),
+        ("a: \x07", "f:1:4: the character U+0007 is not allowed in YAML"),
+        ("a: \x00", "f:1:4: the character U+0000 is not allowed in YAML"),
+        ("a: \ud800", "f:1:4: the character U+D800 is not allowed in YAML"),
         ("a: " + "[" * 101, "f:1:103: values are nested more than 100 levels deep here"),
-        ("a: \r\n  - b\r\n  c: 1", "f:3:3: the indentation does not fit"),
-        ("a: '" + "x" * (4 << 20) + "'", "f: a job file may have at most 4 MiB, and this one has 4194309 characters"),
+        ("a: \r\n  - b\r\n  c: 1", "f:3:3: the indentation does not match the lines above"),
+        ("a: '" + "x" * (4 << 20) + "'", "f: the limit for a job file is 4 MiB, and this one has 4194309 characters"),
     ],
     ids=lambda text: text[:20],
 )
@@ -202,10 +202,10 @@ def test_refused(text: str, message: str) -> None:
 def test_alias_bombs_are_refused() -> None:
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    assert "stand for more than 100000 values" in refusal("\n".join(levels))
+    assert "expand to more than 100000 values" in refusal("\n".join(levels))
     merged = "a: &a {" + ", ".join(f"k{i}: 1" for i in range(2000)) + "}\n"
-    assert "stand for more than" in refusal(merged + "\n".join(f"b{i}: {{<<: *a}}" for i in range(60)))
-    assert "stand for more than" in refusal("a: &a " + "x" * 100_000 + "\nl: [" + "*a, " * 1000 + "]")
+    assert "expand to more than" in refusal(merged + "\n".join(f"b{i}: {{<<: *a}}" for i in range(60)))
+    assert "expand to more than" in refusal("a: &a " + "x" * 100_000 + "\nl: [" + "*a, " * 1000 + "]")
 
 
 def test_aliases_cannot_nest_deeper_than_the_limit() -> None:
@@ -221,9 +221,9 @@ def test_every_problem_is_kept_up_to_a_limit() -> None:
     assert "too many problems" in str(caught.value.problems[-1])
 
 
-def test_the_pure_python_loader_serves_where_libyaml_is_missing() -> None:
+def test_the_pure_python_loader_is_used_if_libyaml_is_missing() -> None:
     hide = "import yaml; del yaml.CSafeLoader; "
     code = hide + "from kedge.spec import yaml as y; print(y._LOADER.__name__, y.read('a: [0o17, on]\\n').value)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "SafeLoader {'a': [15, 'on']}\n"
-    assert hasattr(pyyaml, "CSafeLoader")  # else the other tests here ran without libyaml
+    assert hasattr(pyyaml, "CSafeLoader")  # otherwise the other tests here would not test libyaml

@@ -1,13 +1,14 @@
-"""How a prerequisite is named: by a plain name, or by an address somewhere else.
+"""References to prerequisites: a plain name, or an address outside the job file.
 
-    mnist                                the job, its reference_prerequisites, or what stands beside the item that asks
-    ./data.yaml  ../x.yaml  /a/b.yaml    a file, from the file that names it
-    https://host/x.yaml                  a document; http:// too
-    marketplace://name/mnist             an item of the marketplace by its name; data/, script/, output/, storage/
-                                         narrow it down to a type
-    marketplace://prerequisites/itemId/7 an item by its id
+    mnist                                an item of the job, of its reference_prerequisites, or of the list that
+                                         holds the referring item
+    ./data.yaml  ../x.yaml  /a/b.yaml    a file, relative to the file that refers to it
+    https://host/x.yaml                  a document; http:// works too
+    marketplace://name/mnist             a marketplace item by name; data/, script/, output/ or storage/ in place of
+                                         name/ restricts its type
+    marketplace://prerequisites/itemId/7 a marketplace item by id
 
-`#name` at the end of a file or document picks one item out of a list.
+`#name` at the end of a file or document address selects one item of a list.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class ItemAddress(NamedTuple):
-    """A place outside of the job file. `kind` is FILE, HTTP or MARKETPLACE; `place` a path, a URL, or `name/mnist`
-    (decoded, the first part is ANY_TYPE, BY_ID or one of ITEM_TYPES). `fragment` picks an item in a list.
+    """An address outside the job file. `kind` is FILE, HTTP or MARKETPLACE. `place` is a path, a URL, or decoded text
+    like `name/mnist`, whose first part is ANY_TYPE, BY_ID or one of ITEM_TYPES. `fragment` selects an item of a list.
     """
 
     kind: str
@@ -34,7 +35,7 @@ class ItemAddress(NamedTuple):
 
 
 def parse(reference: str) -> ItemAddress | None:
-    """The address that a reference is; None for a plain name. ValueError for what is neither."""
+    """Parse a reference; None for a plain name. ValueError: it is neither a name nor an address."""
     if reference.startswith(("./", "../", "/")):
         place, _, fragment = reference.partition("#")
         return ItemAddress(FILE, place, fragment)
@@ -50,7 +51,7 @@ def parse(reference: str) -> ItemAddress | None:
 
 
 def by_name(name: str) -> str:
-    """The reference to the marketplace's item of that name."""
+    """The reference to the marketplace item with this name."""
     return f"marketplace://{ANY_TYPE}/{quote(name, safe='')}"
 
 
@@ -67,8 +68,8 @@ def _marketplace(rest: str) -> ItemAddress:
 
 def _http(reference: str) -> ItemAddress:
     parts = urlsplit(reference)
-    # A name and a password would be sent, and stand in lock files and messages.
+    # A user name and password would be sent, and would appear in lock files and messages.
     if not parts.hostname or "@" in parts.netloc or not reference.isprintable() or " " in reference:
         raise ValueError(reference)
-    _ = parts.port  # ValueError for one that is no number
+    _ = parts.port  # raises ValueError if the port is not a number
     return ItemAddress(HTTP, parts._replace(fragment="").geturl(), unquote(parts.fragment))

@@ -1,4 +1,4 @@
-"""From the checked values of a job file to a Job, with all defaults applied."""
+"""Builds a Job from the checked values of a job file and applies all defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CREDENTIALS = ("username", "password", "registryuri")
 
 
 def build(value: Mapping[str, Any], source: JobFileSource) -> Job:
-    """The Job that `value` says; it must have passed all checks but those of its names."""
+    """The Job that `value` describes. `value` must have passed all checks except the name checks."""
     extras, defaults = _canonical(value.get("extras", {})), value.get("defaults", {})
     secrets, settings = value.get("secrets", {}), _kedge(extras.get("kedge", {}))
     return Job(
@@ -106,7 +106,7 @@ def _task_role(name: str, role: Mapping[str, Any], settings: KedgeExtras) -> Tas
 
 
 def _completion(value: Mapping[str, Any], instances: int) -> Completion:
-    """0 and null mean the default, as the protocol's own server has it."""
+    """0 and null mean the default, as in OpenPAI's REST server."""
     return Completion(int(value.get("minFailedInstances") or 1), int(value.get("minSucceededInstances") or instances))
 
 
@@ -156,7 +156,7 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
 
 
 def _canonical(extras: Mapping[str, Any]) -> dict[str, Any]:
-    """The extras with HiveD's settings under the names of today, and without an empty `storages`."""
+    """The extras with HiveD's settings under their current names, and without an empty `storages`."""
     result = {"hivedScheduler" if key == "hivedscheduler" else key: value for key, value in extras.items()}
     if result.get("storages", ()) is None:
         del result["storages"]
@@ -172,10 +172,10 @@ def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _inert(value: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
-    """What the job says and nothing acts on, in the order of the file's sections; plugins say so themselves."""
+    """Keys of the job that have no effect, in the order of the file's sections. Plugins report theirs themselves."""
     for role in value["taskRoles"].values():
-        done = ("shmMB", "infiniband")
-        yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in done)
+        used = ("shmMB", "infiniband")
+        yield from (f"extraContainerOptions.{key}" for key in role.get("extraContainerOptions", {}) if key not in used)
     yield from (f"defaults.{key}" for key in value.get("defaults", {}) if key not in ("deployment", "virtualCluster"))
     if others := [key for key in extras if key not in _ACTED_ON]:
         known = schema()["$defs"]["extras"]["properties"]

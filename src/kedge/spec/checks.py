@@ -1,6 +1,6 @@
-"""What must hold in a job file beyond its shape: names that fit together, and values that exclude each other.
+"""Checks of a job file that the schema cannot express: names must match, and some values exclude each other.
 
-Every check takes the file's values as they are, whatever shape they have, and skips what the schema refuses anyway.
+Checks accept values of any shape and skip those that the schema rejects.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.item_checks import broken_tags, callbacks, check_item
-from kedge.spec.message_text import MOST_PROBLEMS, quote
+from kedge.spec.message_text import MAX_PROBLEMS, quote
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
@@ -23,49 +23,51 @@ Check = Callable[[Mapping[str, Any], JobFileSource], Iterator[Problem]]
 
 
 def check(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Everything that is wrong with a job file beyond its shape and its names, at most 200 problems of a kind."""
+    """All problems of a job file other than schema violations and wrong names, at most 200 per check."""
     for find in _CHECKS:
-        yield from islice(find(job, source), MOST_PROBLEMS)
+        yield from islice(find(job, source), MAX_PROBLEMS)
 
 
 def check_names(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Every name that is wrong, at most 200 of a kind."""
+    """All problems with names in a job file, at most 200 per check."""
     for find in NAME_CHECKS:
-        yield from islice(find(job, source), MOST_PROBLEMS)
+        yield from islice(find(job, source), MAX_PROBLEMS)
 
 
 def references(job: Mapping[str, Any], source: JobFileSource, given: Collection[str]) -> Iterator[Problem]:
-    """References to what the file does not have and that was not `given` otherwise."""
+    """Unresolvable references. The names in `given` are parameters and secrets with values from outside the file."""
     if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
         return
     supplied = {(name,) for name in given}
-    for path, text in islice(_rendered(job), MOST_PROBLEMS):
+    for path, text in islice(_rendered_strings(job), MAX_PROBLEMS):
         seen: Counter[str] = Counter()
-        for part in _whole(text):
-            is_given = part.root in ("parameters", "secrets") and part.path[:1] in supplied
-            if not is_given and (why := _unresolved(part, path, job, source)):
-                yield source.problem(path, why.message, mark=locate(source, path, part.source, seen[part.source]))
-            seen[part.source] += 1
+        for reference in _references_in(text):
+            is_given = reference.root in ("parameters", "secrets") and reference.path[:1] in supplied
+            if not is_given and (why := _unresolved(reference, path, job, source)):
+                mark = locate(source, path, reference.source, seen[reference.source])
+                yield source.problem(path, why.message, mark=mark)
+            seen[reference.source] += 1
 
 
-def _unresolved(part: Reference, path: Path, job: Mapping[str, Any], source: JobFileSource) -> Unresolved | None:
-    """Why a reference at a path has no value; None also where that cannot be said because more is wrong."""
-    if part.root in ("parameters", "secrets"):
-        values: object = job.get(part.root)  # where there is none, its key may be mistyped
-        found = lookup(part, values, source.marks, (part.root,)) if isinstance(values, dict) else None
-    elif (name := _held(part.root, path, job)) == "":
-        found = lookup(part, None, source.marks, ())
+def _unresolved(reference: Reference, path: Path, job: Mapping[str, Any], source: JobFileSource) -> Unresolved | None:
+    """Why the reference at a path has no value; None if it has one, or if other problems hide the answer."""
+    root = reference.root
+    if root in ("parameters", "secrets"):
+        values: object = job.get(root)  # if it is missing, its key may be mistyped, which is reported elsewhere
+        found = lookup(reference, values, source.marks, (root,)) if isinstance(values, dict) else None
+    elif (name := _prerequisite_name(root, path, job)) == "":
+        found = lookup(reference, None, source.marks, ())
     else:
-        named = (at for at, item in entries(job.get("prerequisites")) if _is(item, part.root, name))
-        index = next(named, None)
+        matching = (at for at, item in entries(job.get("prerequisites")) if _matches(item, root, name))
+        index = next(matching, None)
         where: Path = ("prerequisites", index or 0)
-        found = None if index is None else lookup(part, job["prerequisites"][index], source.marks, where)
+        found = None if index is None else lookup(reference, job["prerequisites"][index], source.marks, where)
     return found if isinstance(found, Unresolved) else None
 
 
-def _held(root: str, path: Path, job: Mapping[str, Any]) -> str | None:
-    """The name of the prerequisite behind `$script`, `$output` or `$data` at a path, empty if the role has none; None
-    where that is not for one role to say."""
+def _prerequisite_name(root: str, path: Path, job: Mapping[str, Any]) -> str | None:
+    """The name of the prerequisite that `$script`, `$output` or `$data` means at a path; empty if the role has none;
+    None if the path belongs to no role."""
     at = {"taskRoles": 1, "deployments": 3}.get(str(path[0]))
     if at is None:
         return None
@@ -74,19 +76,19 @@ def _held(root: str, path: Path, job: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _is(item: Mapping[str, Any], kind: str, name: str | None) -> bool:
+def _matches(item: Mapping[str, Any], kind: str, name: str | None) -> bool:
     return item.get("type") == kind and item.get("name") == name
 
 
-def _whole(text: str) -> list[Reference]:
+def _references_in(text: str) -> list[Reference]:
     try:
         return [part for part in split(text) if isinstance(part, Reference)]
     except TagError:
-        return []  # _tags tells it
+        return []  # reported by _tags
 
 
 def _items(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """What must hold in every prerequisite, and in the parameters of runtime plugins."""
+    """Checks of every prerequisite, and of the parameters of runtime plugins."""
     for path, item in _all_items(job):
         yield from check_item(item, path, source)
     for index, entry in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
@@ -102,12 +104,12 @@ def _all_items(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]
 
 
 def _tags(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Every `<%` in a text that is rendered later must belong to a whole tag."""
-    for path, text in _rendered(job):
+    """Every `<%` in a string that is rendered later must belong to a complete tag."""
+    for path, text in _rendered_strings(job):
         yield from broken_tags(text, path, source)
 
 
-def _rendered(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+def _rendered_strings(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     roles = mapping(job.get("taskRoles"))
     for name, role in roles.items():
         yield from strings(mapping(role).get("commands"), ("taskRoles", name, "commands"))
@@ -118,7 +120,7 @@ def _rendered(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def _hived(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The HiveD settings of each role."""
+    """The path and HiveD settings of each role."""
     for key in ("hivedScheduler", "hivedscheduler"):
         roles = mapping(mapping(mapping(job.get("extras")).get(key)).get("taskRoles"))
         for name, role in roles.items():
@@ -140,7 +142,7 @@ def _hived_cells(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Prob
 
 
 def _hived_groups(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """All roles of an affinity group are placed together, so they ask for the same kind of cell."""
+    """All roles of an affinity group are placed together, so they must request the same kind of cell."""
     first: dict[str, tuple[Any, Any]] = {}
     for path, role in _hived(job):
         group = role.get("affinityGroupName")
@@ -150,7 +152,7 @@ def _hived_groups(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Pro
 
 
 def _completion(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """One policy for the whole job leaves nothing to say to its roles."""
+    """A completion policy for the whole job excludes policies of single roles."""
     if "completion" not in mapping(mapping(job.get("extras")).get("kedge")):
         return
     for name, role in mapping(job.get("taskRoles")).items():

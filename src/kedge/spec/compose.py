@@ -1,4 +1,4 @@
-"""From YAML events to a tree of nodes: keys, anchors, aliases and merge keys, with limits on what they can cost."""
+"""Builds a tree of nodes from YAML events: keys, anchors, aliases and merge keys, with limits on their cost."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import yaml
 
 from kedge.errors import Problem
-from kedge.spec.message_text import MOST_PROBLEMS, excerpt, quote, show_path
+from kedge.spec.message_text import MAX_PROBLEMS, excerpt, quote, show_path
 from kedge.spec.nodes import Node
 from kedge.spec.scalars import plain, tagged
 from kedge.spec.suggest import did_you_mean
 
-DEEPEST = 100  # levels; whatever walks the values later may then recurse
-MOST_COPIES = 100_000  # values that aliases and merge keys add when written out; one more for every 32 characters
+MAX_DEPTH = 100  # levels; low enough that code which walks the values later may recurse
+MAX_COPIES = 100_000  # values that aliases and merge keys add when expanded; 32 characters of text count as one more
 _CORE = "tag:yaml.org,2002:"
 _SCALAR_TAGS = frozenset(_CORE + kind for kind in ("str", "int", "float", "bool", "null"))
 
 
 class Unreadable(Exception):
-    """The document cannot be read any further; `offset` is where in the text, None for the text as a whole."""
+    """The document cannot be read any further. `offset` is the position in the text; None for the whole text."""
 
     def __init__(self, message: str, offset: int | None = None) -> None:
         super().__init__(message)
@@ -41,12 +41,12 @@ class _Open:
     merged: list[Node] = field(default_factory=list)
 
     def step(self) -> str | int:
-        """The key or index of the value that comes next."""
+        """The key or index of the next value."""
         return len(self.node.items) if self.is_list or self.key is None else self.key.text or ""
 
 
 class Alias(NamedTuple):
-    """An alias in the text, and what it stands for; `merged` if it is the value of a merge key or in its list."""
+    """An alias in the text and the node it refers to; `merged` if it is the value of a merge key or in its list."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Alias(NamedTuple):
 
 
 class Composer:
-    """Builds one document; `problems` collects what is wrong but does not stop it."""
+    """Builds one document. `problems` collects errors that do not prevent reading on."""
 
     def __init__(self, text: str, file: str) -> None:
         self.problems: list[Problem] = []
@@ -66,11 +66,11 @@ class Composer:
         self._stack: list[_Open] = []
         self._anchors: dict[str, Node] = {}
         self._copies = 0
-        self._top_key: str | None = None  # the latest one
-        self._end = 0  # of the last piece of content; a block collection ends where its last piece does
+        self._top_key: str | None = None  # the latest top-level key
+        self._end = 0  # offset where the latest content ends; a block collection ends where its last item does
 
     def compose(self, events: Iterable[Any]) -> Node | None:
-        """The root of the only document, None if there is none. Refused, yaml.YAMLError: it cannot be read."""
+        """The root of the only document; None if there is none. Unreadable, yaml.YAMLError: it cannot be read."""
         for event in events:
             match event:
                 case yaml.ScalarEvent():
@@ -86,18 +86,18 @@ class Composer:
         return self._root
 
     def inside_secrets(self) -> bool:
-        """Whether what is being read belongs to the job's secrets, so that no message may show it."""
+        """Whether the current position is inside the job's secrets, so that no message may show what is read."""
         open_keys = (part.key.text for part in self._stack if part.key)
         return self._top_key == "secrets" or "password" in open_keys
 
-    def _named(self, name: str) -> str:
-        """A name for a message. What looks like one in the secrets may be the beginning of a value."""
+    def _shown_name(self, name: str) -> str:
+        """A name for a message, left out inside the secrets, where it may be the beginning of a value."""
         return "like this" if self.inside_secrets() else quote(name)
 
     def _document(self, event: Any) -> None:
         offset = event.start_mark.index
         if self._root is not None:
-            raise Unreadable("a second document starts here; a job file holds one", offset)
+            raise Unreadable("a second document starts here; a job file must hold only one", offset)
         if event.version is not None and event.version != (1, 2):
             raise Unreadable("job files are YAML 1.2; remove this directive or write '%YAML 1.2'", offset)
 
@@ -121,13 +121,13 @@ class Composer:
             self._check_tag(node, tag)
             return plain(text) if is_plain else text
         except ValueError:
-            what = f"not a value of the type !!{tag.removeprefix(_CORE)}" if tag else "too long a number"
-            self._report(node, f"this is {what}; put it in quotes, without a tag, if it is text")
+            what = f"not a value of type !!{tag.removeprefix(_CORE)}" if tag else "too long for a number"
+            self._report(node, f"this is {what}; if it is text, put it in quotes, without a tag")
             return text
 
     def _check_tag(self, node: Node, tag: str | None, *allowed: str) -> None:
         if tag not in (None, "!", *allowed):
-            self._report(node, f"the tag {self._named(str(tag))} is not supported; remove it")
+            self._report(node, f"the tag {self._shown_name(str(tag))} is not supported; remove it")
 
     def _open(self, event: Any) -> None:
         if self._wants_key():
@@ -160,9 +160,9 @@ class Composer:
         node = self._anchors.get(name)
         if node is None:
             hint = "" if self.inside_secrets() else did_you_mean(name, self._anchors)
-            raise Unreadable(f"no anchor is named {self._named(name)}{hint}", start)
+            raise Unreadable(f"no anchor is named {self._shown_name(name)}{hint}", start)
         if not node.size:
-            raise Unreadable(f"the alias {quote(name)} stands inside of what it stands for", start)
+            raise Unreadable(f"the alias {quote(name)} is inside the value that it refers to", start)
         self._check_depth(start, node.depth)
         self._count_copies(node.size, start)
         self.aliases.append(Alias(start, self._end, node, any(part.merge for part in self._stack[-2:])))
@@ -188,7 +188,7 @@ class Composer:
         if is_plain and not node.text:
             self._report(node, "there is no key before this ':'")
         elif first is not node:
-            self._report(node, f"duplicate key {quote(node.text or '')}; it stands in line {first.line + 1} already")
+            self._report(node, f"duplicate key {quote(node.text or '')}; it is already in line {first.line + 1}")
 
     def _add(self, node: Node) -> None:
         if not self._stack:
@@ -204,7 +204,7 @@ class Composer:
     def _merge_key(self, parent: _Open, key: Node, node: Node) -> None:
         sources = list(node.items.values()) if isinstance(node.value, list) else [node]
         if not all(isinstance(source.value, dict) for source in sources):
-            self._report(key, "'<<' takes a mapping, or a list of mappings, most often an alias such as *base")
+            self._report(key, "'<<' takes a mapping or a list of mappings, usually an alias such as *base")
         elif parent.merged:
             self._report(key, "duplicate key '<<'; to merge several mappings, write <<: [*a, *b]")
         else:
@@ -228,17 +228,17 @@ class Composer:
         return bool(self._stack) and not self._stack[-1].is_list and self._stack[-1].key is None
 
     def _check_depth(self, offset: int, more: int) -> None:
-        if len(self._stack) + more > DEEPEST:
-            raise Unreadable(f"values are nested more than {DEEPEST} levels deep here", offset)
+        if len(self._stack) + more > MAX_DEPTH:
+            raise Unreadable(f"values are nested more than {MAX_DEPTH} levels deep here", offset)
 
     def _count_copies(self, size: int, offset: int) -> None:
         self._copies += size
-        if self._copies > MOST_COPIES:
-            raise Unreadable(f"the aliases of this file stand for more than {MOST_COPIES} values", offset)
+        if self._copies > MAX_COPIES:
+            raise Unreadable(f"the aliases of this file expand to more than {MAX_COPIES} values", offset)
 
     def _report(self, node: Node, message: str) -> None:
-        if len(self.problems) >= MOST_PROBLEMS:
-            raise Unreadable("there are too many problems; what follows was not read", node.start)
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise Unreadable("too many problems; the rest of the file was not read", node.start)
         steps = tuple(part.step() for part in self._stack)
         shown = "" if self.inside_secrets() else excerpt(self._text, node.start)
         where = show_path(steps)

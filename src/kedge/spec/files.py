@@ -1,4 +1,4 @@
-"""Reading a job file as text, with an error that a person can act on for everything that can go wrong."""
+"""Reads a job file as text. Every failure gives an error that the user can act on."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kedge.errors import InputError, Problem
 from kedge.spec.suggest import did_you_mean
 
 STDIN = "<stdin>"
-LARGEST_FILE = 4 << 20  # bytes; a job of a thousand roles stays far below
+MAX_FILE_BYTES = 4 << 20  # a job with a thousand roles is far smaller
 
 
 def named(path: str | os.PathLike[str]) -> str:
-    """What messages call a job file: its path, or STDIN for `-` and for a pipe that this process was given."""
+    """The name of a job file in messages: its path, or STDIN for `-` and for a pipe passed to this process."""
     name = os.fspath(path)
     return STDIN if name == "-" or user_files.is_given(name) else name
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a regular UTF-8 file of at most 4 MiB, with its byte order mark if it has one; `-` is stdin, and a
-    shell's `<(…)` is read, too.
+    """The text of a regular UTF-8 file of at most 4 MiB, including a byte order mark. `-` is stdin; the shell's
+    `<(…)` works too.
 
-    InputError: there is no such file, it cannot be read, it is no regular file, it is too large, or it is not UTF-8.
+    InputError: the file does not exist, cannot be read, is not a regular file, is too large, or is not UTF-8.
     """
     name = os.fspath(path)
     if name == "-":
@@ -41,11 +41,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def decode(data: bytes, file: str) -> str:
-    """The bytes of a job file as text. InputError says where they are not UTF-8 text."""
+    """The bytes of a job file as text. InputError: they are not UTF-8 text; it names the offset."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _refused(file, "this looks like UTF-16; save the file as UTF-8")
     if (zero := data.find(b"\0")) >= 0:
-        raise _refused(file, f"there is a NUL byte at offset {zero}; this is not a text file")
+        raise _refused(file, f"this is not a text file: it has a NUL byte at offset {zero}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -55,8 +55,8 @@ def decode(data: bytes, file: str) -> str:
 
 
 def too_large(file: str, size: str) -> InputError:
-    """The error for a job file above LARGEST_FILE."""
-    return _refused(file, f"a job file may have at most {LARGEST_FILE >> 20} MiB, and this one has {size}")
+    """The error for a job file larger than MAX_FILE_BYTES."""
+    return _refused(file, f"the limit for a job file is {MAX_FILE_BYTES >> 20} MiB, and this one has {size}")
 
 
 def _read(name: str) -> bytes:
@@ -68,23 +68,23 @@ def _read(name: str) -> bytes:
             os.set_blocking(descriptor, True)
         elif not stat.S_ISREG(status.st_mode):
             raise _refused(name, f"it is {user_files.kind(status.st_mode)}, not a job file")
-        if status.st_size > LARGEST_FILE:
+        if status.st_size > MAX_FILE_BYTES:
             raise too_large(name, f"{status.st_size / (1 << 20):.1f} MiB")
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(LARGEST_FILE + 1)  # it may grow meanwhile, and files in /proc claim a size of 0
+            data = file.read(MAX_FILE_BYTES + 1)  # it may be growing, and files in /proc report a size of 0
     finally:
         os.close(descriptor)
-    if len(data) > LARGEST_FILE:
+    if len(data) > MAX_FILE_BYTES:
         raise too_large(name, "more")
     return data
 
 
 def _read_stdin() -> bytes:
     try:
-        data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise _refused(STDIN, f"it cannot be read: {error.strerror}") from None
-    if len(data) > LARGEST_FILE:
+    if len(data) > MAX_FILE_BYTES:
         raise too_large(STDIN, "more")
     return data
 

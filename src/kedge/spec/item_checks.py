@@ -1,4 +1,4 @@
-"""What must hold in one prerequisite beyond its shape, wherever it is defined."""
+"""Checks of a single prerequisite that the schema cannot express, wherever it is defined."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from kedge.spec.templates import CHOICE, describe, variables
 from kedge.spec.tolerant import entries, mapping, strings
 from kedge.spec.yaml_escapes import LATER
 
-# Keys that describe a prerequisite itself; in `plugin_params` they are something else.
-_OF_THE_ITEM = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
+# Keys that describe the prerequisite itself; inside `plugin_params` they are parameters of the plugin.
+_ITEM_KEYS = frozenset({"name", "type", "plugin", "protocolVersion", "version", "contributor", "description"})
 
 
 def check_item(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """Everything that is wrong with the prerequisite at `path` beyond its shape."""
+    """All problems of the prerequisite at `path` other than schema violations."""
     inner = mapping(item.get("plugin_params"))
     for value, where in ((item, path), (inner, (*path, "plugin_params"))):
         yield from callbacks(value, where, source)
         yield from _events(value, where, f"prerequisite {bare(str(item.get('name')))}", source)
     yield from _plugin_params(item, path, source)
-    told = {key: value for key, value in item.items() if key not in ("name", "contributor", "description")}
-    for where, text in strings(told, path):
+    rendered = {key: value for key, value in item.items() if key not in ("name", "contributor", "description")}
+    for where, text in strings(rendered, path):
         yield from broken_tags(text, where, source)
     yield from _variables(item, path, source)
 
 
 def callbacks(value: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """`callbacks` is another way to say what `preCommands` and `postCommands` say."""
-    both = [key for key in ("preCommands", "postCommands") if key in value]
-    if "callbacks" in value and both:
-        message = f"{quote(both[0])} does not go together with 'callbacks'; make it an event of the callbacks"
-        yield source.problem((*path, both[0]), message, key=True)
+    """`callbacks` excludes `preCommands` and `postCommands`, which are a short form of it."""
+    short_forms = [key for key in ("preCommands", "postCommands") if key in value]
+    if "callbacks" in value and short_forms:
+        message = f"{quote(short_forms[0])} cannot be combined with 'callbacks'; move it into the callbacks"
+        yield source.problem((*path, short_forms[0]), message, key=True)
 
 
 def broken_tags(text: str, path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """Every `<%` in a text that is rendered later must belong to a whole tag."""
+    """Every `<%` in a string that is rendered later must belong to a complete tag."""
     if OPEN not in text:
         return
     try:
@@ -62,15 +62,15 @@ def _events(value: Mapping[str, Any], path: Path, whose: str, source: JobFileSou
 
 
 def _plugin_params(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """A parameter may stand inline or in `plugin_params`; in both places only with one value."""
+    """A parameter may be inline, in `plugin_params`, or both; the values must then be equal."""
     for key, value in mapping(item.get("plugin_params")).items():
-        if key in item and item[key] != value and key not in _OF_THE_ITEM:
-            message = f"{quote(key)} has another value beside 'plugin_params'; keep one of the two"
+        if key in item and item[key] != value and key not in _ITEM_KEYS:
+            message = f"{quote(key)} has a different value outside 'plugin_params'; keep one of the two"
             yield source.problem((*path, "plugin_params", key), message, key=True)
 
 
 def _variables(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """Template variables have names of their own, and defaults that they allow."""
+    """Template variables must have unique names, choices only for type `choice`, and defaults of their own type."""
     if "template_variables" not in item:
         return
     declared = variables(node_at(source, path))
@@ -83,6 +83,6 @@ def _variables(item: Mapping[str, Any], path: Path, source: JobFileSource) -> It
         seen.add(name)
         variable = declared.get(name)
         if (entry.get("type") == CHOICE) != ("choices" in entry):
-            yield source.problem(here, "a template variable has 'choices' exactly when its type is 'choice'")
+            yield source.problem(here, "'choices' and the type 'choice' require each other; add or remove one")
         elif variable and variable.default and (wrong := describe(variable, variable.default)):
             yield source.problem((*here, "default"), f"the default of {wrong}")

@@ -1,4 +1,4 @@
-"""How messages show paths, values and source lines: short, on one line, without control characters."""
+"""Formats paths, values and source lines for messages: short, on one line, without control characters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 _PLAIN_KEY = re.compile(r"[\w.<>/~+-]+")
 _LONGEST_VALUE = 60
 _LONGEST_LINE = 200
-MOST_PROBLEMS = 200  # of one kind; what comes after them is rarely worth the wait
+MAX_PROBLEMS = 200  # of one kind; further ones are rarely worth the wait
 
 
 def show_path(path: tuple[str | int, ...]) -> str:
-    """The path as people write it: `taskRoles.worker.commands[0]`."""
+    """The path as messages show it: `taskRoles.worker.commands[0]`."""
     return "".join(_step(step) for step in path).removeprefix(".")
 
 
@@ -26,12 +26,12 @@ def bare(value: str) -> str:
 
 
 def printable(value: str) -> str:
-    """The text on one line, control characters and what is no character escaped."""
+    """The text on one line, with unprintable characters escaped."""
     return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
 
 
 def excerpt(text: str, offset: int) -> str:
-    """The line of `text` that holds the character at `offset`; empty if it is too long to be of use."""
+    """The line of `text` around `offset`; empty if it is too long to be useful."""
     first = max(0, offset - _LONGEST_LINE)
     before = re.split(r"[\r\n]", text[first:offset])[-1]
     after = re.split(r"[\r\n]", text[offset : offset + _LONGEST_LINE], maxsplit=1)[0]

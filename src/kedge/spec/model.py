@@ -1,8 +1,8 @@
-"""What a job file says, checked and with defaults applied, before any name is resolved.
+"""A job file's contents, checked and with defaults applied, before any name is resolved.
 
-`spec.parse` makes these; everything is frozen. Strings still hold their `<% … %>` references. Free-form values
-(parameters, secrets, plugin parameters) are plain Python values; the exact source text of each scalar in them is in
-`Source.scalars`, because `1.0` must be rendered as `1.0`.
+`spec.parse` makes these values; all are frozen. Strings still contain their `<% … %>` references. Free-form values
+(parameters, secrets, plugin parameters) are plain Python values; `JobFileSource.marks` has the exact source text of
+each scalar in them, because `1.0` must be rendered as `1.0`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kedge.spec.suggest import suggested
 
 EVERY_TASK_SUCCEEDS = "everyTaskSucceeds"  # a value of extras.kedge.completion
 
-Path = tuple[str | int, ...]  # the way to a value: ("taskRoles", "worker", "commands", 0)
+Path = tuple[str | int, ...]  # the keys and indexes that lead to a value: ("taskRoles", "worker", "commands", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a value stands in the file, counted from 1, and its source text if it is a scalar.
+    """The line and column of a value, counted from 1, and its source text if it is a scalar.
 
-    `offset` and `end` are the same place as characters of `Source.text`, counted from 0.
+    `offset` and `end` give the same place in characters of `JobFileSource.text`, counted from 0.
     """
 
     line: int
@@ -37,8 +37,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class JobFileSource:
-    """The file behind a Job, for messages: its name, its text, and a mark for every value (and, under
-    `key_marks`, for every mapping key) by its path, and what messages may not show."""
+    """The file behind a Job, for messages: its name, its text, the marks of all values (and, in `key_marks`, of all
+    mapping keys) by path, and the secrets that messages must not show."""
 
     file: str
     text: str = field(repr=False)
@@ -49,13 +49,13 @@ class JobFileSource:
     def problem(self, path: Path, message: str, *, key: bool = False, mark: Mark | None = None) -> Problem:
         """A Problem at the value at `path`; at its key if `key`; at `mark` if that is given.
 
-        A path that is not in the file stands where its nearest ancestor does. Of secrets nothing is shown.
+        A path that is not in the file gets the place of its nearest ancestor. Secrets are masked.
         """
         mark = mark or (self.key_marks.get(path) if key else None) or self.mark(path)
-        own = None
+        secret = None
         if self.hidden.overlap(mark.offset, mark.end):
-            own = mark.scalar if not key else None if is_name(path) else str(path[-1])
-        where, message = self.hidden.text(show_path(path), own if key else None), self.hidden.text(message, own)
+            secret = mark.scalar if not key else None if is_name(path) else str(path[-1])
+        where, message = self.hidden.text(show_path(path), secret if key else None), self.hidden.text(message, secret)
         line = excerpt(self.text, mark.offset)
         found = Problem(self.file, mark.line, mark.column, where, message, line, suggestion=suggested(message))
         return self.hidden.cleaned(found, line_at(self.text, mark.offset))
@@ -63,7 +63,7 @@ class JobFileSource:
     def warning(
         self, path: Path, message: str, *, suggestion: str | None = None, key: bool = False, mark: Mark | None = None
     ) -> Problem:
-        """The same for what is allowed and hardly meant."""
+        """A warning in place of an error: the text is allowed but probably not intended."""
         found = self.problem(path, message, key=key, mark=mark)
         suggestion = self.hidden.text(suggestion) if suggestion else found.suggestion
         return found._replace(severity=WARNING, suggestion=suggestion)
@@ -77,7 +77,7 @@ class JobFileSource:
 
 @dataclass(frozen=True, slots=True)
 class Auth:
-    """Registry credentials of an image; values may hold references to secrets."""
+    """Registry credentials of an image; values may contain references to secrets."""
 
     username: str | None = None
     password: str | None = None
@@ -87,7 +87,7 @@ class Auth:
 @dataclass(frozen=True, slots=True)
 class Prerequisite:
     """One item of `prerequisites`, or of `extras.reference_prerequisites` (whose `type` may be empty). `data` is the
-    whole mapping as written; `path` is where it stands."""
+    whole mapping as written; `path` leads to it."""
 
     name: str
     type: str
@@ -101,18 +101,18 @@ class Prerequisite:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """-1 switches a rule off; otherwise the number of failed (succeeded) tasks that ends the job."""
+    """How many failed (succeeded) tasks end the job; -1 switches the rule off."""
 
     min_failed: int = 1
     min_succeeded: int = 1
 
 
-NEVER = Completion(-1, -1)  # tasks of such a role end the job neither way
+NEVER = Completion(-1, -1)  # no number of failed or succeeded tasks ends the job
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one task asks for; memory in MiB; `ports` maps a label to how many, ssh and http always among them."""
+    """The resources of one task: memory in MiB, and the number of ports by label, always including ssh and http."""
 
     cpu: int
     memory_mb: int
@@ -122,7 +122,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class TaskRole:
-    """One role. `shm_mb` is None where the job does not say (512 is then used)."""
+    """One role. `shm_mb` is in MiB; None means the default of 512."""
 
     name: str
     instances: int
@@ -141,7 +141,7 @@ class TaskRole:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRole:
-    """What the active deployment puts around the commands of one role."""
+    """The shell lines that a deployment adds before and after the commands of one role."""
 
     pre_commands: tuple[str, ...] = ()
     post_commands: tuple[str, ...] = ()
@@ -149,8 +149,8 @@ class DeploymentRole:
 
 @dataclass(frozen=True, slots=True)
 class RuntimePlugin:
-    """One entry of `extras.com.microsoft.pai.runtimeplugin`; `task_roles` None means every role. `retry` holds `max`
-    and `delaySec`; `timeout_sec` bounds each try."""
+    """One entry of `extras.com.microsoft.pai.runtimeplugin`. `task_roles` None means every role. `retry` holds `max`
+    and `delaySec`; `timeout_sec` limits each try."""
 
     plugin: str
     parameters: Mapping[str, Any]
@@ -201,4 +201,4 @@ class Job:
     source: JobFileSource = field(repr=False)
     references: tuple[Prerequisite, ...] = ()  # extras.reference_prerequisites
     warnings: tuple[Problem, ...] = ()
-    inert: tuple[str, ...] = ()  # what is known but not acted on, for one warning: ("ssh", "hivedScheduler")
+    inert: tuple[str, ...] = ()  # keys without effect, reported in one warning: ("ssh", "hivedScheduler")

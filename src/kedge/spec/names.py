@@ -1,4 +1,4 @@
-"""Checks that every name in a job file is defined, once, and that role names can become host names."""
+"""Checks that every name in a job file is defined exactly once, and that role names can become host names."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def _prerequisites(job: Job) -> Iterator[tuple[Path, str, str, Mapping[str, Any]
             yield ("prerequisites", index), item["type"], item["name"], item
 
 
-def _borrowed(job: Job) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
-    """Path, name and value of each of the prerequisites that are defined elsewhere."""
+def _reference_prerequisites(job: Job) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
+    """Path, name and value of each prerequisite that is defined elsewhere and used under a local name."""
     for index, item in entries(mapping(job.get("extras")).get("reference_prerequisites")):
         if isinstance(item.get("name"), str):
             yield ("extras", "reference_prerequisites", index), item["name"], item
 
 
 def _duplicates(named: Iterable[tuple[Path, str, object]], source: JobFileSource) -> Iterator[Problem]:
-    """A problem for each entry (path, beginning of its message, identity) whose identity an earlier one has."""
+    """A problem for each entry (path, start of the message, identity) that repeats the identity of an earlier one."""
     first: dict[object, Path] = {}
     for path, message, identity in named:
         if identity in first:
             line = source.mark((*first[identity], "name")).line
-            yield source.problem((*path, "name"), f"{message} is defined in line {line} already")
+            yield source.problem((*path, "name"), f"{message} is already defined in line {line}")
         first.setdefault(identity, path)
 
 
@@ -51,8 +51,11 @@ def _duplicate_prerequisites(job: Job, source: JobFileSource) -> Iterator[Proble
     ]
     yield from _duplicates(own, source)
     names = {name: (path, "", name) for path, _, name, _ in reversed(list(_prerequisites(job)))}
-    borrowed = [(path, f"Duplicate reference prerequisites {bare(name)}. It", name) for path, name, _ in _borrowed(job)]
-    yield from _duplicates([*names.values(), *borrowed], source)
+    references = [
+        (path, f"Duplicate reference prerequisites {bare(name)}. It", name)
+        for path, name, _ in _reference_prerequisites(job)
+    ]
+    yield from _duplicates([*names.values(), *references], source)
 
 
 def _duplicate_deployments(job: Job, source: JobFileSource) -> Iterator[Problem]:
@@ -65,7 +68,7 @@ def _duplicate_deployments(job: Job, source: JobFileSource) -> Iterator[Problem]
 
 
 def _role_prerequisites(job: Job, source: JobFileSource) -> Iterator[Problem]:
-    """`dockerImage`, `data`, `output` and `script` of a role name a prerequisite of that type."""
+    """`dockerImage`, `data`, `output` and `script` of a role must name a prerequisite of that type."""
     types: dict[str, dict[str, None]] = {}
     for _, kind, name, _ in _prerequisites(job):
         types.setdefault(name, {})[kind] = None
@@ -79,31 +82,31 @@ def _role_prerequisites(job: Job, source: JobFileSource) -> Iterator[Problem]:
 def _not_of_type(name: str, kind: str, types: Mapping[str, Mapping[str, None]]) -> str:
     message = f"no {kind} prerequisite is named {quote(name)}"
     if name in types:
-        return f"{message}; it is one of type {' and of type '.join(map(quote, types[name]))}"
+        return f"{message}; it has the type {' and '.join(map(quote, types[name]))}"
     known = [other for other, kinds in types.items() if kind in kinds]
     return message + (did_you_mean(name, known) or (f"; there are {name_list(known)}" if known else "; there is none"))
 
 
 def _lists_of_prerequisites(job: Job, source: JobFileSource) -> Iterator[Problem]:
-    """What a role or a prerequisite needs has an address, or is defined in the job."""
+    """Everything that a role or a prerequisite requires must be an address or be defined in the job."""
     named: dict[str, list[Mapping[str, Any]]] = {}
     for _, _, name, item in _prerequisites(job):
         named.setdefault(name, []).append(item)
-    for _, name, item in _borrowed(job):
+    for _, name, item in _reference_prerequisites(job):
         named.setdefault(name, []).append(item)
-    for path, name in _needed(job):
-        if message := _cannot_need(name, named):
+    for path, name in _required(job):
+        if message := _why_not_usable(name, named):
             yield source.problem(path, message)
 
 
-def _needed(job: Job) -> Iterator[tuple[Path, str]]:
-    """Path and text of each reference to a prerequisite in a list."""
+def _required(job: Job) -> Iterator[tuple[Path, str]]:
+    """Path and text of each entry in the `prerequisites` of roles and the `require` of prerequisites."""
     for role, value in mapping(job.get("taskRoles")).items():
         for index, name in enumerate(items(mapping(value).get("prerequisites"))):
             if isinstance(name, str):
                 yield ("taskRoles", role, "prerequisites", index), name
     everything = [(path, item) for path, _, _, item in _prerequisites(job)]
-    everything += [(path, item) for path, _, item in _borrowed(job)]
+    everything += [(path, item) for path, _, item in _reference_prerequisites(job)]
     for path, item in everything:
         for index, required in enumerate(items(item.get("require"))):
             name = required.get("name") if isinstance(required, dict) else required
@@ -111,7 +114,8 @@ def _needed(job: Job) -> Iterator[tuple[Path, str]]:
                 yield (*path, "require", index, *(("name",) if isinstance(required, dict) else ())), name
 
 
-def _cannot_need(name: str, named: Mapping[str, list[Mapping[str, Any]]]) -> str | None:
+def _why_not_usable(name: str, named: Mapping[str, list[Mapping[str, Any]]]) -> str | None:
+    """Why a reference does not name exactly one prerequisite; None if it does, or if it is an address."""
     try:
         if addresses.parse(name) is not None:
             return None
@@ -121,7 +125,7 @@ def _cannot_need(name: str, named: Mapping[str, list[Mapping[str, Any]]]) -> str
         return f"Prerequisite {bare(name)} does not exist.{sentence(did_you_mean(name, named))}"
     kinds = {_kind(item) for item in named[name] if handler(item)} or {_kind(item) for item in named[name]}
     if len(kinds) > 1:
-        return f"{quote(name)} may mean prerequisites of type {' and '.join(sorted(kinds))}; rename one of them"
+        return f"{quote(name)} is ambiguous: prerequisites of type {' and '.join(sorted(kinds))}; rename one of them"
     return None
 
 
@@ -138,7 +142,7 @@ def _default_deployment(job: Job, source: JobFileSource) -> Iterator[Problem]:
 
 
 def _roles(job: Job, source: JobFileSource) -> Iterator[Problem]:
-    """Every role that is named somewhere is one of the job's."""
+    """Every role name in the file must be one of the job's task roles."""
     roles = mapping(job.get("taskRoles"))
     for path, name, is_key in _named_roles(job):
         if name not in roles:
@@ -164,7 +168,7 @@ def _named_roles(job: Job) -> Iterator[tuple[Path, str, bool]]:
 
 
 def _converted_names(job: Job, source: JobFileSource) -> Iterator[Problem]:
-    """Kubernetes objects carry role names in lower case and without '_'; these must be host names and unique."""
+    """Kubernetes objects carry role names in lower case and without '_'; the result must be unique and a host name."""
     first: dict[str, str] = {}
     for role in mapping(job.get("taskRoles")):
         short = role.replace("_", "").lower()
@@ -180,7 +184,7 @@ def _not_convertible(role: str, short: str, first: Mapping[str, str]) -> str | N
         return f"a role name may have at most {_LONGEST_CONVERTED} letters and digits, not {len(short)}"
     if short in first:
         both = f"{quote(first[short])} and {quote(role)}"
-        return f"{both} are the same name where only lower-case letters and digits count; rename one"
+        return f"{both} become the same host name, which has no upper case and no '_'; rename one"
     return None
 
 

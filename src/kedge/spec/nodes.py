@@ -1,4 +1,4 @@
-"""The values of a YAML document with their places: a tree in which aliases share nodes, and marks by path over it."""
+"""The values of a YAML document with their positions: a tree in which aliases share nodes, and marks by path."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 from kedge.spec.model import JobFileSource, Mark, Path
 
-_NOTHING: dict[str | int, Node] = {}  # what is below a scalar; most nodes are scalars
+_NO_ITEMS: dict[str | int, Node] = {}  # shared by all scalars, because most nodes are scalars
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One value. Lines and columns count from 0, `start` and `end` are offsets in the text.
+    """One value. Lines and columns count from 0; `start` and `end` are offsets in the text.
 
-    `items` holds the values below it by key or index, `keys` the key nodes of a mapping. `size` is how much it is when
-    all aliases are written out, in values (long text counts more), 0 while it is open; `depth` counts levels below it.
+    `items` holds the values below it by key or index, `keys` the key nodes of a mapping. `size` is the number of values
+    with all aliases expanded (long text counts more), and 0 until the node is complete; `depth` counts the levels of
+    nesting.
     """
 
     line: int
@@ -28,16 +29,16 @@ class Node:
     value: Any = None
     size: int = 0
     depth: int = 0
-    items: dict[str | int, Node] = field(default_factory=lambda: _NOTHING)
-    keys: dict[str | int, Node] = field(default_factory=lambda: _NOTHING)
+    items: dict[str | int, Node] = field(default_factory=lambda: _NO_ITEMS)
+    keys: dict[str | int, Node] = field(default_factory=lambda: _NO_ITEMS)
 
     def mark(self) -> Mark:
-        """The node's place as the model has it."""
+        """The node's position as a Mark of the model, counted from 1."""
         return Mark(self.line + 1, self.column + 1, self.text, self.start, self.end)
 
 
 class Marks(Mapping[Path, Mark]):
-    """Marks of all values below `root` by path, looked up in the tree: nothing is copied, whatever aliases say."""
+    """Marks of all values below `root` by path. They are looked up in the tree, so aliases cost no copies."""
 
     def __init__(self, root: Node) -> None:
         self._root = root
@@ -79,7 +80,7 @@ class KeyMarks(Marks):
 
 
 def below(node: Node, path: Path) -> Node:
-    """The node at `path` below another. KeyError: there is none."""
+    """The node at `path` below `node`. KeyError: there is none."""
     for step in path:
         node = node.items[step]
     return node
@@ -91,14 +92,14 @@ def node_at(source: JobFileSource, path: Path) -> Node:
 
 
 def with_items(node: Node, items: Mapping[str | int, Node]) -> Node:
-    """The mapping or list with other values below it."""
+    """A copy of a mapping or list with these values below it."""
     values = {step: below.value for step, below in items.items()}
     value: Any = list(values.values()) if isinstance(node.value, list) else values
     return replace(node, items=dict(items), value=value)
 
 
 def with_node(source: JobFileSource, path: Path, node: Node) -> JobFileSource:
-    """The file as if another value stood at `path`."""
+    """The file with the value at `path` replaced."""
     root = _put(_root(source), path, node)
     return replace(source, marks=Marks(root), key_marks=KeyMarks(root))
 

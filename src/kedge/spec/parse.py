@@ -1,4 +1,4 @@
-"""From a job file to a Job, or to every problem in it at once."""
+"""Turns a job file into a Job, or into all of its problems at once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from kedge.spec.model import Job
 
 
 def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> tuple[Job, tuple[Problem, ...]]:
-    """The job in a file, and the names in it that mean nothing: who resolves the others finds more that is wrong.
+    """The job in a file, and the problems with its names. They are returned rather than raised because resolving the
+    other names may find further problems.
 
-    `path` may be `-` for stdin. A shell reads the job's commands, too. `given` are the names of parameters and secrets
-    whose values do not come from the file.
-    InputError: the file cannot be read, or so much is wrong that there is no job; it holds all problems.
+    `path` may be `-` for stdin. A shell checks the job's commands too. `given` are the names of parameters and secrets
+    whose values come from outside the file.
+    InputError: the file cannot be read, or has errors other than names; it holds all problems.
     """
     return _read(read_text(path), named(path), given, shell_too=True)
 
 
 def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job:
-    """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text."""
+    """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text.
+
+    `given` are the names of parameters and secrets whose values come from outside the text.
+    """
     job, problems = _read(text, file, given)
     if problems:
         raise InputError(*in_order([*problems, *job.warnings]))
@@ -39,16 +43,16 @@ def _read(text: str, file: str, given: Collection[str], shell_too: bool = False)
     value, source = document.value, document.source
     reading = shell.start(scripts(value, source, given)) if shell_too else []
     found = [*document.problems, *schema.check(value, source), *checks.check(value, source)]
-    found += _beside(found, [*lint.check(value, source), *shell.finish(reading, source)])
+    found += _elsewhere(found, [*lint.check(value, source), *shell.finish(reading, source)])
     names = tuple(checks.check_names(value, source))
     if any(problem.severity == ERROR for problem in found):
-        # Nobody will render the references of this file, so what is wrong with them is told here.
+        # References are normally checked when they are rendered; this file never gets that far.
         references = checks.references(value, source, given)
         raise InputError(*in_order([*found, *names, *references]))
     return replace(build(value, source), warnings=tuple(in_order(found))), names
 
 
-def _beside(errors: Iterable[Problem], found: Iterable[Problem]) -> list[Problem]:
-    """What is found where no error is told already."""
-    told = {error.where for error in errors}
-    return [problem for problem in found if problem.where not in told]
+def _elsewhere(errors: Iterable[Problem], found: Iterable[Problem]) -> list[Problem]:
+    """The problems found at places that have no error yet."""
+    places = {error.where for error in errors}
+    return [problem for problem in found if problem.where not in places]

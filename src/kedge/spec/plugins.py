@@ -1,4 +1,4 @@
-"""The names of plugins, as job files write them."""
+"""The names of plugins in job files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 RUNTIME_PLUGINS = "com.microsoft.pai.runtimeplugin"  # the key in `extras`, and the prefix of long names
 
-_OF_CMD = ("callbacks", "preCommands", "postCommands", "plugin_params")  # without a plugin, these are for cmd
+_CMD_KEYS = ("callbacks", "preCommands", "postCommands", "plugin_params")  # these keys imply the plugin cmd
 
 
 def short_name(plugin: str) -> str:
@@ -22,7 +22,7 @@ def handler(prerequisite: Mapping[str, Any]) -> str | None:
     plugin = prerequisite.get("plugin")
     if isinstance(plugin, str):
         return short_name(plugin)
-    if any(key in prerequisite for key in _OF_CMD):
+    if any(key in prerequisite for key in _CMD_KEYS):
         return "cmd"
     downloads = prerequisite.get("type") == "data" and ("sha256" in prerequisite or "path" in prerequisite)
     return "download" if downloads and "uri" in prerequisite else None

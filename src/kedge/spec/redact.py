@@ -1,4 +1,4 @@
-"""Job files without their secrets, for everything that stores or shows one."""
+"""Removes the secrets from job files before they are stored or shown."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class _Edit(NamedTuple):
 
 
 def mask_secrets(text: str, file: str = "job.yaml", given: Iterable[str] = ()) -> str:
-    """The job file with `"******"` as the value of the top-level key `secrets`, of passwords for images, and of what
-    these take from elsewhere; all other characters stay, unless they repeat a secret.
+    """The job file with `"******"` in place of the top-level `secrets`, of images' passwords, and of values elsewhere
+    that these refer to. All other characters are kept, unless they repeat a secret.
 
-    An alias elsewhere that stands for a part of the secrets becomes `"******"` too, or `{}` where it is merged. Secrets
-    of eight bytes or more (`given` ones, too) and passwords in addresses become `******` in all values and comments;
-    names stay. A file that cannot be edited so is written anew.
-    InputError: the text is no YAML mapping or repeats a key, so that nobody can say what is secret.
+    An alias elsewhere to a part of the secrets becomes `"******"` too, or `{}` if it is merged. Secrets of eight bytes
+    or more (including the `given` ones) and passwords in addresses become `******` in all values and comments; keys
+    are kept. If such edits are not enough, the whole file is rewritten.
+    InputError: the text is not a YAML mapping or repeats a key, so its secrets cannot be located.
     """
     body = text.removeprefix("\ufeff")
     document = yaml.read(body, file)
@@ -47,23 +47,23 @@ def mask_secrets(text: str, file: str = "job.yaml", given: Iterable[str] = ()) -
     masked = _edited(body, _edits(document, secret, body))
     try:
         masked = _cleaned(masked, file, clean)
-        whole = _is_the_same(document.root, yaml.read(masked, file).value, secret, clean)
+        intact = _is_equal(document.root, yaml.read(masked, file).value, secret, clean)
     except InputError:
-        whole = False
-    if not whole or any(found in masked for found in texts if found not in _names(document.root, secret)):
-        masked = "# written anew, because the secrets could not be cut out of it\n" + _dumped(
+        intact = False
+    if not intact or any(found in masked for found in texts if found not in _keys_to_keep(document.root, secret)):
+        masked = "# rewritten, because the secrets could not be cut out of the original text\n" + _dumped(
             document.root, secret, clean
         )
     return text[: len(text) - len(body)] + masked
 
 
 def masked_values(value: Any, secrets: Iterable[str]) -> Any:
-    """What is to be stored as JSON, without the secrets of eight bytes or more in its texts; names stay."""
+    """A JSON value with secrets of eight bytes or more masked in its strings; keys are kept."""
     return _without_texts(value, long_texts(secrets))
 
 
 def is_masked(job: Job) -> bool:
-    """Whether the job comes from a stored file whose secrets were removed."""
+    """Whether the job was read from a stored file whose secrets had been removed."""
     passwords = (item.auth.password for item in job.prerequisites if item.auth)
     return job.source.mark(("secrets",)).scalar == MASKED or MASKED in passwords
 
@@ -77,7 +77,7 @@ def _without_texts(value: Any, texts: Sequence[str]) -> Any:
 
 
 def _edited(text: str, edits: Iterable[_Edit]) -> str:
-    """The text with all edits made; of those that overlap, the first."""
+    """The text with all edits applied; of overlapping edits, only the first."""
     parts, done = [], 0
     for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
         if edit.start >= done:
@@ -87,7 +87,7 @@ def _edited(text: str, edits: Iterable[_Edit]) -> str:
 
 
 def _edits(document: yaml.YamlDocument, secret: dict[int, Node], body: str) -> Iterator[_Edit]:
-    """What takes secrets out of their places."""
+    """The edits that remove secrets from the places where they are defined."""
     secrets = document.root.items.get("secrets")
     if secrets is not None and secrets.value not in (None, MASKED):
         yield _of_section(document.root.keys["secrets"], secrets, body)
@@ -107,12 +107,12 @@ def _of_section(key: Node, secrets: Node, body: str) -> _Edit:
         end = _end_of_comments(body, end, key.column)
     if colon:
         return _Edit(colon.start(1), end, f" {_QUOTED}")
-    # After a comment or far from the key. A list may stand as far left as its key, a scalar may not.
+    # The value follows a comment or is far from its key. A list may be indented like its key, a scalar must be deeper.
     return _Edit(secrets.start, end, f"  {_QUOTED}")
 
 
 def _end_of_comments(body: str, end: int, column: int) -> int:
-    """Where the comments end that belong to a section in lines: after its last value, further right than its key."""
+    """The end of the comments after a block section's last value that are indented deeper than its key."""
     comments = re.compile(
         rf"[ \t]*(?:#[^\r\n]*)?(?:(?:\r\n|[\r\n])(?:[ \t]*(?:\r\n|[\r\n]))*[ \t]{{{column + 1},}}#[^\r\n]*)*"
     )
@@ -121,13 +121,13 @@ def _end_of_comments(body: str, end: int, column: int) -> int:
 
 
 def _of_scalar(node: Node, value: str) -> _Edit:
-    """A scalar written anew, with its anchor."""
+    """An edit that replaces a scalar's value and keeps its anchor."""
     written = json.dumps(value, ensure_ascii=False)
     return _Edit(node.start, node.end, f"&{node.anchor} {written}" if node.anchor else written)
 
 
 def _cleaned(text: str, file: str, clean: Callable[[str], str]) -> str:
-    """The file with its values and comments cleaned."""
+    """The file with `clean` applied to its values and comments."""
     document = yaml.read(text, file)
     nodes = list(_all(document.root))
     edits = [_of_scalar(node, clean(node.text)) for node in nodes if node.text and clean(node.text) != node.text]
@@ -144,36 +144,36 @@ def _keys(nodes: Iterable[Node]) -> set[tuple[int, int]]:
 
 
 def _all(root: Node) -> Iterator[Node]:
-    """Every value once."""
-    known, waiting = set(), [root]
+    """Every node below `root` once, however many aliases refer to it."""
+    seen, waiting = set(), [root]
     while waiting:
         node = waiting.pop()
-        if id(node) not in known:
-            known.add(id(node))
+        if id(node) not in seen:
+            seen.add(id(node))
             waiting += node.items.values()
             yield node
 
 
-def _names(root: Node, secret: dict[int, Node]) -> str:
-    """All keys outside of secrets, which stay."""
+def _keys_to_keep(root: Node, secret: dict[int, Node]) -> str:
+    """All keys outside of secrets, one a line; keys are not masked."""
     return "\n".join(str(key) for node in _all(root) if id(node) not in secret for key in node.keys)
 
 
-def _is_the_same(old: Node, new: Any, secret: dict[int, Node], clean: Callable[[str], str]) -> bool:
-    """Whether a value says what it said before, but for secrets."""
+def _is_equal(old: Node, new: Any, secret: dict[int, Node], clean: Callable[[str], str]) -> bool:
+    """Whether a value is the same as before, apart from secrets."""
     if isinstance(old.value, dict):
         below = {key: node for key, node in old.items.items() if id(node) not in secret}
-        known = isinstance(new, dict) and below.keys() <= new.keys() <= old.items.keys()
-        return known and all(_is_the_same(node, new[key], secret, clean) for key, node in below.items())
+        same_shape = isinstance(new, dict) and below.keys() <= new.keys() <= old.items.keys()
+        return same_shape and all(_is_equal(node, new[key], secret, clean) for key, node in below.items())
     if isinstance(old.value, list):
-        known = isinstance(new, list) and len(new) == len(old.items)
-        pairs = zip(old.items.values(), new if known else (), strict=False)
-        return known and all(id(node) in secret or _is_the_same(node, value, secret, clean) for node, value in pairs)
+        same_shape = isinstance(new, list) and len(new) == len(old.items)
+        pairs = zip(old.items.values(), new if same_shape else (), strict=False)
+        return same_shape and all(id(node) in secret or _is_equal(node, value, secret, clean) for node, value in pairs)
     return repr(new) in (repr(old.value), repr(clean(old.text or "")))
 
 
 def _dumped(node: Node, secret: dict[int, Node], clean: Callable[[str], str]) -> str:
-    """The value as YAML in the form of JSON; numbers as they were written."""
+    """The value as JSON-style YAML, with secrets masked and numbers as they were written."""
     if id(node) in secret:
         return _QUOTED
     if isinstance(node.value, dict):

@@ -1,4 +1,4 @@
-"""References in texts: `<% $parameters.lr %>`, `<% $data.uri[0] %>`."""
+"""References in strings: `<% $parameters.lr %>`, `<% $data.uri[0] %>`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kedge.spec.suggest import did_you_mean
 ROOTS = ("parameters", "secrets", "script", "output", "data")
 OPEN, CLOSE = "<%", "%>"
 WHERE_THEY_WORK = "references work only in commands, in parameters of plugins, and in 'uri' and 'auth' of images"
-# What counts as space in references and around commands: what JavaScript says, as in OpenPAI. Of U+0085 and the
-# separators U+001C to U+001F Python says that they are space, of U+FEFF that it is none.
+# White space in references and around commands, as JavaScript defines it, because OpenPAI runs on it. Python's \s
+# differs: it includes U+0085 and U+001C to U+001F, and excludes U+FEFF.
 SPACE = "\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
-_NO_SPACE = r"\x1c-\x1f\x85"  # though Python's \s
+_NO_SPACE = r"\x1c-\x1f\x85"  # matched by Python's \s, but not white space here
 _S = rf"(?:[^\S{_NO_SPACE}]|\ufeff)*"
 _BEGIN = re.compile(rf"{_S}\$(\w+)(?![\w-]){_S}")
 _STEP = re.compile(rf"\.{_S}((?:[^\s.\[\]\ufeff]|[{_NO_SPACE}])+){_S}|\[{_S}([0-9]{{1,9}}){_S}\]{_S}")
 
 
 class Reference(NamedTuple):
-    """A tag under one of the ROOTS. `path` holds names and indexes; `offset` counts characters of the text."""
+    """A tag with one of the ROOTS. `path` holds names and indexes; `offset` counts characters in the text."""
 
     root: str
     path: Path
@@ -34,7 +34,7 @@ class Reference(NamedTuple):
 
 
 class TagError(ValueError):
-    """A tag that is never closed, or that starts as a reference and goes on as none; `offset` is where."""
+    """A tag that is never closed, or that starts like a reference but is malformed; `offset` is its position."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -44,15 +44,15 @@ class TagError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """Why a reference has no value, for a Problem."""
+    """A reference without a value; `message` gives the reason, for a Problem."""
 
     message: str
 
 
 def split(text: str) -> tuple[str | Reference, ...]:
-    """The text cut at its references; joined again with their `source`, the parts are the text.
+    """Split a text at its references. Joining the parts, with the `source` of each reference, gives the text again.
 
-    Tags that do not start with `$` and one of the ROOTS are text. TagError: see there.
+    Tags that do not start with `$` and one of the ROOTS are plain text. TagError: a tag is not closed or malformed.
     """
     parts: list[str | Reference] = []
     done = at = 0
@@ -65,12 +65,12 @@ def split(text: str) -> tuple[str | Reference, ...]:
 
 
 def locate(source: JobFileSource, path: Path, tag: str, occurrence: int = 0) -> Mark:
-    """Where the tag with this source stands in the scalar at `path`, the n-th of its kind counted from 0.
+    """The position of a tag in the scalar at `path`; `occurrence` counts equal tags from 0.
 
-    Where the scalar is written with escapes that hide the tag, the scalar's own mark.
+    If the scalar is written with escapes that hide the tag, the scalar's own mark.
     """
     mark = source.mark(path)
-    # Folding may have turned a line break and the indentation after it into a space.
+    # Folding may have replaced a line break and the following indentation with a space.
     written = re.compile(r"\s+".join(re.escape(word) for word in tag.split()))
     for found in written.finditer(source.text, mark.offset, mark.end):
         if occurrence == 0:
@@ -80,9 +80,9 @@ def locate(source: JobFileSource, path: Path, tag: str, occurrence: int = 0) -> 
 
 
 def lookup(reference: Reference, values: object, marks: Mapping[Path, Mark], prefix: Path) -> str | Unresolved:
-    """The source text of the scalar that `reference` names in `values`, which stand at `prefix` in the file.
+    """The source text of the scalar that `reference` names in `values`, whose path in the file is `prefix`.
 
-    `values` is the job's `parameters` or `secrets`, or the data of the role's prerequisite; None if there is none.
+    `values` is the job's `parameters` or `secrets`, or the data of the role's prerequisite; None if the role has none.
     """
     if values is None:
         return Unresolved(f"this task role names no {reference.root} prerequisite")
@@ -92,7 +92,7 @@ def lookup(reference: Reference, values: object, marks: Mapping[Path, Mark], pre
     at: list[str | int] = []
     for step in reference.path:
         if step == 0 and at == ["uri"] and isinstance(values, str):
-            continue  # `uri: x` is short for a list of one
+            continue  # `uri: x` is short for a list with one entry
         below = _below(values, step)
         if below is None:
             return Unresolved(_unknown(reference.root, at, values, step))
@@ -142,7 +142,7 @@ def _unknown(root: str, at: list[str | int], values: object, step: str | int) ->
     if isinstance(values, list):
         return f"{here} has {len(values)} entries, counted from 0; there is no {step}"
     if not isinstance(values, dict):
-        return f"{here} is no mapping and no list; there is nothing below it"
+        return f"{here} is neither a mapping nor a list; it has nothing below it"
     hint = did_you_mean(str(step), values)
     if not at and root in ("parameters", "secrets"):
         return f"no {root.removesuffix('s')} is named {quote(str(step))}{hint}"

@@ -1,4 +1,4 @@
-"""What a plain scalar means: the core schema of YAML 1.2 (chapter 10.3.2), and nothing of YAML 1.1."""
+"""The values of plain scalars: the core schema of YAML 1.2 (section 10.3.2), without the rules of YAML 1.1."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FIRST = frozenset("+-.0123456789")
-# Python refuses decimal integers beyond 4300 digits, and longer ones would make messages useless.
-LONGEST_NUMBER = 1000
+# characters; Python rejects decimal integers of more than 4300 digits, and such numbers would flood messages
+MAX_NUMBER_LENGTH = 1000
 
 TYPES: dict[str, type | tuple[type, ...]] = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}
 
 
 def plain(text: str) -> Scalar:
-    """The value of an unquoted scalar. ValueError: a number of more than 1000 characters."""
+    """The value of an unquoted scalar. ValueError: a number longer than 1000 characters."""
     if text in _WORDS:
         return _WORDS[text]
     return _number(text) if text[0] in _FIRST else text
 
 
 def tagged(text: str, kind: str) -> Scalar:
-    """The value of a scalar with the tag `!!kind`. ValueError: it is none; KeyError: there is no such tag."""
+    """The value of a scalar with the tag `!!kind`. ValueError: it is not of that type; KeyError: unknown tag."""
     if kind == "str":
         return text
     value = plain(text)
@@ -52,6 +52,6 @@ def _number(text: str) -> str | int | float:
 
 
 def _checked(text: str) -> str:
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > MAX_NUMBER_LENGTH:
         raise ValueError(text)
     return text

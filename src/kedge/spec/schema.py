@@ -1,4 +1,4 @@
-"""The shape of a job file: one JSON Schema, and every violation of it as a Problem of ours."""
+"""Validates a job file against its JSON Schema and reports every violation as a Problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from kedge.errors import Problem
-from kedge.spec.message_text import MOST_PROBLEMS, quote
+from kedge.spec.message_text import MAX_PROBLEMS, quote
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.schema_messages import Violation, message
@@ -34,18 +34,18 @@ def schema() -> dict[str, Any]:
 
 
 def check(value: object, source: JobFileSource) -> Iterator[Problem]:
-    """Every way in which `value` has not the shape of a job, at most 200."""
-    return _problems((v for v in _violations(_validator(), value, ()) if not _comes_later(v)), source)
+    """All violations of the schema for jobs, at most 200."""
+    return _problems((v for v in _violations(_validator(), value, ()) if not _is_checked_later(v)), source)
 
 
 def check_item(value: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """The same for one prerequisite that has all its values; it stands at `path`, and its type may be missing."""
+    """All violations in the prerequisite at `path`, with its values filled in; its type may be missing."""
     shape = _SHAPES.get(str(value.get("type", "data")), "uriPrerequisite")
     return _problems(_violations(_validator(shape), value, path), source)
 
 
 def _violations(validator: Any, value: object, above: Path) -> Iterator[Violation]:
-    found = (_violation(error, above) for error in islice(validator.iter_errors(value), MOST_PROBLEMS))
+    found = (_violation(error, above) for error in islice(validator.iter_errors(value), MAX_PROBLEMS))
     return (violation for violation in found if not _is_an_event(violation))
 
 
@@ -65,13 +65,13 @@ def _problems(found: Iterable[Violation], source: JobFileSource) -> Iterator[Pro
 
 
 def _is_an_event(broken: Violation) -> bool:
-    """The name of an event of a prerequisite, for which there is a message of its own (item_checks)."""
+    """Whether the value is the name of a prerequisite's event, which item_checks reports."""
     is_event = broken.keyword == "enum" and broken.path[-1:] == ("event",) and isinstance(broken.value, str)
     return is_event and RUNTIME_PLUGINS not in broken.path
 
 
-def _comes_later(broken: Violation) -> bool:
-    """A text of a prerequisite with a place for a value, which is checked when the value is there."""
+def _is_checked_later(broken: Violation) -> bool:
+    """Whether the value is a prerequisite's string with a placeholder; it is checked once that is filled in."""
     depth = 2 if broken.path[1:2] == ("reference_prerequisites",) else 1 if broken.path[:1] == ("prerequisites",) else 0
     is_item = depth > 0 and len(broken.path) > depth + 1
     return is_item and isinstance(broken.value, str) and bool(LATER.search(broken.value))
@@ -84,13 +84,13 @@ def _violation(error: Any, above: Path) -> Violation:
 
 
 def _pattern(validator: Any, pattern: str, instance: object, _: Any) -> Iterator[ValidationError]:
-    # The `$` of Python's expressions also matches before a last newline, that of JSON Schema does not.
+    # In Python `$` also matches before a final newline; in JSON Schema it does not.
     if isinstance(instance, str) and not re.fullmatch(pattern, instance):
         yield ValidationError(f"does not match {pattern}")
 
 
 def _additional(validator: Any, rule: Any, instance: object, around: Any) -> Iterator[ValidationError]:
-    # The library goes through a set here, in another order in every process.
+    # The library iterates over a set here, so its order differs between processes.
     known = around.get("properties", {})
     unknown = [key for key in instance if key not in known] if isinstance(instance, dict) else []
     if rule is False and unknown:
@@ -118,19 +118,19 @@ def _validator(definition: str | None = None) -> Any:
 
 
 def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
-    """The schema with every `$ref` replaced by what it refers to: looking them up takes a third of the time."""
+    """The schema with every `$ref` expanded: looking them up takes a third of the validation time."""
     if isinstance(part, list):
         return [_inlined(below, definitions) for below in part]
     if not isinstance(part, dict):
         return part
     base = _inlined(definitions[part["$ref"].rpartition("/")[2]], definitions) if "$ref" in part else {}
-    own = {key: _inlined(below, definitions) for key, below in part.items() if key not in ("$ref", "$defs")}
-    return base | own
+    keywords = {key: _inlined(below, definitions) for key, below in part.items() if key not in ("$ref", "$defs")}
+    return base | keywords
 
 
 def _unknown_keys(broken: Violation, source: JobFileSource, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
     known = broken.schema["properties"]
-    for key in islice((key for key in broken.value if key not in known), MOST_PROBLEMS):
+    for key in islice((key for key in broken.value if key not in known), MAX_PROBLEMS):
         guess = nearest(key, [name for name in known if name not in broken.value])
         hint = f"did you mean {quote(guess)}?" if guess else f"known here: {name_list(known, 20)}"
         if guess:

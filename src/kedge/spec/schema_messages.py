@@ -1,4 +1,4 @@
-"""What a violation of the schema means, in words: what is wrong and what is allowed."""
+"""Messages for violations of the schema: what is wrong and what is allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES = {
 
 
 class Violation(NamedTuple):
-    """A value that breaks one rule: the rule's keyword, what the keyword is set to, and the schema around it."""
+    """A value that violates one rule: the rule's keyword and setting, and the schema around it."""
 
     keyword: str
     limit: Any
@@ -34,12 +34,12 @@ class Violation(NamedTuple):
 
 
 def message(violation: Violation) -> str:
-    """One line about one violation, without the place; values of secrets are not shown."""
-    return _SAY[violation.keyword](violation)
+    """One line about one violation, without its place; values of secrets are not shown."""
+    return FORMATTERS[violation.keyword](violation)
 
 
 def describe(value: object) -> str:
-    """A value for a message: scalars as they are written in YAML, others by their kind."""
+    """A value for a message: scalars as in YAML, lists and mappings by kind."""
     if isinstance(value, str):
         return quote(value)
     if value is None:
@@ -111,7 +111,7 @@ def _too_long(broken: Violation) -> str:
     return f"must have at most {broken.limit} characters, not {len(broken.value)}"
 
 
-_SAY: dict[str, Callable[[Violation], str]] = {
+FORMATTERS: dict[str, Callable[[Violation], str]] = {
     "type": _type,
     "enum": _one_of,
     "const": _const,

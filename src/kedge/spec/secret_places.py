@@ -1,4 +1,4 @@
-"""Where a job file holds secrets, wherever aliases and merge keys take them from."""
+"""Finds the secrets in a job file, including values that reach them through aliases and merge keys."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _REFERENCE = re.compile(rf"{re.escape(OPEN)}.*?{re.escape(CLOSE)}", re.DOTALL)
 
 
 def below_secrets(root: Node, aliases: Sequence[Alias]) -> dict[int, Node]:
-    """All nodes, by identity, at and below the top-level key `secrets` and `password` of images, with what aliases in
-    there stand for, although it be written elsewhere and overridden."""
+    """All nodes, by identity, at and below the top-level key `secrets` and the `password` of images, including the
+    targets of aliases in there, even those that are defined elsewhere or overridden."""
     found: dict[int, Node] = {}
     waiting = list(_places(root))
     while waiting:
@@ -34,8 +34,8 @@ def below_secrets(root: Node, aliases: Sequence[Alias]) -> dict[int, Node]:
 
 
 def hidden_in(root: Node, aliases: Sequence[Alias], text: str) -> Hidden:
-    """What no message about the file may show. Secrets may have slipped out of their section, as its indentation is
-    wrong."""
+    """Everything that messages about the file must not show. Text after `secrets:` counts too, because wrong
+    indentation may have moved secrets out of their section."""
     secret = below_secrets(root, aliases).values()
     shown = [node for node in secret if node.text != MASKED]
     return hidden(
@@ -44,8 +44,8 @@ def hidden_in(root: Node, aliases: Sequence[Alias], text: str) -> Hidden:
 
 
 def long_texts(values: Iterable[str]) -> tuple[str, ...]:
-    """What is looked for elsewhere, the longest first: texts that are not there by chance, their long lines, and both
-    as they stand in double quotes."""
+    """The texts to search for elsewhere, the longest first: values too long to occur by chance, their long lines, and
+    both forms as escaped in double quotes."""
     lines = {
         line.strip()
         for value in values
@@ -57,14 +57,14 @@ def long_texts(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def without(text: str, texts: Iterable[str]) -> str:
-    """The text with those and the passwords of addresses masked."""
+    """The text with all `texts` and the passwords in addresses masked."""
     for secret in texts:
         text = text.replace(secret, MASKED)
     return without_passwords(text)
 
 
 def is_literal(text: str) -> bool:
-    """Whether a text holds more than references."""
+    """Whether a text has anything besides references."""
     return bool(_REFERENCE.sub("", text).strip())
 
 

@@ -1,4 +1,4 @@
-"""The valid name that a user most likely meant."""
+"""Guesses the valid name that a user meant."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from itertools import islice
 
 from kedge.spec.message_text import quote
 
-# Comparing is slow, and nobody reads a guess out of a thousand names.
-_MOST_NAMES = 300
-_LONGEST_NAME = 80
+# Comparing is slow, and a guess among a thousand names helps nobody.
+_MAX_NAMES = 300
+_MAX_NAME_LENGTH = 80
 _DID_YOU_MEAN = re.compile(r"[Dd]id you mean ('[^'…]+'|\"[^\"…]+\")\?")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is most like `name`, if any is much like it. Upper and lower case are alike; of names
-    that differ in nothing else it is the first."""
-    if len(name) > _LONGEST_NAME:
+    """The most similar of `names`, if any is similar enough. Case is ignored; of names that differ only in case, the
+    first is used."""
+    if len(name) > _MAX_NAME_LENGTH:
         return None
     known: dict[str, str] = {}
-    for other in islice(names, _MOST_NAMES):
-        if len(other) <= _LONGEST_NAME:
+    for other in islice(names, _MAX_NAMES):
+        if len(other) <= _MAX_NAME_LENGTH:
             known.setdefault(other.lower(), other)
     found = difflib.get_close_matches(name.lower(), known, n=1)
     return known[found[0]] if found else None
@@ -42,7 +42,7 @@ def suggested(message: str) -> str | None:
 
 
 def sentence(hint: str) -> str:
-    """A hint such as `; did you mean 'lr'?` as a sentence that follows another one."""
+    """A hint such as `; did you mean 'lr'?` as a sentence of its own, with a leading space."""
     words = hint.removeprefix("; ")
     return f" {words[:1].upper()}{words[1:]}" if words else ""
 
@@ -54,7 +54,7 @@ def name_list(names: Iterable[str], most: int = 8) -> str:
 
 
 def distance(one: str, other: str) -> int:
-    """How many letters must be added, removed, replaced or swapped with the next to make one name of the other."""
+    """The number of insertions, deletions, replacements and swaps of neighbours between two names."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -68,12 +68,12 @@ def distance(one: str, other: str) -> int:
 
 
 def mistyped(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` differs from by one or two typing mistakes (by one, if it is short); upper and
-    lower case are alike."""
-    short = name.lower()
-    if not 3 <= len(short) <= _LONGEST_NAME:
+    """The closest of `names` within two typing mistakes of `name` (one for names under six letters); case is
+    ignored."""
+    lower = name.lower()
+    if not 3 <= len(lower) <= _MAX_NAME_LENGTH:
         return None
-    most = 1 if len(short) < 6 else 2
-    others = (other for other in islice(names, _MOST_NAMES) if abs(len(other) - len(short)) <= most)
-    near = [(distance(short, other.lower()), other) for other in others]
+    most = 1 if len(lower) < 6 else 2
+    others = (other for other in islice(names, _MAX_NAMES) if abs(len(other) - len(lower)) <= most)
+    near = [(distance(lower, other.lower()), other) for other in others]
     return min((found for found in near if found[0] <= most), default=(0, None))[1]

@@ -1,4 +1,4 @@
-"""Values in place of `{{ name }}`, put into the parsed tree: a value can never change the structure around it."""
+"""Replaces `{{ name }}` in the parsed tree, so a value can never change the structure around it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kedge.spec.suggest import name_list
 from kedge.spec.yaml_escapes import TOKEN
 
 STRING, INTEGER, NUMBER, BOOLEAN, PATH, CHOICE = "string", "integer", "number", "boolean", "path", "choice"
-_SHELL_LINES = frozenset({"commands", "preCommands", "postCommands"})  # lists that hold nothing but text
+_SHELL_LINES = frozenset({"commands", "preCommands", "postCommands"})  # lists that hold only strings
 
 
 class Value(NamedTuple):
-    """A scalar and the text by which its author wrote it: `1.0` goes into a text as `1.0`."""
+    """A scalar and its source text: `1.0` is inserted into other text as `1.0`."""
 
     value: Scalar
     text: str
@@ -26,7 +26,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TemplateVariable:
-    """One entry of `template_variables`. `kind` None takes every scalar."""
+    """One entry of `template_variables`. `kind` None accepts every scalar."""
 
     name: str
     kind: str | None = None
@@ -34,11 +34,12 @@ class TemplateVariable:
     choices: tuple[Value, ...] = ()
 
     def read(self, text: str) -> Value:
-        """The value that a text stands for where it is given in place of a reference."""
+        """The value of a text that has replaced a reference."""
         return Value(text, text) if self.kind in (STRING, PATH) else parsed(text)
 
     def refuses(self, given: Value) -> str | None:
-        """What is allowed, if `given` is not. A text with a `<% reference %>` is allowed: nobody knows it yet."""
+        """The allowed values, if `given` is not one; else None. Text with a `<% reference %>` is allowed: its value is
+        not known yet."""
         if isinstance(given.value, str) and "<%" in given.text:
             return None
         if self.kind == CHOICE:
@@ -49,7 +50,7 @@ class TemplateVariable:
 
 
 def variables(node: Node) -> dict[str, TemplateVariable]:
-    """The variables that the item at `node` declares; what has not the shape of one is left to the schema."""
+    """The variables that the item at `node` declares. Malformed entries are skipped; the schema check reports them."""
     listed = node.items.get("template_variables")
     entries = listed.items.values() if listed is not None else ()
     found: dict[str, TemplateVariable] = {}
@@ -74,9 +75,9 @@ def value_of(node: Node) -> Value:
 
 
 def fill(node: Node, values: Mapping[str, Value]) -> Node:
-    """The tree with `{{ name }}` replaced for every name in `values`; all other such texts stay.
+    """The tree with `{{ name }}` replaced for every name in `values`; other placeholders are kept.
 
-    A scalar that is only one of them becomes the value with its type, except for a line of shell, which is text.
+    A scalar that is nothing but a placeholder takes the value's type, except for shell lines, which remain strings.
     """
     return rewritten(node, lambda scalar: _filled(scalar, values)) if values else node
 
@@ -93,9 +94,9 @@ def _filled(scalar: Node, values: Mapping[str, Value]) -> Value | None:
 
 
 def rewritten(node: Node, change: Callable[[Node], Value | None], as_text: bool = False) -> Node:
-    """The tree with the scalars for which `change` gives a value replaced; the same node if there is none.
+    """The tree with every scalar replaced for which `change` returns a value; the same node if nothing changes.
 
-    A new scalar stands where the old one stood. `as_text`: the scalars in this list are text, whatever replaces them.
+    New scalars keep the position of the old ones. `as_text`: scalars remain strings, whatever replaces them.
     """
     if node.text is not None:
         new = change(node)
@@ -109,10 +110,10 @@ def rewritten(node: Node, change: Callable[[Node], Value | None], as_text: bool 
 
 
 def parsed(text: str) -> Value:
-    """The value of a text as a YAML scalar without quotes."""
+    """The value of a text as an unquoted YAML scalar."""
     try:
         return Value(plain(text), text)
-    except ValueError:  # too long a number
+    except ValueError:  # the number is too long
         return Value(text, text)
 
 
@@ -129,16 +130,16 @@ def _is_path(value: Scalar) -> bool:
 
 
 _KINDS: Mapping[str | None, tuple[Callable[[Scalar], bool], str]] = {
-    STRING: (lambda value: isinstance(value, str), "a text; put it in quotes"),
+    STRING: (lambda value: isinstance(value, str), "a string; put it in quotes"),
     INTEGER: (_is_integer, "a whole number"),
     NUMBER: (_is_number, "a number"),
     BOOLEAN: (lambda value: isinstance(value, bool), "true or false"),
-    PATH: (_is_path, "a path: a text of one line, not empty"),
+    PATH: (_is_path, "a path: a string of one line, not empty"),
 }
-_ANY = (lambda value: isinstance(value, str | int | float | bool), "a text, a number, true or false")
+_ANY = (lambda value: isinstance(value, str | int | float | bool), "a string, a number, true or false")
 
 
 def describe(variable: TemplateVariable, given: Value) -> str:
-    """What is wrong with a value, for a message; empty if nothing is."""
+    """The message about a value that the variable does not allow; empty if it is allowed."""
     allowed = variable.refuses(given)
     return f"template variable {bare(variable.name)} {allowed}, not {quote(given.text)}" if allowed else ""

@@ -1,4 +1,4 @@
-"""Looking into values of unknown shape: what is not of the expected kind counts as empty."""
+"""Reads values of unknown shape: anything of an unexpected type counts as empty."""
 
 from __future__ import annotations
 

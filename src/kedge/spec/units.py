@@ -1,4 +1,4 @@
-"""What number somebody meant who wrote a unit, a fraction or quotes where a plain number must stand."""
+"""Guesses the number that a user meant by a value with a unit, a fraction or quotes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPELLINGS = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m"
 
 
 def number_meant(path: Path, value: object, whole: bool) -> str:
-    """The end of a message about a value that should be a number: its unit, and what to write."""
+    """The end of a message about a value that must be a number: its unit, and what to write."""
     key = str(path[-1]) if path else ""
     if key.endswith("MB"):
         return _end("it is a number of MiB", _memory(value))
@@ -43,7 +43,7 @@ def _memory(value: object) -> str | None:
 
 
 def _scaled(value: object, units: Mapping[str, float], whole: bool) -> str | None:
-    """The number in the unit that is wanted; a whole one is rounded up."""
+    """The number in the required unit, rounded up if it must be whole; None if it cannot be read."""
     match = _AMOUNT.fullmatch(str(value)) if isinstance(value, str | float) else None
     if not match:
         return None

@@ -1,7 +1,7 @@
-"""YAML 1.2 from text to plain values with the place of every value.
+"""Reads YAML 1.2 into plain values, with the position of every value.
 
-libyaml (through PyYAML) turns the text into events; this module builds the values from them itself, without recursion,
-so that scalars mean what YAML 1.2 says, duplicate keys are errors, and neither nesting nor aliases can explode.
+libyaml (through PyYAML) turns the text into events. The Composer builds the values from the events without recursion,
+so that scalars follow YAML 1.2, duplicate keys are errors, and neither nesting nor aliases can exhaust resources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 
 from kedge.errors import InputError, Problem
 from kedge.spec.compose import Alias, Composer, Unreadable
-from kedge.spec.files import LARGEST_FILE, too_large
+from kedge.spec.files import MAX_FILE_BYTES, too_large
 from kedge.spec.hidden_lines import Hidden, guessed, lines
 from kedge.spec.message_text import excerpt
 from kedge.spec.model import JobFileSource
@@ -30,7 +30,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One YAML document: its value, the tree behind it, and what is wrong with it although it could be read."""
+    """One YAML document: its value, the tree behind it, and the errors that did not prevent reading it."""
 
     value: Any
     root: Node
@@ -40,22 +40,22 @@ class YamlDocument:
 
 
 def read(text: str, file: str = "job.yaml") -> YamlDocument:
-    """The mapping that `text` holds. Of a repeated key the first one counts, and `problems` tells of it.
+    """The mapping in `text`. Of a repeated key the first counts; `problems` reports the others.
 
-    InputError: the text is no YAML 1.2, holds another value than one mapping, or exceeds a limit (4 MiB, 100 levels,
-    100,000 values by aliases).
+    InputError: the text is not YAML 1.2, is anything other than one mapping, or exceeds a limit (4 Mi characters, 100
+    levels, 100,000 values added by aliases).
     """
     return _read(text, file, _mapping)
 
 
 def read_any(text: str, file: str) -> YamlDocument:
-    """The same for a text that may also hold a list, or nothing: its value is then None."""
+    """Like `read`, for a text that may also be a list, a scalar or empty; the value of an empty text is None."""
     return _read(text, file, lambda root: root or Node(0, 0, 0, 0))
 
 
 def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> YamlDocument:
     text = text.removeprefix("\ufeff")
-    if len(text) > LARGEST_FILE:
+    if len(text) > MAX_FILE_BYTES:
         raise too_large(file, f"{len(text)} characters")
     composer = Composer(text, file)
     try:
@@ -84,7 +84,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 def _check_characters(text: str) -> None:
     if found := _UNPRINTABLE.search(text):
-        raise Unreadable(f"the character U+{ord(found[0]):04X} may not stand in YAML", found.start())
+        raise Unreadable(f"the character U+{ord(found[0]):04X} is not allowed in YAML", found.start())
 
 
 def _mapping(root: Node | None) -> Node:

@@ -1,8 +1,8 @@
-"""What libyaml would misread stands in its input as characters that mean nothing to it.
+"""Replaces characters that libyaml would misread with stand-ins that have no meaning in YAML.
 
-These are `{{ name }}`, which is no mapping in a mapping but a place for a value, line breaks of YAML 1.1 that are none
-in 1.2, and byte order marks after the first, which libyaml drops at the start of a line. Every character keeps its
-offset, so that all places in messages stay right.
+They are the braces of `{{ name }}`, which is a placeholder and not a nested mapping; line breaks of YAML 1.1 that are
+not line breaks in 1.2; and byte order marks after the first, which libyaml drops at the start of a line. Every
+character keeps its offset, so that positions in messages remain correct.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import chain
 from typing import NamedTuple
 
 TOKEN = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
-# What is in texts that get their values when prerequisites are resolved.
+# Found in strings that get their values when prerequisites are resolved.
 LATER = re.compile(rf"{TOKEN.pattern}|<%\s*this\b")
 _MISREAD = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 class Guarded(NamedTuple):
-    """A text for libyaml, and the table for `str.translate` that undoes the change in what it gives back."""
+    """A text for libyaml, and the `str.translate` table that undoes the change in the values it returns."""
 
     text: str
     back: Mapping[int, str]
 
 
 def guard(text: str) -> Guarded:
-    """The text with stand-ins, characters for private use that it does not hold."""
+    """The text with stand-ins: private-use characters that the text does not contain."""
     if not TOKEN.search(text) and not _MISREAD.search(text):
         return Guarded(text, {})
     private = chain(range(0xE000, 0xF8FF), range(0xF0000, 0xFFFFE))

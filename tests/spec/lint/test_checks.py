@@ -1,4 +1,4 @@
-"""What a job file says and hardly means: how it is told, with which severity and which suggestion."""
+"""Likely mistakes in valid job files: where they are reported, with which severity and suggestion."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kedge.errors import ERROR, WARNING, Problem
 from kedge.spec.parse import parse
 
-Told = Callable[[dict[str, Any]], list[Problem]]
+Problems = Callable[[dict[str, Any]], list[Problem]]
 W = "taskRoles/w"
 PORTS = f"{W}/resourcePerInstance/ports"
 CMD = "extras/com.microsoft.pai.runtimeplugin"
@@ -20,7 +20,7 @@ def command(line: str, **parameters: Any) -> dict[str, Any]:
     return {f"{W}/commands": [line], "parameters": {"lr": 1, **parameters}, "secrets": {"x": "y"}}
 
 
-# (changes, severity, beginning of `where: message`, suggestion)
+# (changes, severity, start of `where: message`, suggestion)
 CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     (command("a <% $params.lr %>"), ERROR, "taskRoles.w.commands[0]: '<% $params.lr %>' is no", "<% $parameters.lr %>"),
     (command("a <%$parameter.x%>"), ERROR, "taskRoles.w.commands[0]: '<%$parameter.x%>' is no", "<% $parameters.x %>"),
@@ -30,24 +30,24 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     (command("a <% $outputs.uri %>"), ERROR, "taskRoles.w.commands[0]: '<% $outputs.uri %>'", "<% $output.uri %>"),
     (command("a <% params.nx %>"), WARNING, "taskRoles.w.commands[0]: '<% params.nx %>'", "<% $parameters.nx %>"),
     (command("a <% data.uri %>"), WARNING, "taskRoles.w.commands[0]: '<% data.uri %>'", "<% $data.uri %>"),
-    (command("a <% $x %>"), WARNING, "taskRoles.w.commands[0]: '<% $x %>' is not a reference and stays as it is", None),
-    (command("a <% this.x %>"), WARNING, "taskRoles.w.commands[0]: 'this' is a prerequisite", None),
+    (command("a <% $x %>"), WARNING, "taskRoles.w.commands[0]: '<% $x %>' is not a reference and is not repl", None),
+    (command("a <% this.x %>"), WARNING, "taskRoles.w.commands[0]: 'this' works only inside a prerequisite", None),
     (command("a <%= $parameters.lr %>"), WARNING, "taskRoles.w.commands[0]: '<%= $para", "<% $parameters.lr %>"),
     (command("a ${{ parameters.lr }}"), WARNING, "taskRoles.w.commands[0]: '${{ parame", "<% $parameters.lr %>"),
     (command("a {{ $parameters.lr }}"), WARNING, "taskRoles.w.commands[0]: '{{ $paramete", "<% $parameters.lr %>"),
-    (command("a {{lr}}"), WARNING, "taskRoles.w.commands[0]: '{{lr}}' stays as it is", "<% $parameters.lr %>"),
-    (command("a $parameters.lr"), WARNING, "taskRoles.w.commands[0]: to the shell, '$para", "<% $parameters.lr %>"),
-    (command("a ${secrets.x}"), WARNING, "taskRoles.w.commands[0]: to the shell, '${secrets.x}'", "<% $secrets.x %>"),
+    (command("a {{lr}}"), WARNING, "taskRoles.w.commands[0]: '{{lr}}' is not replaced", "<% $parameters.lr %>"),
+    (command("a $parameters.lr"), WARNING, "taskRoles.w.commands[0]: the shell reads '$pa", "<% $parameters.lr %>"),
+    (command("a ${secrets.x}"), WARNING, "taskRoles.w.commands[0]: the shell reads '${secrets.x}'", "<% $secrets.x %>"),
     (
         {f"{W}/resourcePerInstance/memoryMB": 4},
         WARNING,
-        "taskRoles.w.resourcePerInstance.memoryMB: 4 MB is too little to start with",
+        "taskRoles.w.resourcePerInstance.memoryMB: 4 MB is too little to start a task",
         None,
     ),
     (
         {f"{W}/resourcePerInstance/memoryMB": 12},
         WARNING,
-        "taskRoles.w.resourcePerInstance.memoryMB: 12 MB is li",
+        "taskRoles.w.resourcePerInstance.memoryMB: 12 MB is very little",
         None,
     ),
     (
@@ -89,15 +89,15 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     (
         {"prerequisites/+": {"name": "d", "type": "data", "sha256": "a", "url": "x"}},
         ERROR,
-        "prerequisites[1].url: 'sha256' needs a 'uri' from which to download; 'url' is not one of its keys",
+        "prerequisites[1].url: 'sha256' needs a 'uri' to download from; replace the unknown key 'url' with 'uri'",
         "uri",
     ),
     ({"prerequisites/+": {"name": "d", "type": "data", "sha256": "a"}}, ERROR, "prerequisites[1].sha256: 'sha2", None),
-    ({"prerequisites/+": {"name": "d", "type": "data", "url": "x"}}, WARNING, "prerequisites[1].url: 'url'", "uri"),
+    ({"prerequisites/+": {"name": "d", "type": "data", "url": "x"}}, WARNING, "prerequisites[1].url: unknown", "uri"),
     ({"prerequisites/+": {"name": "s", "type": "script", "requires": []}}, WARNING, "prerequisites[1].req", "require"),
-    ({"extras/storagse": []}, WARNING, "extras.storagse: 'storagse' is a key that kedge does not know", "storages"),
-    ({f"{W}/extraContainerOptions": {"shMB": 4}}, WARNING, "taskRoles.w.extraContainerOptions.shMB: 'shMB'", "shmMB"),
-    ({"defaults": {"deploymnet": "x"}}, WARNING, "defaults.deploymnet: 'deploymnet' is a key", "deployment"),
+    ({"extras/storagse": []}, WARNING, "extras.storagse: unknown key 'storagse'; did you mean 'storages'?", "storages"),
+    ({f"{W}/extraContainerOptions": {"shMB": 4}}, WARNING, "taskRoles.w.extraContainerOptions.shMB: unknown", "shmMB"),
+    ({"defaults": {"deploymnet": "x"}}, WARNING, "defaults.deploymnet: unknown key 'deploymnet'", "deployment"),
     ({f"{W}/completion": {"minFailedInstances": 2}}, WARNING, "taskRoles.w.completion.minFailedInstances: 2 is n", "1"),
     ({f"{W}/completion": {"minSucceededInstances": 2}}, WARNING, "taskRoles.w.completion.minSucceededInstanc", "1"),
     ({f"{W}/taskRetryCount": 1}, WARNING, "taskRoles.w.taskRetryCount: has no effect without 'extras.gangAll", None),
@@ -108,12 +108,12 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "severity", "beginning", "suggestion"), CASES, ids=str)
-def test_told_once_with_its_severity(
-    told: Told, changes: dict[str, Any], severity: str, beginning: str, suggestion: str | None
+@pytest.mark.parametrize(("changes", "severity", "start", "suggestion"), CASES, ids=str)
+def test_a_likely_mistake_is_reported_once_with_its_severity(
+    problems: Problems, changes: dict[str, Any], severity: str, start: str, suggestion: str | None
 ) -> None:
-    (found,) = told(changes)
-    assert f"{found.where}: {found.message}".startswith(beginning)
+    (found,) = problems(changes)
+    assert f"{found.where}: {found.message}".startswith(start)
     assert (found.severity, found.suggestion) == (severity, suggestion)
 
 
@@ -138,17 +138,17 @@ SILENT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", SILENT, ids=str)
-def test_nothing_is_said_about_what_may_well_be_meant(told: Told, changes: dict[str, Any]) -> None:
-    assert told(changes) == []
+def test_text_that_may_be_intended_is_not_reported(problems: Problems, changes: dict[str, Any]) -> None:
+    assert problems(changes) == []
 
 
-def test_a_role_is_known_by_its_name_in_kubernetes_too(told: Told) -> None:
+def test_variables_may_use_the_kubernetes_name_of_a_role(problems: Problems) -> None:
     role = {"dockerImage": "img", "resourcePerInstance": {"cpu": 1, "memoryMB": 1024, "gpu": 0}}
     line = "echo $PAI_HOST_IP_ps_server_0 $PAI_HOST_IP_psserver_0 $PAI_PORT_LIST_ps_server_0_ssh"
-    assert told({"taskRoles/ps_server": {**role, "commands": [line]}}) == []
+    assert problems({"taskRoles/ps_server": {**role, "commands": [line]}}) == []
 
 
-def test_each_place_is_told_where_it_stands() -> None:
+def test_each_occurrence_is_reported_at_its_own_position() -> None:
     text = """\
 protocolVersion: 2
 name: j
@@ -190,7 +190,9 @@ taskRoles:
     ],
     ids=str,
 )
-def test_a_number_with_a_unit_is_told_what_to_write(told: Told, path: str, value: object, meant: str) -> None:
-    (found,) = told({path: value})
+def test_the_message_about_a_number_with_a_unit_shows_what_to_write(
+    problems: Problems, path: str, value: object, meant: str
+) -> None:
+    (found,) = problems({path: value})
     assert found.severity == ERROR
     assert meant in found.message

@@ -1,4 +1,4 @@
-"""What the shell refuses, and the line of the job file where."""
+"""Syntax errors that the shell finds in a job's scripts, and their lines in the job file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ taskRoles:
 
 
 def warnings(folder: Path, commands: str, tail: str = "") -> list[tuple[int, int, str]]:
-    """Line, column and message of what is said about a job with these commands, which start in line 12."""
+    """Line, column and message of each warning about a job with these commands, which start in line 12."""
     file = folder / "job.yaml"
     indented = "".join(f"      {line}\n" for line in commands.split("\n"))
     file.write_text(HEAD + indented + tail)
@@ -53,18 +53,18 @@ REFUSED = [
     ("- fi", (12, 9), "bash cannot read this script: syntax error near unexpected token 'fi'"),
     ("- echo a\n- |\n  echo b\n  done", (15, 9), "syntax error near unexpected token 'done'"),
     ("- >\n  echo a\n\n  echo b; fi", (15, 9), "syntax error near unexpected token 'fi'"),
-    ('- "echo \\"a\\nfi"', (12, 9), "no '\"' closes what starts here"),
-    ("- echo 'a", (12, 9), 'no "\'" closes what starts here'),
-    ("- if true; then\n- echo a", (13, 9), "it ends while something is still open (if, do, case, {, …)"),
-    ("- echo\n- cat <<EOF\n- a\n- EOFF", (13, 9), "the here-document that starts here goes on to the end"),
-    ("- echo <% $parameters.msg %>\n- a", (12, 9), 'no "\'" closes what starts here'),
+    ('- "echo \\"a\\nfi"', (12, 9), "the closing '\"' is missing"),
+    ("- echo 'a", (12, 9), 'the closing "\'" is missing'),
+    ("- if true; then\n- echo a", (13, 9), "it ends while a construct is still open (if, do, case, {, …)"),
+    ("- echo\n- cat <<EOF\n- a\n- EOFF", (13, 9), "this here-document runs to the end of the script"),
+    ("- echo <% $parameters.msg %>\n- a", (12, 9), 'the closing "\'" is missing'),
     ("- echo <% $parameters.n\n  %>\n- fi", (14, 9), "near unexpected token 'fi'"),
     ("- fi\n- &a |\n  echo\n- *a", (12, 9), "near unexpected token 'fi'"),
 ]
 
 
 @pytest.mark.parametrize(("commands", "place", "message"), REFUSED)
-def test_a_refused_line_is_told_where_it_stands(
+def test_a_syntax_error_is_reported_at_its_line_in_the_job_file(
     tmp_path: Path, commands: str, place: tuple[int, int], message: str
 ) -> None:
     (found,) = warnings(tmp_path, commands)
@@ -86,11 +86,11 @@ SECRET = 'secrets: {x: "it\'s"}\n'
 
 
 @pytest.mark.parametrize("commands", ACCEPTED)
-def test_what_bash_takes_is_not_told(tmp_path: Path, commands: str) -> None:
+def test_valid_bash_is_not_reported(tmp_path: Path, commands: str) -> None:
     assert [found for found in warnings(tmp_path, commands, SECRET) if "is not used" not in found[2]] == []
 
 
-def test_deployments_stand_around_and_hooks_alone(tmp_path: Path) -> None:
+def test_deployments_share_the_script_of_a_role_and_hooks_do_not(tmp_path: Path) -> None:
     tail = """\
     prerequisites: [h]
 deployments:
@@ -121,7 +121,7 @@ extras:
         ("", False),
         ("a=1 b > x 2>> y", False),
         ("if a", True),
-        ("echo fi", True),  # fine, and not worth a look at grammar
+        ("echo fi", True),  # valid, but any keyword counts
         ("echo $(x)", True),
         ('echo "$(x)"', True),
         ("a &&", True),
@@ -131,14 +131,14 @@ extras:
         ("echo 'a", True),
     ],
 )
-def test_only_what_may_be_refused_is_read(command: str, is_read: bool) -> None:
+def test_only_scripts_that_may_be_invalid_are_checked(command: str, is_read: bool) -> None:
     document = read(json.dumps({"taskRoles": {"w": {"commands": [command]}}}))
     assert bool(list(scripts(document.value, document.source, ()))) == is_read
 
 
 @given(st.text("ab $'\"\\n;|&>=2{}(#!`\\-", max_size=12) | st.sampled_from(["fi", "do", "echo x; }", "a ||"]))
 @settings(max_examples=100, deadline=None)
-def test_what_is_not_read_is_what_bash_takes(text: str) -> None:
+def test_scripts_that_are_not_checked_are_valid_bash(text: str) -> None:
     document = read(json.dumps({"taskRoles": {"w": {"commands": [text]}}}))
     if not list(scripts(document.value, document.source, ())):
         subprocess.run(["bash", "-n"], input=text.encode() + b"\n", check=True, capture_output=True)
@@ -148,26 +148,26 @@ def test_a_shell_without_line_numbers_or_none_at_all(tmp_path: Path, monkeypatch
     busybox, true = shutil.which("busybox"), shutil.which("true")
     assert true
     monkeypatch.setattr(shell.shutil, "which", lambda name: busybox if name == "sh" else None)
-    assert warnings(tmp_path, "- fi") == []  # busybox without `sh`: nothing that could be understood
+    assert warnings(tmp_path, "- fi") == []  # busybox started under its own name is no shell
     monkeypatch.setattr(shell.shutil, "which", lambda name: None)
     assert warnings(tmp_path, "- fi") == []
     monkeypatch.setattr(shell.shutil, "which", lambda name: str(tmp_path / "no-shell"))
     assert warnings(tmp_path, "- fi") == []
 
 
-def test_sh_is_asked_where_there_is_no_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sh_is_used_if_bash_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sh = shutil.which("dash") or shutil.which("sh")
     monkeypatch.setattr(shell.shutil, "which", lambda name: sh if name == "sh" else None)
     ((line, _, message),) = warnings(tmp_path, "- echo\n- fi")
     assert (line, "cannot read this script: syntax error" in message.lower()) == (13, True)
 
 
-def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = tmp_path / "bash"
     slow.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(1000)\n")
     slow.chmod(0o755)
     monkeypatch.setattr(shell.shutil, "which", lambda name: str(slow))
-    monkeypatch.setattr(shell, "_PATIENCE", 0.1)
+    monkeypatch.setattr(shell, "_TIMEOUT", 0.1)
     assert warnings(tmp_path, "- fi\n- echo " + "'a' " * 100_000) == []
 
 
@@ -180,7 +180,7 @@ def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not marker.exists()
 
 
-def test_commands_are_read_although_more_is_wrong(tmp_path: Path) -> None:
+def test_commands_are_checked_even_if_the_file_has_errors(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(HEAD.replace("cpu: 1", "cpu: x") + "      - fi\n")
     with pytest.raises(InputError) as caught:

@@ -1,11 +1,11 @@
-"""What a job file says and its author most likely does not mean: warnings, and errors where nothing else can be meant.
+"""Finds valid text in a job file that is most likely a mistake: warnings, and errors where nothing else can be meant.
 
 checks      all of them, in one place
-texts       where references work, and where somebody may think so
-tags        texts that look like references and are none; references where none works
+texts       the strings in which references work, and those in which users may expect them to
+tags        text that looks like a reference but is not; references where they do not work
 variables   PAI_ variables of roles, tasks and ports that the job does not have
-keys        keys that differ from a known one by a typing mistake, where any key may stand
+keys        misspelled keys in mappings that accept any key
 values      numbers and empty values that have no effect
-scripts     the shell scripts of a job, and which line of the file each of their lines is
-shell       what `bash -n` says about them
+scripts     the shell scripts of a job, and the place in the file of each of their lines
+shell       the syntax errors that `bash -n` finds in them
 """

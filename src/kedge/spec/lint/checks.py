@@ -1,4 +1,4 @@
-"""All that a job file says and its author most likely does not mean."""
+"""All checks for valid text in a job file that is most likely a mistake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.lint import keys, tags, values, variables
-from kedge.spec.message_text import MOST_PROBLEMS
+from kedge.spec.message_text import MAX_PROBLEMS
 from kedge.spec.model import JobFileSource
 
 _CHECKS: tuple[Callable[[Mapping[str, Any], JobFileSource], Iterator[Problem]], ...] = (
@@ -27,6 +27,6 @@ _CHECKS: tuple[Callable[[Mapping[str, Any], JobFileSource], Iterator[Problem]], 
 
 
 def check(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Warnings, and errors where nothing else can be meant; at most 200 of a kind."""
+    """Warnings, and errors where nothing else can be meant; at most 200 per check."""
     for find in _CHECKS:
-        yield from islice(find(job, source), MOST_PROBLEMS)
+        yield from islice(find(job, source), MAX_PROBLEMS)

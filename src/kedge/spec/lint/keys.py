@@ -1,4 +1,4 @@
-"""Keys that differ from a known one by a typing mistake, in places where any key may stand."""
+"""Misspelled keys in mappings that accept any key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kedge.errors import Problem
 from kedge.spec.lint import texts
-from kedge.spec.message_text import MOST_PROBLEMS, quote
+from kedge.spec.message_text import MAX_PROBLEMS, quote
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import handler
 from kedge.spec.schema import schema
@@ -17,25 +17,25 @@ from kedge.spec.tolerant import entries, mapping
 
 
 def keys(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """A warning for each such key. Of a prerequisite that refers to its key by `<% this.key %>`, the key is meant."""
+    """A warning for each misspelled key. A key that the file refers to as `<% this.key %>` is intended."""
     for path, value, known in _open_mappings(job):
         unknown = [key for key in value if key not in known]
         free = [key for key in known if key not in value]
-        for key in islice(unknown, MOST_PROBLEMS):
+        for key in islice(unknown, MAX_PROBLEMS):
             meant = mistyped(key, free)
             if meant and f"this.{key}" not in source.text:
-                message = f"{quote(key)} is a key that kedge does not know; did you mean {quote(meant)}?"
+                message = f"unknown key {quote(key)}; did you mean {quote(meant)}?"
                 yield source.warning((*path, key), message, key=True)
 
 
 def checksum_without_uri(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """A checksum is for what is downloaded, and without a `uri` nothing is."""
+    """A checksum needs a download, and without a `uri` there is none."""
     for path, item in texts.prerequisites(job):
         if _lacks_uri(item):
             meant = mistyped("uri", [key for key in item if key != "sha256"])
-            hint = f"; {quote(meant)} is not one of its keys; write 'uri'" if meant else ""
+            hint = f"; replace the unknown key {quote(meant)} with 'uri'" if meant else ""
             where = (*path, meant or "sha256")
-            yield source.problem(where, f"'sha256' needs a 'uri' from which to download{hint}", key=True)._replace(
+            yield source.problem(where, f"'sha256' needs a 'uri' to download from{hint}", key=True)._replace(
                 suggestion="uri" if meant else None
             )
 
@@ -45,7 +45,7 @@ def _lacks_uri(item: Mapping[str, Any]) -> bool:
 
 
 def _open_mappings(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any], Collection[str]]]:
-    """Path and value of each mapping that takes any key, and the keys that mean something in it."""
+    """Path, value and known keys of each mapping that accepts any key."""
     parts = schema()["$defs"]
     for path, item in texts.prerequisites(job):
         if item.get("type") != "dockerimage":

@@ -1,4 +1,4 @@
-"""The shell scripts of a job as one will run them, and which place of the file each of their lines comes from."""
+"""The shell scripts of a job as a shell will run them, and the place in the file of each of their lines."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kedge.spec.references import SPACE, Reference, TagError, locate, lookup, sp
 from kedge.spec.tolerant import entries, items, mapping
 from kedge.spec.yaml_escapes import TOKEN
 
-# What gets its value later, or has one now; and tags that stay as they are, about which there are other warnings.
+# References, template variables, and tags that stay as they are (other checks warn about those).
 _INSERTED = rf"(?s)<%.*?%>|{TOKEN.pattern}"
-_UNKNOWN = "x"  # in place of a value that is not known yet
-# What no shell can refuse needs no process: plain words, quoted texts and variables, with simple operators between,
-# and no word that may be a keyword. Most commands are such.
+_UNKNOWN = "x"  # stands in for a value that is not known yet
+# Most scripts cannot have a syntax error and need no shell to check them: plain words, quoted text and variables,
+# joined by simple operators, without keywords.
 _QUOTED = r"""'[^'\n]*'|"(?:[^"$`\\\n]|\$\w+|\$\{\w+\})*"|\$\w+|\$\{\w+\}"""
 _OPERATORS = r"(?<=[\w.*]) *(?:&&|\|\||[|;]|[12]?>>?) +(?=[\w./])|(?<=[\w.*]) +[12]>&[12](?=\s|$)"
 _PLAIN = frozenset(string.ascii_letters + string.digits + " \n\t_./:,@%+=~^*?-")
@@ -29,7 +29,7 @@ _KEYWORDS = frozenset({
 
 
 class ScriptLine(NamedTuple):
-    """Where a line of a script comes from: the text at a path, and the offset of the line's first character in it."""
+    """The origin of a script's line: the string at a path, and the offset of the line's first character in it."""
 
     path: Path
     text: str
@@ -37,46 +37,46 @@ class ScriptLine(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A script, and where its lines come from."""
+    """A script, and the origins of its lines."""
 
     text: str
     lines: tuple[ScriptLine, ...]
 
     def problem(self, number: int, message: str, source: JobFileSource) -> Problem:
-        """A warning about a line, counted from 1; about the last one if there are fewer."""
+        """A warning about a line, counted from 1; about the last line if the number is larger."""
         path, text, offset = self.lines[min(number, len(self.lines)) - 1]
         return source.warning(path, message, mark=_mark(source, path, text, offset))
 
 
 def scripts(job: Mapping[str, Any], source: JobFileSource, given: Collection[str]) -> Iterator[Script]:
-    """Every script of the job that a shell may refuse, each text once, those of the roles first. The values of the
-    parameters that are `given` otherwise do not come from the file."""
+    """Every script of the job that may have a syntax error, each text once, the roles' first. The names in `given` are
+    parameters with values from outside the file."""
     values = {name: value for name, value in mapping(job.get("parameters")).items() if name not in given}
     seen: set[str] = set()
     for listed in (*_commands(job), *_hooks(job)):
         script = _joined(listed, values, source)
-        if script and script.text not in seen and _may_be_refused(script.text):
+        if script and script.text not in seen and _may_be_invalid(script.text):
             seen.add(script.text)
             yield script
 
 
-def _may_be_refused(text: str) -> bool:
+def _may_be_invalid(text: str) -> bool:
     if not _PLAIN.issuperset(text):
         text = re.sub(_OPERATORS, " ", re.sub(_QUOTED, "q", text))
     return not _PLAIN.issuperset(text) or not _KEYWORDS.isdisjoint(text.split())
 
 
 def _commands(job: Mapping[str, Any]) -> Iterator[list[tuple[Path, str]]]:
-    """The lines of each role with those of the active deployment around them."""
+    """The lines of each role between those of the active deployment."""
     active = mapping(job.get("defaults")).get("deployment")
     around = [(n, item) for n, item in entries(job.get("deployments")) if active and item.get("name") == active]
     for name, role in mapping(job.get("taskRoles")).items():
         listed = list(_lines(mapping(role).get("commands"), ("taskRoles", name, "commands")))
         for index, deployment in around:
-            own = mapping(mapping(deployment.get("taskRoles")).get(name))
+            extra = mapping(mapping(deployment.get("taskRoles")).get(name))
             path: Path = ("deployments", index, "taskRoles", name)
-            before = _lines(own.get("preCommands"), (*path, "preCommands"))
-            listed = [*before, *listed, *_lines(own.get("postCommands"), (*path, "postCommands"))]
+            before = _lines(extra.get("preCommands"), (*path, "preCommands"))
+            listed = [*before, *listed, *_lines(extra.get("postCommands"), (*path, "postCommands"))]
         yield listed
 
 
@@ -89,22 +89,22 @@ def _lines(value: object, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _joined(listed: Iterable[tuple[Path, str]], values: Mapping[str, Any], source: JobFileSource) -> Script | None:
-    """None if a reference is broken: nobody knows what the script is then."""
-    whole: list[str] = []
+    """The strings joined to one script; None if a reference is broken, because the script is then unknown."""
+    script: list[str] = []
     lines: list[ScriptLine] = []
     for path, text in listed:
         try:
             split(text)
         except TagError:
             return None
-        for part, offset in _parts(text, values, source):
-            whole.append(part)
+        for line, offset in _filled_lines(text, values, source):
+            script.append(line)
             lines.append(ScriptLine(path, text, offset))
-    return Script("\n".join(whole) + "\n", tuple(lines)) if whole else None
+    return Script("\n".join(script) + "\n", tuple(lines)) if script else None
 
 
-def _parts(text: str, values: Mapping[str, Any], source: JobFileSource) -> Iterator[tuple[str, int]]:
-    """The lines of a text with values in place, each with its offset. A value stands in one line."""
+def _filled_lines(text: str, values: Mapping[str, Any], source: JobFileSource) -> Iterator[tuple[str, int]]:
+    """The lines of a text with values filled in, each with its offset. No value spans lines."""
     start = done = len(text) - len(text.lstrip(SPACE))
     line = ""
     inserted = re.finditer(_INSERTED, text) if "<%" in text or "{{" in text else ()
@@ -121,7 +121,7 @@ def _parts(text: str, values: Mapping[str, Any], source: JobFileSource) -> Itera
 
 
 def _value(tag: str, values: Mapping[str, Any], source: JobFileSource) -> str:
-    """The value of a parameter of one line; a quote in it means something to the shell."""
+    """The value of a tag: that of a one-line parameter (a quote in it matters to the shell), else a placeholder."""
     for part in split(tag):
         if isinstance(part, Reference) and part.root == "parameters":
             found = lookup(part, values, source.marks, ("parameters",))

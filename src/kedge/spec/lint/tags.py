@@ -1,6 +1,6 @@
-"""Texts that look like references and are none, and references where none works.
+"""Text that looks like a reference but is not, and references where they do not work.
 
-OpenPAI leaves every text alone that is no whole reference, so most of this is a warning. It is an error where no other
+OpenPAI keeps any text that is not a complete reference, so most of these are warnings. They are errors where no other
 template language is likely: `<% $params.lr %>`, `<% parameters.lr %>`.
 """
 
@@ -19,9 +19,9 @@ from kedge.spec.suggest import mistyped
 from kedge.spec.tolerant import mapping
 
 _GIVEN = ("parameters", "secrets")
-# Too short for a typing mistake of what they stand for.
+# Too short to be recognised as misspellings.
 _ABBREVIATIONS = {"param": "parameters", "params": "parameters", "parms": "parameters", "args": "parameters"}
-# Most jobs need none of these, and to compile them takes longer than all checks: `re` does it at the first use.
+# Not compiled here: that takes longer than all checks, and most jobs need none of these. `re` compiles at first use.
 _TAG = r"(?s)<%(.*?)%>"
 _BODY = r"(\$?)\s*([A-Za-z_][\w-]*)\s*((?:\.\s*[^\s.\[\]]+|\[\s*\d+\s*\])*)\s*"
 _MARKED = r"[=\-&#!{>]\s*\$?(\w+)((?:\.\w+|\[\d+\])+)"  # `<%= $parameters.x %>`
@@ -30,7 +30,7 @@ _BARE = r"\$(?:\{\s*)?(parameters|secrets)((?:\.\w+|\[\w+\])+)(?:\s*\})?"
 
 
 class _LikeReference(NamedTuple):
-    """What looks like a reference: the text, where it starts in the whole text, and what is to be said."""
+    """Text that looks like a reference, its offset in the whole string, and the message about it."""
 
     text: str
     offset: int
@@ -40,7 +40,7 @@ class _LikeReference(NamedTuple):
 
 
 def near_references(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Every text that looks like a reference, where references work."""
+    """Problems for text that looks like a reference, in strings where references work."""
     if mapping(mapping(job.get("extras")).get("kedge")).get("unknownReferences") == "keep":
         return
     in_commands = {path for path, _ in texts.commands(job)}
@@ -50,7 +50,7 @@ def near_references(job: Mapping[str, Any], source: JobFileSource) -> Iterator[P
 
 
 def misplaced(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """References in texts in which they are not replaced."""
+    """Warnings for references in strings where they are not replaced."""
     for path, text in texts.others(job):
         for reference in _references(text):
             what = "a reference" if path[0] == "secrets" else quote(reference.source)
@@ -62,7 +62,7 @@ def misplaced(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem
 
 
 def _in_image(item: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """The uri of an image is needed before there is a task; of its `auth` only secrets are of use."""
+    """An image's `uri` is needed before the task exists, so only parameters work there; in `auth` only secrets do."""
     wanted = [((*path, "uri"), item.get("uri"), "parameters")]
     wanted += [((*path, "auth", key), value, "secrets") for key, value in mapping(item.get("auth")).items()]
     for where, text, root in wanted:
@@ -77,7 +77,7 @@ def _references(text: str) -> list[Reference]:
 
 
 def _parts(text: str) -> tuple[str | Reference, ...]:
-    """None of a text with a broken tag: there are other messages about it, where that matters."""
+    """The parts of a text; none if it has a broken tag, which other checks report."""
     try:
         return split(text)
     except TagError:
@@ -109,18 +109,18 @@ def _looks_like_references(text: str, is_command: bool, job: Mapping[str, Any]) 
 
 
 def _bare(text: str, job: Mapping[str, Any]) -> Iterator[_LikeReference]:
-    """`$parameters.x` alone, unless the script has such a variable."""
+    """`$parameters.x` without a tag, unless the script sets a variable of that name."""
     for bare in re.finditer(_BARE, text):
         if not re.search(rf"\b{bare[1]}=", text) and _first(bare[2]) in mapping(job.get(bare[1])):
             meant = _written(bare[1], bare[2])
-            what = f"to the shell, {quote(bare[0])} is its variable {bare[1]!r}; write {meant}"
+            what = f"the shell reads {quote(bare[0])} as its variable {bare[1]!r}; write {meant}"
             yield _LikeReference(bare[0], bare.start(), what, meant)
 
 
 def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _LikeReference | None:
     body = tag[1].strip()
     if body.startswith("this") and not body[4:5].isalnum():
-        what = "'this' is a prerequisite: there is none in a command, and the text stays as it is"
+        what = "'this' works only inside a prerequisite; in a command the text is not replaced"
         return _LikeReference(tag[0], tag.start(), what) if is_command else None
     if marked := re.match(_MARKED, body):
         return _other_brackets(tag, marked[1], marked[2], job)
@@ -131,19 +131,19 @@ def _tag(tag: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _LikeR
     root = _root(word)
     if root and below:
         meant = _written(root, below)
-        # JavaScript has objects with such names, too, and `<% data.x %>` may be a template of its.
+        # JavaScript templates may use the same names: `<% data.x %>`.
         sure = bool(dollar) or (root in _GIVEN and (word == root or _first(below) in mapping(job.get(root))))
         what = f"{quote(tag[0])} is not a reference; write {meant}"
         return _LikeReference(tag[0], tag.start(), what, meant, ERROR if sure else WARNING)
     if dollar:
         roots = ", ".join(f"${root}" for root in ROOTS)
-        what = f"{quote(tag[0])} is not a reference and stays as it is; a reference is one of {roots}, and a name"
+        what = f"{quote(tag[0])} is not a reference and is not replaced; references start with one of {roots}"
         return _LikeReference(tag[0], tag.start(), what)
     return None
 
 
 def _braces(match: re.Match[str], is_command: bool, job: Mapping[str, Any]) -> _LikeReference | None:
-    """Other brackets are for other programs, unless what stands in them is one of the job's values."""
+    """Double braces belong to other programs, unless they enclose the name of one of the job's values."""
     outer, dollar, word, below = match.groups()
     if not below:
         is_known = is_command and word in mapping(job.get("parameters"))  # elsewhere it is a template variable
@@ -158,13 +158,12 @@ def _other_brackets(
     if root is None or not (sure or _first(below) in mapping(job.get(root))):
         return None
     meant = _written(root, below)
-    return _LikeReference(
-        match[0], match.start(), f"{quote(match[0])} stays as it is; a reference is written {meant}", meant
-    )
+    what = f"{quote(match[0])} is not replaced; for a reference, write {meant}"
+    return _LikeReference(match[0], match.start(), what, meant)
 
 
 def _root(word: str) -> str | None:
-    """The root that a word is, or was meant to be."""
+    """The root that a word names, perhaps abbreviated or misspelled; None if there is none."""
     return word if word in ROOTS else _ABBREVIATIONS.get(word.lower()) or mistyped(word, ROOTS)
 
 

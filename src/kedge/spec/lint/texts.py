@@ -1,4 +1,4 @@
-"""The texts of a job file in which references work, and those in which somebody may think so."""
+"""The strings of a job file in which references work, and those in which users may expect them to."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kedge.spec.plugins import RUNTIME_PLUGINS, handler
 from kedge.spec.tolerant import entries, items, mapping, strings
 
 _HOOKS = ("preCommands", "postCommands")
-# Of a prerequisite, what is for people or names the item itself.
-_ABOUT = frozenset({"name", "type", "contributor", "description", "version", "protocolVersion"})
+# Keys of a prerequisite that describe or name it; references do not work in them.
+_DESCRIPTIVE = frozenset({"name", "type", "contributor", "description", "version", "protocolVersion"})
 _FOR_PEOPLE = frozenset({"description", "contributor"})
 
 
 def prerequisites(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Every prerequisite that is defined in the file."""
+    """Every prerequisite in the file, with its path."""
     for index, item in entries(job.get("prerequisites")):
         yield ("prerequisites", index), item
     for index, item in entries(mapping(job.get("extras")).get("reference_prerequisites")):
@@ -32,7 +32,7 @@ def commands(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def hooks(job: Mapping[str, Any]) -> Iterator[tuple[Path, list[Any]]]:
-    """The lists of shell lines for the cmd plugin; the lines of a list share a shell."""
+    """The lists of shell lines for the cmd plugin; each list runs in one shell."""
     for path, item in prerequisites(job):
         if handler(item) == "cmd":
             yield from _hooks_of(item, path)
@@ -52,17 +52,17 @@ def _hooks_of(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, list
 
 
 def parameters(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The texts that plugins get, and those of images."""
+    """The strings in the parameters of plugins and in images."""
     for path, item in prerequisites(job):
         for key, value in item.items():
-            if key not in _ABOUT:
+            if key not in _DESCRIPTIVE:
                 yield from strings(value, (*path, key))
     for index, entry in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
         yield from strings(entry.get("parameters"), ("extras", RUNTIME_PLUGINS, index, "parameters"))
 
 
 def others(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """All other texts but those for people: no reference works there."""
+    """All other strings, where no reference works, except descriptions and contributors."""
     working = {path for path, _ in (*commands(job), *parameters(job))}
     for path, text in strings({key: value for key, value in job.items() if key not in _FOR_PEOPLE}, ()):
         if path not in working and path[-1] not in _FOR_PEOPLE:

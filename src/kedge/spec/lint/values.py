@@ -1,4 +1,4 @@
-"""Numbers and empty values that OpenPAI accepts and that have no effect, or hardly the one that was meant."""
+"""Numbers and empty values that OpenPAI accepts but that have no effect, or one that is probably not intended."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kedge.spec.tolerant import entries, mapping
 
 _NEVER = {
     "minFailedInstances": "failed tasks never fail the job",
-    "minSucceededInstances": "the job goes on until all tasks have ended",
+    "minSucceededInstances": "the job runs until all tasks have ended",
 }
-_RUNTIME_MB = 8  # measured, as by engines.container.endings
+_RUNTIME_MB = 8  # measured
 _WELL_KNOWN_PORTS = frozenset({22, 80, 443})
 
 
 def completion(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """A number of tasks above that of the role is never reached; OpenPAI accepts it, so this is a warning."""
+    """A threshold above the role's number of tasks is never reached. OpenPAI accepts it, so this is a warning."""
     for name, role in mapping(job.get("taskRoles")).items():
         count = mapping(role).get("instances", 1)
         for key, effect in _NEVER.items():
@@ -34,18 +34,18 @@ def completion(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Proble
 
 
 def task_retries(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Tasks of a gang are not tried again on their own."""
+    """Tasks of a gang are not retried individually."""
     if mapping(job.get("extras")).get("gangAllocation") is False:
         return
     for name, role in mapping(job.get("taskRoles")).items():
         wanted: Any = mapping(role).get("taskRetryCount")
         if _is_number(wanted) and wanted > 0:
-            message = "has no effect without 'extras.gangAllocation: false'; 'jobRetryCount' tries all tasks again"
+            message = "has no effect without 'extras.gangAllocation: false'; 'jobRetryCount' retries all tasks"
             yield source.warning(("taskRoles", name, "taskRetryCount"), message, key=True)
 
 
 def empty(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """`ports:` and `storages:` with nothing behind them."""
+    """Empty `ports:` and `storages:`."""
     for name, role in mapping(job.get("taskRoles")).items():
         path: Path = ("taskRoles", name, "resourcePerInstance", "ports")
         resources = mapping(mapping(role).get("resourcePerInstance"))
@@ -58,7 +58,7 @@ def empty(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
 
 
 def credentials(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Keys of `auth` that mean nothing."""
+    """Unknown keys of `auth`."""
     known = schema()["$defs"]["dockerImage"]["properties"]["auth"]["properties"]
     for index, item in entries(job.get("prerequisites")):
         auth = mapping(item.get("auth")) if item.get("type") == "dockerimage" else {}
@@ -70,15 +70,15 @@ def credentials(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Probl
 
 
 def memory(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """What a container cannot start with, and what kills it before it is full."""
+    """Memory limits that are too small to start a container, and a /dev/shm larger than the memory limit."""
     for name, role in mapping(job.get("taskRoles")).items():
         limit: Any = mapping(mapping(role).get("resourcePerInstance")).get("memoryMB")
         shm: Any = mapping(mapping(role).get("extraContainerOptions")).get("shmMB")
         if not _is_number(limit):
             continue
         if limit < 2 * _RUNTIME_MB:
-            few = "too little to start with: " if limit < _RUNTIME_MB else "little: "
-            message = f"{limit} MB is {few}the runtime alone needs about {_RUNTIME_MB}"
+            verdict = "too little to start a task" if limit < _RUNTIME_MB else "very little"
+            message = f"{limit} MB is {verdict}: the runtime alone needs about {_RUNTIME_MB}"
             yield source.warning(("taskRoles", name, "resourcePerInstance", "memoryMB"), message)
         if _is_number(shm) and shm > limit:
             message = (
@@ -89,13 +89,13 @@ def memory(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
 
 
 def port_counts(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """The value is how many ports to reserve; 22, 80 and 443 are more likely meant as numbers of ports."""
+    """The value is how many ports to reserve; 22, 80 and 443 are more likely port numbers."""
     for name, role in mapping(job.get("taskRoles")).items():
         ports = mapping(mapping(mapping(role).get("resourcePerInstance")).get("ports"))
         for label, count in ports.items():
             if _is_number(count) and count in _WELL_KNOWN_PORTS:
                 path = ("taskRoles", name, "resourcePerInstance", "ports", label)
-                message = f"this reserves {count:g} ports; for one port write 1, and the task is told which it got"
+                message = f"this reserves {count:g} ports; for one port write 1, and kedge tells the task its number"
                 yield source.warning(path, message, suggestion="1")
 
 

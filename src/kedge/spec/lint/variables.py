@@ -1,4 +1,4 @@
-"""PAI_ variables in shell lines that no task will have: of a role, a task or a port that the job has not."""
+"""PAI_ variables in shell lines that no task will have: of roles, tasks or ports that the job does not have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kedge.spec.references import locate
 from kedge.spec.suggest import distance, nearest
 from kedge.spec.tolerant import mapping
 
-# Read, not set, and not only the beginning of a name: $X, ${X}, ${!X}, "X" in a program of another language.
+# A variable that is read, not set, with its whole name: $X, ${X}, ${!X}, "X" in a program of another language.
 _READ = r"(?:\$\{?[!#]?|[\"'])(PAI_\w+)(?![\w$<*]|\{|%\()"
 _ALWAYS = frozenset({
     "PAI_FRAMEWORK_NAME", "PAI_JOB_NAME", "PAI_USER_NAME", "PAI_USERNAME", "PAI_DEFAULT_FS_URI", "PAI_VIRTUAL_CLUSTER",
@@ -25,7 +25,7 @@ _ALWAYS = frozenset({
     "PAI_CONTAINER_HOST_IP", "PAI_CURRENT_CONTAINER_PORT", "PAI_CONTAINER_HOST_PORT", "PAI_CONTAINER_SSH_PORT",
     "PAI_CONTAINER_HOST_PORT_LIST", "PAI_WORK_DIR", "PAI_LOG_DIR",
 })  # fmt: skip
-# Patterns are compiled at their first use: it takes longer than the check, and few jobs need them.
+# Not compiled here: that takes longer than the check, and few jobs need these. `re` compiles at first use.
 _ROLE = (
     r"(PAI_TASK_ROLE_)(?!TASK_COUNT_)(\w+)(_HOST_LIST)"
     r"|(PAI_TASK_ROLE_TASK_COUNT_|PAI_RESOURCE_|PAI_MIN_FAILED_TASK_COUNT_|PAI_MIN_SUCCEEDED_TASK_COUNT_)(\w+)()"
@@ -37,7 +37,7 @@ _OWN_PORTS = r"PAI_CONTAINER_HOST_(\w+)_PORT_LIST"
 
 
 def variables(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """A warning for each place that reads such a variable."""
+    """A warning for each place that reads a variable no task will have."""
     known = _Known(job)
     for path, text in _shell_lines(job):
         for found in re.finditer(_READ, text) if "PAI_" in text else ():
@@ -58,19 +58,19 @@ def _shell_lines(job: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
 
 
 class _Known:
-    """The names that a job's tasks can have. `wrong` says what about a name is not so."""
+    """The variables that a job's tasks can have."""
 
     def __init__(self, job: Mapping[str, Any]) -> None:
         self._roles = {name: mapping(role) for name, role in mapping(job.get("taskRoles")).items()}
 
     @cached_property
     def _by_name(self) -> dict[str, Mapping[str, Any]]:
-        """Roles by their name, and by the one that they have in Kubernetes."""
+        """Roles by name, and by the name that they get in Kubernetes."""
         short = {name.replace("_", "").lower(): role for name, role in self._roles.items()}
         return short | self._roles
 
     def wrong(self, name: str) -> tuple[str, str | None] | None:
-        """Why no task has it, and the name that was meant, if that can be told."""
+        """Why no task has this variable, and a guess at the intended name or None; None if a task may have it."""
         if name in _ALWAYS:
             return None
         if match := re.fullmatch(_ROLE, name):
