@@ -11,8 +11,9 @@ import errno
 import json
 import os
 import stat
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+T = TypeVar("T")
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
@@ -139,6 +140,17 @@ def _refuse(text: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_refuse)
+
+
+def named(kind: type[T], data: Any) -> T:
+    """A named tuple from a JSON object; ignores other keys. ValueError if a value without a default is missing. Does
+    not check the types of the values, see `fits`."""
+    if not isinstance(data, dict):
+        raise ValueError("it is no JSON object")
+    try:
+        return kind(**{name: data[name] for name in kind._fields if name in data})  # type: ignore[attr-defined]
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def fits(value: object, wanted: Any) -> bool:

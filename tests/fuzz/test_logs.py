@@ -16,10 +16,11 @@ from rich.console import Console
 
 from kedge.cli.commands.diagnose import _diagnose as diagnosis
 from kedge.cli.log_files import read_tail
-from kedge.cli.view.answer import print_answer
+from kedge.cli.view.answer import print_root
 from kedge.diagnose.model import LOG_TAIL
 from kedge.diagnose.rules.packaged import packaged
 from kedge.errors import InputError
+from kedge.runs.job_report import RootCause
 
 from .values import check_error
 
@@ -68,9 +69,9 @@ def diagnosed(log: bytes, code: int | None) -> None:
             check_error(error)
             return
         found = diagnosis(file, tail, code, packaged())
-        facts = {"task": file, **found.to_json(), "others": []}
-        json.dumps(facts).encode()
-        print_answer(Console(file=io.StringIO(), width=40), {"root": facts, "others": []})
+        root = RootCause.of_diagnosis({**found.to_json(), "task": file})
+        assert RootCause.from_json(json.loads(json.dumps(root.to_json()))) == root
+        print_root(Console(file=io.StringIO(), width=40), root, "Root cause")
 
 
 @given(logs, codes)

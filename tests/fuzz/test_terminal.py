@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.cli.streams import SafeText
-from kedge.cli.view.answer import print_answer
+from kedge.cli.view.answer import print_root
 from kedge.cli.view.log_lines import LinePrinter, print_message
 from kedge.cli.view.problems import show_problems
 from kedge.cli.view.tables import console
+from kedge.runs.job_report import LogQuote, RootCause
 
 COLUMNS = 40
 ROWS = 800  # nothing scrolls away
@@ -160,10 +161,10 @@ def test_an_error_can_quote_anything(terminal: Terminal, message: bytes) -> None
 def test_an_answer_can_quote_anything(terminal: Terminal, text: bytes) -> None:
     terminal.clear()
     quote = text.decode(errors="replace")
-    root = {"task": "worker:0", "cause": "unknown", "message": quote, "frame": quote, "remedy": [], "exit_code": 1,
-            "evidence": [], "last_words": [{"file": "log", "line": 1, "text": quote}]}  # fmt: skip
+    said = (LogQuote("log", 1, quote),)
+    root = RootCause("worker:0", "unknown", message=quote, frame=quote, exit_code=1, last_words=said)
     terminal.show(lambda: print("above"))
-    terminal.show(lambda: print_answer(console(), {"root": root, "others": [], "text": quote}))
+    terminal.show(lambda: print_root(console(), root, "Root cause", quote))
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,21 @@ from typing import Any
 import pytest
 
 from kedge.runs import explanation, report
+from kedge.runs.job_report import AbsentTask, JobReport, LaterFailures, LogQuote, ReportedTask, RootCause
+from kedge.states import State
 
-ROOT: dict[str, Any] = {
-    "task": "w:0", "cause": "unknown", "behavior": "unknown", "confidence": "guess", "meaning": "not known",
-    "remedy": ["Read on."], "evidence": [{"file": "/r/log", "line": 2, "text": "step 3"}], "frame": "", "missing": [],
-    "exit_meaning": "", "last_words": [{"file": "/r/log", "line": 2, "text": "step 3"}], "unread_bytes": 0,
-    "exit_code": 7, "message": "the command exited with code 7", "job_line": None,
-}  # fmt: skip
-KNOWN = ROOT | {"cause": "time_limit", "meaning": "The time is up.", "last_words": []}
+SAID = LogQuote("/r/log", 2, "step 3")
+ROOT = RootCause(
+    task="w:0", cause="unknown", meaning="not known", remedy=("Read on.",), evidence=(SAID,), last_words=(SAID,),
+    exit_code=7, message="the command exited with code 7",
+)  # fmt: skip
+KNOWN = ROOT._replace(cause="time_limit", meaning="The time is up.", last_words=())
 
 
-def markdown(root: dict[str, Any], **keys: Any) -> str:
-    task = {"task": "w:0", "state": "failed", "attempts": 1, "tries": 3, "exit_code": 7}
-    whole = {"id": "r", "state": "failed", "text": "w:0: it failed", "root": root, "others": [], "tasks": [task]}
-    return report.markdown(whole | keys)
+def markdown(root: RootCause, **values: Any) -> str:
+    task = ReportedTask("w:0", State.FAILED, 1, 3, 7)
+    whole = JobReport("r", State.FAILED, "w:0: it failed", 255, 1, root=root, tasks=(task,))
+    return report.markdown(whole._replace(**values))
 
 
 def test_without_a_cause_the_end_of_the_task_is_shown() -> None:
@@ -32,41 +33,41 @@ def test_without_a_cause_the_end_of_the_task_is_shown() -> None:
 
 
 def test_a_task_that_printed_nothing() -> None:
-    silent = ROOT | {"last_words": [], "evidence": []}
+    silent = ROOT._replace(last_words=(), evidence=())
     assert explanation.last_words(silent) == ["none: it printed nothing"]
     assert explanation.place(silent) == ""
 
 
 @pytest.mark.parametrize(
-    ("keys", "quote"),
+    ("values", "quote"),
     [
-        ({"evidence": [], "message": "killed"}, "killed"),
-        ({"evidence": [], "message": "it failed"}, ""),
-        ({"evidence": [], "message": "it failed", "exit_meaning": "the time was up"}, "it failed: the time was up"),
+        ({"evidence": (), "message": "killed"}, "killed"),
+        ({"evidence": (), "message": "it failed"}, ""),
+        ({"evidence": (), "message": "it failed", "exit_meaning": "the time was up"}, "it failed: the time was up"),
         (
-            {"evidence": [{"file": "f", "line": 1, "text": "[Sun Nov 22] [openpai-runtime] [WARNING] a: not found"}]},
+            {"evidence": (LogQuote("f", 1, "[Sun Nov 22] [openpai-runtime] [WARNING] a: not found"),)},
             "a: not found",
         ),
         (
-            {"evidence": [{"file": "f", "line": 1, "text": "/a/user.sh: line 2: x"}], "job_line": "~/j.yaml:9"},
+            {"evidence": (LogQuote("f", 1, "/a/user.sh: line 2: x"),), "job_line": "~/j.yaml:9"},
             "~/j.yaml:9: x",
         ),
     ],
     ids=str,
 )
-def test_the_quoted_line(keys: dict[str, Any], quote: str) -> None:
-    assert explanation.quote(KNOWN | keys, "w:0: it failed") == quote
+def test_the_quoted_line(values: dict[str, Any], quote: str) -> None:
+    assert explanation.quote(KNOWN._replace(**values), "w:0: it failed") == quote
 
 
 def test_last_words_name_lines_of_the_job_file() -> None:
-    quote = {"file": "/r/log", "line": 2, "text": "/a/user.sh: line 2: can't do it"}
-    root = ROOT | {"evidence": [quote], "last_words": [quote], "job_line": "/j/job.yaml:17"}
+    quote = LogQuote("/r/log", 2, "/a/user.sh: line 2: can't do it")
+    root = ROOT._replace(evidence=(quote,), last_words=(quote,), job_line="/j/job.yaml:17")
     assert explanation.last_words(root, lambda path: path.removeprefix("/j/")) == ["job.yaml:17: can't do it"]
 
 
 def test_a_hook_is_named_once() -> None:
-    assert explanation.where(ROOT | {"frame": "hook of h", "message": "a hook of h exited with code 3"}) == []
-    assert explanation.where(KNOWN | {"frame": "hook of h"}) == ["in hook of h"]
+    assert explanation.where(ROOT._replace(frame="hook of h", message="a hook of h exited with code 3")) == []
+    assert explanation.where(KNOWN._replace(frame="hook of h")) == ["in hook of h"]
 
 
 @pytest.mark.parametrize(
@@ -82,11 +83,10 @@ def test_a_hook_is_named_once() -> None:
     ],
 )
 def test_failures_of_other_tasks(kinds: dict[str, int], text: str) -> None:
-    assert explanation.others({"others": [{"kind": kind, "count": count} for kind, count in kinds.items()]}) == text
-    assert (f"**After it**: {text}" in markdown(KNOWN, others=[{"kind": k, "count": c} for k, c in kinds.items()])) == (
-        text != ""
-    )
+    others = tuple(LaterFailures(kind, ("w:1",) * count) for kind, count in kinds.items())
+    assert explanation.others(others) == text
+    assert (f"**After it**: {text}" in markdown(KNOWN, others=others)) == (text != "")
 
 
 def test_suspects_are_named() -> None:
-    assert "**Look at**: w:1: the others waited for it" in markdown(KNOWN, suspects=[{"task": "w:1", "kind": "silent"}])
+    assert "**Look at**: w:1: the others waited for it" in markdown(KNOWN, suspects=(AbsentTask("w:1", "silent"),))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from kedge.contract import USER_SCRIPT
+from kedge.runs.job_report import AbsentTask, LaterFailures, RootCause
 from kedge.states import State
 from kedge.terminal_text import one_line
 
 # bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
 SCRIPT_LINE = re.compile(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
-_UNKNOWN = "unknown"  # the cause if none was found
+_UNKNOWN = "unknown"  # as a cause
 _LONGEST_QUOTE = 300
 _NOTHING = "none: it printed nothing"
 _SUSPECTS = {
@@ -20,91 +20,80 @@ _SUSPECTS = {
     "left": "the others waited for it, but it had already ended",
 }
 _RUNTIME_PREFIX = re.compile(r"^\[[^\]]{1,60}\] \[openpai-runtime\] (?:\[[A-Z]+\] )?")
-Root = Mapping[str, Any]
 
 
-def label(report: Mapping[str, Any]) -> str:
+def label(state: State | None = None) -> str:
     """The heading of the root: the job itself may have succeeded by its completion policy."""
-    return "Failed task" if report.get("state") == State.SUCCEEDED else "Root cause"
+    return "Failed task" if state == State.SUCCEEDED else "Root cause"
 
 
-def known(root: Root) -> bool:
-    """Whether a cause was found; otherwise the task's end and the last lines of its log are shown."""
-    return bool(root["cause"] != _UNKNOWN)
-
-
-def ending(root: Root) -> str:
+def ending(root: RootCause) -> str:
     """How a task ended whose log does not show the cause."""
-    code = root["exit_code"]
-    return root.get("message") or (f"exit code {code}" if code else "the log does not show why")
+    return root.message or (f"exit code {root.exit_code}" if root.exit_code else "the log does not show why")
 
 
-def certainty(root: Root) -> str:
+def certainty(root: RootCause) -> str:
     """`permanent, likely`"""
-    return f"{root['behavior']}, {root['confidence']}"
+    return f"{root.behavior}, {root.confidence}"
 
 
-def meaning(root: Root) -> str:
+def meaning(root: RootCause) -> str:
     """The meaning of the cause or, without one, of the exit code."""
-    text: str = root["meaning"] if known(root) else root.get("exit_meaning", "")
-    return text
+    return root.meaning if root.is_known else root.exit_meaning
 
 
-def quote(root: Root, verdict: str, shown: Callable[[str], str] = str) -> str:
+def quote(root: RootCause, verdict: str, shown: Callable[[str], str] = str) -> str:
     """The log line that shows the cause, with line numbers of the command's script replaced by those of the job file.
     Without such a line, how the task ended, unless the verdict includes it. `shown` formats paths for people."""
-    if not known(root):
+    if not root.is_known:
         return ""
-    if not root["evidence"]:
-        message, code = root.get("message") or "", root.get("exit_meaning")
+    if not root.evidence:
+        message, code = root.message or "", root.exit_meaning
         return f"{message}: {code}" if code else message if message not in verdict else ""
-    return _at_job_line(root, root["evidence"][0]["text"], shown)
+    return _at_job_line(root, root.evidence[0].text, shown)
 
 
-def _at_job_line(root: Root, text: str, shown: Callable[[str], str]) -> str:
-    line = root.get("job_line")
+def _at_job_line(root: RootCause, text: str, shown: Callable[[str], str]) -> str:
+    line = root.job_line
     return cut(text if line is None else SCRIPT_LINE.sub(lambda _: shown(line), text, count=1))
 
 
-def where(root: Root) -> list[str]:
+def where(root: RootCause) -> list[str]:
     """The frame or hook in which the task failed, and the tasks that no longer took part."""
-    frame, missing = root["frame"], root.get("missing")
-    in_hook = frame.startswith("hook ") and not known(root)  # the message then names the hook
+    in_hook = root.frame.startswith("hook ") and not root.is_known  # the message then names the hook
     return [
-        *([f"in {frame}"] if frame and not in_hook else []),
-        *([f"no longer took part: {', '.join(missing)}"] if missing else []),
+        *([f"in {root.frame}"] if root.frame and not in_hook else []),
+        *([f"no longer took part: {', '.join(root.missing)}"] if root.missing else []),
     ]
 
 
-def last_words(root: Root, shown: Callable[[str], str] = str) -> list[str]:
+def last_words(root: RootCause, shown: Callable[[str], str] = str) -> list[str]:
     """The last lines of the log, if no cause was found."""
-    if known(root):
+    if root.is_known:
         return []
-    quoted = [one["text"] for one in root["evidence"][:1]]  # the only line that `job_line` can refer to
-    texts = [one["text"] for one in root.get("last_words", ())]
+    quoted = [one.text for one in root.evidence[:1]]  # the only line that `job_line` can refer to
+    texts = [one.text for one in root.last_words]
     return [_at_job_line(root, text, shown) if text in quoted else cut(text) for text in texts] or [_NOTHING]
 
 
-def place(root: Root, shown: Callable[[str], str] = str) -> str:
+def place(root: RootCause, shown: Callable[[str], str] = str) -> str:
     """The file and line of the quote or of the last line of the log; empty if there is none."""
-    quotes = root["evidence"][:1] if known(root) else root.get("last_words", ())[-1:]
-    unread = root.get("unread_bytes", 0)
+    quotes = root.evidence[:1] if root.is_known else root.last_words[-1:]
+    unread = root.unread_bytes
     rest = f" ({unread:,} bytes before it were not read)" if unread else ""
-    return f"{shown(quotes[0]['file'])}:{quotes[0]['line']}{rest}" if quotes else ""
+    return f"{shown(quotes[0].file)}:{quotes[0].line}{rest}" if quotes else ""
 
 
-def suspects(report: Mapping[str, Any]) -> list[str]:
+def suspects(tasks: Iterable[AbsentTask]) -> list[str]:
     """The tasks that the root waited for in vain, with the reason to look at them."""
-    return [f"{one['task']}: {_SUSPECTS[one['kind']]}" for one in report.get("suspects") or ()]
+    return [f"{one.task}: {_SUSPECTS[one.kind]}" for one in tasks]
 
 
-def others(report: Mapping[str, Any]) -> str:
+def others(failures: Iterable[LaterFailures]) -> str:
     """`7 other tasks failed or were stopped: nccl_timeout ×6, stopped ×1`; empty if there are none."""
-    return _counted(report["others"]) if report["others"] else ""
-
-
-def _counted(others: Iterable[Mapping[str, Any]]) -> str:
-    kinds = {other["kind"]: other["count"] for other in others}
+    kinds = {one.kind: len(one.tasks) for one in failures}
+    if not kinds:
+        return ""
     count = sum(kinds.values())
     tasks, were = ("1 other task", "was") if count == 1 else (f"{count} other tasks", "were")
     named = {"not recognised" if kind == _UNKNOWN else kind: number for kind, number in kinds.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,13 +15,13 @@ from kedge.errors import DiskFull
 from kedge.runs import explanation
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
-from kedge.runs.report_types import is_report
+from kedge.runs.job_report import AbsentTask, JobReport, LaterFailures, LogQuote, ReportedTask, RootCause
 from kedge.runs.status import JobStatus, TaskStatus
 from kedge.runs.status import read as read_status
 from kedge.states import State
 from kedge.terminal_text import terminal_text
+from kedge.untrusted import named
 
-VERSION = 1
 _LARGEST = 256 << 20  # bytes; 100,000 tasks take about 50 MB
 _JSON, _MARKDOWN = "report.json", "report.md"
 _NO_VERDICT: Mapping[str, Any] = {"task": None, "diagnosis": None, "others": [], "suspects": []}
@@ -30,36 +30,47 @@ _UNJUDGED = "the job's controller could not determine why tasks failed; see the 
 
 def build(
     run: Run, status: JobStatus, judged: Mapping[str, Any], lines: Mapping[str, Sequence[int]] = MappingProxyType({})
-) -> dict[str, Any]:
+) -> JobReport:
     """The report of a run, from its status and its verdict (diagnose.job.JobVerdict as JSON).
 
     `lines`: for each role, the line of the job file that each line of its command comes from.
     """
-    root = judged["diagnosis"] if status.state in (State.FAILED, State.SUCCEEDED) else None
-    return {
-        "version": VERSION,
-        "id": run.id,
-        "state": status.state,
-        "text": status.text,
-        "code": status.code,
-        "attempts": status.attempt + 1,
-        "submitted": status.submitted,
-        "ended": status.ended,
-        "root": {"task": judged["task"], **_placed(run, status, judged["task"], root, lines)} if root else None,
-        "others": judged["others"] if root else [],
-        "suspects": judged["suspects"] if root else [],
-        "notes": list(status.notes),
-        "tasks": [
-            {"task": f"{t.role}:{t.index}", "state": t.state, "attempts": t.attempts, "tries": t.tries,
-             "exit_code": t.exit_code, "pai_code": t.code, "started": t.started, "ended": t.ended, "reason": t.reason}
-            for t in status.tasks
-        ],
-    }  # fmt: skip
+    diagnosed = judged["diagnosis"] is not None and status.state in (State.FAILED, State.SUCCEEDED)
+    return JobReport(
+        id=run.id,
+        state=status.state,
+        text=status.text,
+        code=status.code,
+        attempts=status.attempt + 1,
+        submitted=status.submitted,
+        ended=status.ended,
+        root=_root(run, status, RootCause.of_diagnosis({**judged["diagnosis"], "task": judged["task"]}), lines)
+        if diagnosed
+        else None,
+        others=tuple(named(LaterFailures, one) for one in judged["others"]) if diagnosed else (),
+        suspects=tuple(named(AbsentTask, one) for one in judged["suspects"]) if diagnosed else (),
+        notes=status.notes,
+        tasks=tuple(map(_reported, status.tasks)),
+    )
 
 
-def write(run: Run, report: Mapping[str, Any]) -> None:
+def _reported(task: TaskStatus) -> ReportedTask:
+    return ReportedTask(
+        task=f"{task.role}:{task.index}",
+        state=task.state,
+        attempts=task.attempts,
+        tries=task.tries,
+        exit_code=task.exit_code,
+        pai_code=task.code,
+        started=task.started,
+        ended=task.ended,
+        reason=task.reason,
+    )
+
+
+def write(run: Run, report: JobReport) -> None:
     """Write both files. DiskFull if there is no space for them."""
-    write_json(run.path / _JSON, report)
+    write_json(run.path / _JSON, report.to_json())
     write_atomic(run.path / _MARKDOWN, terminal_text(markdown(report), newlines=True).encode(errors="replace"))
 
 
@@ -78,13 +89,12 @@ def complete(run: Run) -> None:
         write_without_verdict(run)
 
 
-def read(run: Run) -> dict[str, Any] | None:
-    """The content of report.json; None if there is none yet, or it is damaged."""
+def read(run: Run) -> JobReport | None:
+    """The report in report.json; None if there is none yet, or it is damaged."""
     try:
-        report: dict[str, Any] = untrusted.read_json(run.path, _JSON, _LARGEST)
+        return JobReport.from_json(untrusted.read_json(run.path, _JSON, _LARGEST))
     except (OSError, ValueError):
         return None
-    return report if is_report(report) else None
 
 
 def is_damaged(run: Run) -> bool:
@@ -92,55 +102,49 @@ def is_damaged(run: Run) -> bool:
     return os.path.lexists(run.path / _JSON) and read(run) is None
 
 
-def markdown(report: Mapping[str, Any]) -> str:
+def markdown(report: JobReport) -> str:
     """The report in Markdown, for people to read or to paste into an issue."""
-    parts = [f"# {report['id']}: {report['state']}", report["text"] or ""]
-    if root := report["root"]:
-        parts += _explained(root, explanation.label(report), report["text"] or "")
-    parts += [f"**Look at**: {one}" for one in explanation.suspects(report)]
-    parts += [f"**After it**: {others}" for others in [explanation.others(report)] if others]
-    parts += [f"**Note**: {note}" for note in report.get("notes", [])]
-    rows = [
-        f"| {t['task']} | {t['state']} | {t.get('tries', t['attempts'])} | {_shown(t['exit_code'])} |"
-        for t in report["tasks"]
-    ]
+    parts = [f"# {report.id}: {report.state}", report.text or ""]
+    if report.root:
+        parts += _explained(report.root, explanation.label(report.state), report.text or "")
+    parts += [f"**Look at**: {one}" for one in explanation.suspects(report.suspects)]
+    parts += [f"**After it**: {others}" for others in [explanation.others(report.others)] if others]
+    parts += [f"**Note**: {note}" for note in report.notes]
+    rows = [f"| {t.task} | {t.state} | {t.tries} | {_shown(t.exit_code)} |" for t in report.tasks]
     parts.append("\n".join(["| task | state | tries | exit code |", "|---|---|---|---|", *rows]))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _explained(root: Mapping[str, Any], label: str, verdict: str) -> list[str]:
+def _explained(root: RootCause, label: str, verdict: str) -> list[str]:
     """The root in Markdown, with the content of `kedge show`."""
-    cause = f"`{root['cause']}` ({explanation.certainty(root)})" if explanation.known(root) else None
+    cause = f"`{root.cause}` ({explanation.certainty(root)})" if root.is_known else None
     last_lines, place = explanation.last_words(root), explanation.place(root)
     return [
-        f"**{label}**: {root['task']}, {cause or f'not recognised: {explanation.ending(root)}'}",
+        f"**{label}**: {root.task}, {cause or f'not recognised: {explanation.ending(root)}'}",
         explanation.meaning(root),
         *(f"    {quote}" for quote in [explanation.quote(root, verdict)] if quote),
         *explanation.where(root),
         "**Last words**:\n\n" + "\n".join(f"    {line}" for line in last_lines) if last_lines else "",
         f"**Log**: {place}" if place else "",
-        "**Do**:\n\n" + "\n".join(f"- {step}" for step in root["remedy"]),
+        "**Do**:\n\n" + "\n".join(f"- {step}" for step in root.remedy),
     ]
 
 
-def _placed(
-    run: Run, status: JobStatus, task: str, diagnosis: Mapping[str, Any], lines: Mapping[str, Sequence[int]]
-) -> dict[str, Any]:
-    """The diagnosis with the full paths of the quoted logs, the runtime's message about the end, and the job line."""
-    role, index = parse_task(task)
+def _root(run: Run, status: JobStatus, root: RootCause, lines: Mapping[str, Sequence[int]]) -> RootCause:
+    """The root with the full paths of the quoted logs, the runtime's message about the end, and the job line."""
+    role, index = parse_task(root.task or "")
     ended = next((t for t in status.tasks if (t.role, t.index) == (role, index)), TaskStatus(role, index))
-    folder = run.task(role, index, status.attempt, max(0, ended.attempts - 1))
-    quotes = {
-        name: [{**quote, "file": _path(str(folder), quote["file"])} for quote in diagnosis[name]]
-        for name in ("evidence", "last_words")
-    }
-    quoted = quotes["evidence"][0]["text"] if quotes["evidence"] else ""
-    return {
-        **diagnosis,
-        **quotes,
-        "message": ended.message,
-        "job_line": _job_line(quoted, run.info().source, lines.get(role, ())),
-    }
+    folder = str(run.task(role, index, status.attempt, max(0, ended.attempts - 1)))
+    return root._replace(
+        evidence=_placed(folder, root.evidence),
+        last_words=_placed(folder, root.last_words),
+        message=ended.message,
+        job_line=_job_line(root.evidence[0].text if root.evidence else "", run.info().source, lines.get(role, ())),
+    )
+
+
+def _placed(folder: str, quotes: Iterable[LogQuote]) -> tuple[LogQuote, ...]:
+    return tuple(quote._replace(file=_path(folder, quote.file)) for quote in quotes)
 
 
 def _job_line(quoted: str, source: str, lines: Sequence[int]) -> str | None:

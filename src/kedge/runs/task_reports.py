@@ -7,16 +7,13 @@ from typing import Any
 
 from kedge.contract import Report
 from kedge.runs.events import is_time
-from kedge.untrusted import fits
+from kedge.untrusted import fits, named
 
 
 def report(data: Mapping[str, Any]) -> Report:
     """A report from the result of `untrusted.parse`; extra keys are ignored. ValueError if a key is missing or has the
     wrong type."""
-    try:
-        made = Report(**{name: data[name] for name in Report._fields if name in data})
-    except TypeError as error:
-        raise ValueError(str(error)) from error
+    made = named(Report, data)
     if not fits(made, Report):
         raise ValueError("a key has the wrong type")
     if not all(map(is_time, (made.started, made.ended))):

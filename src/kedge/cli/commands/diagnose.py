@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from kedge.cli.log_files import LogAtHand, read_tail
-from kedge.cli.view.answer import print_answer
+from kedge.cli.view.answer import print_others, print_root
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import console
 from kedge.diagnose.decide.classify import classify, second_look, tells
@@ -23,11 +23,29 @@ from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
 from kedge.jobs import exit_spec
 from kedge.runs import report
+from kedge.runs.explanation import label
 from kedge.runs.folder import Run
+from kedge.runs.job_report import LaterFailures, RootCause
 from kedge.states import State
 
 EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # by the behaviour of the failure
 VERSION = 1
+
+
+class DiagnoseAnswer(NamedTuple):
+    """The cause, the code that the exit spec gives it, and the failures that followed."""
+
+    root: RootCause
+    pai_code: int | None
+    others: tuple[LaterFailures, ...] = ()
+    of_run: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys of docs/reports.md; a log has neither a message of the runtime nor a job file."""
+        root = self.root.to_json()
+        if not self.of_run:
+            del root["message"], root["job_line"]
+        return {**root, "pai_code": self.pai_code, "others": [one.to_json() for one in self.others]}
 
 
 @click.command()
@@ -47,17 +65,18 @@ def command(
     With --exit-status, kedge exits with 10 for a transient failure (a retry can help), 11 for a permanent one and 12
     for an unknown one. Exit code 2 means that there is nothing to diagnose.
     """
-    facts = _of_run(Path(logs[0])) if len(logs) == 1 and Path(logs[0]).is_dir() else _of_logs(logs, exit_code, files)
+    answer = _of_run(Path(logs[0])) if len(logs) == 1 and Path(logs[0]).is_dir() else _of_logs(logs, exit_code, files)
     if as_json:
-        click.echo(json.dumps({"version": VERSION, **facts}))
-    elif facts["cause"] == NONE:
-        console().print(f"Nothing failed ({facts['confidence']}).")
+        click.echo(json.dumps({"version": VERSION, **answer.to_json()}))
+    elif answer.root.cause == NONE:
+        console().print(f"Nothing failed ({answer.root.confidence}).")
     else:
-        print_answer(console(), {"root": facts, "others": facts["others"]})
-    return EXIT_STATUS[facts["behavior"]] if exit_status and facts["cause"] != NONE else EXIT_OK
+        print_root(console(), answer.root, label())
+        print_others(console(), answer.others)
+    return EXIT_STATUS[answer.root.behavior] if exit_status and answer.root.cause != NONE else EXIT_OK
 
 
-def _of_run(folder: Path) -> dict[str, Any]:
+def _of_run(folder: Path) -> DiagnoseAnswer:
     """The root cause of an ended run. InputError if the folder is not that of a run, or the run has no verdict."""
     if not Run(folder).run_file.is_file():
         raise InputError(f"{folder} is not a run folder; name the log files in it")
@@ -66,17 +85,16 @@ def _of_run(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder}: the report of the run is damaged; name the log files in it")
     if found is None:
         raise InputError(f"{folder}: the run has no report yet; see kedge show {folder.resolve().name}")
-    if found["root"] is None and found["state"] == State.SUCCEEDED:
-        nothing = classify(Evidence((), exit_code=0)).to_json()
-        return {"task": None, **nothing, "message": found["text"], "job_line": None, "pai_code": 0, "others": []}
-    if found["root"] is None:
-        text = found["text"] or found["state"]
-        raise InputError(f"{folder}: nothing to diagnose: no task has failed ({text})")
-    code = next((task["pai_code"] for task in found["tasks"] if task["task"] == found["root"]["task"]), None)
-    return {**found["root"], "pai_code": code, "others": found["others"]}
+    if found.root is None and found.state == State.SUCCEEDED:
+        nothing = RootCause.of_diagnosis({**classify(Evidence((), exit_code=0)).to_json(), "task": None})
+        return DiagnoseAnswer(nothing._replace(message=found.text), 0)
+    if found.root is None:
+        raise InputError(f"{folder}: nothing to diagnose: no task has failed ({found.text or found.state})")
+    code = next((task.pai_code for task in found.tasks if task.task == found.root.task), None)
+    return DiagnoseAnswer(found.root, code, found.others)
 
 
-def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]) -> dict[str, Any]:
+def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]) -> DiagnoseAnswer:
     known, spec = rule_files.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
     if not logs and sys.stdin.isatty():
         click.echo("reading the log from the terminal until Ctrl-D", err=True)
@@ -91,12 +109,10 @@ def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...
     )
     task = judged.task or next(iter(found))
     code = found[task].exit_code
-    return {
-        "task": task,
-        **found[task].to_json(),
-        "pai_code": spec.match(code, tails[task].content, b"").code if code else code,
-        "others": judged.to_json()["others"],
-    }
+    root = RootCause.of_diagnosis({**found[task].to_json(), "task": task})
+    pai_code = spec.match(code, tails[task].content, b"").code if code else code
+    others = tuple(LaterFailures(fold.kind, fold.tasks) for fold in judged.others)
+    return DiagnoseAnswer(root, pai_code, others, of_run=False)
 
 
 def _diagnose(path: str, tail: LogAtHand, exit_code: int | None, known: RuleSet) -> Diagnosis:

@@ -44,7 +44,8 @@ def _print_job_file(content: bytes) -> None:
 
 def _facts(run: Run) -> dict[str, Any]:
     """The run, its status, root cause and folders (docs/running.md)."""
-    info, now, found = run.info(), status.read(run), report.read(run) or {}
+    info, now, found = run.info(), status.read(run), report.read(run)
+    explained = found.to_json() if found else {"root": None, "others": [], "suspects": []}
     tasks = [
         asdict(task) | {"folder": str(run.task(task.role, task.index, now.attempt, max(0, task.attempts - 1)))}
         for task in now.tasks
@@ -58,8 +59,6 @@ def _facts(run: Run) -> dict[str, Any]:
         "parameters": info.parameters,
         "folders": {"run": str(run.path), "code": str(run.code)},
         **asdict(now),
-        "root": found.get("root"),
-        "others": found.get("others", []),
-        "suspects": found.get("suspects", []),
+        **{name: explained[name] for name in ("root", "others", "suspects")},
         "tasks": tasks,
     }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.text import Text
@@ -11,25 +10,36 @@ from rich.text import Text
 from kedge.cli.view.tables import wrapped
 from kedge.cli.view.wording import home
 from kedge.runs import explanation
+from kedge.runs.job_report import JobReport, LaterFailures, RootCause
 from kedge.terminal_text import one_line
 
 _LABEL_WIDTH = 12
 BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "magenta"}
 
 
-def print_answer(console: Console, report: Mapping[str, Any]) -> None:
+def print_report(console: Console, report: JobReport) -> None:
     """Print a report's root cause, what to do, and the failures that followed (see docs/reports.md)."""
-    if root := report["root"]:
-        rows(console, explanation.label(report), _root(root, report.get("text") or ""))
-        rows(console, "Last words", explanation.last_words(root, home))
-        rows(console, "Log", filter(None, [explanation.place(root, home)]))
-        rows(console, "Do", root["remedy"])
-    rows(console, "Look at", explanation.suspects(report))
-    rows(console, "After it", filter(None, [explanation.others(report)]))
+    if report.root:
+        print_root(console, report.root, explanation.label(report.state), report.text or "")
+    rows(console, "Look at", explanation.suspects(report.suspects))
+    print_others(console, report.others)
 
 
-def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text | str]:
-    yield Text(root["task"], style="bold").append("   ").append(_cause(root))
+def print_root(console: Console, root: RootCause, label: str, verdict: str = "") -> None:
+    """Print a root cause and what to do. A text that `verdict` includes is left out."""
+    rows(console, label, _root(root, verdict))
+    rows(console, "Last words", explanation.last_words(root, home))
+    rows(console, "Log", filter(None, [explanation.place(root, home)]))
+    rows(console, "Do", root.remedy)
+
+
+def print_others(console: Console, others: Iterable[LaterFailures]) -> None:
+    """Print the failures that followed from the root."""
+    rows(console, "After it", filter(None, [explanation.others(others)]))
+
+
+def _root(root: RootCause, verdict: str) -> Iterable[Text | str]:
+    yield Text(root.task or "", style="bold").append("   ").append(_cause(root))
     if meaning := explanation.meaning(root):
         yield meaning
     if quote := explanation.quote(root, verdict, home):
@@ -37,10 +47,10 @@ def _root(root: Mapping[str, Any], verdict: str) -> Iterable[Text | str]:
     yield from explanation.where(root)
 
 
-def _cause(root: Mapping[str, Any]) -> Text:
-    if not explanation.known(root):
+def _cause(root: RootCause) -> Text:
+    if not root.is_known:
         return Text("not recognised", "bold").append(f": {one_line(explanation.ending(root))}")
-    return Text(root["cause"], "bold").append(f" ({explanation.certainty(root)})", BEHAVIOUR_COLOURS[root["behavior"]])
+    return Text(root.cause, "bold").append(f" ({explanation.certainty(root)})", BEHAVIOUR_COLOURS[root.behavior])
 
 
 def rows(console: Console, label: str, lines: Iterable[Text | str]) -> None:

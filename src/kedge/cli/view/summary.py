@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.table import Table
 from rich.text import Text
 
-from kedge.cli.view.answer import print_answer, rows
+from kedge.cli.view.answer import print_report, rows
 from kedge.cli.view.tables import console, table, wrapped
 from kedge.cli.view.wording import STATE_COLOURS, exit_text, home, seconds, succeeded_despite_failures
 from kedge.runs import explanation, report
@@ -43,8 +43,8 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         out.print(line)
     found = report.read(run)
     if found:
-        print_answer(out, found)
-    if not (found and found["root"] and explanation.place(found["root"])):  # otherwise the answer names a log in there
+        print_report(out, found)
+    if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
         rows(out, "Logs", [home(str(run.path))])
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
     rows(out, "Note", [*now.notes, *notes, *damage])
