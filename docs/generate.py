@@ -78,7 +78,20 @@ line each. `kedge validate --strict` treats them as errors (exit code 2).
 `kedge validate --json` prints them for editors and CI, even if the file is not YAML:
 
 ```json
-{"version": 1, "problems": [{"severity": "error", "file": "job.yaml", "line": 14, "column": 19, "path": "taskRoles.worker.commands[0]", "message": "'<% $params.lr %>' is not a reference; write <% $parameters.lr %>", "suggestion": "<% $parameters.lr %>"}]}
+{
+  "version": 1,
+  "problems": [
+    {
+      "severity": "error",
+      "file": "job.yaml",
+      "line": 14,
+      "column": 19,
+      "path": "taskRoles.worker.commands[0]",
+      "message": "'<% $params.lr %>' is not a reference; write <% $parameters.lr %>",
+      "suggestion": "<% $parameters.lr %>"
+    }
+  ]
+}
 ```
 
 `severity` is `error` or `warning`; `line` and `column` count from 1 and are null for the file as a whole; `suggestion` is

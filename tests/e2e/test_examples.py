@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import subprocess
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,13 @@ def test_fails_names_the_task_that_failed_and_stops_the_others(kedge: Kedge) -> 
     assert "Failed" in done.stdout
     assert "Failed in" in done.stdout
     assert ": worker:2: data_file_missing; not retried: jobRetryCount is 0" in done.stdout
+    page = (Path(EXAMPLES).parent / "docs" / "reports.md").read_text()
+    (shown,) = re.findall(r"^    Root cause .+?(?=\n\n)", page, re.MULTILINE | re.DOTALL)
+    assert _without_ids(textwrap.dedent(shown)) in _without_ids(done.stdout)
+
+
+def _without_ids(text: str) -> str:
+    return re.sub(r"\S+/fails-\w{6}/", "RUN/", text)
 
 
 def test_retry_starts_a_second_attempt_after_a_transient_failure(kedge: Kedge) -> None:
