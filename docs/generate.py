@@ -106,8 +106,8 @@ Keys in **bold** are required. `*` stands for any name, `[]` for an item of a li
 CAUSES_HEAD = """\
 # Causes of failure
 
-A [report](reports.md) names one of these. The behaviour tells whether the same job, submitted again unchanged, can work; kedge uses
-it to decide about [retries](policies.md#what-is-tried-again). A cause *around* the program (networks, services, other jobs,
+A [report](reports.md) names one of these. The behaviour is whether the same job, submitted again unchanged, can work; it decides
+about [retries](policies.md#what-is-tried-again). A cause *around* the program (networks, services, other jobs,
 machines) is retried up to the limit, however often it repeats; any other cause ends the retries when it repeats.
 
 | cause | meaning | who can fix it | behaviour | what to do |
