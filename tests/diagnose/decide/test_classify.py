@@ -201,7 +201,7 @@ def test_a_rule_may_say_what_to_do() -> None:
     log = "OSError: [Errno 24] Too many open files: '/data/shard-0121.tar'\n"
     unknown = answer(log).remedy
     known = answer(log, facts={"nofile": 1024.0}).remedy
-    assert known == ("The task began with a limit of 1024 open files for each process.", *unknown)
+    assert known == ("The task started with a limit of 1024 open files per process.", *unknown)
     assert any("ulimit -n" in step for step in unknown)
     assert answer(OOM).remedy == RULES.cause("gpu_oom").remedy
 
