@@ -42,6 +42,15 @@ def test_commands_files_and_scripts_that_are_named_exist(page: Path) -> None:
         assert (ROOT / path).exists() or (ROOT / "src" / "kedge" / path).exists(), f"{page.name}: {path}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_options_that_are_named_exist(page: Path) -> None:
+    for name, rest in re.findall(r"(?:^    |^\$ |`)kedge ([a-z]+)([^`\n#]*)", page.read_text(), re.MULTILINE):
+        command = importlib.import_module(f"kedge.cli.commands.{name}").command
+        known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+        for option in re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest):
+            assert option in known, f"{page.name}: kedge {name} {option}"
+
+
 def test_the_start_page_leads_to_every_page() -> None:
     start = ROOT / "docs" / "index.md"
     linked = {
