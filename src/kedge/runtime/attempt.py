@@ -12,7 +12,7 @@ from kedge.runtime import bugs, execute, outcome
 from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask
 from kedge.runtime.outcome import AttemptOutcome
-from kedge.runtime.postmortem.ending import complain, finish, make_report, publish
+from kedge.runtime.postmortem.ending import finish, make_report, print_error, publish
 from kedge.runtime.process import signals
 from kedge.runtime.process.loop import READABLE
 from kedge.runtime.session import Clock, Session, SupervisorOptions, begin
@@ -27,7 +27,7 @@ def run(spec: TaskSpec, options: SupervisorOptions) -> int:
         session = begin(spec, options)
     except OSError as error:
         result = outcome.of_os_error(error)
-        complain(spec, result.message)
+        print_error(spec, result.message)
         return publish(spec, make_report(spec, result, clock))
     run_outcome = _guarded(session, _run_hooks_and_command)
     session.supervisor.kill_descendants()

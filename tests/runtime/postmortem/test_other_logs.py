@@ -89,7 +89,7 @@ def test_only_regular_files_of_the_folder_that_changed_are_logs_of_the_task(tmp_
         found = {os.path.relpath(log.path, work): log for log in work_logs.collect(spec, 10**12)}  # type: ignore[arg-type]
     assert set(found) == {"a.log", "deep/er/b.log"}
     deep = found["deep/er/b.log"]
-    assert len(deep.content) <= work_logs.KEPT
+    assert len(deep.content) <= work_logs.TAIL_BYTES
     assert deep.lines_before + deep.content.count(b"\n") == 2000
 
 

@@ -1,7 +1,7 @@
 """user-all: whole lines of both streams, in the order in which they were completed.
 
-What a stream has begun and not ended waits in its Unfinished: up to 1 MiB in memory, beyond that in an unlinked file,
-so that a line of any length costs no memory.
+The unfinished line of each stream waits in an Unfinished: up to 1 MiB in memory and longer ones in an unlinked file, so
+that a line of any length needs little memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PIECE = 1 << 18
 
 
 class Unfinished:
-    """The beginning of a line. Spill files lie, without a name, in `folder`."""
+    """The beginning of a line. Its spill file is an unnamed file in `folder`."""
 
     def __init__(self, folder: str, faults: Faults) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class Unfinished:
             self._held.clear()
 
     def move_to(self, target: RotatingFile, ending: Buffer) -> None:
-        """Write the line and `ending` to `target`, and begin anew."""
+        """Write the line and `ending` to `target`, and start an empty line."""
         if self._spill is not None:
             self._copy_spill(self._spill, target)
             os.close(self._spill)
@@ -58,7 +58,7 @@ class Unfinished:
 
 
 class Combined:
-    """Feeds user-all from one stream; every stream has its own and all share `target`."""
+    """Feeds user-all from one stream. Each stream has one of its own; all share `target`."""
 
     def __init__(self, target: RotatingFile, folder: str, faults: Faults) -> None:
         self._target = target
@@ -76,7 +76,7 @@ class Combined:
             self._unfinished.add(view[end:])
 
     def finish(self) -> None:
-        """No more will come: a last line without a newline gets one."""
+        """End of the stream: a last line without a newline gets one."""
         if self._unfinished:
             self._unfinished.move_to(self._target, b"\n")
 
@@ -84,7 +84,7 @@ class Combined:
 def _unnamed_file(folder: str) -> int:
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:  # not every file system can (overlay, NFS)
+    except OSError:  # not every file system supports O_TMPFILE (overlay and NFS may not)
         path = f"{folder}/.unfinished-{os.getpid()}"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         os.unlink(path)

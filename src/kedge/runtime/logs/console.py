@@ -1,4 +1,4 @@
-"""Copying to the supervisor's own stdout and stderr without ever waiting for whoever reads them."""
+"""Copying to the supervisor's own stdout and stderr without ever waiting for their readers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from kedge.runtime.files import Buffer, write_all
 from kedge.runtime.process.loop import WRITABLE, Loop
 
-_ENOUGH = 1 << 16  # bytes waiting, from which on the source should be held up
-_SAFE = select.PIPE_BUF  # what a writable pipe takes without blocking
+_BACKLOG = 1 << 16  # bytes; with this much waiting, the source should pause
+_SAFE = select.PIPE_BUF  # bytes that a writable pipe takes without blocking
 
 
 class ConsoleCopy:
-    """One descriptor.
+    """A copy of a stream to one descriptor.
 
-    The descriptor is shared with others, so it is not made non-blocking: only as much is written as poll(2) promises.
-    When its reader has gone away, the copies are dropped; the log files do not depend on it.
+    The descriptor is shared with other processes, so it is not made non-blocking; instead, no more is written than
+    poll(2) guarantees not to block. When the reader has gone away, the copy is dropped; the log files are not affected.
     """
 
     def __init__(self, loop: Loop, fd: int) -> None:
@@ -34,15 +34,15 @@ class ConsoleCopy:
 
     @property
     def full(self) -> bool:
-        """Whether sources should wait until it is drained."""
-        return len(self._waiting) >= _ENOUGH
+        """Whether sources should pause until the backlog is written."""
+        return len(self._waiting) >= _BACKLOG
 
     def when_drained(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when everything that waits has been written."""
+        """Call `callback` once, when the backlog has been written."""
         self._drained.append(callback)
 
     def write(self, data: Buffer) -> None:
-        """Take a copy of `data`, and write what can be written now."""
+        """Add a copy of `data` to the backlog, and write what can be written now."""
         if self._gone:
             return
         if self._is_file:
@@ -56,7 +56,7 @@ class ConsoleCopy:
                 self._loop.watch(self._fd, WRITABLE, self._resume)
 
     def finish(self, deadline: float = math.inf) -> None:
-        """Wait until all is written, at most until `deadline`."""
+        """Wait until the backlog is written, at most until `deadline` (of time.monotonic)."""
         self._loop.until(lambda: not self._waiting, deadline)
         self._stop_waiting()
 

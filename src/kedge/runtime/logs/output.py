@@ -1,4 +1,4 @@
-"""The user's two streams: exact copies in their own files, whole lines in user-all."""
+"""The user's two streams: each copied exactly to its own files, and both line by line to user-all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedge.runtime.process.loop import Loop
 
 
 class UserStream:
-    """Where the pieces of one stream go. Without a mask they are never copied."""
+    """Passes the pieces of one stream on to its files. Without a mask the pieces are never copied in memory."""
 
     def __init__(self, file: RotatingFile, combined: Combined, mask: Mask | None, console: ConsoleCopy | None) -> None:
         self._file = file
@@ -33,7 +33,7 @@ class UserStream:
             self._pass_on(masked, len(masked))
 
     def finish(self) -> None:
-        """No more will come."""
+        """End of the stream."""
         if self._mask:
             rest = self._mask.finish()
             self._pass_on(rest, len(rest))
@@ -61,16 +61,16 @@ class UserLogs:
 
     @property
     def removed_bytes(self) -> dict[str, int]:
-        """What rotation has deleted, by stream; streams that lost nothing are left out."""
+        """The bytes that rotation has deleted, by stream; streams that lost nothing are omitted."""
         return {name: file.removed_bytes for name, file in self._files.items() if file.removed_bytes}
 
     def mark_stop(self) -> None:
-        """The task is told to stop: what it says from now on may come of that."""
+        """The task is asked to stop now: output after this point may be a result of the stop."""
         self._before_stop = self._files[contract.USER_ALL].written
 
     @property
-    def said_after_stop(self) -> int:
-        """Bytes of user-all that came after the stop; 0 without one."""
+    def bytes_after_stop(self) -> int:
+        """Bytes written to user-all after the stop; 0 without a stop."""
         return 0 if self._before_stop is None else self._files[contract.USER_ALL].written - self._before_stop
 
     @property
@@ -81,18 +81,18 @@ class UserLogs:
     def connect(
         self, loop: Loop, secrets: Finder | None, consoles: tuple[ConsoleCopy | None, ConsoleCopy | None]
     ) -> tuple[int, int]:
-        """Make the pipes; the returned writing ends, for stdout and stderr, are the caller's to close."""
+        """Make the pipes and return their writing ends, for stdout and stderr. The caller closes them."""
         return self._pipe(loop, contract.USER_STDOUT, secrets, consoles[0]), self._pipe(
             loop, contract.USER_STDERR, secrets, consoles[1]
         )
 
     def close_pipes(self) -> None:
-        """Read what is in the pipes and close them."""
+        """Read what is left in the pipes and close them."""
         for pipe in self._pipes:
             pipe.close()
 
     def close(self) -> None:
-        """End of the task: close the files, too."""
+        """End of the task: close the pipes and the files."""
         self.close_pipes()
         for file in self._files.values():
             file.close()

@@ -1,4 +1,4 @@
-"""Reading what the task prints, as fast as it comes and no faster than it can be passed on."""
+"""Reading the task's output, no faster than it can be passed on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kedge.runtime.process.loop import READABLE, Loop
 
 Feed = Callable[[bytearray, int], None]
 
-_MUCH = 1 << 15  # half of a pipe of the usual size
-_ENLARGED = 1 << 18  # measured best: larger pieces fall out of the processor's cache
-_buffer = bytearray(_ENLARGED)  # one for all: every piece is passed on before the next is read
+_HALF_FULL = 1 << 15  # bytes: half of a pipe of the default size
+_ENLARGED = 1 << 18  # measured optimum: larger pieces do not fit into the processor's cache
+_buffer = bytearray(_ENLARGED)  # shared by all pipes: every piece is passed on before the next is read
 _view = memoryview(_buffer)
 
 
 class Pipe:
     """The reading end `fd` of a pipe or FIFO, closed at end of file.
 
-    `feed(buffer, length)` gets every piece and must not keep the buffer; `finish()` follows the last one. While
-    `console` has a backlog nothing is read, which holds the writer up. A pipe that was once half full is enlarged.
+    `feed(buffer, length)` gets every piece and must not keep the buffer; `finish()` is called after the last piece.
+    While `console` has a backlog nothing is read, so the writer has to wait. A pipe found half full is enlarged.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Pipe:
             left -= length
 
     def close(self) -> None:
-        """Read what is there, and no more."""
+        """Read what is in the pipe now, and close it."""
         self.drain()
         if self.open:
             self._end()
@@ -55,7 +55,7 @@ class Pipe:
 
     def _on_ready(self, _events: int) -> None:
         length = self._read()
-        if length >= _MUCH and not self._enlarged:
+        if length >= _HALF_FULL and not self._enlarged:
             self._enlarge()
         if self._console and self._console.full and self.open:
             self._loop.unwatch(self.fd)

@@ -1,8 +1,8 @@
-"""One stream's folder: a file `current` that is cut near a size limit, as multilog does it.
+"""One stream's folder: a file `current` that is rotated near a size limit, as multilog does it.
 
-`current` has mode 0644. Full, it gets mode 0744 and the name `@<TAI64N label>.s`. Cuts are made after the last newline
-within the last 2000 bytes before the limit, else exactly at the limit. A `current` that an earlier run left behind
-becomes `@<label>.u`.
+`current` has mode 0644. When it is full, it gets mode 0744 and the name `@<TAI64N label>.s`. It is cut after the last
+newline within the last 2000 bytes before the limit, else exactly at the limit. A `current` left by an earlier run is
+renamed to `@<label>.u`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kedge.own_files import clear, open_own
 from kedge.runtime.files import Buffer, Faults
 
 MARGIN = 2000
-SMALLEST = 4096  # bytes; multilog clamps so, too
+SMALLEST = 4096  # bytes; multilog has the same minimum
 _TAI_OFFSET = (1 << 62) + 10
 
 
 class RotatingFile:
-    """Appends bytes to a stream's folder. Failures go to `faults`; after one, everything is dropped.
+    """Appends bytes to a stream's folder. A failed write is noted in `faults`, and all later data is dropped.
 
-    `written` counts bytes, `removed_bytes` those that rotation has deleted; `on_removed(path, bytes)` hears of each
-    deleted file.
+    `written` counts the bytes written, `removed_bytes` those that rotation has deleted; `on_removed(path, bytes)` is
+    called for each deleted file.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class RotatingFile:
         self._guard(self._start)
 
     def write(self, parts: Sequence[Buffer]) -> None:
-        """Append the parts one after the other. Small enough, they go down as they are, in one system call."""
+        """Append the parts in order. Far from the limit, this is one system call without a copy."""
         self._guard(self._append, parts)
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Close the file and drop later data."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -84,7 +84,7 @@ class RotatingFile:
         written = os.writev(self._fd, parts)
         self._size += written
         self.written += written
-        if written < total:  # the disk is nearly full: the next write says so
+        if written < total:  # the disk is nearly full, and the next write fails
             self._append([b"".join(parts)[written:]])
 
     def _append_near_limit(self, rest: memoryview) -> None:
@@ -100,7 +100,7 @@ class RotatingFile:
                 self._rotate()
 
     def _cut(self, rest: memoryview) -> int:
-        """How much of `rest` belongs into the current file."""
+        """How many bytes of `rest` belong into the current file."""
         room = min(len(rest), self._limit - self._size)
         margin = max(0, self._limit - MARGIN - self._size - 1)
         newline = bytes(rest[margin:room]).rfind(b"\n")
@@ -130,6 +130,6 @@ class RotatingFile:
 def label(ns: int) -> str:
     """The TAI64N label of a time in nanoseconds since 1970: `@`, 16 hex digits of seconds, 8 of nanoseconds.
 
-    TAI is taken to be 10 seconds ahead, as multilog does."""
+    As in multilog, TAI is taken to be 10 seconds ahead of UTC."""
     seconds, rest = divmod(ns, 1_000_000_000)
     return f"@{_TAI_OFFSET + seconds:016x}{rest:08x}"

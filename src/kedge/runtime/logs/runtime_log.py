@@ -1,4 +1,4 @@
-"""runtime.log: what the runtime and the hooks have to say, a time on every line."""
+"""runtime.log: messages of the runtime and output of the hooks, with the time on every line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kedge.runtime.files import Buffer, Faults, write_all
 from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import Finder, Mask, masked
 
-_DATE = "%a %b %e %H:%M:%S %Z %Y"  # no setlocale happens here, so this is the C locale's
-_LONGEST_LINE = 1 << 20  # bytes; longer ones are cut
+_DATE = "%a %b %e %H:%M:%S %Z %Y"  # setlocale is never called, so names are those of the C locale
+_LONGEST_LINE = 1 << 20  # bytes; longer lines are split
 
 
 class RuntimeLog:
-    """Lines go to the file and, if there is one, to the console. After a failed write (noted in `faults`) the file is
-    left alone. `secrets` are masked."""
+    """Writes lines to the file and, if there is one, to the console. After a failed write (noted in `faults`) nothing
+    more is written to the file. `secrets` are masked."""
 
     def __init__(self, path: str, faults: Faults, console: ConsoleCopy | None = None) -> None:
         self._path = path
@@ -28,39 +28,39 @@ class RuntimeLog:
         self._fd: int | None = open_own(path, os.O_WRONLY | os.O_APPEND, 0o644)
 
     def hide(self, secrets: Finder | None) -> None:
-        """Mask these from now on."""
+        """Mask these secrets from now on."""
         self.secrets = secrets
 
     def mask(self) -> Mask | None:
-        """A mask for one more stream that flows in here."""
+        """A new mask, for one more stream that is copied into this log."""
         return Mask(self.secrets) if self.secrets else None
 
     def info(self, text: str) -> None:
-        """One of the runtime's own messages."""
-        self._say("INFO", text)
+        """Log what the runtime does."""
+        self._message("INFO", text)
 
     def warning(self, text: str) -> None:
-        """A message about something that the user should know and need not act on at once."""
-        self._say("WARNING", text)
+        """Log a problem that does not make the task fail."""
+        self._message("WARNING", text)
 
     def error(self, text: str) -> None:
-        """A message about what made the task fail."""
-        self._say("ERROR", text)
+        """Log the problem that made the task fail."""
+        self._message("ERROR", text)
 
     def lines(self, data: bytes) -> None:
-        """Whole lines, as they are, each behind the date. `data` ends with a newline."""
+        """Write whole lines unmasked, with the date before each. `data` ends with a newline."""
         prefix = self._dated()
         self._put(prefix + data[:-1].replace(b"\n", b"\n" + prefix) + b"\n")
 
     def text(self, text: str) -> None:
-        """Lines that nobody has written for a log, such as a traceback, each behind the date."""
+        """Log a text of several lines, such as a traceback, with the date before each line."""
         self.lines(self.masked(text.removesuffix("\n") + "\n").encode(errors="replace"))
 
     def masked(self, text: str) -> str:
-        """The text without the secrets."""
+        """The text with its secrets masked."""
         return masked(text.encode(errors="surrogateescape"), self.secrets).decode(errors="surrogateescape")
 
-    def _say(self, level: str, text: str) -> None:
+    def _message(self, level: str, text: str) -> None:
         self.lines(f"[{level}] {self.masked(text)}\n".encode(errors="surrogateescape"))
 
     def _dated(self) -> bytes:
@@ -78,13 +78,13 @@ class RuntimeLog:
         try:
             write_all(self._fd, data)
         except OSError as error:
-            self._fd = None  # left to the end of the process: closing can add nothing
+            self._fd = None  # not closed: the end of the process does that
             self._faults.note(self._path, error)
 
 
 class LineFeed:
-    """Takes the pieces of one stream (as kedge.runtime.logs.pipes gives them) and logs its lines. `last` is the last
-    of them that is not blank."""
+    """Takes the pieces of one stream (from a kedge.runtime.logs.pipes.Pipe) and logs its lines. `last` is the last line
+    that is not blank."""
 
     def __init__(self, log: RuntimeLog) -> None:
         self._log = log
@@ -93,26 +93,26 @@ class LineFeed:
         self.last = b""
 
     def feed(self, data: bytearray, length: int) -> None:
-        """Log every line that is complete with the first `length` bytes of `data`."""
+        """Take the first `length` bytes of `data`, and log every line that they complete."""
         piece = bytes(memoryview(data)[:length])
-        self._take(self._mask.feed(piece) if self._mask else piece)
+        self._add(self._mask.feed(piece) if self._mask else piece)
 
     def finish(self) -> None:
-        """Log a last line without a newline, too."""
+        """End of the stream: log a last line without a newline."""
         if self._mask:
-            self._take(self._mask.finish())
+            self._add(self._mask.finish())
         if self._unfinished:
-            self._say(self._unfinished + b"\n")
+            self._log_lines(self._unfinished + b"\n")
             self._unfinished = b""
 
-    def _take(self, piece: bytes) -> None:
+    def _add(self, piece: bytes) -> None:
         whole, newline, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
         if newline:
-            self._say(whole + newline)
+            self._log_lines(whole + newline)
         if len(self._unfinished) >= _LONGEST_LINE:
-            self._say(self._unfinished + b"\n")
+            self._log_lines(self._unfinished + b"\n")
             self._unfinished = b""
 
-    def _say(self, lines: bytes) -> None:
+    def _log_lines(self, lines: bytes) -> None:
         self._log.lines(lines)
         self.last = lines.rstrip().rpartition(b"\n")[2] or self.last

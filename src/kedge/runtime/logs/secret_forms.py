@@ -1,4 +1,4 @@
-"""What a secret looks like in a log: as it is, and as programs, shells and encoders write it."""
+"""The forms that a secret can take in a log: as it is, and as programs, shells and encoders print it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from functools import cache
 
 from kedge.masking import SHORTEST, SHORTEST_LINE
 
-PIECE = 4095  # characters; longer texts are masked in pieces, so that a mask never waits for more
-_LINES_WITHIN = 1 << 16  # characters of secrets, the shortest first, whose lines are masked on their own
-_FORMS_WITHIN = 1 << 18  # the same for forms; what goes beyond is masked as it is, so that forms fit into memory
+PIECE = 4095  # characters; longer texts are masked in pieces, so that a mask never holds back more
+_LINES_WITHIN = 1 << 16  # characters of secrets, the shortest first, whose lines are also masked one by one
+_FORMS_WITHIN = 1 << 18  # the same for forms; later secrets are masked only as they are, to limit memory
 
-_LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # as text, too: the keys inside of JSON are of several lines
+_LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # also the escapes \r and \n, as in keys of several lines inside JSON
 _BORDER = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]+-----")
 _ALWAYS_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
-# What is left as it is besides: by urllib's quote_plus and quote, JavaScript's encodeURIComponent, Java, PHP.
+# Further characters left unescaped by urllib's quote_plus and quote, JavaScript's encodeURIComponent, Java and PHP.
 _PLAIN_IN_URLS = (b"~", b"~/", b"~!*'()", b"*", b"")
 _URL_ALPHABET = bytes.maketrans(b"+/", b"-_")
-_ROWS = (64, 76)  # digits in a line of base64, by openssl and by base64(1)
-_ROW_OF_XXD = 60
+_BASE64_ROWS = (64, 76)  # digits in a line of base64 printed by openssl and by base64(1)
+_XXD_ROW = 60  # digits in a line of `xxd -p`
 _SPECIAL_TO_SHELLS = r"[ !\"$&'()*,;<>?\[\\\]^`{|}]|(?<=[:=])~"
 _IN_A_WORD, _AS_A_WORD = re.compile(_SPECIAL_TO_SHELLS), re.compile(rf"{_SPECIAL_TO_SHELLS}|^[~#]")
 _IN_DOUBLE_QUOTES = re.compile(r'["$`\\]')
@@ -40,7 +40,7 @@ _C_ESCAPES = {
 
 
 def maskable(values: Iterable[str]) -> tuple[bytes, ...]:
-    """What is masked: each value and each long line of it in all its forms."""
+    """The byte strings to mask: each value, and each long line of a value, in all its forms."""
     lines_left, forms_left = _LINES_WITHIN, _FORMS_WITHIN
     found: set[bytes] = set()
     for value in sorted(set(values), key=len):
@@ -59,13 +59,13 @@ def _encoded(text: str) -> bytes:
 
 
 def _pieces(value: str) -> Iterator[str]:
-    """The value; a long one in pieces, of which the last may be longer, so that none is too short to be masked."""
+    """The value, or the pieces of a long one. The last piece may be longer, so that none is too short to be masked."""
     ends = [*range(PIECE, len(value) - SHORTEST_LINE, PIECE), len(value)]
     return (value[start:end] for start, end in zip([0, *ends], ends, strict=False))
 
 
 def _lines(value: str) -> Iterator[str]:
-    """The lines that may be printed one by one and that no other text has by chance."""
+    """The lines of the value that are long enough not to occur in other text by chance."""
     lines = [line.strip() for line in _LINE_END.split(value)]
     for line in lines if len(lines) > 1 else ():
         if len(_encoded(line)) >= SHORTEST_LINE and not _BORDER.fullmatch(line):
@@ -95,20 +95,20 @@ def _url_table(plain: bytes, hexadecimal: str) -> dict[int, str]:
 
 
 def _base64(text: bytes, before: int) -> bytes:
-    """The digits that only `text` decides when `before` bytes (modulo 3) precede it: each stands for six bits."""
+    """The base64 digits (six bits each) that depend on `text` alone when `before` bytes (modulo 3) precede it."""
     encoded = binascii.b2a_base64(bytes(before) + text, newline=False)
     return encoded[-(-before * 8 // 6) : (before + len(text)) * 8 // 6]
 
 
 def _rows(data: bytes) -> Iterator[bytes]:
-    """What base64, openssl and xxd print in several lines."""
-    for digits, width in (*((_base64(data, 0), width) for width in _ROWS), (data.hex().encode(), _ROW_OF_XXD)):
+    """The lines that base64, openssl and xxd print for a long value."""
+    for digits, width in (*((_base64(data, 0), width) for width in _BASE64_ROWS), (data.hex().encode(), _XXD_ROW)):
         rows = [digits[at : at + width] for at in range(0, len(digits), width)]
         yield from (row for row in rows if len(rows) > 1 and len(row) >= SHORTEST_LINE)
 
 
 def _json(text: str) -> Iterator[str]:
-    """Between the quotes; PHP escapes slashes, too, and Go what HTML has a meaning for."""
+    """The contents of JSON strings. PHP also escapes slashes, and Go the special characters of HTML."""
     for ascii_only in (True, False):
         written = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield from (written, written.replace("/", "\\/"))
@@ -116,12 +116,12 @@ def _json(text: str) -> Iterator[str]:
 
 
 def _python(text: str) -> Iterator[str]:
-    """What repr and ascii print, of a str and of bytes, and their kin in other languages: which quotes they escape
-    depends on what stands beside the secret."""
-    kept = text.replace("\\", "\\\\")
+    """The output of repr and ascii for a str and for bytes, and similar output of other languages. Which quotes are
+    escaped depends on the text around the secret."""
+    as_repr = text.replace("\\", "\\\\")
     if not text.isprintable():
-        kept = "".join(c if c.isprintable() else _escaped(c) for c in kept)
-    for written in (kept, _escaped(text), _escaped(_encoded(text).decode("latin-1"))):
+        as_repr = "".join(c if c.isprintable() else _escaped(c) for c in as_repr)
+    for written in (as_repr, _escaped(text), _escaped(_encoded(text).decode("latin-1"))):
         yield from (written, written.replace("'", "\\'"), written.replace('"', '\\"'))
 
 
@@ -130,7 +130,7 @@ def _escaped(text: str) -> str:
 
 
 def _shell(text: str) -> Iterator[str]:
-    """As a word that a shell reads back: shlex.quote, bash's `set -x`, `%q` and `declare -p`."""
+    """A word that a shell can read back: from shlex.quote, bash's `set -x`, `%q` and `declare -p`."""
     yield text.replace("'", "'\"'\"'")
     yield text.replace("'", "'\\''")
     for special in (_IN_A_WORD, _AS_A_WORD, _IN_DOUBLE_QUOTES):

@@ -1,4 +1,4 @@
-"""The last bytes of a log, across rotated files, and which line of which file a line of them is."""
+"""The last bytes of a log across rotated files, and the file and line number of each of their lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PIECE = 1 << 20
 
 
 class FileTail(NamedTuple):
-    """The end of one file: its path, relative to the task's folder; how many bytes precede `data`."""
+    """The end of one file: its path relative to the task's folder, and how many bytes precede `data`."""
 
     path: str
     skipped: int
@@ -32,11 +32,11 @@ class LogTail(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """All of it."""
+        """The contents of all pieces."""
         return b"".join(piece.data for piece in self.pieces)
 
     def place(self, line: int) -> dict[str, Any]:
-        """The `file` and the `line` there of a line of `content`, counted from 1."""
+        """The `file`, and the `line` in it, of a line of `content`. Lines are counted from 1."""
         for piece in self.pieces:
             lines = piece.data.count(b"\n")
             if line <= lines or piece is self.pieces[-1]:
@@ -47,12 +47,12 @@ class LogTail(NamedTuple):
 
 
 def of_stream(folder: str, name: str, started: int) -> LogTail:
-    """A user stream of the attempt that began at `started` (nanoseconds since 1970)."""
+    """The tail of a user stream, for the attempt that began at `started` (nanoseconds since 1970)."""
     return _tail(folder, name, files_of_stream(folder, name, started))
 
 
 def of_file(folder: str, name: str) -> LogTail:
-    """A plain file."""
+    """The tail of a plain file."""
     return _tail(folder, name, [name])
 
 
@@ -88,16 +88,17 @@ def _newest_first(folder: str, paths: Sequence[str]) -> Iterator[FileTail]:
 
 
 def open_regular(path: str) -> io.FileIO:
-    """A file to read, without following a link or waiting for a pipe's writer. OSError if it is not a regular one."""
+    """Open a regular file for reading, without following a link or waiting for a pipe's writer. OSError if it is not
+    regular."""
     file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(f"{path} is no regular file")
+        raise OSError(f"{path} is not a regular file")
     return file
 
 
 def _newlines(path: str, end: int) -> int:
-    """How many lines end before the byte `end` of a file."""
+    """The number of lines that end before the byte `end` of a file."""
     count = 0
     try:
         with open_regular(path) as file:

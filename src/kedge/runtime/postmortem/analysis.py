@@ -1,5 +1,5 @@
-"""Why an attempt failed, as its report says it: the exit specification's answer, then kedge's own, from the same
-evidence. Loaded only when an attempt has failed."""
+"""Why an attempt failed, for its report: the verdict of the exit specification, then kedge's own diagnosis, both from
+the same evidence. Loaded only when an attempt has failed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kedge.runtime.postmortem.collect import Collected
 from kedge.runtime.session import Clock, Session
 
 _LIMIT_SEC = 10.0
-_LIMIT_STOPPING_SEC = 3.0  # of what the grace period keeps for the end of the task
+_LIMIT_STOPPING_SEC = 3.0  # part of the grace period that is reserved for the runtime (HOOK_RESERVE_SEC)
 
 
 class Analysis(NamedTuple):
-    """What is known of a failure. `exit_code` is the container's, None where the exit specification was not asked;
-    `termination` the message for it."""
+    """What is known about a failure. `exit_code` is the container's, None where the exit specification was not used;
+    `termination` is the termination message."""
 
     exit_code: int | None = None
     termination: str | None = None
@@ -35,7 +35,7 @@ class Analysis(NamedTuple):
 
 
 def analyse(session: Session, result: AttemptOutcome, clock: Clock) -> Analysis:
-    """Collect evidence and find the cause, within bounds. What goes wrong with it is said in the log."""
+    """Collect evidence and find the cause, within limits of time and memory. Problems of the analysis are logged."""
     case = _case(session, result, clock)
     limit = _LIMIT_STOPPING_SEC if session.supervisor.stopping else _LIMIT_SEC
     answer = isolated.run(session.loop, lambda: _examine(case), limit)
@@ -62,13 +62,13 @@ def _case(session: Session, result: AttemptOutcome, clock: Clock) -> FailedAttem
         open_files=session.options.open_files,
         site=session.options.site,
         removed=session.logs.removed_bytes.get(contract.USER_ALL, 0),
-        after_stop=session.logs.said_after_stop,
+        after_stop=session.logs.bytes_after_stop,
     )
 
 
 def _examine(case: FailedAttempt) -> Iterator[dict[str, Any]]:
-    """Yields `exit_code` and `termination` (the container's code and message; not where the runtime itself broke),
-    then `diagnosis` and `evidence` as Report has them. `notes`, with both, are lines for the log."""
+    """Yield `exit_code` and `termination` (the container's code and message, unless the runtime itself failed), then
+    `diagnosis` and `evidence` in the form of Report. Both come with `notes`, lines for the log."""
     found = collect.collect(case)
     notes: list[str] = []
     patterns = _patterns(case.site, notes)
@@ -81,18 +81,18 @@ def _examine(case: FailedAttempt) -> Iterator[dict[str, Any]]:
 
 
 def _patterns(site: str | None, notes: list[str]) -> ModuleType | None:
-    """kedge.runtime.postmortem.patterns. `site` goes last, so that nothing in it hides a module of kedge or Python."""
+    """Import kedge.runtime.postmortem.patterns. `site` is appended to sys.path, so that it shadows no other module."""
     if site:
         sys.path.append(site)
     try:
         return importlib.import_module("kedge.runtime.postmortem.patterns")
     except ImportError as error:
-        notes.append(f"failures are told by their exit codes alone: google-re2 is not usable here ({error})")
+        notes.append(f"failures are classified by exit code only: google-re2 cannot be loaded ({error})")
         return None
 
 
 def _verdict(case: FailedAttempt, found: Collected, patterns: ModuleType | None, notes: list[str]) -> ExitSpecVerdict:
-    """What could not be fetched for now is no matter of the exit specification."""
+    """The exit specification is not used for a prerequisite that temporarily could not be fetched."""
     if case.outcome.exit_code == contract.PREREQUISITE_TRANSIENT:
         return ExitSpecVerdict(contract.PREREQUISITE_TRANSIENT)
     if patterns is None:

@@ -1,4 +1,4 @@
-"""A failed attempt, as its analysis gets to know of it."""
+"""A failed attempt, as it is passed to the analysis."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kedge.runtime.process.cgroup import OomKills
 
 
 class FailedAttempt(NamedTuple):
-    """A failed attempt. `started` and `ended` in nanoseconds since 1970, `tick` the monotonic clock at its start;
-    `supervisor` is its pid; `open_files` the soft limit of its command, None for the supervisor's own; `after_stop`
-    counts the bytes of user-all that came after the task was told to stop, `removed` those that rotation has deleted;
-    `site`, if any, is where installed packages are."""
+    """A failed attempt. `started` and `ended` are in nanoseconds since 1970, `tick` the monotonic clock at its start;
+    `supervisor` is the pid of the supervisor; `open_files` is the soft limit of the command, None for the supervisor's
+    own; `after_stop` counts the bytes of user-all written after the stop request, `removed` those that rotation has
+    deleted; `site` is the folder of installed packages, if any."""
 
     spec: TaskSpec
     outcome: AttemptOutcome

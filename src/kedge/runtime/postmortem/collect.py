@@ -1,4 +1,4 @@
-"""The evidence of one failed attempt: its logs, its codes, and what the machine says."""
+"""The evidence of one failed attempt: its logs, its exit codes, and facts about the machine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kedge.runtime.process import cgroup
 from kedge.runtime.setup import environment
 
 _DRIVER = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
-_OTHER_GPUS = ("/dev/kfd", "/dev/davinci_manager")  # of AMD, of Ascend
-_ERROR_BYTES = 1 << 20  # of torchelastic's error file
+_OTHER_GPUS = ("/dev/kfd", "/dev/davinci_manager")  # AMD, Ascend
+_ERROR_BYTES = 1 << 20  # read at most of torchelastic's error file
 
 
 class Collected(NamedTuple):
-    """Evidence, and the logs that it was taken from."""
+    """Evidence, and the logs it was taken from."""
 
     evidence: Evidence
     user: LogTail
@@ -34,15 +34,15 @@ class Collected(NamedTuple):
 
 
 def collect(case: FailedAttempt) -> Collected:
-    """Everything that can be known now. What cannot be read is left out."""
+    """Collect all evidence. Whatever cannot be read is omitted."""
     spec, outcome = case.spec, case.outcome
     user = tails.of_stream(spec.folder, contract.USER_ALL, case.started)
     platform = tails.of_file(spec.folder, contract.RUNTIME_LOG)
     logs = [(tail.name, tail.content) for tail in (user, platform)]
-    if outcome.step is not None and outcome.stopped_by is None:  # a hook failed, and hooks print there
+    if outcome.step is not None and outcome.stopped_by is None:  # a hook failed, and hooks print to runtime.log
         logs.reverse()
     code = outcome.exit_code if outcome.user_code is None else outcome.user_code
-    if outcome.broken:  # the command's end was the runtime's doing, and nobody could log why
+    if outcome.broken:  # the runtime ended the command and may not have been able to log why
         code = outcome.exit_code
         logs.insert(0, (contract.REPORT_FILE, outcome.message.encode(errors="replace")))
     evidence = Evidence(
@@ -60,10 +60,10 @@ def collect(case: FailedAttempt) -> Collected:
 
 
 def error_text(data: Any) -> str:
-    """What torchelastic's error file says: the traceback if it has one, else the message.
+    """The text in torchelastic's error file: the traceback if there is one, else the message.
 
-    The form is {"message": text or {"message": text, "extraInfo": {"py_callstack": text, …}}}, as
-    torch.distributed.elastic.multiprocessing.errors writes it."""
+    The file has the form {"message": text or {"message": text, "extraInfo": {"py_callstack": text, …}}}, as written by
+    torch.distributed.elastic.multiprocessing.errors."""
     message = data.get("message") if isinstance(data, dict) else None
     if isinstance(message, dict):
         stack = (message.get("extraInfo") or {}).get("py_callstack")
@@ -72,11 +72,11 @@ def error_text(data: Any) -> str:
 
 
 def _space(spec: TaskSpec) -> dict[str, float]:
-    """Free bytes for an ordinary user."""
+    """The bytes that an ordinary user can still write, by file system."""
     inherited = {**os.environ, **spec.environment}
     places = {
         "work_free_bytes": spec.workdir,
-        "tmp_free_bytes": inherited.get("TMPDIR") or "/tmp",  # noqa: S108  (asked for its size, never written to)
+        "tmp_free_bytes": inherited.get("TMPDIR") or "/tmp",  # noqa: S108  (measured, never written to)
         "shm_free_bytes": "/dev/shm",  # noqa: S108
     }
     free = {name: _free(path) for name, path in places.items()}
@@ -92,13 +92,13 @@ def _free(path: str) -> int | None:
 
 
 def _open_files(case: FailedAttempt) -> dict[str, float]:
-    """How many files a process of the task could have open."""
+    """The limit of open files for a process of the task."""
     soft = case.open_files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return {} if soft == resource.RLIM_INFINITY else {"nofile": soft}
 
 
 def _oom_kills(case: FailedAttempt) -> dict[str, float]:
-    """`oom_kills` where they can only be the task's, else `oom_kills_shared`."""
+    """`oom_kills` where all kills were certainly the task's, else `oom_kills_shared`."""
     if case.oom is None:
         return {}
     own = cgroup.holds_only(case.oom.folder, {case.supervisor, os.getpid()})
@@ -111,7 +111,7 @@ def _gpus(case: FailedAttempt) -> dict[str, float]:
         return {"gpus": 0}
     if not any(map(os.path.exists, _DRIVER)):
         return {}
-    gpus = importlib.import_module("kedge.runtime.postmortem.gpus")  # which loads much that only this needs
+    gpus = importlib.import_module("kedge.runtime.postmortem.gpus")  # loads modules that nothing else needs
     facts: dict[str, float] = gpus.facts({**os.environ, **case.spec.environment}, case.tick)
     return facts
 
@@ -132,7 +132,7 @@ def _written(stream: str) -> float | None:
 
 
 def _error_file(case: FailedAttempt) -> str | None:
-    """The text of the error file that this attempt has written, masked: it is the only evidence that no log is."""
+    """The text of the error file that this attempt wrote. It is masked here, because it was never in a masked log."""
     path = environment.error_file({**os.environ, **case.spec.environment}, case.spec)
     try:
         text = error_text(untrusted.parse(_read_regular(path, case.started)))
@@ -140,23 +140,24 @@ def _error_file(case: FailedAttempt) -> str | None:
         return None
     finally:
         if case.secrets:
-            remove(f"{case.spec.folder}/{contract.ERROR_FILE}")  # it may hold them escaped, as no mask finds them
+            remove(f"{case.spec.folder}/{contract.ERROR_FILE}")  # it may hold secrets in forms that no mask finds
     data = masked(text.encode("utf-8", "surrogateescape"), case.secrets)
     return data.decode("utf-8", "replace") or None
 
 
 def _read_regular(path: str, since: int) -> bytes:
-    """A file that was written after `since` (nanoseconds since 1970). OSError if it is none: a FIFO would block."""
+    """Read a file that was written after `since` (nanoseconds since 1970). OSError if it is older or not a regular file
+    (a FIFO would block)."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb", buffering=0) as file:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_mtime_ns < since:
-            raise OSError(f"{path} is not of this attempt")
+            raise OSError(f"{path} was not written by this attempt")
         return file.read(_ERROR_BYTES) or b""
 
 
 def summary(evidence: Evidence, progress: Mapping[str, int]) -> dict[str, Any]:
-    """What Report.evidence holds."""
+    """The value of Report.evidence."""
     last = evidence.last_output
     shown = None if last is None else contract.timestamp(int(last * 1e9))
     return {"facts": dict(evidence.facts), "last_output": shown, "progress": dict(progress)}

@@ -1,4 +1,4 @@
-"""What a log says before its last 10 MiB: one cheap pass over all of it, for the few places where something failed."""
+"""The part of a log before its last 10 MiB: one cheap pass over it finds the few places where something failed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _OVERLAP = max(map(len, ANCHORS)) - 1
 
 
 class Earlier(NamedTuple):
-    """The pieces of a log around the places that were found, and how many bytes of it nobody has looked at."""
+    """The pieces of a log around the places that were found, and how many of its bytes were not searched."""
 
     tail: LogTail
     unread: int
 
 
-_Places = FirstAndLast[tuple[str, int]]  # of one anchor in all files: a path and an offset
+_Places = FirstAndLast[tuple[str, int]]  # of one anchor in all files: path and offset
 
 
 def search(seen: LogTail, started: int) -> Earlier:
-    """The rest of the user's stream of which `seen` is the end, since `started` (nanoseconds since 1970)."""
+    """Search the part of the user's stream before its tail `seen`, from `started` (nanoseconds since 1970) on."""
     deadline = time.monotonic() + LIMIT_SEC
     found, unread = {anchor: _Places() for anchor in ANCHORS}, 0
     parts = list(_unseen(seen, files_of_stream(seen.folder, seen.name, started)))
@@ -38,7 +38,7 @@ def search(seen: LogTail, started: int) -> Earlier:
 
 
 def _unseen(seen: LogTail, paths: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """The files, oldest first, and how many bytes of each `seen` leaves out."""
+    """The files, oldest first, and how many bytes of each are not in `seen`."""
     skipped = {piece.path: piece.skipped for piece in seen.pieces}
     for path in paths:
         try:
@@ -50,7 +50,7 @@ def _unseen(seen: LogTail, paths: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _search(path: str, name: str, end: int, found: dict[bytes, _Places], deadline: float) -> int:
-    """Add the places in the first `end` bytes of a file; how many of them could not be read, or not in time."""
+    """Add the places in the first `end` bytes of a file. Return how many of these bytes could not be read in time."""
     buffer = bytearray(_OVERLAP + _BLOCK)
     view, done, kept = memoryview(buffer), 0, 0
     try:
@@ -72,7 +72,7 @@ def _search(path: str, name: str, end: int, found: dict[bytes, _Places], deadlin
 
 
 def _ends(buffer: bytearray, anchor: bytes, size: int) -> Iterator[int]:
-    """Where the anchor is first and last in a block."""
+    """The positions of the first and the last occurrence of the anchor in a block."""
     first = buffer.find(anchor, 0, size)
     if first >= 0:
         yield first
@@ -82,7 +82,7 @@ def _ends(buffer: bytearray, anchor: bytes, size: int) -> Iterator[int]:
 
 
 def _windows(folder: str, places: Sequence[tuple[str, int]], ends: dict[str, int]) -> Iterator[FileTail]:
-    """Whole lines around the places, each once."""
+    """The whole lines around the places, without repetitions."""
     path, until = "", 0
     for name, at in places:
         start = max(at - BEFORE, until if name == path else 0, 0)

@@ -1,4 +1,4 @@
-"""The end of an attempt: why it failed, if it did, and what is written about that."""
+"""The end of an attempt: the analysis of a failure, the last event, the report and the termination message."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kedge.runtime.session import Clock, Session
 if TYPE_CHECKING:
     from kedge.runtime.postmortem.analysis import Analysis
 
-_CONTAINER_LOG = "/tmp/pai-termination-log"  # noqa: S108  (where Kubernetes is told to look)
+_CONTAINER_LOG = "/tmp/pai-termination-log"  # noqa: S108  (the terminationMessagePath of OpenPAI's containers)
 
 
 def finish(session: Session, result: AttemptOutcome, clock: Clock) -> int:
-    """Say how it ended in the last event, the report and the termination message, and return the exit status.
+    """Write the last event, the report and the termination message, and return the exit status.
 
-    A log that could not be written has the last word on the outcome."""
+    If a log could not be written, that is the outcome, whatever else happened."""
     if session.faults.first:
         path, error = session.faults.first
         result = outcome.of_os_error(error, path, result.user_code)
@@ -38,20 +38,20 @@ def finish(session: Session, result: AttemptOutcome, clock: Clock) -> int:
         removed_bytes=removed or None,
     )
     report = report._replace(hooks=session.failed_hooks or None)
-    found = None if result.succeeded else _analyse(session, result, clock)
-    if found:
-        code = report.exit_code if found.exit_code is None else found.exit_code
-        report = report._replace(exit_code=code, diagnosis=found.diagnosis, evidence=found.evidence)
+    analysis = None if result.succeeded else _analyse(session, result, clock)
+    if analysis:
+        code = report.exit_code if analysis.exit_code is None else analysis.exit_code
+        report = report._replace(exit_code=code, diagnosis=analysis.diagnosis, evidence=analysis.evidence)
     session.finish_consoles()
     session.events.finished(report)
     status = publish(session.spec, report)
-    if found and found.termination:
-        _write_termination(session.spec, found.termination)
+    if analysis and analysis.termination:
+        _write_termination(session.spec, analysis.termination)
     return status
 
 
 def make_report(spec: TaskSpec, result: AttemptOutcome, clock: Clock) -> Report:
-    """The report of an attempt that ends now."""
+    """The report of an attempt that ends at this moment."""
     return Report(
         task=spec.task,
         job_attempt=spec.job_attempt,
@@ -68,38 +68,39 @@ def make_report(spec: TaskSpec, result: AttemptOutcome, clock: Clock) -> Report:
 
 
 def publish(spec: TaskSpec, report: Report) -> int:
-    """Write report.json and return the exit status, which is 1 if even that cannot be done."""
+    """Write report.json and return the exit status: the report's, or RUNTIME_BROKE if the file cannot be written."""
     try:
         write_report(spec.folder, report)
     except OSError as error:
-        complain(spec, f"{contract.REPORT_FILE} cannot be written: {error}")
+        print_error(spec, f"{contract.REPORT_FILE} cannot be written: {error}")
         return contract.RUNTIME_BROKE
     return report.exit_code
 
 
-def complain(spec: TaskSpec, message: str) -> None:
-    """Say on stderr what could be said nowhere else."""
-    with contextlib.suppress(OSError):  # the disk of its file may be full, too
+def print_error(spec: TaskSpec, message: str) -> None:
+    """Print an error to stderr, where no log or report can be written."""
+    with contextlib.suppress(OSError):  # stderr may be a file on the full disk
         os.write(2, f"kedge runtime: {spec.task}: {message}\n".encode(errors="surrogateescape"))
 
 
 def _analyse(session: Session, result: AttemptOutcome, clock: Clock) -> Analysis | None:
-    """The cause of a failure. Whatever goes wrong with that, the report is written."""
+    """Find the cause of a failure. If that raises an exception, log it: the report must be written in any case."""
     try:
-        found: Analysis = importlib.import_module("kedge.runtime.postmortem.analysis").analyse(session, result, clock)
-    except Exception as error:  # said in the log
+        module = importlib.import_module("kedge.runtime.postmortem.analysis")
+        analysis: Analysis = module.analyse(session, result, clock)
+    except Exception as error:  # logged
         session.log.text(bugs.describe(error))
         return None
-    return found
+    return analysis
 
 
 def _write_termination(spec: TaskSpec, message: str) -> None:
-    """Beside the logs, and in a container also where it is looked for."""
+    """Write the termination message beside the logs, and in a container also to the path that Kubernetes reads."""
     in_container = spec.logs.console or spec.pai_dir
     for path in [f"{spec.folder}/{contract.TERMINATION_LOG}", *([_CONTAINER_LOG] if in_container else [])]:
         try:
             write_over(path, message.encode())
         except OSError as error:
-            # Who wants it there mounts it; elsewhere the root may be read-only, or have no /tmp.
+            # Kubernetes mounts the file. Without that mount, the root may be read-only or have no /tmp.
             if path != _CONTAINER_LOG or os.path.lexists(path):
-                complain(spec, f"{path} cannot be written: {error}")
+                print_error(spec, f"{path} cannot be written: {error}")

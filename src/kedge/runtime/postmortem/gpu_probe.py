@@ -1,9 +1,9 @@
-"""Asks the NVIDIA driver how its GPUs are; a program of its own, because the driver may hang or crash.
+"""Queries the health of the GPUs from the NVIDIA driver. A separate program, because the driver may hang or crash.
 
     python -I -S gpu_probe.py
 
-Prints a JSON list of GPUs in the order of the bus: {"uuid", "ecc_errors", "recovery_action", "retired_pages",
-"remapped_rows", "remap_failed"}; what a GPU does not tell is null. Functions and numbers are those of nvml.h.
+Prints a JSON list of GPUs in bus order: {"index", "uuid", "ecc_errors", "recovery_action", "retired_pages",
+"remapped_rows", "remap_failed"}; values that a GPU does not report are null. Functions and numbers are those of nvml.h.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDERS = (
 )
 _UNCORRECTED, _VOLATILE = 1, 0  # NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC
 _RETIREMENT_CAUSES = (0, 1)  # several single-bit errors, one double-bit error
-_INSUFFICIENT_SIZE = 7  # the answer of a query for a count alone
+_INSUFFICIENT_SIZE = 7  # the result of a query for the count alone
 _RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 
 
@@ -43,7 +43,7 @@ class _FieldValue(ctypes.Structure):
 
 
 def gpus(driver: Any) -> list[dict[str, Any]]:
-    """Every GPU that answers; one that has fallen off the bus does not."""
+    """Every GPU that responds; one that has fallen off the bus does not."""
     if driver.nvmlInit_v2():
         return []
     count = ctypes.c_uint()
@@ -80,13 +80,13 @@ def _ecc_errors(driver: Any, device: ctypes.c_void_p) -> int | None:
 
 def _recovery_action(driver: Any, device: ctypes.c_void_p) -> int | None:
     """0 none, 1 reset the GPU, 2 reboot the node, 3 drain peer-to-peer traffic, 4 drain and reset."""
-    asked = _FieldValue(field=_RECOVERY_ACTION)
-    result = driver.nvmlDeviceGetFieldValues(device, 1, ctypes.byref(asked))
-    return None if result or asked.result else asked.value.number
+    field = _FieldValue(field=_RECOVERY_ACTION)
+    result = driver.nvmlDeviceGetFieldValues(device, 1, ctypes.byref(field))
+    return None if result or field.result else field.value.number
 
 
 def _retired_pages(driver: Any, device: ctypes.c_void_p) -> int | None:
-    """GPUs up to Volta; later ones remap rows."""
+    """The number of retired pages. Only GPUs up to Volta retire pages; later ones remap rows."""
     total = 0
     for cause in _RETIREMENT_CAUSES:
         count = ctypes.c_uint()
@@ -98,7 +98,8 @@ def _retired_pages(driver: Any, device: ctypes.c_void_p) -> int | None:
 
 
 def _remapped(driver: Any, device: ctypes.c_void_p) -> list[int] | None:
-    """Rows remapped after correctable and after uncorrectable errors; whether one is pending; whether one failed."""
+    """Rows remapped after correctable errors, rows remapped after uncorrectable ones, whether a remapping is pending,
+    and whether one failed."""
     numbers = [ctypes.c_uint() for _ in range(4)]
     result = driver.nvmlDeviceGetRemappedRows(device, *map(ctypes.byref, numbers))
     return None if result else [number.value for number in numbers]

@@ -1,6 +1,6 @@
-"""What the GPUs of a task say about themselves: errors of their memory, and what they need to recover.
+"""The health of a task's GPUs: memory errors, and the action they need to recover.
 
-The driver is asked in a child process with a deadline (gpu_probe.py); where that tells nothing, nvidia-smi is.
+A child process with a deadline queries the driver (gpu_probe.py). Where that fails, nvidia-smi is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-DEADLINE_SEC = 4.5  # the first call after a boot may take seconds
+DEADLINE_SEC = 4.5  # the first call after booting may take seconds
 _PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_probe.py")
 _ECC_OLD = "double_bit"
 _ECC_NEW = ("dram_uncorrectable", "sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded")
@@ -23,23 +23,24 @@ Gpu = Mapping[str, Any]
 
 
 def facts(environment: Mapping[str, str], since: float, deadline_sec: float = DEADLINE_SEC) -> dict[str, float]:
-    """Numbers about the GPUs that `environment` lets the task see. `since`: seconds of the monotonic clock; the library
-    and nvidia-smi have `deadline_sec` each.
+    """Facts about the GPUs that `environment` makes visible to the task. `since` is in seconds of the monotonic clock;
+    the library and nvidia-smi have `deadline_sec` each.
 
-    `ecc_errors` (uncorrectable, since the driver was loaded), `gpu_recovery_action` (the worst; 0: none needed),
-    `gpu_retired_pages`, `gpu_remapped_rows`, `gpu_remap_failures`, `gpu_xid` (the last since `since`)."""
+    The keys: `ecc_errors` (uncorrectable, since the driver was loaded), `gpu_recovery_action` (the worst; 0 means none
+    is needed), `gpu_retired_pages`, `gpu_remapped_rows`, `gpu_remap_failures`, `gpu_xid` (the last one since `since`).
+    """
     if environment.get("CUDA_VISIBLE_DEVICES") == "":  # a task without GPUs
         return {}
-    gpus = _ask([sys.executable, "-I", "-S", _PROBE], parse_probe, deadline_sec)
-    seen = visible(gpus or _ask(["nvidia-smi", "-q", "-x"], parse_smi, deadline_sec), environment)
-    found = summary(seen)
-    xid = last_xid(_kernel_log(), since) if seen else None
-    return found if xid is None else found | {"gpu_xid": xid}
+    gpus = _run([sys.executable, "-I", "-S", _PROBE], parse_probe, deadline_sec)
+    used = visible(gpus or _run(["nvidia-smi", "-q", "-x"], parse_smi, deadline_sec), environment)
+    totals = summary(used)
+    xid = last_xid(_kernel_log(), since) if used else None
+    return totals if xid is None else totals | {"gpu_xid": xid}
 
 
 def visible(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
-    """Those that the task may use: CUDA_VISIBLE_DEVICES names them by number or UUID, or not at all. Parts of GPUs
-    (MIG) cannot be told apart."""
+    """The GPUs that the task may use: those that CUDA_VISIBLE_DEVICES lists by number or UUID, all of them if it is
+    unset. If it lists parts of GPUs (MIG), all of them too, because a part cannot be assigned to its GPU."""
     setting = environment.get("CUDA_VISIBLE_DEVICES")
     if setting is None or "MIG-" in setting:
         return list(gpus)
@@ -48,7 +49,7 @@ def visible(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> list[Gpu]:
 
 
 def summary(gpus: Iterable[Gpu]) -> dict[str, float]:
-    """The facts about several GPUs together; what none of them tells is left out."""
+    """The facts about several GPUs together. Facts that none of them reports are omitted."""
     kinds: dict[str, tuple[str, Callable[[list[float]], float]]] = {
         "ecc_errors": ("ecc_errors", sum),
         "gpu_recovery_action": ("recovery_action", max),
@@ -57,8 +58,8 @@ def summary(gpus: Iterable[Gpu]) -> dict[str, float]:
         "gpu_remap_failures": ("remap_failed", sum),
     }
     gpus = list(gpus)
-    told = {fact: [gpu[key] for gpu in gpus if gpu.get(key) is not None] for fact, (key, _) in kinds.items()}
-    return {fact: kinds[fact][1](numbers) for fact, numbers in told.items() if numbers}
+    reported = {fact: [gpu[key] for gpu in gpus if gpu.get(key) is not None] for fact, (key, _) in kinds.items()}
+    return {fact: kinds[fact][1](numbers) for fact, numbers in reported.items() if numbers}
 
 
 def parse_probe(text: str) -> list[Gpu]:
@@ -68,13 +69,13 @@ def parse_probe(text: str) -> list[Gpu]:
 
 
 def parse_smi(xml: str) -> list[Gpu]:
-    """The GPUs in the output of `nvidia-smi -q -x`, of old and of new drivers."""
+    """The GPUs in the output of `nvidia-smi -q -x`, from old and new drivers."""
     return [_of_xml(index, part) for index, part in enumerate(re.findall(r"(?s)<gpu id=.*?</gpu>", xml))]
 
 
 def last_xid(kernel_log: bytes, since: float) -> int | None:
-    """The last error code (Xid) that the driver has logged since then. Records as in /dev/kmsg: microseconds since the
-    machine was started are the third field."""
+    """The last error code (Xid) that the driver has logged since `since` (seconds of the monotonic clock). `kernel_log`
+    has records as in /dev/kmsg, whose third field is microseconds since boot."""
     last = None
     for record in kernel_log.split(b"\n"):
         head, _, text = record.partition(b";")
@@ -84,8 +85,8 @@ def last_xid(kernel_log: bytes, since: float) -> int | None:
     return last
 
 
-def _ask(command: list[str], parse: Callable[[str], list[Gpu]], deadline_sec: float) -> list[Gpu]:
-    """The GPUs that a program tells of; none if it cannot, does not in time, or says something else."""
+def _run(command: list[str], parse: Callable[[str], list[Gpu]], deadline_sec: float) -> list[Gpu]:
+    """The GPUs that a program lists. None if it fails, takes too long, or prints something else."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=deadline_sec, check=True)
         return parse(done.stdout.decode(errors="replace"))
@@ -101,12 +102,12 @@ def _of_xml(index: int, xml: str) -> Gpu:
     ecc = _inside(_inside(xml, "ecc_errors"), "volatile")
     rows, pages = _inside(xml, "remapped_rows"), _inside(xml, "retired_pages")
     counts = [_number(_inside(_inside(ecc, _ECC_OLD), "total")), *(_number(_inside(ecc, name)) for name in _ECC_NEW)]
-    told = [count for count in counts if count is not None]
+    reported = [count for count in counts if count is not None]
     retired = [_number(text) for text in re.findall(r"<retired_count>(.*?)</", pages)]
     return {
         "index": index,
         "uuid": _inside(xml, "uuid"),
-        "ecc_errors": sum(told) if told else None,
+        "ecc_errors": sum(reported) if reported else None,
         "retired_pages": sum(filter(None, retired)) if retired else None,
         "remapped_rows": _number(_inside(rows, "remapped_row_unc")),
         "remap_failed": {"Yes": 1, "No": 0}.get(_inside(rows, "remapped_row_failure")),
@@ -114,7 +115,7 @@ def _of_xml(index: int, xml: str) -> Gpu:
 
 
 def _inside(xml: str, name: str) -> str:
-    """The text of the first element of that name."""
+    """The contents of the first element with this name, empty if there is none."""
     found = re.search(rf"(?s)<{name}>(.*?)</{name}>", xml)
     return found[1].strip() if found else ""
 
@@ -124,7 +125,7 @@ def _number(text: str) -> int | None:
 
 
 def _kernel_log() -> bytes:
-    """What the kernel's buffer holds; nothing where we may not read it."""
+    """The contents of the kernel's log buffer. Empty without permission to read it."""
     records = []
     try:
         fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -133,5 +134,5 @@ def _kernel_log() -> bytes:
                 records.append(os.read(fd, 8192))
         finally:
             os.close(fd)
-    except OSError:  # the end of the buffer, too
+    except OSError:  # also raised at the end of the buffer
         return b"".join(records)

@@ -1,6 +1,6 @@
-"""Doing risky work in a child process, so that neither its time, its memory nor its crash is the supervisor's.
+"""Running risky work in a child process, so that its duration, memory use and crashes do not affect the supervisor.
 
-The child sends what it knows as it goes, one JSON object a line; whatever came before a failure counts.
+The child sends results as it goes, one JSON object a line; results sent before a failure are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import Loop
 
 MEMORY_BYTES = 1 << 30  # of address space
-_KILL_SEC = 2.0  # whoever outlives SIGKILL for longer hangs in the kernel
+_KILL_SEC = 2.0  # a process that survives SIGKILL for longer hangs in the kernel
 _RESCAN_SEC = 0.01
 _DONE, _BUG = "done", "bug"  # keys of the last object
 
@@ -29,8 +29,8 @@ Work = Callable[[], Iterable[Mapping[str, Any]]]
 
 
 class Answer(NamedTuple):
-    """The objects that the work has yielded, merged. `problem`: why there are no more, if it did not come to its end;
-    `traceback`: text for the log, if that was a bug."""
+    """The objects that the work yielded, merged. If it did not finish, `problem` is the reason; if that was a bug,
+    `traceback` is a text for the log."""
 
     values: dict[str, Any]
     problem: str | None = None
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 def run(loop: Loop, work: Work, limit_sec: float) -> Answer:
-    """Run `work` in a copy of this process, at most so long. Signals and pipes are served meanwhile."""
+    """Run `work` in a fork of this process for at most `limit_sec`. The loop runs meanwhile."""
     earlier = {each.identity for each in procfs.descendants(os.getpid())}
     reader, writer = os.pipe2(os.O_CLOEXEC)
     signals.block()
@@ -53,8 +53,8 @@ def run(loop: Loop, work: Work, limit_sec: float) -> Answer:
     pipe = Pipe(loop, reader, lambda data, length: received.extend(memoryview(data)[:length]), lambda: None)
     in_time = loop.until(lambda: not pipe.open, time.monotonic() + limit_sec)
     pipe.close()
-    _collect(pid, in_time)
-    _end_since(earlier, loop)
+    _reap_or_kill(pid, in_time)
+    _kill_since(earlier, loop)
     return _answer(bytes(received), None if in_time else f"it took longer than {limit_sec:.0f} seconds")
 
 
@@ -89,30 +89,30 @@ def _become_worker(writer: int, work: Work) -> NoReturn:
 
 
 def _limit() -> None:
-    """Where memory is short, this process goes and not the supervisor."""
+    """Limit this process's memory, and make it the OOM killer's first choice, before the supervisor."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     soft = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     try:
         with open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
             file.write(b"1000")
-    except OSError:  # no /proc, or one that cannot be written
+    except OSError:  # /proc is missing or read-only
         return
 
 
-def _collect(pid: int, finished: bool) -> None:
-    """One that has not finished is killed, and not waited for: it may hang in the kernel."""
+def _reap_or_kill(pid: int, finished: bool) -> None:
+    """A worker that has not finished is killed but not waited for, because it may hang in the kernel."""
     try:
         if finished:
             os.waitpid(pid, 0)
         else:
             os.kill(pid, signal.SIGKILL)
     except (ChildProcessError, ProcessLookupError):
-        return  # collected like any child
+        return  # reaped already, like any child
 
 
-def _end_since(earlier: set[tuple[int, int]], loop: Loop) -> None:
-    """Kill what the worker has started and left, whatever session it is in: orphans come to this process."""
+def _kill_since(earlier: set[tuple[int, int]], loop: Loop) -> None:
+    """Kill all processes that the worker left behind, in any session: orphans become children of this process."""
     deadline = time.monotonic() + _KILL_SEC
     while left := [each for each in procfs.descendants(os.getpid()) if each.identity not in earlier]:
         for each in left:

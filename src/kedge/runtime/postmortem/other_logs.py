@@ -1,4 +1,4 @@
-"""Where else the reason of a failure may stand when the end of the task's own log does not tell it."""
+"""Other places to find the reason of a failure when the end of the task's own log does not show it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kedge.runtime.postmortem.collect import Collected
 
 
 def look(answer: Diagnosis, found: Collected, case: FailedAttempt, rules: RuleSet) -> Diagnosis:
-    """The answer of what the task's log says long before its end, and of the working folder's own logs; else `answer`,
-    with what is known of how much was not read."""
+    """Diagnose again from the earlier part of the task's log and from the logs in the working folder. If they show no
+    better cause, return `answer`, with the number of bytes that were not read."""
     before = earlier_log.search(found.user, case.started)
     files = work_logs.collect(case.spec, case.started)
     logs = [
@@ -29,7 +29,7 @@ def look(answer: Diagnosis, found: Collected, case: FailedAttempt, rules: RuleSe
 
 
 def placed(answer: Diagnosis, *tails: LogTail) -> Diagnosis:
-    """The answer with quotes of the files on disk, where it quotes the logs that `tails` were made of."""
+    """The diagnosis with its quotes of the logs in `tails` changed to file names and line numbers on disk."""
     known = {tail.name: tail for tail in tails}
 
     def of(quotes: tuple[Quote, ...]) -> tuple[Quote, ...]:

@@ -1,6 +1,6 @@
-"""What needs regular expressions: the exit specification, kedge's own rules, and how far the task got.
+"""The parts of the analysis that need regular expressions: the exit specification, kedge's own rules, and progress.
 
-Importing this is an ImportError where google-re2 is not installed.
+Importing this module raises ImportError where google-re2 is not installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kedge.runtime.postmortem.collect import Collected
 
 
 def verdict(found: Collected, path: str | None, notes: list[str]) -> ExitSpecVerdict:
-    """The answer of the exit specification at `path`, or of the stock one. `notes` gets what the user should know."""
+    """The verdict of the exit specification at `path`, or of the stock one. Adds notes for the user to `notes`."""
     errors = found.evidence.facts.get("ecc_errors")
     code = found.evidence.exit_code
     assert code, "only failures are examined"
@@ -37,7 +37,7 @@ def verdict(found: Collected, path: str | None, notes: list[str]) -> ExitSpecVer
 
 
 def diagnosis(found: Collected, case: FailedAttempt, notes: list[str]) -> Diagnosis:
-    """kedge's own answer; the quoted lines are those of the files on disk."""
+    """kedge's own diagnosis. Its quotes have the file names and line numbers of the files on disk."""
     rules = _rules(case.spec.rules, notes) or packaged.packaged()
     answer = classify(found.evidence, rules)
     if case.outcome.step and answer.cause != STOPPED:
@@ -48,19 +48,21 @@ def diagnosis(found: Collected, case: FailedAttempt, notes: list[str]) -> Diagno
 
 
 def progress(found: Collected) -> dict[str, int]:
-    """The highest step, epoch, … that the user's log names."""
+    """The highest step, epoch and so on in the user's log."""
     return reached(found.user.content)
 
 
 def _of_hook(answer: Diagnosis, outcome: AttemptOutcome, found: Collected, rules: RuleSet) -> Diagnosis:
-    """The answer names the step; the cause that an action has told counts more than what its lines look like."""
+    """The diagnosis of a failed hook: it names the step, and a cause that an action reported overrides one that was
+    derived from its output."""
     frame = " ".join(filter(None, (f"hook of {outcome.step}", answer.frame)))
     if not outcome.cause:
         if answer.rule:
             return answer._replace(frame=frame)
-        said = _last_line_with(found.platform, f"[openpai-runtime] {outcome.last_line}") if outcome.last_line else None
-        words = (said,) if said else ()  # its own last line; what is above it may be another hook's
-        return answer._replace(frame=frame, evidence=words, last_words=words)
+        text = outcome.last_line
+        last_line = _last_line_with(found.platform, f"[openpai-runtime] {text}") if text else None
+        quotes = (last_line,) if last_line else ()  # only its own last line: lines above may be another hook's
+        return answer._replace(frame=frame, evidence=quotes, last_words=quotes)
     known, quote = rules.cause(outcome.cause), _last_line_with(found.platform, outcome.message)
     return answer._replace(
         cause=outcome.cause, behaviour=known.behaviour, confidence=SURE, owner=known.owner, meaning=known.meaning,
@@ -87,7 +89,7 @@ def _exit_spec(path: str | None, notes: list[str]) -> ExitSpec:
 
 
 def _rules(paths: tuple[str, ...], notes: list[str]) -> RuleSet | None:
-    """The packaged rules with those of the files; None (the packaged ones) if there are no files, or a bad one."""
+    """The packaged rules merged with those of the files. None (the packaged ones) without files or if one is bad."""
     if not paths:
         return None
     content = packaged.content()

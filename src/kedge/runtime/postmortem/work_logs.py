@@ -1,5 +1,5 @@
-"""The `*.log` files of the working folder that changed during the attempt. The task wrote them, so nothing is trusted:
-no link is followed, only regular files are opened, and how much is looked at is bounded."""
+"""The `*.log` files of the working folder that changed during the attempt. The task wrote them, so they are untrusted:
+no link is followed, only regular files are opened, and the amount read is limited."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from kedge.contract import TaskSpec
 
-MOST = 8  # files, the last changed ones
-KEPT = 64 << 10  # bytes at the end of each
-COUNTED = 64 << 20  # bytes before that in which lines are counted
-_ENTRIES = 5_000  # names in folders
-_DEEP = 3  # folders inside each other
+MAX_FILES = 8  # the last changed ones
+TAIL_BYTES = 64 << 10  # read at the end of each
+COUNTED = 64 << 20  # bytes before the tail in which lines are counted
+_MAX_ENTRIES = 5_000  # directory entries that are looked at
+_MAX_DEPTH = 3  # nested folders
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -28,7 +28,7 @@ class WorkLog(NamedTuple):
 
 
 def collect(spec: TaskSpec, started: int) -> list[WorkLog]:
-    """Those that changed since `started` (nanoseconds since 1970), the last first."""
+    """The logs that changed since `started` (nanoseconds since 1970), the last changed first."""
     try:
         own = os.stat(spec.folder)
         top = os.open(spec.workdir, _FOLDER & ~os.O_NOFOLLOW)
@@ -37,23 +37,24 @@ def collect(spec: TaskSpec, started: int) -> list[WorkLog]:
     try:
         walk = _Walk(started, (own.st_dev, own.st_ino))
         walk.folder(top, ())
-        latest = sorted(walk.changed, reverse=True)[:MOST]
+        latest = sorted(walk.changed, reverse=True)[:MAX_FILES]
         return [log for _, parts in latest if (log := _read(top, spec.workdir, parts, started))]
     finally:
         os.close(top)
 
 
 class _Walk:
-    """Finds the logs that changed: `changed` are (time, parts of the path). `own` is the folder of kedge's own logs."""
+    """Finds the logs that changed. `changed` lists (time, parts of the path). `own` identifies the folder of kedge's
+    own logs by device and inode; it is skipped."""
 
     def __init__(self, started: int, own: tuple[int, int]) -> None:
         self.changed: list[tuple[int, tuple[str, ...]]] = []
-        self._started, self._own, self._left = started, own, _ENTRIES
+        self._started, self._own, self._left = started, own, _MAX_ENTRIES
 
     def folder(self, fd: int, parts: tuple[str, ...]) -> None:
-        """Look into a folder and those below."""
-        here = os.fstat(fd)
-        if (here.st_dev, here.st_ino) == self._own or len(parts) > _DEEP:
+        """Look through a folder and the folders below it."""
+        stat_result = os.fstat(fd)
+        if (stat_result.st_dev, stat_result.st_ino) == self._own or len(parts) > _MAX_DEPTH:
             return
         below = []
         with os.scandir(fd) as entries:
@@ -74,7 +75,7 @@ class _Walk:
             self.changed.append((changed, (*parts, entry.name)))
 
     def _below(self, fd: int, parts: tuple[str, ...]) -> None:
-        with contextlib.suppress(OSError):  # it is gone, or not for us
+        with contextlib.suppress(OSError):  # it is gone or not readable
             inner = os.open(parts[-1], _FOLDER, dir_fd=fd)
             try:
                 self.folder(inner, parts)
@@ -88,9 +89,9 @@ def _read(top: int, workdir: str, parts: tuple[str, ...], started: int) -> WorkL
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_mtime_ns < started:
                 return None
-            skipped = max(0, found.st_size - KEPT)
+            skipped = max(0, found.st_size - TAIL_BYTES)
             before = _lines(file.fileno(), skipped)
-            content = os.pread(file.fileno(), KEPT, skipped)
+            content = os.pread(file.fileno(), TAIL_BYTES, skipped)
     except OSError:
         return None
     first = content.find(b"\n") + 1 if skipped else 0
@@ -98,7 +99,7 @@ def _read(top: int, workdir: str, parts: tuple[str, ...], started: int) -> WorkL
 
 
 def _open_beneath(top: int, parts: tuple[str, ...]) -> int:
-    """Open a file step by step, so that no link on the way is followed."""
+    """Open a file one path component at a time, so that no link on the way is followed."""
     fd = os.dup(top)
     for flags, name in zip([_FOLDER] * (len(parts) - 1) + [_FILE], parts, strict=True):
         try:
@@ -110,7 +111,7 @@ def _open_beneath(top: int, parts: tuple[str, ...]) -> int:
 
 
 def _lines(fd: int, end: int) -> int:
-    """How many lines end before a place that is not too far from the beginning."""
+    """The number of lines that end before the byte `end`; beyond the first COUNTED bytes none are counted."""
     count = at = 0
     while at < min(end, COUNTED) and (data := os.pread(fd, min(1 << 20, end - at), at)):
         count, at = count + data.count(b"\n"), at + len(data)
