@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kedge.runtime.actions import addresses, http_headers
 from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience
 from kedge.runtime.actions.http_download import Transfer, TransferLimits
-from kedge.runtime.actions.http_headers import Nonsense
+from kedge.runtime.actions.http_headers import InvalidResponse
 from kedge.testing.raw_server import RawServer, reset, serving
 
 LINES = [
@@ -82,7 +82,7 @@ def test_any_answer(server: RawServer, job: ActionJob, sent: list[bytes], checke
             file.write(there)
         transfer = Transfer(f"{server.url}/x", path, TransferLimits(1 << 20, 20.0), job, checked)
         patience = Patience(tries=3, first_sec=0.0, cap_sec=0.0)
-        if failed := failure(lambda: patience.persist(job, transfer.attempt)):
+        if failed := failure(lambda: patience.retry(job, transfer.attempt)):
             assert failed.cause
             assert str(failed).isprintable()
             assert len(str(failed)) < 1500
@@ -142,7 +142,7 @@ def test_versions_are_never_mixed(server: RawServer, job: ActionJob, plan: list[
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/file"
         persistent = Patience(tries=20, first_sec=0.0, cap_sec=0.0)
-        persistent.persist(job, Transfer(f"{server.url}/x", path, TransferLimits(), job, False).attempt)
+        persistent.retry(job, Transfer(f"{server.url}/x", path, TransferLimits(), job, False).attempt)
         with open(path, "rb") as file:
             assert file.read() in VERSIONS
 
@@ -155,7 +155,7 @@ def test_any_header(said: list[tuple[bytes, bytes]], text: str) -> None:
         name, _, start = line.decode("latin-1").partition(":")
         headers[name] = start + value.decode("latin-1")
     for read in (http_headers.length, http_headers.part):
-        with contextlib.suppress(Nonsense):
+        with contextlib.suppress(InvalidResponse):
             read(headers)
     http_headers.whole(headers)
     http_headers.validator(headers)

@@ -310,15 +310,15 @@ def test_addresses_that_lead_nowhere(attempt, download, uri, expected):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"uri": "http://127.0.0.1:99999/x"}, "is no address: Port out of range 0-65535"),
-        ({"uri": "http://[::1/x"}, "is no address: Invalid IPv6 URL"),
-        ({"uri": "/etc/\0"}, "can be no path: embedded null byte"),
+        ({"uri": "http://127.0.0.1:99999/x"}, "is not a valid address: Port out of range 0-65535"),
+        ({"uri": "http://[::1/x"}, "is not a valid address: Invalid IPv6 URL"),
+        ({"uri": "/etc/\0"}, "is not a valid path: embedded null byte"),
         ({"uri": "file:///etc/%00"}, "does not exist"),
         ({"uri": "/dev/zero"}, "is neither a file nor a folder"),
         ({"uri": "pipe"}, "is neither a file nor a folder"),
         ({"uri": "folder"}, "pipe is neither a file nor a folder"),
-        ({"uri": "/etc/passwd", "path": "a\0b"}, "can be no path: embedded null byte"),
-        ({"uri": "/etc/passwd", "path": "\ud800"}, "can be no path"),
+        ({"uri": "/etc/passwd", "path": "a\0b"}, "is not a valid path: embedded null byte"),
+        ({"uri": "/etc/passwd", "path": "\ud800"}, "is not a valid path"),
         ({"uri": "/etc/passwd", "path": "x" * 300}, "File name too long"),
     ],
 )
@@ -342,7 +342,7 @@ def test_a_retry_of_the_step_goes_on(attempt, download, served, web, tmp_path):
     assert (tmp_path / "one").read_bytes() == DATA
     asked = [request.headers["Range"] for request in web.requests]
     assert asked == [None, "bytes=300000-", "bytes=300001-", "bytes=300002-"]
-    assert any("300.0 kB of x stay beside" in line for line in attempt.log)
+    assert any("kept 300.0 kB of x beside" in line for line in attempt.log)
     assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
 
 
@@ -585,7 +585,7 @@ def test_many_tasks_spread_their_starts(attempt, download, served, tmp_path):
     peers.write_text(json.dumps({"roles": {"worker": [{"host": None, "ports": {}}] * 51}}))
     attempt.spec = attempt.spec._replace(peers_file=str(peers))
     assert download(uri=served("x"), patience={**QUICK, "spread_sec": 0.1}) == 0
-    assert "starts within 0.1 seconds, because the job has 51 tasks" in attempt.log
+    assert "waits up to 0.1 seconds before it starts, because the job has 51 tasks" in attempt.log
 
 
 def test_the_disk_fills(attempt, download, served, tmp_path):

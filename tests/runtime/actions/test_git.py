@@ -216,17 +216,17 @@ QUOTED = "t0ken%26with%3Dsigns%2F%C3%A9"
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"repo_uri": "http://[::1/x.git"}, "is no address: Invalid IPv6 URL"),
-        ({"repo_uri": "https://localhost:99999/x.git"}, "is no address: Port out of range"),
-        ({"repo_uri": "ssh://localhost:99999/x.git"}, "is no address: Port out of range"),
-        ({"repo_uri": "git://localhost:port/x.git"}, "is no address: Port could not be cast"),
-        ({"repo_uri": "https://a..b/x.git"}, "is no name of a host"),
+        ({"repo_uri": "http://[::1/x.git"}, "is not a valid address: Invalid IPv6 URL"),
+        ({"repo_uri": "https://localhost:99999/x.git"}, "is not a valid address: Port out of range"),
+        ({"repo_uri": "ssh://localhost:99999/x.git"}, "is not a valid address: Port out of range"),
+        ({"repo_uri": "git://localhost:port/x.git"}, "is not a valid address: Port could not be cast"),
+        ({"repo_uri": "https://a..b/x.git"}, "is not a valid host name"),
         ({"repo_uri": "https://localhost/\x1b[2J"}, "control character"),
         ({"repo_uri": "none://localhost/x.git"}, "'remote-none' is not a git command"),
-        ({"options": ["--depth 1 '"]}, "the option '--depth 1 '' of git cannot be read: No closing quotation"),
-        ({"options": ["--depth\0"]}, "git cannot be given '--depth\\x00': it has a NUL character"),
+        ({"options": ["--depth 1 '"]}, "the git option '--depth 1 '' cannot be parsed: No closing quotation"),
+        ({"options": ["--depth\0"]}, "git cannot take the argument '--depth\\x00': it has a NUL character"),
         ({"commit": "\ud800"}, "surrogates not allowed"),
-        ({"clone_dir": "a\0b"}, "can be no path: embedded null byte"),
+        ({"clone_dir": "a\0b"}, "is not a valid path: embedded null byte"),
         ({"repo_uri": "https://a:b%0Ahost=c@localhost/x.git"}, "has several lines"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_secret_in_the_options_is_refused(attempt, clone, repository, tmp_path
     attempt.spec = attempt.spec._replace(secrets_dir=str(secrets))
     option = {"text": ["-c http.extraHeader=", SecretRef("t", "<% $secrets.t %>")._asdict()]}
     assert clone(repo_uri=str(repository), options=[option])[0] == 255
-    assert "would be seen by everybody" in attempt.report["message"]
+    assert "would be visible to everybody" in attempt.report["message"]
 
 
 def test_without_git(attempt, clone, repository, tmp_path):

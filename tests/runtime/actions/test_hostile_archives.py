@@ -129,7 +129,7 @@ def test_a_header_of_many_megabytes(into: Unpack) -> None:
 
 def test_a_bomb_behind_the_end(into: Unpack) -> None:
     packed = gzip.compress(tar(member("a")) + bytes(30 << 20), 1)
-    assert "far more than its members" in refused(into, "x.tar.gz", packed, limit=1 << 20)
+    assert "far larger than its members" in refused(into, "x.tar.gz", packed, limit=1 << 20)
 
 
 def test_a_sparse_file_that_is_nothing_but_a_hole(into: Unpack) -> None:
@@ -162,7 +162,7 @@ def test_a_global_header_with_a_thousand_entries(into: Unpack) -> None:
 def test_damage_in_the_middle_is_no_end(into: Unpack) -> None:
     data = bytearray(tar(member("a"), member("b")))
     data[1024:1100] = b"!" * 76
-    assert "is no header" in refused(into, "x.tar", bytes(data))
+    assert "is not a header" in refused(into, "x.tar", bytes(data))
 
 
 @pytest.mark.parametrize("cut", [1, 100, 511, 513, 1030, 1535])
@@ -214,7 +214,7 @@ def test_names_that_cannot_be(into: Unpack, kind: str, name: str) -> None:
 
 
 def test_a_zip_with_nul_in_a_name(into: Unpack) -> None:
-    assert "is no name of a file" in refused(into, "x.zip", zipped(("a.b", b"x")).replace(b"a.b", b"a\0b"))
+    assert "is not a valid file name" in refused(into, "x.zip", zipped(("a.b", b"x")).replace(b"a.b", b"a\0b"))
 
 
 def test_a_zip_whose_names_are_no_utf_8(into: Unpack) -> None:
@@ -244,7 +244,7 @@ def test_a_file_and_a_folder_of_one_name(into: Unpack, kind: str, names: tuple[s
     folders = {"type": tarfile.DIRTYPE}
     members = (member(n.rstrip("/"), b"", **(folders if n.endswith("/") else {})) for n in names)
     data = tar(*members) if kind == "tar" else zipped(*((n, b"") for n in names))
-    assert "is there twice, as different things" in refused(into, f"x.{kind}", data)
+    assert "appears twice with different types" in refused(into, f"x.{kind}", data)
 
 
 # Links.
@@ -286,7 +286,7 @@ def test_a_compression_that_nobody_knows(into: Unpack) -> None:
     data = bytearray(zipped(("a", b"x")))
     for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         data[data.index(signature) + offset] = 77
-    assert "say 'unpack: false'" in refused(into, "x.zip", bytes(data), "bad_config")
+    assert "set 'unpack: false'" in refused(into, "x.zip", bytes(data), "bad_config")
 
 
 @pytest.mark.parametrize("at", range(4, 46, 2))

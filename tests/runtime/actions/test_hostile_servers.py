@@ -36,7 +36,7 @@ def get(job: ActionJob, tmp_path: Path) -> Callable[..., bytes]:
 
     def run(uri: str, patience: Patience = QUICK, silence_sec: float = 20.0, checked: bool = False) -> bytes:
         path = tmp_path / "file"
-        patience.persist(job, Transfer(uri, str(path), TransferLimits(None, silence_sec), job, checked).attempt)
+        patience.retry(job, Transfer(uri, str(path), TransferLimits(None, silence_sec), job, checked).attempt)
         return path.read_bytes()
 
     return run
@@ -86,7 +86,7 @@ def test_a_server_that_always_resets_after_500_kb(get: Callable[..., bytes], ver
 
 def test_without_a_version_a_broken_file_begins_anew(get: Callable[..., bytes]) -> None:
     with serving(breaking(500_000, version=b"")) as server:
-        with pytest.raises(ActionFailed, match="begins anew, because the server gives no ETag"):
+        with pytest.raises(ActionFailed, match="starts over, because the server sends no ETag"):
             get(server.url)
         assert {asked(each) for each in server.requests} == {0}
         assert get(server.url, checked=True) == DATA
@@ -97,7 +97,7 @@ def test_a_time_that_a_second_version_may_share_is_none(get: Callable[..., bytes
     now = email.utils.formatdate(usegmt=True)
     version = f'Date: {now}\r\nLast-Modified: {now if when == "now" else when}\r\nETag: W/"weak"\r\n'
     with serving(breaking(500_000, version=version.encode())) as server:
-        with pytest.raises(ActionFailed, match="begins anew"):
+        with pytest.raises(ActionFailed, match="starts over"):
             get(server.url)
         assert {asked(each) for each in server.requests} == {0}
 
@@ -173,7 +173,7 @@ def test_a_file_that_changed_begins_anew(get: Callable[..., bytes]) -> None:
 def test_a_part_that_nobody_asked_for_is_no_whole_file(get: Callable[..., bytes], tmp_path: Path) -> None:
     part = head("206 Partial Content", TAG, size(5), b"Content-Range: bytes 0-4/10\r\n") + b"01234"
     with serving(part) as server:
-        with pytest.raises(ActionFailed, match="sends a part of the file that was not asked for") as caught:
+        with pytest.raises(ActionFailed, match="it is a part of the file, although the whole was requested") as caught:
             get(server.url)
         assert caught.value.transient
         assert not (tmp_path / "file").exists()
@@ -229,14 +229,14 @@ NONSENSE = {
 @pytest.mark.parametrize("name", NONSENSE)
 def test_headers_that_cannot_be(get: Callable[..., bytes], name: str) -> None:
     with serving(b"HTTP/1.1 200 OK\r\n" + NONSENSE[name] + b"\r\nhello") as server:
-        with pytest.raises(ActionFailed, match="the server's answer cannot be used: its ") as caught:
+        with pytest.raises(ActionFailed, match="the server's response is not valid: its ") as caught:
             get(server.url)
         assert (caught.value.cause, len(server.requests)) == ("network_transient", 3)
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "202 Accepted", "103 Early Hints"])
 def test_a_success_without_the_file(get: Callable[..., bytes], status: str) -> None:
-    with serving(head(status, size(0))) as server, pytest.raises(ActionFailed, match=f"it answers {status}"):
+    with serving(head(status, size(0))) as server, pytest.raises(ActionFailed, match=f"its status is {status}"):
         get(server.url)
 
 
@@ -334,7 +334,7 @@ def test_a_redirect_in_a_circle(get: Callable[..., bytes]) -> None:
      "http://" + "ü" * 64 + "/x", "http://℀/x", "http://" + "a." * 200 + "/x", "s3://[x", "s3://a/\0", "file:///a\0b"],
 )  # fmt: skip
 def test_addresses_that_are_none(job: ActionJob, tmp_path: Path, uri: str) -> None:
-    with pytest.raises(ActionFailed, match=r"is no address|can be no path") as caught:
+    with pytest.raises(ActionFailed, match=r"is not a valid (address|path)") as caught:
         download.run({"uri": uri, "path": str(tmp_path / "x")}, job)
     assert (caught.value.cause, caught.value.transient) == ("bad_config", False)
     str(caught.value).encode()
@@ -350,7 +350,7 @@ def test_an_address_as_people_write_it(get: Callable[..., bytes]) -> None:
 @pytest.mark.parametrize("proxy", ["http://[::1", "http://h:99999", "h:port"])
 def test_a_proxy_that_is_none(get: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("http_proxy", proxy)
-    with pytest.raises(ActionFailed, match="the variable http_proxy of the environment is wrong") as caught:
+    with pytest.raises(ActionFailed, match="the environment variable http_proxy is not valid") as caught:
         get("http://example.invalid/x")
     assert caught.value.cause == "bad_config"
 
@@ -374,7 +374,7 @@ def drip(connection: socket.socket, start: bytes, again: bytes) -> None:
 @pytest.mark.parametrize("start", [b"H", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 100 Continue\r\nX: "])
 def test_headers_in_drops(get: Callable[..., bytes], start: bytes) -> None:
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
-        with pytest.raises(ActionFailed, match=r"no whole answer within 0\.3 seconds|timed out") as caught:
+        with pytest.raises(ActionFailed, match=r"no complete response within 0\.3 seconds|timed out") as caught:
             get(server.url, Patience(tries=1), 0.3)
         assert caught.value.transient
 
@@ -396,14 +396,14 @@ def test_the_limit_is_for_all_redirects_together(get: Callable[..., bytes]) -> N
         connection.sendall(head("302 Found", f"Location: {headers[':path']}x\r\n".encode()))
 
     with serving(answer) as server:
-        with pytest.raises(ActionFailed, match=r"no whole answer within 0\.6 seconds|timed out"):
+        with pytest.raises(ActionFailed, match=r"no complete response within 0\.6 seconds|timed out"):
             get(server.url, Patience(tries=1), 0.6)
         assert len(server.requests) < 5
 
 
 def test_a_server_that_does_not_speak_tls(get: Callable[..., bytes]) -> None:
     # It waits for a request. Which of the two limits is first depends on how busy the machine is.
-    with serving() as server, pytest.raises(ActionFailed, match=r"timed out|no whole answer") as caught:
+    with serving() as server, pytest.raises(ActionFailed, match=r"timed out|no complete response") as caught:
         get(server.url.replace("http:", "https:"), Patience(tries=1), 0.3)
     assert caught.value.transient
 

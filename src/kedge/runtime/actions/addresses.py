@@ -1,4 +1,4 @@
-"""Addresses: which can be asked at all, what is sent of them, and what messages may show."""
+"""Addresses: checking them, splitting off their credentials, and showing them in messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kedge.runtime.actions.base import ActionFailed
 HTTP = ("http", "https")
 _HOST = re.compile(r"(?!.{254})([a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_WITH_PORTS = ("ssh", "git", "git+ssh", "ssh+git", "sftp", "ftp", "ftps")  # others have what they like behind a ":"
+_WITH_PORTS = ("ssh", "git", "git+ssh", "ssh+git", "sftp", "ftp", "ftps")  # in others, ":" need not precede a port
 _LONGEST = 300  # characters of an address in a message
 
 
 class Target(NamedTuple):
-    """What to ask, and whom: `url` is ASCII, without credentials and fragment. `username` is None without any."""
+    """A parsed address. `url` is ASCII, without credentials and fragment. `username` is None if there was none."""
 
     url: str
     username: str | None = None
@@ -25,12 +25,12 @@ class Target(NamedTuple):
 
 
 def parse(uri: str) -> Target:
-    """An http(s) address. ActionFailed (bad_config) says what is wrong with it."""
+    """Parse an http(s) address. ActionFailed (bad_config) describes what is wrong with it."""
     try:
         parts = _split(uri)
         host = _host(parts)
     except ValueError as error:
-        raise ActionFailed(f"'{shown(uri)}' is no address: {error}", "bad_config") from error
+        raise ActionFailed(f"'{shown(uri)}' is not a valid address: {error}", "bad_config") from error
     path, query = (quote(part, safe=string.punctuation) for part in (parts.path or "/", parts.query))
     url = parts._replace(netloc=host, path=path, query=query, fragment="").geturl()
     if parts.username is None:
@@ -39,12 +39,12 @@ def parse(uri: str) -> Target:
 
 
 def redirected(base: str, location: str) -> str:
-    """The address that a header `Location` (decoded as Latin-1) means, without credentials. ActionFailed says what
-    is wrong with it."""
+    """The address in a header `Location` (decoded as Latin-1), without credentials. ActionFailed describes what is
+    wrong with it."""
     text = quote(location.strip(), safe=string.punctuation, encoding="iso-8859-1", errors="replace")
     try:
         if not text:
-            raise ValueError("it has no Location")
+            raise ValueError("the Location header is missing")
         address = urljoin(base, text)
         parts = _split(address)
         if parts.scheme not in HTTP:
@@ -53,58 +53,58 @@ def redirected(base: str, location: str) -> str:
     except ValueError as error:
         message = f"{shown(base)} redirects to '{shown(location)}', which cannot be followed: {error}"
     except ActionFailed as failed:
-        message = f"{shown(base)} redirects to what cannot be followed: {failed}"
+        message = f"{shown(base)} redirects to an address that cannot be followed: {failed}"
     raise ActionFailed(message, "data_file_missing")
 
 
 def shown(uri: str) -> str:
-    """An address for messages, whatever it holds: without user, password and query, where secrets are."""
-    scheme, found, rest = uri.partition("://")
-    if found:
+    """An address for messages: without user, password and query, which may be secret. Any text is accepted."""
+    scheme, separator, rest = uri.partition("://")
+    if separator:
         before, slash, path = re.split("[?#]", rest, maxsplit=1)[0].partition("/")
         uri = f"{scheme}://{before.rpartition('@')[2]}{slash}{path}"
     return plain(uri)
 
 
 def plain(text: str) -> str:
-    """What somebody else has written, for a message: short, and with escapes for what cannot be seen."""
+    """Untrusted text for a message: shortened, and with escapes for unprintable characters."""
     cut = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
 
 
 def check(uri: str) -> None:
-    """ActionFailed (bad_config) for what is no address of any kind."""
+    """ActionFailed (bad_config) if `uri` is not an address of any kind."""
     try:
         parts = _split(uri)
         if parts.scheme in _WITH_PORTS:
             _ = parts.port
     except ValueError as error:
-        raise ActionFailed(f"'{shown(uri)}' is no address: {error}", "bad_config") from error
+        raise ActionFailed(f"'{shown(uri)}' is not a valid address: {error}", "bad_config") from error
 
 
 def _split(uri: str) -> SplitResult:
     if found := _CONTROL.search(uri):
-        raise ValueError(f"it holds the control character {found[0]!r}")
+        raise ValueError(f"it contains the control character {found[0]!r}")
     parts = urlsplit(uri)
-    if parts.scheme in HTTP and parts.port == 0:  # else ValueError for a port that cannot be
-        raise ValueError("there is no port 0")
+    if parts.scheme in HTTP and parts.port == 0:  # `port` itself raises ValueError for other invalid ports
+        raise ValueError("port 0 is not valid")
     return parts
 
 
 def _host(parts: SplitResult) -> str:
-    """Host and port as they are asked for."""
+    """Host and port as they are sent to the server."""
     name = parts.hostname
     if not name:
-        raise ValueError("it names no host")
+        raise ValueError("the host is missing")
     if ":" in name:
         if not re.fullmatch(r"[0-9a-f:.]+(%[\w.-]+)?", name, re.ASCII):
-            raise ValueError(f"{name!r} is no address of a host")
+            raise ValueError(f"{name!r} is not a valid host address")
         host = f"[{name}]"
     else:
         try:
             host = name if name.isascii() else name.encode("idna").decode()
         except UnicodeError as error:
-            raise ValueError(f"{name!r} is no name of a host: {error}") from error
+            raise ValueError(f"{name!r} is not a valid host name: {error}") from error
         if not _HOST.fullmatch(host):
-            raise ValueError(f"{name!r} is no name of a host")
+            raise ValueError(f"{name!r} is not a valid host name")
     return host if parts.port is None else f"{host}:{parts.port}"

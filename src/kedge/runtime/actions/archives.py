@@ -1,7 +1,7 @@
-"""What is in an archive, entry by entry, whoever made it. Nothing is written here.
+"""Reading untrusted archives entry by entry. Nothing is written here.
 
-Python's readers believe what they read: sizes of headers, offsets that lead back, times that are no numbers. Whatever
-they raise for it, an archive that makes no sense is ActionFailed (data_corrupt).
+Python's readers trust what they read: sizes of headers, offsets that point back, times that are not numbers. Whatever
+they raise for an invalid archive is turned into ActionFailed (data_corrupt).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _COMPRESSED: tuple[tuple[bytes, Callable[[str], Any]], ...] = (
 )  # fmt: skip
 _PIECE = 1 << 20
 _LONGEST_HEADER = 1 << 20  # bytes; names have at most 4 KiB
-_MOST_DEFAULTS = 1000  # of a tar archive for all of its members
+_MAX_GLOBAL_ENTRIES = 1000  # in the global header of a tar archive
 _LONGEST_TARGET = 4095  # bytes
-_LATEST = 2.0**34  # seconds since 1970: what file systems know ends about there, in the year 2514
-_DAMAGED = (None, errno.EINVAL, errno.EFBIG, errno.EOVERFLOW)  # OSErrors that the archive's own numbers lead to
+_LATEST = 2.0**34  # seconds since 1970: about the latest time that file systems can store, in the year 2514
+_DAMAGED = (None, errno.EINVAL, errno.EFBIG, errno.EOVERFLOW)  # OSErrors caused by wrong numbers in an archive
 
 
 class ArchiveEntry(NamedTuple):
-    """One member: its name, what it is, its mode and time (None: not known), where a link leads; `pieces` reads it."""
+    """One member: its name, kind, mode, time (None: unknown), and the target of a link. `pieces` reads its content."""
 
     name: str
     kind: str
@@ -46,55 +46,55 @@ class ArchiveEntry(NamedTuple):
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file of this name is unpacked. ActionFailed for a .tar. of a kind that Python cannot read."""
+    """Whether a file with this name is unpacked. ActionFailed for a tar file whose compression Python cannot read."""
     lower = name.lower()
     if lower.endswith((".tar.zst", ".tzst", ".tar.lz4", ".tar.z")):
-        raise _cannot(name, "its compression is not known here")
+        raise _unsupported(name, "its compression is not supported")
     return lower.endswith((*_TARS, ".zip"))
 
 
 def entries(path: str, name: str, limit: int) -> Iterator[ArchiveEntry]:
-    """The members of the archive `path`, called `name`. What a tar archive has to be decompressed for them is at most
-    twice `limit` bytes, so that what is hidden between members counts, too."""
-    with _read(name):
+    """The members of the archive `path`, called `name`. At most twice `limit` bytes of a tar archive are decompressed,
+    which also limits data hidden between members."""
+    with _reading(name):
         yield from (_zip(path, name) if name.lower().endswith(".zip") else _tar(path, name, 2 * limit + _PIECE))
 
 
 @contextlib.contextmanager
-def _read(name: str) -> Iterator[None]:
-    """Nothing but readers of archives runs inside."""
+def _reading(name: str) -> Iterator[None]:
+    """Turn the errors of Python's archive readers into ActionFailed. No other code may run inside."""
     try:
         yield
     except (ActionFailed, MemoryError):
         raise
     except NotImplementedError as error:
-        raise _cannot(name, str(error)) from error
-    except Exception as error:  # theirs for hostile archives; a disk that cannot be read is none of these
-        if isinstance(error, OSError) and error.errno not in _DAMAGED:
+        raise _unsupported(name, str(error)) from error
+    except Exception as error:  # the readers raise many types for hostile archives
+        if isinstance(error, OSError) and error.errno not in _DAMAGED:  # the disk cannot be read
             raise
-        said = plain(str(error)) or type(error).__name__
-        raise ActionFailed(f"{name} is damaged, or no archive: {said}", "data_corrupt") from error
+        reason = plain(str(error)) or type(error).__name__
+        raise ActionFailed(f"{name} is damaged or not an archive: {reason}", "data_corrupt") from error
 
 
 def _pieces(name: str, opened: Callable[[], IO[bytes]]) -> Iterator[bytes]:
-    with _read(name), opened() as file:
+    with _reading(name), opened() as file:
         while piece := file.read(_PIECE):
             yield piece
 
 
-def _cannot(name: str, why: str) -> ActionFailed:
+def _unsupported(name: str, why: str) -> ActionFailed:
     return ActionFailed(
-        f"{name} cannot be unpacked ({why}); say 'unpack: false' and unpack it with a command", "bad_config"
+        f"{name} cannot be unpacked ({why}); set 'unpack: false' and unpack it with a command", "bad_config"
     )
 
 
 class _Stream:
-    """A decompressed archive, read from its beginning to its end. Members whose sizes lead back are refused: tarfile
-    would go round in circles."""
+    """A decompressed archive, read from start to end. Members with negative sizes are refused, because tarfile would
+    loop for ever."""
 
     def __init__(self, file: IO[bytes], limit: int) -> None:
         self._file, self._limit, self._position = file, limit, 0
-        self.last = b""  # what was read last
+        self.last = b""  # the piece that was read last
 
     def read(self, size: int) -> bytes:
         if not 0 <= size <= _PIECE + _LONGEST_HEADER:
@@ -102,7 +102,7 @@ class _Stream:
         self.last = self._file.read(size)
         self._position += len(self.last)
         if self._position > self._limit:
-            raise tarfile.ReadError("it holds far more than its members")
+            raise tarfile.ReadError("it is far larger than its members")
         return self.last
 
     def tell(self) -> int:
@@ -110,7 +110,7 @@ class _Stream:
 
     def seek(self, position: int) -> None:
         if position < self._position:
-            raise tarfile.ReadError("a member has less than no bytes")
+            raise tarfile.ReadError("a member has a negative size")
         while position > self._position and self.read(min(_PIECE, position - self._position)):
             continue
 
@@ -124,12 +124,12 @@ def _tar(path: str, name: str, limit: int) -> Iterator[ArchiveEntry]:
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             for member in archive:
                 yield _tar_entry(archive, member, name)
-                archive.members.clear()  # type: ignore[attr-defined]  # else all of a huge archive stay in memory
-                if len(archive.pax_headers) > _MOST_DEFAULTS:
+                archive.members.clear()  # type: ignore[attr-defined]  # else all members of a huge one stay in memory
+                if len(archive.pax_headers) > _MAX_GLOBAL_ENTRIES:
                     raise tarfile.ReadError("its global header has too many entries")
         if stream.last.strip(b"\0"):
-            raise tarfile.ReadError("what follows a member is no header")
-        while stream.read(_PIECE):  # sums of what was compressed come last
+            raise tarfile.ReadError("the data after a member is not a header")
+        while stream.read(_PIECE):  # read to the end, because checksums of compressed data come last
             continue
 
 
@@ -162,17 +162,17 @@ def _zip(path: str, name: str) -> Iterator[ArchiveEntry]:
 
 
 def _zip_entry(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> ArchiveEntry:
-    mode, called = member.external_attr >> 16, member.orig_filename.replace("\\", "/")
-    if called.endswith("/"):
-        return ArchiveEntry(called, FOLDER)
+    mode, member_name = member.external_attr >> 16, member.orig_filename.replace("\\", "/")
+    if member_name.endswith("/"):
+        return ArchiveEntry(member_name, FOLDER)
     if member.flag_bits & 1:
-        raise _cannot(name, f"{called!r} is encrypted")
+        raise _unsupported(name, f"{member_name!r} is encrypted")
     if stat.S_ISLNK(mode):
         if member.file_size > _LONGEST_TARGET:
             raise ActionFailed(
-                f"{name} is not to be trusted: {called!r} is a link of {member.file_size} bytes", "data_corrupt"
+                f"{name} is not safe to unpack: {member_name!r} is a link of {member.file_size} bytes", "data_corrupt"
             )
-        return ArchiveEntry(called, LINK, target=archive.read(member).decode(errors="surrogateescape"))
+        return ArchiveEntry(member_name, LINK, target=archive.read(member).decode(errors="surrogateescape"))
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        return ArchiveEntry(called, OTHER)
-    return ArchiveEntry(called, FILE, mode or 0o644, pieces=lambda: _pieces(name, lambda: archive.open(member)))
+        return ArchiveEntry(member_name, OTHER)
+    return ArchiveEntry(member_name, FILE, mode or 0o644, pieces=lambda: _pieces(name, lambda: archive.open(member)))

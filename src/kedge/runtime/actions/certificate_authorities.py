@@ -1,4 +1,4 @@
-"""Whom TLS trusts: what the image trusts, or what came with the runtime where the image says nothing."""
+"""The certificate authorities that TLS trusts: the image's, or the runtime's own where the image has none."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 import ssl
 from functools import cache
 
-# Where distributions keep what they trust. The bundle's OpenSSL looks only where its own distribution does.
-_USUAL = (
+# Where distributions keep their certificates. The bundle's OpenSSL searches only the paths of its own distribution.
+_IMAGE_FILES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine, Arch
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, Red Hat
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # Alpine without its package, BSD
 )
-_CARRIED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "certifi", "cacert.pem")
+_BUNDLED_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "certifi", "cacert.pem")
 
 
 @cache
 def context() -> ssl.SSLContext:
-    """For a client. SSL_CERT_FILE and SSL_CERT_DIR count first."""
-    made = ssl.create_default_context()
-    found = ssl.get_default_verify_paths()
-    if found.cafile is None and found.capath is None:
-        path = next((path for path in (*_USUAL, _CARRIED) if os.path.isfile(path)), None)
+    """A TLS context for clients. SSL_CERT_FILE and SSL_CERT_DIR take precedence."""
+    tls = ssl.create_default_context()
+    defaults = ssl.get_default_verify_paths()
+    if defaults.cafile is None and defaults.capath is None:
+        path = next((path for path in (*_IMAGE_FILES, _BUNDLED_FILE) if os.path.isfile(path)), None)
         if path:
-            made.load_verify_locations(path)
-    return made
+            tls.load_verify_locations(path)
+    return tls

@@ -1,11 +1,11 @@
-"""Files that all tasks of a user share, by their SHA-256.
+"""Downloaded files that all tasks of a user share, stored under their SHA-256.
 
-On a machine itself the cache is $XDG_CACHE_HOME/kedge/data/<sum>; what is being fetched is in data-partial beside it,
-where whoever holds the lock <sum>.lock may write. A container sees the cache and cannot change it: it fetches what is
-not there into a folder of its own, from which kedge's controller, outside, takes it into the cache.
+On the machine itself the cache is $XDG_CACHE_HOME/kedge/data/<sum>. Unfinished files are in data-partial beside it;
+only the holder of the lock <sum>.lock writes them. A container has read-only access to the cache: it fetches missing
+files into a folder of its own, from which kedge's controller, outside the container, moves them into the cache.
 
-Whatever lies there is opened without following links, must be a regular file, and counts only if its sum is right; the
-file that was checked is the one that is used, whatever happens to its name meanwhile.
+Files are opened without following links, must be regular, and are used only if their sum is right. The descriptor that
+was checked is the one that is used, so later changes to the path have no effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class CacheFolders(NamedTuple):
-    """Where whole files are looked for, where missing ones are fetched, and where they are put when they are whole."""
+    """The folder of complete files, the folder for files being fetched, and the one to move them to when complete."""
 
     files: str
     partial: str
@@ -36,10 +36,10 @@ class CacheFolders(NamedTuple):
 
 
 def find(pai: str) -> CacheFolders | None:
-    """The cache of this machine, or the one that a container was given; None if there is none."""
-    if os.path.isdir(given := f"{pai}/{DATA_CACHE_DIR}"):
+    """The cache mounted into this container, or that of this machine. None if there is none."""
+    if os.path.isdir(mounted := f"{pai}/{DATA_CACHE_DIR}"):
         own = f"{pai}/{FETCHED_DIR}"
-        return CacheFolders(given, own, own) if os.access(own, os.W_OK | os.X_OK) else None
+        return CacheFolders(mounted, own, own) if os.access(own, os.W_OK | os.X_OK) else None
     try:
         files = xdg.cache(xdg.DATA, os.environ)
         cache = CacheFolders(files, f"{files}-partial", files)
@@ -52,10 +52,10 @@ def find(pai: str) -> CacheFolders | None:
 
 @contextlib.contextmanager
 def entry(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: ActionJob) -> Iterator[str]:
-    """A path of the file with this sum, fetched if it is not there; it stays what it is until the end.
+    """A path to the file with this sum, which is fetched if it is missing. The path stays valid inside the context.
 
-    `fetch(path)` writes the file, completing what is there of it, and checks its sum."""
-    fd = _whole(cache.files, digest, job)
+    `fetch(path)` writes the file, or completes a partial one, and checks its sum."""
+    fd = _open_checked(cache.files, digest, job)
     if fd is None:
         fd = _fetched(cache, digest, fetch, job)
     try:
@@ -66,10 +66,10 @@ def entry(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: A
 
 def _fetched(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: ActionJob) -> int:
     with _locked(os.path.join(cache.partial, f"{digest}.lock"), digest, job):
-        fd = _whole(cache.target, digest, job)  # another task may have been faster
+        fd = _open_checked(cache.target, digest, job)  # another task may have been faster
         while fd is None:
             partial = os.path.join(cache.partial, f"{digest}.partial")
-            _clear(partial, but_files=True)
+            _clear(partial, keep_regular=True)
             fetch(partial)
             fd = _open(partial)
             if fd is not None:
@@ -81,23 +81,23 @@ def _fetched(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job
     return fd
 
 
-def _whole(folder: str, digest: str, job: ActionJob) -> int | None:
-    """A descriptor of the file, if it is there as it should be."""
+def _open_checked(folder: str, digest: str, job: ActionJob) -> int | None:
+    """A descriptor of the file if it exists and its sum is right, else None."""
     path = os.path.join(folder, digest)
     fd = _open(path)
     if fd is not None and _sum(fd) == digest:
         with contextlib.suppress(OSError):
-            os.utime(fd)  # for who removes what nobody used for long
+            os.utime(fd)  # so that the clean-up of unused files sees that it is used
         return fd
     if fd is not None:
         os.close(fd)
     if os.path.lexists(path):
-        job.say(f"{path} is damaged and is fetched again")
+        job.log(f"{path} is damaged and is fetched again")
     return None
 
 
 def _open(path: str) -> int | None:
-    """A descriptor for reading; None for what is no regular file."""
+    """A descriptor for reading, None if the path is not a regular file."""
     try:
         fd = os.open(path, _READ)
     except OSError:
@@ -108,15 +108,15 @@ def _open(path: str) -> int | None:
     return None
 
 
-def _clear(path: str, but_files: bool = False) -> None:
-    """Remove what is there; with `but_files`, only if it is no regular file."""
+def _clear(path: str, keep_regular: bool = False) -> None:
+    """Remove whatever `path` is; with `keep_regular`, only if it is not a regular file."""
     with contextlib.suppress(FileNotFoundError):
-        if not (but_files and stat.S_ISREG(os.lstat(path).st_mode)):
+        if not (keep_regular and stat.S_ISREG(os.lstat(path).st_mode)):
             clear(path)
 
 
 def sha256(path: str) -> str:
-    """The sum of a file, in hex."""
+    """The SHA-256 of a file, in hex."""
     with open(path, "rb") as file:
         return _sum(file.fileno())
 
@@ -127,10 +127,10 @@ def _sum(fd: int) -> str:
 
 
 def check(path: str, digest: str | None, what: str) -> None:
-    """ActionFailed if the file is another than the one that is wanted."""
+    """ActionFailed if the file does not have the SHA-256 `digest`."""
     if digest and (found := sha256(path)) != digest:
         raise ActionFailed(
-            f"{what} has the SHA-256 {found}, not {digest}: it was changed, or is damaged", "data_corrupt"
+            f"{what} has the SHA-256 {found}, not {digest}: it was changed or is damaged", "data_corrupt"
         )
 
 
@@ -141,7 +141,7 @@ def _locked(path: str, digest: str, job: ActionJob) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            job.say(f"{digest[:12]}… is in use by another task of this machine; waiting for it")
+            job.log(f"{digest[:12]}… is in use by another task on this machine; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:

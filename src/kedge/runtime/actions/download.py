@@ -1,9 +1,9 @@
-"""The action `download`: data are fetched, checked, unpacked, and put in their place when they are whole.
+"""The action `download`: fetches data, checks and unpacks it, and moves it into place when it is complete.
 
-Parameters: `uri`, or `uris` (a list); `path`, a folder if it ends with "/" or where there are several addresses;
-`sha256` (of a single one); `unpack` (archives are, unless it is false); `max_bytes` and `max_unpacked_bytes`;
-`silence_sec`; `patience` (kedge.runtime.actions.base.Patience). Addresses are http(s), file, whatever fsspec knows, or
-paths.
+Parameters: `uri`, or `uris` (a list); `path`, a folder if it ends with "/" or if there are several addresses; `sha256`
+(only for a single address); `unpack` (default true: archives are unpacked); `max_bytes` and `max_unpacked_bytes`;
+`silence_sec`; `patience` (kedge.runtime.actions.base.Patience). An address is http(s), file, anything that fsspec
+supports, or a path.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from kedge.runtime.actions import addresses, data_cache, fsspec_storages, stagin
 from kedge.runtime.actions.addresses import shown
 from kedge.runtime.actions.archives import is_archive
 from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience, expand, of_os_error, required
-from kedge.runtime.actions.http_download import NOTE, Transfer, TransferLimits, human
+from kedge.runtime.actions.http_download import VERSION_SUFFIX, Transfer, TransferLimits, format_size
 from kedge.runtime.actions.unpack import unpack
 
 _FETCHED = "fetched"
 
 
-class Wanted(NamedTuple):
-    """One thing to fetch. `place`: where it goes, a folder if it is unpacked; `name`: the last part of the address."""
+class DownloadItem(NamedTuple):
+    """One address to fetch. `place` is the target path, a folder if it is unpacked; `name` is the last part of the
+    address."""
 
     uri: str
     name: str
@@ -40,27 +41,27 @@ class Wanted(NamedTuple):
 
 
 def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
-    """Fetch all. ActionFailed says why not."""
+    """Fetch all addresses. ActionFailed explains a failure."""
     uris = parameters.get("uris") or [required(parameters, "uri", "download")]
-    all_wanted = [_wanted(parameters, uri, several=len(uris) > 1) for uri in uris]
+    items = [_item(parameters, uri, several=len(uris) > 1) for uri in uris]
     patience = Patience.of(parameters)
     patience.spread(job)
-    for wanted in all_wanted:
-        if _is_there(wanted):
-            job.say(f"{wanted.place} is there already")
+    for item in items:
+        if _is_there(item):
+            job.log(f"{item.place} exists already")
             continue
-        _fetch(wanted, patience, job)
-        job.say(f"{shown(wanted.uri)} is at {wanted.place}")
+        _fetch(item, patience, job)
+        job.log(f"downloaded {shown(item.uri)} to {item.place}")
 
 
-def _wanted(parameters: Mapping[str, Any], uri: str, several: bool) -> Wanted:
+def _item(parameters: Mapping[str, Any], uri: str, several: bool) -> DownloadItem:
     name = _name(uri)
     archive = parameters.get("unpack") is not False and is_archive(name)
     path = parameters.get("path") or "./"
     place = expand(path)
     if not archive and (several or path.endswith("/")):
         place = os.path.join(place, name)
-    return Wanted(
+    return DownloadItem(
         uri, name, place, archive, None if several else parameters.get("sha256"),
         TransferLimits(parameters.get("max_bytes"), parameters.get("silence_sec", 60.0)),
         parameters.get("max_unpacked_bytes"),
@@ -68,7 +69,7 @@ def _wanted(parameters: Mapping[str, Any], uri: str, several: bool) -> Wanted:
 
 
 def _name(uri: str) -> str:
-    """The last part of an address. ActionFailed for what is no address."""
+    """The last part of an address. ActionFailed if it is not a valid address."""
     if _scheme(uri) in addresses.HTTP:
         addresses.parse(uri)
     elif "://" in uri:
@@ -78,7 +79,7 @@ def _name(uri: str) -> str:
 
 
 def _path(uri: str) -> str:
-    """What stands behind the host of an address."""
+    """The path after the host of an address."""
     before = re.split("[?#]", uri.partition("://")[2], maxsplit=1)[0]
     return unquote("/" + before.partition("/")[2])
 
@@ -87,85 +88,87 @@ def _scheme(uri: str) -> str:
     return uri.partition("://")[0].lower() if "://" in uri else ""
 
 
-def _is_there(wanted: Wanted) -> bool:
-    """A file with the right sum need not be fetched again."""
-    if wanted.archive or not wanted.digest or not os.path.isfile(wanted.place):
+def _is_there(item: DownloadItem) -> bool:
+    """Whether the target is a file with the right sum, which need not be fetched again."""
+    if item.archive or not item.digest or not os.path.isfile(item.place):
         return False
-    return data_cache.sha256(wanted.place) == wanted.digest
+    return data_cache.sha256(item.place) == item.digest
 
 
-def _fetch(wanted: Wanted, patience: Patience, job: ActionJob) -> None:
-    with staging.beside(wanted.place, (_FETCHED, _FETCHED + NOTE)) as folder:
-        with _obtained(wanted, folder, patience, job) as path:
+def _fetch(item: DownloadItem, patience: Patience, job: ActionJob) -> None:
+    with staging.beside(item.place, (_FETCHED, _FETCHED + VERSION_SUFFIX)) as folder:
+        with _obtained(item, folder, patience, job) as path:
             ready = os.path.join(folder, "ready")
-            if wanted.archive and not os.path.isdir(path):
+            if item.archive and not os.path.isdir(path):
                 os.mkdir(ready)
-                unpack(path, wanted.name, ready, wanted.unpacked_limit)
+                unpack(path, item.name, ready, item.unpacked_limit)
             elif os.path.dirname(path) == folder:
                 os.rename(path, ready)
             else:
                 _copy(path, ready)
-        staging.put(ready, wanted.place)
+        staging.put(ready, item.place)
 
 
 @contextlib.contextmanager
-def _obtained(wanted: Wanted, folder: str, patience: Patience, job: ActionJob) -> Iterator[str]:
-    """The data, whole and checked: in `folder`, in the cache, or where they lie anyway."""
-    if (local := _local(wanted.uri)) is not None:
-        _check_local(local, wanted)
+def _obtained(item: DownloadItem, folder: str, patience: Patience, job: ActionJob) -> Iterator[str]:
+    """The path of the complete, checked data: in `folder`, in the cache, or at its local address."""
+    if (local := _local(item.uri)) is not None:
+        _check_local(local, item)
         yield local
         return
-    if wanted.digest and (cache := data_cache.find(job.pai)):
-        with data_cache.entry(cache, wanted.digest, lambda path: _complete(wanted, path, patience, job), job) as path:
+    if item.digest and (cache := data_cache.find(job.pai)):
+        with data_cache.entry(cache, item.digest, lambda path: _complete(item, path, patience, job), job) as path:
             yield path
         return
     path = os.path.join(folder, _FETCHED)
     try:
-        _complete(wanted, path, patience, job)
+        _complete(item, path, patience, job)
     except ActionFailed as failed:
         if failed.transient and os.path.exists(path):
-            job.say(f"{human(os.path.getsize(path))} of {wanted.name} stay beside {wanted.place} for the next try")
+            size = format_size(os.path.getsize(path))
+            job.log(f"kept {size} of {item.name} beside {item.place} for the next try")
         raise
     yield path
 
 
-def _complete(wanted: Wanted, path: str, patience: Patience, job: ActionJob) -> None:
-    """Fetch to `path` what is not there yet, and check it. What an earlier process has left there may not fit."""
-    left = os.path.exists(path)
-    _transfer(wanted, path, patience, job)
+def _complete(item: DownloadItem, path: str, patience: Patience, job: ActionJob) -> None:
+    """Fetch what is missing at `path`, and check the whole. If the check fails and an earlier process had left a part,
+    fetch everything again."""
+    had_part = os.path.exists(path)
+    _transfer(item, path, patience, job)
     try:
-        data_cache.check(path, wanted.digest, shown(wanted.uri))
+        data_cache.check(path, item.digest, shown(item.uri))
     except ActionFailed:
         os.unlink(path)
-        if not left:
+        if not had_part:
             raise
-        job.say(f"{wanted.name}: what an earlier try has left is of no use")
-        _complete(wanted, path, patience, job)
+        job.log(f"{item.name}: the part left by an earlier try is not usable; fetching everything again")
+        _complete(item, path, patience, job)
 
 
-def _transfer(wanted: Wanted, path: str, patience: Patience, job: ActionJob) -> None:
-    if _scheme(wanted.uri) in addresses.HTTP:
-        patience.persist(job, Transfer(wanted.uri, path, wanted.limits, job, bool(wanted.digest)).attempt)
+def _transfer(item: DownloadItem, path: str, patience: Patience, job: ActionJob) -> None:
+    if _scheme(item.uri) in addresses.HTTP:
+        patience.retry(job, Transfer(item.uri, path, item.limits, job, bool(item.digest)).attempt)
     else:
-        patience.persist(job, lambda: fsspec_storages.fetch(wanted.uri, path))
+        patience.retry(job, lambda: fsspec_storages.fetch(item.uri, path))
 
 
 def _local(uri: str) -> str | None:
-    """The path that an address without a server means."""
+    """The path of an address without a server, None for other addresses."""
     if _scheme(uri) not in ("", "file"):
         return None
     return expand(uri) if "://" not in uri else _path(uri)
 
 
-def _check_local(path: str, wanted: Wanted) -> None:
+def _check_local(path: str, item: DownloadItem) -> None:
     try:
         kind = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise ActionFailed(f"{shown(path)} does not exist", "data_file_missing") from error
     if stat.S_ISREG(kind):
-        data_cache.check(path, wanted.digest, path)
+        data_cache.check(path, item.digest, path)
     elif not stat.S_ISDIR(kind):
-        raise _no_file(path)
+        raise _special_file(path)
 
 
 def _copy(source: str, target: str) -> None:
@@ -176,11 +179,11 @@ def _copy(source: str, target: str) -> None:
 
 
 def _copy_file(source: str, target: str) -> None:
-    """A regular file, whatever it is at this moment: a pipe would block, a device never end."""
+    """Copy a regular file. ActionFailed if it is something else by now: a pipe would block, a device never end."""
     fd = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as origin, open(target, "wb") as copy:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise _no_file(source)
+            raise _special_file(source)
         try:
             _copy_content(origin, copy)
         except OSError as error:
@@ -193,7 +196,7 @@ def _copy_with_mode(source: str, target: str) -> None:
 
 
 def _copy_content(origin: IO[bytes], copy: IO[bytes]) -> None:
-    try:  # in the kernel, and by reference where the file system can do that
+    try:  # copies in the kernel, and by reference where the file system supports that
         while os.copy_file_range(origin.fileno(), copy.fileno(), 1 << 30):
             continue
     except OSError:
@@ -203,5 +206,5 @@ def _copy_content(origin: IO[bytes], copy: IO[bytes]) -> None:
         shutil.copyfileobj(origin, copy)
 
 
-def _no_file(path: str) -> ActionFailed:
+def _special_file(path: str) -> ActionFailed:
     return ActionFailed(f"{path} is neither a file nor a folder, but a pipe, a device or the like", "bad_config")

@@ -1,6 +1,6 @@
-"""Run by the image's own python3, whatever its version: fetches a file or a folder through fsspec.
+"""Run by the image's own python3, whatever its version: fetches a file or a folder with fsspec.
 
-Standard input is a JSON object: `uri` and `path`. Standard output gets one if it fails: `kind` (module, missing,
+Standard input is a JSON object with `uri` and `path`. On failure a JSON object is printed: `kind` (module, missing,
 denied, wrong or other) and `message`.
 """
 
@@ -10,7 +10,7 @@ import sys
 
 
 def fetch(uri: str, path: str) -> None:
-    """Fetch one. A folder comes with all that is in it."""
+    """Fetch a file, or a folder with all its contents."""
     filesystem, place = importlib.import_module("fsspec.core").url_to_fs(uri)
     if filesystem.isdir(place):
         filesystem.get(place.rstrip("/") + "/", path.rstrip("/") + "/", recursive=True)
@@ -19,10 +19,10 @@ def fetch(uri: str, path: str) -> None:
 
 
 def main() -> int:
-    """Answer on standard output."""
-    wanted = json.load(sys.stdin)
+    """Fetch what standard input asks for, and print the failure if there is one."""
+    request = json.load(sys.stdin)
     try:
-        fetch(wanted["uri"], wanted["path"])
+        fetch(request["uri"], request["path"])
     except ImportError as error:
         kind, message = "module", str(error)
     except FileNotFoundError as error:
@@ -31,7 +31,7 @@ def main() -> int:
         kind, message = "denied", str(error)
     except ValueError as error:
         kind, message = "wrong", str(error)
-    except Exception as error:  # whatever the storage's own library raises: it is told
+    except Exception as error:  # reported: the storage's own library may raise anything
         kind, message = "other", f"{type(error).__name__}: {error}"
     else:
         return 0

@@ -1,4 +1,4 @@
-"""Fetching from storages that only fsspec knows (s3://, gs://, az://, hf:// and others), by the image's own python3."""
+"""Fetching from storages that need fsspec (s3://, gs://, az://, hf:// and others), with the image's own python3."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ _PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
     "hf": "huggingface_hub", "oss": "ossfs", "sftp": "paramiko", "ssh": "paramiko", "hdfs": "pyarrow",
 }  # fmt: skip
-_KEPT = 1 << 16  # bytes of what the program prints
+_KEPT = 1 << 16  # bytes, from the end of the program's output
 _CAUSES = {"missing": "data_file_missing", "denied": "remote_access_denied", "wrong": "bad_config"}
 
 
 def fetch(uri: str, path: str) -> None:
-    """One try. ActionFailed says why not, and what to install."""
+    """Try once. ActionFailed explains a failure, and what to install if that is the reason."""
     scheme = uri.partition("://")[0]
     python = shutil.which("python3")
     if python is None:
-        raise _lacks(uri, scheme, "there is no python3 in the task's image")
-    # As text, not as a file: the runtime's folder must not become a place where python3 looks for modules.
+        raise _missing_package(uri, scheme, "there is no python3 in the task's image")
+    # Passed as text, not as a file, so that python3 does not search the runtime's folder for modules.
     argv = [python, "-c", read_file(_PROGRAM).decode()]
-    wanted = json.dumps({"uri": uri, "path": path}).encode()
-    code, said = _run(argv, wanted)
+    request = json.dumps({"uri": uri, "path": path}).encode()
+    code, output = _run(argv, request)
     if code == 0:
         return
-    told = _told(said) or {"kind": "other", "message": f"{python} ended with {code}"}
-    if told["kind"] == "module":
-        raise _lacks(uri, scheme, told["message"])
-    cause = _CAUSES.get(told["kind"], "network_transient")
-    raise ActionFailed(f"{shown(uri)}: {told['message']}", cause, transient=cause == "network_transient")
+    failure = _failure(output) or {"kind": "other", "message": f"{python} exited with code {code}"}
+    if failure["kind"] == "module":
+        raise _missing_package(uri, scheme, failure["message"])
+    cause = _CAUSES.get(failure["kind"], "network_transient")
+    raise ActionFailed(f"{shown(uri)}: {failure['message']}", cause, transient=cause == "network_transient")
 
 
-def _run(argv: list[str], wanted: bytes) -> tuple[int, bytes]:
-    """The exit code and the end of what was printed; the image's python3 may print whatever it likes."""
+def _run(argv: list[str], request: bytes) -> tuple[int, bytes]:
+    """The exit code and the end of the output. The amount of output is not limited, so only the end is kept."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(wanted)
+            process.stdin.write(request)
             process.stdin.close()
-        said = b""
+        output = b""
         while piece := process.stdout.read1(_KEPT):  # type: ignore[attr-defined]
-            said = (said + piece)[-_KEPT:]
-    return process.returncode, said
+            output = (output + piece)[-_KEPT:]
+    return process.returncode, output
 
 
-def _told(said: bytes) -> dict[str, str] | None:
-    """The answer in the last line; None if that is none."""
+def _failure(output: bytes) -> dict[str, str] | None:
+    """The failure that the last line describes. None if that line is something else."""
     try:
-        told = json.loads(said.splitlines()[-1])
-        return {"kind": str(told["kind"]), "message": plain(str(told["message"]))}
+        failure = json.loads(output.splitlines()[-1])
+        return {"kind": str(failure["kind"]), "message": plain(str(failure["message"]))}
     except (ValueError, IndexError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _lacks(uri: str, scheme: str, why: str) -> ActionFailed:
+def _missing_package(uri: str, scheme: str, why: str) -> ActionFailed:
     packages = " ".join(dict.fromkeys(("fsspec", _PACKAGES.get(scheme, "fsspec"))))
     return ActionFailed(
-        f"{shown(uri)} is fetched by the python3 of the task's image, with fsspec; but: {why}. Install it before, for "
+        f"{shown(uri)} is fetched with fsspec by the python3 of the task's image, but: {why}. Install it first, for "
         f"example with a prerequisite that runs 'pip install {packages}'",
         "missing_module",
     )

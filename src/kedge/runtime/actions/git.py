@@ -1,4 +1,4 @@
-"""The action `git`: a repository is cloned aside and moved to its place when it is whole.
+"""The action `git`: clones a repository into a temporary folder, and moves it into place when it is complete.
 
 Parameters: `repo_uri`; `clone_dir`; `options` of git clone, each a string like `--depth 1`; `commit`; `depth`;
 `sparse`, a list of folders; `submodules`; `username` and `token`; `patience` (kedge.runtime.actions.base.Patience).
@@ -23,15 +23,15 @@ from kedge.runtime.files import write_all
 from kedge.runtime.setup.environment import quote
 
 _HELPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "git_credential.py")
-_KEPT_LINES = 200  # of git's output, to tell why it failed
-_LONGEST_LINE = 1 << 16  # bytes; a server may send one without an end
-# A server that sends less than this for so long has hung.
+_KEPT_LINES = 200  # of git's output, to find out why it failed
+_LONGEST_LINE = 1 << 16  # bytes; a server may send an endless line
+# A server that sends less than 1000 bytes a second for 60 seconds is considered hung.
 _CONFIG = ("credential.helper=", "core.askPass=", "http.lowSpeedLimit=1000", "http.lowSpeedTime=60")
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "LANGUAGE": "C", "SSH_ASKPASS_REQUIRE": "never"}
 
 
 class GitCommand(NamedTuple):
-    """How git is run: `config` settings, its environment, the descriptor of the credentials if there are any."""
+    """How git is run: `config` settings, its environment, and the descriptor of the credentials, if there are any."""
 
     job: ActionJob
     config: tuple[str, ...]
@@ -39,7 +39,7 @@ class GitCommand(NamedTuple):
     credentials: int | None
 
     def __call__(self, *arguments: str, folder: str | None = None) -> None:
-        """Run one command, its output going to the log. ActionFailed tells why it failed."""
+        """Run one git command, with its output in the log. ActionFailed explains a failure."""
         _check_arguments(arguments)
         settings = [word for setting in self.config for word in ("-c", setting)]
         place = ("-C", folder) if folder else ()
@@ -53,27 +53,27 @@ class GitCommand(NamedTuple):
             lines: list[str] = []
             while line := process.stdout.readline(_LONGEST_LINE):
                 text = line.decode(errors="replace").rstrip("\n").rpartition("\r")[2]
-                self.job.say(text)
+                self.job.log(text)
                 lines = [*lines[1 - _KEPT_LINES :], text]
         if process.returncode:
             raise git_failures.explain("\n".join(lines), process.returncode)
 
-    def knows(self, name: str, folder: str) -> bool:
-        """Whether there is such a commit."""
-        return self._ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", folder=folder) is not None
+    def has_commit(self, name: str, folder: str) -> bool:
+        """Whether the clone has the commit `name`."""
+        return self._query("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", folder=folder) is not None
 
     def is_shallow(self, folder: str) -> bool:
-        """Whether the history is cut off."""
-        return self._ask("rev-parse", "--is-shallow-repository", folder=folder) == b"true"
+        """Whether the clone lacks a part of the history."""
+        return self._query("rev-parse", "--is-shallow-repository", folder=folder) == b"true"
 
-    def _ask(self, *arguments: str, folder: str) -> bytes | None:
+    def _query(self, *arguments: str, folder: str) -> bytes | None:
         _check_arguments(arguments)
         done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, env=self.environment, check=False)
         return None if done.returncode else done.stdout.strip()
 
 
 class RepositoryAddress(NamedTuple):
-    """A repository's address without credentials, and those."""
+    """A repository's address without credentials, and the credentials."""
 
     uri: str
     username: str = ""
@@ -81,7 +81,7 @@ class RepositoryAddress(NamedTuple):
 
 
 def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
-    """Clone. ActionFailed says why not."""
+    """Clone the repository. ActionFailed explains a failure."""
     address = split(required(parameters, "repo_uri", "git"), parameters.get("username"), parameters.get("token"))
     _refuse_secrets(job, address.uri, *parameters.get("options", ()))
     if not shutil.which("git"):
@@ -95,14 +95,14 @@ def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
     git = _git(job, address)
     with staging.beside(target) as folder:
         clone = os.path.join(folder, "clone")
-        patience.persist(job, lambda: _clone(git, address.uri, clone, parameters))
+        patience.retry(job, lambda: _clone(git, address.uri, clone, parameters))
         staging.put(clone, target)
-    job.say(f"cloned {address.uri} into {target}")
+    job.log(f"cloned {address.uri} into {target}")
 
 
 def split(uri: str, username: str | None, token: str | None) -> RepositoryAddress:
-    """Take user name and password out of an http address; parameters of their own count more. ActionFailed (bad_config)
-    for what is no address, or no credentials."""
+    """Remove user name and password from an http address; `username` and `token` take precedence over them.
+    ActionFailed (bad_config) if the address or the credentials are not valid."""
     addresses.check(uri)
     parts = urlsplit(uri)
     if parts.scheme not in addresses.HTTP:
@@ -113,7 +113,7 @@ def split(uri: str, username: str | None, token: str | None) -> RepositoryAddres
     password = (token or unquote(parts.password or "")).rstrip("\r\n")
     if any(character in name + password for character in "\r\n\0"):
         raise ActionFailed(
-            "the user name or the token for 'repo_uri' has several lines, or a NUL character", "bad_config"
+            "the user name or the token for 'repo_uri' has several lines or a NUL character", "bad_config"
         )
     return RepositoryAddress(clean, name or ("x-access-token" if password else ""), password)
 
@@ -124,14 +124,15 @@ def _check_arguments(arguments: tuple[str, ...]) -> None:
             if b"\0" in os.fsencode(each):
                 raise ValueError("it has a NUL character")
         except ValueError as error:
-            raise ActionFailed(f"git cannot be given '{addresses.plain(each)}': {error}", "bad_config") from error
+            message = f"git cannot take the argument '{addresses.plain(each)}': {error}"
+            raise ActionFailed(message, "bad_config") from error
 
 
 def _refuse_secrets(job: ActionJob, *arguments: str) -> None:
     if any(secret and secret in argument for secret in job.secrets for argument in arguments):
         raise ActionFailed(
-            "a secret in the path of 'repo_uri' or in 'options' would be seen by everybody on the machine; give it as "
-            "'token', or as https://USER:SECRET@…", "bad_config",
+            "a secret in the path of 'repo_uri' or in 'options' would be visible to everybody on the machine; pass it "
+            "as 'token' or as https://USER:SECRET@…", "bad_config",
         )  # fmt: skip
 
 
@@ -142,15 +143,15 @@ def _git(job: ActionJob, address: RepositoryAddress) -> GitCommand:
     if not address.username:
         return GitCommand(job, _CONFIG, environment, None)
     parts = urlsplit(address.uri)
-    known = {"protocol": parts.scheme, "host": parts.netloc, "username": address.username, "password": address.password}
+    login = {"protocol": parts.scheme, "host": parts.netloc, "username": address.username, "password": address.password}
     fd = os.memfd_create("kedge-git", os.MFD_CLOEXEC)
-    write_all(fd, json.dumps(known).encode())
+    write_all(fd, json.dumps(login).encode())
     helper = f"credential.helper=!{quote(sys.executable)} -I -S {quote(_HELPER)} {fd}"
     return GitCommand(job, (*_CONFIG, helper), environment, fd)
 
 
 def _clone(git: GitCommand, uri: str, folder: str, parameters: Mapping[str, Any]) -> None:
-    """One try. The commit is fetched by itself where history is cut off before it."""
+    """Try once. If the commit is not in a shallow clone, it is fetched separately."""
     shutil.rmtree(folder, ignore_errors=True)
     commit, sparse = parameters.get("commit"), parameters.get("sparse")
     git("clone", *_options(parameters), "--", uri, folder)
@@ -165,11 +166,11 @@ def _clone(git: GitCommand, uri: str, folder: str, parameters: Mapping[str, Any]
 
 
 def _find(git: GitCommand, commit: str, folder: str, parameters: Mapping[str, Any]) -> str:
-    """The name by which a commit, tag or branch can be checked out. It may lie behind the end of a shallow history;
-    a server need not give out a single commit, so the rest of the history comes last."""
+    """The name to check out for a commit, tag or branch. If a shallow clone does not contain it, it is fetched; as the
+    server may refuse to send a single commit, the last resort is to fetch the whole history."""
     names = (f"refs/remotes/origin/{commit}", commit)
-    if found := next((name for name in names if git.knows(name, folder)), None):
-        return found
+    if known := next((name for name in names if git.has_commit(name, folder)), None):
+        return known
     try:
         git("fetch", *_depth(parameters), "origin", commit, folder=folder)
     except ActionFailed as failed:
@@ -186,7 +187,7 @@ def _options(parameters: Mapping[str, Any]) -> Iterator[str]:
             yield from shlex.split(option)
         except ValueError as error:
             raise ActionFailed(
-                f"the option '{addresses.plain(option)}' of git cannot be read: {error}", "bad_config"
+                f"the git option '{addresses.plain(option)}' cannot be parsed: {error}", "bad_config"
             ) from error
     yield from _depth(parameters)
     if parameters.get("commit") or parameters.get("sparse"):

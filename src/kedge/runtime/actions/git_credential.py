@@ -1,9 +1,10 @@
-"""A program of its own, which git asks for credentials (git-credential(1)): they come from an inherited descriptor and
-go through a pipe, so no argument, environment or file ever shows them.
+"""A separate program from which git gets credentials (git-credential(1)). They come from an inherited descriptor and go
+through a pipe, so they never appear in an argument, the environment or a file on disk.
 
     python -I -S git_credential.py FD get
 
-The descriptor is a file with a JSON object: `protocol`, `host`, `username`, `password`. Other hosts get no answer.
+The descriptor is a file with a JSON object: `protocol`, `host`, `username`, `password`. For other hosts nothing is
+printed.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import sys
 
 
 def main(fd: int, operation: str) -> None:
-    """Answer `get`; `store` and `erase` are not for us."""
+    """Print the credentials for `get`. `store` and `erase` are ignored."""
     if operation != "get":
         return
-    asked = dict(line.split("=", 1) for line in sys.stdin.read().splitlines() if "=" in line)
-    known = json.loads(os.pread(fd, 1 << 20, 0))
-    if (asked.get("protocol"), asked.get("host")) == (known["protocol"], known["host"]):
-        sys.stdout.write(f"username={known['username']}\npassword={known['password']}\n")
+    request = dict(line.split("=", 1) for line in sys.stdin.read().splitlines() if "=" in line)
+    login = json.loads(os.pread(fd, 1 << 20, 0))
+    if (request.get("protocol"), request.get("host")) == (login["protocol"], login["host"]):
+        sys.stdout.write(f"username={login['username']}\npassword={login['password']}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What git's messages say of a failure: whether it may pass, and why it happened."""
+"""Finding the cause of a failure, and whether it is transient, from git's messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kedge.runtime.actions.base import ActionFailed
 
 _DNS_TRIES = 3
 
-# In this order: what is refused is often followed by a line that sounds transient.
+# Matched before the transient ones, because a refusal is often followed by a line that looks transient.
 _PERMANENT = (
     (r"returned error: 40[13]\b|Authentication failed|could not read (?:Username|Password)|Permission denied|"
      r"terminal prompts disabled|Host key verification failed|HTTP Basic: Access denied", "remote_access_denied"),
@@ -32,22 +32,22 @@ _TRANSIENT = (
     r"recv error|SSL_ERROR_SYSCALL|SSL_connect|HTTP/2 (?:stream|framing)|kex_exchange_identification|"
     r"No route to host|Network is unreachable|bytes of body are still expected"
 )
-_SAID = re.compile(r"(?i)retry[- ]after:?\s*([0-9]+)")
+_RETRY_AFTER = re.compile(r"(?i)retry[- ]after:?\s*([0-9]+)")
 
 
 def explain(output: str, code: int) -> ActionFailed:
-    """The failure that a git command's output tells of."""
+    """The failure that a git command's output describes."""
     lines = [line for line in output.splitlines() if line.strip()]
-    told = [line for line in lines if re.match(r"fatal:|error:|remote:.*(?i:error|denied)", line)] or lines[-1:]
-    message = told[-1].strip() if told else f"git exited with code {code}"
+    errors = [line for line in lines if re.match(r"fatal:|error:|remote:.*(?i:error|denied)", line)] or lines[-1:]
+    message = errors[-1].strip() if errors else f"git exited with code {code}"
     for pattern, cause in _PERMANENT:
         if re.search(pattern, output):
-            reason = next((line.strip() for line in told if re.search(pattern, line)), message)
+            reason = next((line.strip() for line in errors if re.search(pattern, line)), message)
             return ActionFailed(reason, cause)
-    said = _SAID.search(output)
+    retry_after = _RETRY_AFTER.search(output)
     if re.search(_DNS, output):
         return ActionFailed(message, "network_unreachable", transient=True, tries=_DNS_TRIES)
     if re.search(_TRANSIENT, output):
-        delay = http_headers.wait_sec(said[1]) if said else None
+        delay = http_headers.wait_sec(retry_after[1]) if retry_after else None
         return ActionFailed(message, "network_transient", transient=True, delay_sec=delay)
     return ActionFailed(message)

@@ -1,4 +1,5 @@
-"""What the headers of an answer say. Whatever a server sends, each function has an answer or a clear error."""
+"""Reading the headers of a response. Whatever a server sends, each function returns a valid value or raises a clear
+error."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from typing import NamedTuple
 
 _DIGITS = re.compile("[0-9]{1,100}")
 _PART = re.compile(r"bytes ([0-9]{1,100})-([0-9]{1,100})/([0-9]{1,100}|\*)")
-_NOTHING_BEHIND = re.compile(r"bytes \*/([0-9]{1,100})")
+_UNSATISFIED = re.compile(r"bytes \*/([0-9]{1,100})")
 _LONGEST_WAIT_SEC = 86_400.0
 _LONGEST = 60  # characters of a header in a message
 
 
-class Nonsense(Exception):
-    """An answer that contradicts HTTP, or itself."""
+class InvalidResponse(Exception):
+    """A response that violates HTTP or contradicts itself."""
 
 
 class ByteRange(NamedTuple):
-    """Bytes from `start` to before `end`, of `total` in all (None: the server does not say)."""
+    """The bytes from `start` up to but excluding `end`, of `total` (None: not known)."""
 
     start: int
     end: int
@@ -28,38 +29,39 @@ class ByteRange(NamedTuple):
 
 
 def length(headers: Message) -> int | None:
-    """How many bytes follow. Nonsense for what is no number, or several."""
-    said = {each.strip() for line in headers.get_all("Content-Length", []) for each in line.split(",")}
-    if not said:
+    """The Content-Length, None without one. InvalidResponse if it is not a number, or there are different ones."""
+    values = {each.strip() for line in headers.get_all("Content-Length", []) for each in line.split(",")}
+    if not values:
         return None
-    if len(said) > 1 or not _DIGITS.fullmatch(one := said.pop()):
-        raise Nonsense(f"its Content-Length is {quoted(headers['Content-Length'])}")
-    return int(one)
+    if len(values) > 1 or not _DIGITS.fullmatch(value := values.pop()):
+        raise InvalidResponse(f"its Content-Length is {quoted(headers['Content-Length'])}")
+    return int(value)
 
 
 def part(headers: Message) -> ByteRange:
-    """Which part of the file an answer 206 is. Nonsense if it does not say so."""
+    """The part of the file that a response with status 206 contains. InvalidResponse without a valid Content-Range."""
     text = (headers["Content-Range"] or "").strip()
     found = _PART.fullmatch(text)
     if not found:
-        raise Nonsense(f"its Content-Range is {quoted(text)}" if text else "it sends a part without a Content-Range")
+        message = f"its Content-Range is {quoted(text)}" if text else "it sends a part without a Content-Range"
+        raise InvalidResponse(message)
     start, last = int(found[1]), int(found[2])
     total = None if found[3] == "*" else int(found[3])
     announced = length(headers)
     if start > last or (total is not None and last >= total) or announced not in (None, last + 1 - start):
-        raise Nonsense(f"its Content-Range is {quoted(text)} and its Content-Length {announced}")
+        raise InvalidResponse(f"its Content-Range is {quoted(text)} and its Content-Length {announced}")
     return ByteRange(start, last + 1, total)
 
 
 def whole(headers: Message) -> int | None:
-    """The size of the file, as an answer 416 has it."""
-    found = _NOTHING_BEHIND.fullmatch((headers["Content-Range"] or "").strip())
+    """The size of the file, from a response with status 416. None if it is not given."""
+    found = _UNSATISFIED.fullmatch((headers["Content-Range"] or "").strip())
     return int(found[1]) if found else None
 
 
 def validator(headers: Message) -> str | None:
-    """What If-Range takes to be sure that a file is still the same: a strong ETag, or a time of the last change that
-    no second one can have shared (RFC 9110, 8.8.2.2). None if the server gives neither."""
+    """The value for If-Range that proves that a file has not changed: a strong ETag, or a Last-Modified old enough that
+    no two changes can share it (RFC 9110, 8.8.2.2). None if the server sends neither."""
     tag = (headers["ETag"] or "").strip()
     if re.fullmatch(r'"[\x21\x23-\x7e]*"', tag):
         return tag
@@ -71,7 +73,7 @@ def validator(headers: Message) -> str | None:
 
 
 def wait_sec(text: str | None) -> float | None:
-    """Retry-After in seconds, a day at most: a number, or a date (RFC 9110). None if it says nothing of use."""
+    """Retry-After in seconds, at most one day. The header is a number or a date (RFC 9110). None if it is neither."""
     if text is None:
         return None
     if re.fullmatch("[0-9]+", text := text.strip()):
@@ -81,7 +83,7 @@ def wait_sec(text: str | None) -> float | None:
 
 
 def quoted(text: str) -> str:
-    """A header for a message."""
+    """A header's value for a message, shortened."""
     return ascii(text if len(text) <= _LONGEST else text[:_LONGEST] + "...")
 
 

@@ -1,4 +1,4 @@
-"""Asking for an address over HTTP: proxies, redirects, names and TLS, all of it within one limit of time."""
+"""HTTP GET with one time limit for everything: proxies, redirects, name resolution and TLS."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from kedge.runtime.actions.base import ActionFailed
 from kedge.runtime.actions.http_timeouts import Pace
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_MOST_REDIRECTS = 10
+_MAX_REDIRECTS = 10
 
 
-def ask(target: Target, headers: Mapping[str, str], own: Mapping[str, str], pace: Pace) -> HTTPResponse:
-    """The answer to GET, whatever its status, but no redirect. `own` headers are not for whom a redirect leads to.
+def get(target: Target, headers: Mapping[str, str], first_only: Mapping[str, str], pace: Pace) -> HTTPResponse:
+    """The response to GET, whatever its status, after following redirects. The headers `first_only` (credentials) are
+    not sent to the targets of redirects.
 
-    ActionFailed for a redirect that cannot be followed or a bad proxy; else what http.client and sockets raise."""
+    ActionFailed for a redirect that cannot be followed or a bad proxy. Exceptions of http.client and sockets pass."""
     opener = _opener(pace)
-    url, said = target.url, {**headers, **own}
-    for _ in range(_MOST_REDIRECTS + 1):
-        request = urllib.request.Request(url, headers=said)  # noqa: S310  (only http and https have handlers)
+    url, sent = target.url, {**headers, **first_only}
+    for _ in range(_MAX_REDIRECTS + 1):
+        request = urllib.request.Request(url, headers=sent)  # noqa: S310  (only http and https have handlers)
         response: HTTPResponse = opener.open(request, timeout=pace.left_sec())
         if response.status not in _REDIRECTS:
             pace.body()
             return response
         with response:
             location = response.headers["Location"] or ""
-        url, said = addresses.redirected(url, location), dict(headers)
-    message = f"{addresses.shown(target.url)} leads through more than {_MOST_REDIRECTS} redirects"
+        url, sent = addresses.redirected(url, location), dict(headers)
+    message = f"{addresses.shown(target.url)} leads through more than {_MAX_REDIRECTS} redirects"
     raise ActionFailed(message, "data_file_missing")
 
 
@@ -48,16 +49,14 @@ def _opener(pace: Pace) -> urllib.request.OpenerDirector:
 
 
 class _Proxies(urllib.request.ProxyHandler):
-    """What http_proxy and the like say may be no address."""
+    """Checks the addresses in http_proxy and similar variables."""
 
     def proxy_open(self, req: urllib.request.Request, proxy: str, type: str) -> Any:
         try:
             addresses.parse(proxy if "://" in proxy else f"http://{proxy}")
             return super().proxy_open(req, proxy, type)
         except (ActionFailed, ValueError) as error:
-            raise ActionFailed(
-                f"the variable {type}_proxy of the environment is wrong: {error}", "bad_config"
-            ) from error
+            raise ActionFailed(f"the environment variable {type}_proxy is not valid: {error}", "bad_config") from error
 
 
 class _PacedHttp(urllib.request.HTTPHandler):
@@ -71,7 +70,7 @@ class _PacedHttp(urllib.request.HTTPHandler):
 
 
 class _PacedHttps(urllib.request.HTTPSHandler):
-    """Reads whom to trust when it is asked for the first time."""
+    """Loads the certificate authorities at the first request."""
 
     def __init__(self, pace: Pace) -> None:
         super().__init__()
@@ -85,17 +84,17 @@ class _PacedHttps(urllib.request.HTTPSHandler):
 class _PacedConnection(http.client.HTTPConnection):
     def __init__(self, host: str, *, pace: Pace, **options: Any) -> None:
         super().__init__(host, **options)
-        _keep(self, pace)
+        _apply(self, pace)
 
 
 class _PacedSecureConnection(http.client.HTTPSConnection):
     def __init__(self, host: str, *, pace: Pace, **options: Any) -> None:
         super().__init__(host, **options)
-        _keep(self, pace)
+        _apply(self, pace)
 
 
-def _keep(connection: Any, pace: Pace) -> None:
-    """Let a connection keep to the pace from its first step to its last."""
+def _apply(connection: Any, pace: Pace) -> None:
+    """Apply the time limits of `pace` to all steps of a connection."""
     connection._create_connection = partial(_connect, pace)
     connection.response_class = partial(_PacedResponse, pace)
 
@@ -108,12 +107,12 @@ class _PacedResponse(HTTPResponse):
     def _read_next_chunk_size(self) -> int:
         size = int(super()._read_next_chunk_size())  # type: ignore[misc]
         if size < 0:
-            raise ValueError("a chunk has less than no bytes")  # http.client ends the answer
+            raise ValueError("a chunk has a negative size")  # http.client would take it for the end of the response
         return size
 
 
 class _PacedSocket(io.RawIOBase):
-    """Reads a socket. `file` is what keeps it open for as long as somebody reads."""
+    """Reads a socket within the time limits. `file` keeps the socket open while it is read."""
 
     def __init__(self, file: io.RawIOBase, sock: socket.socket, pace: Pace) -> None:
         self._file, self._socket, self._pace = file, sock, pace
@@ -131,22 +130,22 @@ class _PacedSocket(io.RawIOBase):
 
 
 def _connect(pace: Pace, address: tuple[str, int], *_options: Any) -> socket.socket:
-    """To the first of a host's addresses that answers. None of them gets more than its share of the time."""
-    found = _addresses(*address, pace.left_sec())
-    for number, each in enumerate(found):
+    """Connect to the first of a host's addresses that accepts. Each gets an equal share of the time that is left."""
+    candidates = _addresses(*address, pace.left_sec())
+    for number, each in enumerate(candidates):
         try:
-            connected = socket.create_connection(each, pace.left_sec() / (len(found) - number))
+            connected = socket.create_connection(each, pace.left_sec() / (len(candidates) - number))
         except OSError:
-            if number + 1 == len(found):
+            if number + 1 == len(candidates):
                 raise
             continue
-        connected.settimeout(pace.left_sec())  # for TLS
+        connected.settimeout(pace.left_sec())  # for the TLS handshake
         return connected
     raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
 
 
 def _addresses(host: str, port: int, seconds: float) -> list[tuple[str, int]]:
-    """What the name stands for. The system's resolver has no limit of time."""
+    """Resolve a host name. The system's resolver has no time limit of its own."""
     try:
         found = within(seconds, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except TimeoutError:

@@ -1,19 +1,19 @@
-"""How long to wait for a server: for the beginning of its answer, however many hosts and redirects are on the way, and
+"""How long to wait for a server: for the start of its response, including all addresses and redirects on the way, and
 for each piece that follows."""
 
 from __future__ import annotations
 
 import time
 
-_SLOWEST = 1000  # bytes a second; what sends less has hung, as git's http.lowSpeedLimit has it
+_SLOWEST = 1000  # bytes a second; a server that sends less is considered hung, like git's http.lowSpeedLimit
 
 
 class TooSlow(TimeoutError):
-    """The answer comes, but it would never end."""
+    """The response arrives too slowly to ever end."""
 
 
 class Pace:
-    """One try. `silence_sec` is the limit for all that is before the body, and then for each silence."""
+    """The time limits of one try. `silence_sec` limits everything before the body, and then each silence."""
 
     def __init__(self, silence_sec: float) -> None:
         self._limit = silence_sec
@@ -22,21 +22,21 @@ class Pace:
         self._received = 0
 
     def left_sec(self) -> float:
-        """How long the next operation may take. TimeoutError if there is nothing left."""
+        """How long the next operation may take. TimeoutError if no time is left."""
         if self._body:
             return self._limit
         left = self._end - time.monotonic()
         if left <= 0:
-            raise TimeoutError(f"no whole answer within {self._limit:g} seconds")
+            raise TimeoutError(f"no complete response within {self._limit:g} seconds")
         return left
 
     def body(self) -> None:
-        """The beginning is there: from now on it is the silences that count."""
+        """The body begins: from now on each silence is limited."""
         self._body = True
         self._end = time.monotonic() + self._limit
 
     def received(self, size: int) -> None:
-        """So many bytes of the body came. TooSlow if there were too few of them for long."""
+        """Count `size` bytes of the body. TooSlow if fewer than _SLOWEST a second have arrived for `silence_sec`."""
         self._received += size
         if (now := time.monotonic()) < self._end:
             return

@@ -1,11 +1,11 @@
-"""The process of one action: what the runtime does itself, outside of the supervisor.
+"""The process of one action, which the runtime runs outside the supervisor.
 
-    python -I -S .../kedge/runtime --action PARAMETERS_FD ANSWER_FD
+    python -I -S .../kedge/runtime --action PARAMETERS_FD REPORT_FD
 
-It is started like a hook's script: in the task's working directory, with its environment, its output going to
-runtime.log. The first descriptor is a file with the JSON of kedge.runtime.setup.parameters. To the second go lines of
-JSON: {"message", "next_try", "tries", "delay_sec"} before each further try, and if it fails {"cause": as diagnose/
-names it or null, "message": text, "retry_after_sec": what a server said or null}.
+It is started like a hook's script: in the task's working directory, with the task's environment, and with its output in
+runtime.log. The first descriptor is a file with the JSON of kedge.runtime.setup.parameters. Lines of JSON go to the
+second: {"message", "next_try", "tries", "delay_sec"} before each further try, and after a failure {"cause": a name from
+diagnose/ or null, "message": text, "retry_after_sec": the pause that a server asked for or null}.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _KINDS = ("git", "download")
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit status: 0, PREREQUISITE_TRANSIENT for what may pass, else the failure's own code."""
-    wanted, answer = (int(number) for number in argv[1:3])
-    for fd in (wanted, answer):
+    """Run the action and return the exit status: 0, PREREQUISITE_TRANSIENT, or the code of a permanent failure."""
+    parameters_fd, report_fd = (int(number) for number in argv[1:3])
+    for fd in (parameters_fd, report_fd):
         os.set_inheritable(fd, False)
     signal.signal(signal.SIGTERM, _stop)
-    with open(wanted, "rb") as file:
+    with open(parameters_fd, "rb") as file:
         data = json.load(file)
-    job = ActionJob(data["tasks"], data["pai"], tuple(data["secrets"]), answer)
+    job = ActionJob(data["tasks"], data["pai"], tuple(data["secrets"]), report_fd)
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
         return 0
-    job.say(str(failed))
-    job.answer(cause=failed.cause, message=str(failed), retry_after_sec=failed.delay_sec)
+    job.log(str(failed))
+    job.report(cause=failed.cause, message=str(failed), retry_after_sec=failed.delay_sec)
     return PREREQUISITE_TRANSIENT if failed.transient else failed.code
 
 
@@ -52,18 +52,18 @@ def _run(kind: str, parameters: dict[str, Any], job: ActionJob) -> ActionFailed 
         return failed
     except ModuleNotFoundError as error:
         return ActionFailed(
-            f"the action {kind!r} is not in this runtime (no {error.name}): its bundle needs the layer net"
+            f"the action {kind!r} is not in this runtime ({error.name} is missing): its bundle needs the layer net"
         )
     except OSError as error:
         return of_os_error(error)
     except MemoryError:
-        return ActionFailed(f"the action {kind!r} needs more memory than it may have", "host_oom_alloc")
-    except Exception as error:  # said in the log
-        job.say(bugs.describe(error).rstrip())
+        return ActionFailed(f"the action {kind!r} needs more memory than the task's limit", "host_oom_alloc")
+    except Exception as error:  # logged
+        job.log(bugs.describe(error).rstrip())
         return ActionFailed(bugs.sentence(error))
     return None
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    """Leave through every `finally`: nothing half-done stays behind."""
+    """Exit through every `finally`, so that no unfinished files are left behind."""
     sys.exit(128 + signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Making a folder or a file aside and putting it in its place when it is whole."""
+"""Building a folder or a file beside its target, and moving it into place when it is complete."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ from collections.abc import Iterator
 
 from kedge.runtime.actions.base import ActionFailed
 
-_LONGEST_NAME = 50  # characters of a target's name, so that names of 255 bytes have room for more
-_ELSEWHERE = frozenset({errno.EXDEV, errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST})
+_LONGEST_NAME = 50  # characters taken from the target's name, so that the temporary name stays below 255 bytes
+_MOVE_ENTRIES = frozenset({errno.EXDEV, errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST})
 
 
 @contextlib.contextmanager
 def beside(target: str, keep: tuple[str, ...] = ()) -> Iterator[str]:
-    """A folder on the file system of `target`, removed at the end. What killed processes have left there goes, too.
+    """A temporary folder on the file system of `target`, removed at the end. Folders left by killed processes are
+    removed too.
 
-    It lies in the parent folder, or in `target` itself where the parent cannot be written to. The files `keep`, the
-    first of which must be there, stay if the work fails for now (ActionFailed.transient) or is killed: who works
-    there next, in another try of the step or another attempt of the task, finds them in its folder. Other files are
-    never there."""
+    It is made in the parent folder, or in `target` itself where the parent is not writable. If the work fails
+    transiently (ActionFailed.transient) or is killed, the files named in `keep` remain, provided that the first of them
+    exists: the next try of the step or the next attempt of the task gets the same folder with these files. Otherwise
+    the folder starts empty."""
     parent, name = os.path.split(target)
     prefix = f".{name[:_LONGEST_NAME]}.kedge-"
     os.makedirs(parent, exist_ok=True)
     place = parent if os.access(parent, os.W_OK | os.X_OK) else target
     folder, lock = _swept(place, prefix, keep) or _locked_folder(place, prefix)
-    stays = False
+    keep_files = False
     try:
         yield folder
     except ActionFailed as failed:
-        stays = failed.transient
+        keep_files = failed.transient
         raise
     finally:
-        if not (stays and _reduced(folder, keep)):
+        if not (keep_files and _reduce(folder, keep)):
             shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
 def put(source: str, target: str) -> None:
-    """Move a file or a folder to `target`: at once where nothing stands there (or an empty folder), else entry by
-    entry, each of which replaces a file of its name."""
+    """Move a file or a folder to `target`: in one step if the target does not exist or is an empty folder, else entry
+    by entry, replacing files with the same names."""
     try:
         os.rename(source, target)
     except OSError as error:
-        if error.errno not in _ELSEWHERE or os.path.islink(source) or not os.path.isdir(source):
+        if error.errno not in _MOVE_ENTRIES or os.path.islink(source) or not os.path.isdir(source):
             raise
         for name in sorted(os.listdir(source)):
             put(os.path.join(source, name), os.path.join(target, name))
@@ -56,7 +57,7 @@ def put(source: str, target: str) -> None:
 
 
 def is_free(path: str) -> bool:
-    """Whether nothing is there, or an empty folder (but for what `beside` keeps in it)."""
+    """Whether the path does not exist or is an empty folder (ignoring the temporary folders of `beside`)."""
     try:
         prefix = f".{os.path.basename(path)[:_LONGEST_NAME]}.kedge-"
         return all(name.startswith(prefix) for name in os.listdir(path))
@@ -67,7 +68,7 @@ def is_free(path: str) -> bool:
 
 
 def _locked_folder(place: str, prefix: str) -> tuple[str, int]:
-    """A new folder that nobody sweeps away, and the descriptor that keeps it so."""
+    """A new folder, and the descriptor of the lock that protects it from being swept."""
     while True:
         folder = tempfile.mkdtemp(prefix=prefix, dir=place)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -78,23 +79,23 @@ def _locked_folder(place: str, prefix: str) -> tuple[str, int]:
 
 
 def _swept(place: str, prefix: str, keep: tuple[str, ...]) -> tuple[str, int] | None:
-    """Remove what nobody uses any more, but for one folder with files to keep: that, and its lock."""
-    found = None
+    """Remove folders that no process uses any more. One that has files to keep is returned instead, with its lock."""
+    reusable = None
     for name in os.listdir(place) if os.path.isdir(place) else ():
         if not name.startswith(prefix):
             continue
         path = os.path.join(place, name)
         lock = _lock(path)
-        if lock is not None and not found and _reduced(path, keep):
-            found = path, lock
+        if lock is not None and not reusable and _reduce(path, keep):
+            reusable = path, lock
         elif lock is not None:
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
-    return found
+    return reusable
 
 
 def _lock(path: str) -> int | None:
-    """A descriptor that keeps a folder from being swept; None if it is in use, is gone, or is no folder of ours."""
+    """Lock a folder against sweeping and return the descriptor. None if it is in use, gone or not a folder."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -109,9 +110,9 @@ def _lock(path: str) -> int | None:
     return None
 
 
-def _reduced(folder: str, keep: tuple[str, ...]) -> bool:
-    """Remove all but the files to keep. Whether the first of them is there, and nobody else can have written them: in a
-    folder like /tmp others may have laid them out for us."""
+def _reduce(folder: str, keep: tuple[str, ...]) -> bool:
+    """Remove all but the files to keep. True if the first of them exists and no other user can have written them: in a
+    folder like /tmp, other users could plant files for us to find."""
     try:
         for entry in os.scandir(folder):
             if entry.name not in keep:
