@@ -1,8 +1,8 @@
-"""What crosses the wall between the machine that submits a job and the process beside the user's command.
+"""The interface between the machine that submits a job and the supervisor beside the user's command.
 
-In goes a TaskSpec (a JSON file), out come events (JSON lines) and one Report (a JSON file), at the places that the
-constants below name. The runtime imports this module on every task start, so it stays on the cheap part of the
-standard library: named tuples, no dataclasses, no re.
+The input is a TaskSpec (a JSON file); the output is events (JSON lines) and one Report (a JSON file). Constants below
+name the files. The runtime imports this module at every task start, so it uses only the cheap part of the standard
+library: named tuples, no dataclasses, no re.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-# Events of a hook, in the canonical spelling.
+# The events of hooks, in their canonical spelling.
 TASK_STARTS = "taskStarts"
 TASK_SUCCEEDS = "taskSucceeds"
 TASK_FAILS = "taskFails"
 CONTAINER_EXIT = "containerExit"
 HOOK_EVENTS = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, CONTAINER_EXIT)
 
-# Environment. The kernel refuses one string above 128 KiB and all of them above about 2 MiB; these limits leave room.
+# Environment. The kernel refuses single strings above 128 KiB and a total above about 2 MiB; these limits leave room.
 ENVIRONMENT_STRING_LIMIT = 100_000
 ENVIRONMENT_TOTAL_LIMIT = 1 << 20
 PEERS_FILE_VARIABLE = "KEDGE_PEERS_FILE"
 JOB_ID_VARIABLE = "KEDGE_JOB_ID"
 RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 
-# What an image sets for its own dynamic loader (ld.so(8)) must not reach the one of the runtime's own Python. Whoever
-# starts that empties or unsets each of these that the image sets, and sets SHELVED + its name to the image's value; the
-# runtime gives hooks and command the image's value back under its name.
+# Variables that an image sets for its own dynamic loader (ld.so(8)) must not reach the loader of the runtime's Python.
+# The process that starts the runtime empties or unsets those that the image sets, and stores their values under
+# SHELVED + name; the runtime restores them for hooks and the command.
 LOADER_VARIABLES = ("LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_PROFILE", "GLIBC_TUNABLES")
 SHELVED = "KEDGE_IMAGE_"
 
-# Exit codes of a container. A user's code never leaves the container as it is: signals keep their row of the exit
-# spec, everything unrecognised is 255, and 1 means that the runtime itself broke.
+# Exit codes of a container. A user's exit code is never passed on unchanged: codes of signals keep their row of the
+# exit spec, everything else is 255, and 1 means that the runtime itself failed.
 RUNTIME_BROKE = 1
-PREREQUISITE_TRANSIENT = 250  # what an action could not fetch for now: the task is to be tried again
+PREREQUISITE_TRANSIENT = 250  # an action failed transiently: the task should be tried again
 UNRECOGNISED = 255
 SIGNAL_CODES = frozenset({130, 131, 132, 134, 135, 136, 137, 139, 141, 143})
 STOPPED_BY_USER = -210
@@ -56,9 +56,9 @@ HOOK_FAILED = "hook-failed"
 CANNOT_START = "cannot-start"
 DISK_FULL = "disk-full"
 RUNTIME_ERROR = "runtime-error"
-PERHAPS_MEMORY = "perhaps-memory"  # SIGKILL by nobody knows whom: often the kernel's, for memory; one retry at most
+PERHAPS_MEMORY = "perhaps-memory"  # SIGKILL from an unknown sender, often the kernel's OOM killer; one retry at most
 
-# What a supervisor says while it runs: the `event` of the lines in a task's events.jsonl.
+# The events that a supervisor reports while it runs: the key `event` in the lines of a task's events.jsonl.
 STARTING = "starting"
 HOOK_STARTED = "hook-started"
 HOOK_RETRYING = "hook-retrying"
@@ -70,7 +70,7 @@ FINISHED = "finished"
 
 
 class SecretRef(NamedTuple):
-    """A place in a text where a secret's value goes. `key` as in `token` or `keys[0].name`; `source` is the tag."""
+    """A placeholder for a secret in a text. `key` is for example `token` or `keys[0].name`; `source` is the tag."""
 
     key: str
     source: str
@@ -80,17 +80,17 @@ Text = tuple[str | SecretRef, ...]
 
 
 def show_text(text: Text) -> str:
-    """The text as the user wrote it, secrets as their tags."""
+    """The text as the user wrote it, with secrets as their tags."""
     return "".join(part if isinstance(part, str) else part.source for part in text)
 
 
 def render_text(text: Text, secrets: Mapping[str, str]) -> str:
-    """The text with every secret in its place. KeyError names a secret that is not there."""
+    """The text with the values of its secrets. KeyError names a secret that is missing."""
     return "".join(part if isinstance(part, str) else secrets[part.key] for part in text)
 
 
 def text_to_json(text: Text) -> list[Any]:
-    """The parts of a text as JSON, a secret as the mapping of its SecretRef."""
+    """The parts of a text as JSON; a secret becomes the mapping of its SecretRef."""
     return [part if isinstance(part, str) else part._asdict() for part in text]
 
 
@@ -100,9 +100,9 @@ def text_from_json(parts: list[Any]) -> Text:
 
 
 class Action(NamedTuple):
-    """Something that the runtime does itself, without a shell. `kind` is `git` or `download`.
+    """Work that the runtime does itself, without a shell. `kind` is `git` or `download`.
 
-    `parameters` are JSON values. A string that holds a secret is {"text": [...]}, see `text_to_json`.
+    `parameters` are JSON values. A string that contains a secret is {"text": [...]}, see `text_to_json`.
     """
 
     kind: str
@@ -110,7 +110,7 @@ class Action(NamedTuple):
 
 
 class Callback(NamedTuple):
-    """What one step does at one event (one of HOOK_EVENTS): shell lines, or an action instead."""
+    """What one step does at one event (one of HOOK_EVENTS): a shell script, or an action instead."""
 
     event: str
     script: Text = ()
@@ -118,18 +118,18 @@ class Callback(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """`max` more tries after one that failed, `delay_sec` apart."""
+    """Up to `max` more tries after the first one fails, `delay_sec` apart."""
 
     max: int = 0
     delay_sec: float = 0.0
 
 
 class Step(NamedTuple):
-    """What one prerequisite or runtime plugin does beside the user's command.
+    """What one prerequisite or runtime plugin does before and after the user's command.
 
     Start callbacks run in the order of the steps, all others in exactly the reverse order. `policy` is `fail` or
-    `ignore` (a hook that fails is then only logged). `timeout_sec` bounds each try. `environment` is set for the
-    step's own scripts, for later hooks and for the command.
+    `ignore` (a failing hook is then only logged). `timeout_sec` limits each try. `environment` is set for the step's
+    own scripts, for later hooks and for the command.
     """
 
     name: str
@@ -141,16 +141,16 @@ class Step(NamedTuple):
 
 
 class StopPolicy(NamedTuple):
-    """How a task is stopped: this signal first, SIGKILL after `grace_sec` seconds."""
+    """How a task is stopped: `signal` first, SIGKILL after `grace_sec` seconds."""
 
     signal: str = "TERM"
     grace_sec: float = 30.0
 
 
 class LogPolicy(NamedTuple):
-    """Limits of each of the three streams: one current file of at most `file_bytes`, `kept_files` rotated ones.
+    """The limits of each of the three streams: one current file of at most `file_bytes`, and `kept_files` rotated ones.
 
-    `console`: the user's streams and runtime.log are also copied to the runtime's own stdout and stderr.
+    With `console`, the user's streams and runtime.log are also copied to the runtime's own stdout and stderr.
     """
 
     file_bytes: int = 268_435_456
@@ -159,11 +159,11 @@ class LogPolicy(NamedTuple):
 
 
 class TaskSpec(NamedTuple):
-    """All that one attempt of one task needs to run. Holds no secret value.
+    """All that one attempt of one task needs to run. It contains no secret values.
 
-    `rules`: files with rules of the site's or the user's own for causes of failures, compiled (.json) or as written.
-    `exit_spec`: an exit specification in JSON that takes the place of the stock one. `pai_dir`: OpenPAI's folder
-    /usr/local/pai where there really is one, as in a container; None for a stand-in within `folder`.
+    `rules` lists files with the site's or the user's own rules for causes of failures, compiled (.json) or as source.
+    `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
+    /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`.
     """
 
     user: str
@@ -192,7 +192,7 @@ class TaskSpec(NamedTuple):
 
     @property
     def pai(self) -> str:
-        """The folder that is, or stands for, /usr/local/pai."""
+        """The folder /usr/local/pai, or its substitute."""
         return self.pai_dir or f"{self.folder}/{PAI_DIR}"
 
     @property
@@ -202,11 +202,11 @@ class TaskSpec(NamedTuple):
 
     @property
     def task(self) -> str:
-        """The task's name for people, as in `worker:3`."""
+        """The task's name in messages, such as `worker:3`."""
         return f"{self.role}:{self.task_index}"
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which `from_json` reads it back."""
+        """The JSON form, which `from_json` reads."""
         return self._asdict() | {
             "command": text_to_json(self.command),
             "steps": [_step_to_json(step) for step in self.steps],
@@ -229,17 +229,17 @@ class TaskSpec(NamedTuple):
 class Report(NamedTuple):
     """How one attempt of one task ended; written last, as report.json.
 
-    `exit_code` is the container's code (0, a row of the exit spec, 255, or 1); `user_exit_code` is what the user's
-    command (or the failed hook) ended with, 128+n for signal n, None when it never started. `started` and `ended` are
-    times as in events. `stopped_by` names the first stop signal that the supervisor got, if any; `killed` says that
-    the grace period ended with SIGKILL. `removed_bytes` counts, by stream, what log rotation has deleted.
-    `diagnosis` is kedge's own answer to why it failed (diagnose.model.Diagnosis as JSON); it never changes `exit_code`.
-    `evidence` is what a failure was diagnosed from besides the logs: `facts` (numbers), `last_output` (a time or None),
-    `progress` (the highest step, epoch, … that the log names).
-    `hooks` tells of the hooks that failed, also of those whose policy is `ignore`: `step`, `event`, `command` (the
-    first command line that failed, None where the shell cannot tell), `tries`, `code` (of the last try, as a shell
-    shows it), `policy`. `retry_after_sec` is how long a server wants to be left alone that refused a request of the
-    runtime's own.
+    `exit_code` is the container's code (0, a row of the exit spec, 255, or 1); `user_exit_code` is the exit code of the
+    user's command (or of the failed hook), 128+n for signal n, None if it never started. `started` and `ended` are
+    times as in events. `stopped_by` names the first stop signal that the supervisor received, if any; `killed` means
+    that the grace period ended with SIGKILL. `removed_bytes` counts the bytes that log rotation has deleted, by stream.
+    `diagnosis` is the cause of the failure that kedge found (diagnose.model.Diagnosis as JSON); it never changes
+    `exit_code`. `evidence` is what else the diagnosis used besides the logs: `facts` (numbers), `last_output` (a time
+    or None), `progress` (the highest step, epoch and so on in the log).
+    `hooks` lists the hooks that failed, including those with the policy `ignore`: `step`, `event`, `command` (the first
+    command line that failed, None where the shell does not report it), `tries`, `code` (of the last try, as a shell
+    exit code), `policy`. `retry_after_sec` is the pause that a server asked for when it refused a request of the
+    runtime.
     """
 
     task: str
@@ -262,7 +262,7 @@ class Report(NamedTuple):
     version: int = 1
 
 
-# Where things lie in TaskSpec.folder, which is also the task's PAI_LOG_DIR.
+# Files and folders in TaskSpec.folder, which is also the task's PAI_LOG_DIR.
 SPEC_FILE = "spec.json"
 EVENTS_FILE = "events.jsonl"
 REPORT_FILE = "report.json"
@@ -270,38 +270,38 @@ TERMINATION_LOG = "pai-termination-log"  # a copy of the container's termination
 RUNTIME_LOG = "runtime.log"
 USER_STDOUT = "user-stdout"
 USER_STDERR = "user-stderr"
-USER_SCRIPT = "user.sh"  # in runtime.d: the lines of the role's command, below OPTION_LINES of the runtime
+USER_SCRIPT = "user.sh"  # in runtime.d: OPTION_LINES lines of the runtime, then the lines of the role's command
 OPTION_LINES = 1
 USER_ALL = "user-all"
 STREAMS = (USER_ALL, USER_STDOUT, USER_STDERR)
 CURRENT = "current"  # the file of a stream that is being written; rotated ones are named @<24 hex digits>.s
-ERROR_FILE = "error.json"  # where torchelastic writes the exception of the worker that failed first
+ERROR_FILE = "error.json"  # into which torchelastic writes the exception of the worker that failed first
 WORK_DIR = "work"  # the default working directory
-PAI_DIR = "pai"  # stands for PAI_HOME
+PAI_DIR = "pai"  # the substitute for PAI_HOME
 PAI_HOME = "/usr/local/pai"  # the same folder in a container
-RUNTIME_D = "runtime.d"  # below that one
-DATA_CACHE_DIR = "data-cache"  # below PAI_DIR in a container: files by their SHA-256, which the task can only read
-FETCHED_DIR = "data-fetched"  # beside it: what the task has fetched, by its SHA-256, for the controller to take
+RUNTIME_D = "runtime.d"  # below PAI_DIR
+DATA_CACHE_DIR = "data-cache"  # below PAI_DIR in a container: files named by their SHA-256, read-only for the task
+FETCHED_DIR = "data-fetched"  # beside it: files that the task has fetched, for the controller to take into the cache
 
 # In TaskSpec.secrets_dir (0700, memory-backed where possible, files 0600):
-SECRET_VALUES = "values.json"  # {"token": "text", "keys[0].name": "text"}: every scalar below `secrets`
+SECRET_VALUES = "values.json"  # {"token": "text", "keys[0].name": "text"}: every scalar in `secrets`
 SECRET_DOCUMENT = "secrets.yaml"  # the mapping itself, as the OpenPAI runtime mounts it
 
 
 def container_code(user_exit_code: int) -> int:
-    """The container's exit code for a user's, by the exit code alone (the rows of the exit spec without a regex)."""
+    """The container's exit code for a user's exit code, by the rows of the exit spec that have no regex."""
     if user_exit_code == 0 or user_exit_code in SIGNAL_CODES:
         return user_exit_code
     return UNRECOGNISED
 
 
 def converted_role(name: str) -> str:
-    """The name a role has in Kubernetes objects: lower case, letters and digits only."""
+    """The name that a role has in Kubernetes objects: lower case, letters and digits only."""
     return "".join(c for c in name.lower() if c.isascii() and c.isalnum())
 
 
 def timestamp(ns: int) -> str:
-    """Nanoseconds since 1970 as the text that events carry, UTC: 2026-02-01T02:54:48.123456789Z."""
+    """Format nanoseconds since 1970 as events do, in UTC: 2026-02-01T02:54:48.123456789Z."""
     seconds, rest = divmod(ns, 1_000_000_000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
 

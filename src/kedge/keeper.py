@@ -1,7 +1,7 @@
-"""The process above a controller, to whom orphans come when supervisors and then their controller were killed.
+"""The keeper: the parent process of a controller, which adopts orphans when supervisors and then the controller die.
 
-It does nothing but keep them below it, where they are found, and ends when nothing is below it any more. It is a fork
-of the controller from before that has loaded anything, so it costs next to nothing.
+It only keeps the orphans below itself, where they can be found, and ends when no process is left below it. It is forked
+before the controller loads its modules, so it costs next to nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kedge import processes
 from kedge.processes import Process
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-# What a submitter sends to the process that it has started, and means for the controller.
+# Signals that a submitter sends to the process it started, but that are meant for the controller.
 _PASSED_ON = frozenset(
     {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 )
@@ -26,8 +26,8 @@ _above: list[Process] = []
 
 
 def stand_above(close: Iterable[int]) -> None:
-    """Returns in a new process; this one becomes its keeper, without the descriptors `close`, and never returns. Linux
-    only; elsewhere nothing happens."""
+    """Fork: the call returns only in the child. This process closes the descriptors `close` and becomes the keeper of
+    the child. On other systems than Linux, do nothing."""
     if not sys.platform.startswith("linux"):
         return
     keeper = processes.identify(os.getpid())
@@ -42,7 +42,7 @@ def stand_above(close: Iterable[int]) -> None:
 
 
 def become_subreaper() -> None:
-    """Let the orphans of what this process has started become its children. Linux only; elsewhere nothing happens."""
+    """Make orphaned descendants children of this process. On other systems than Linux, do nothing."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -53,7 +53,7 @@ def above() -> Process | None:
 
 
 def _keep(child: int) -> NoReturn:
-    """Until nothing is left below, and then end as `child` did."""
+    """Pass signals on and reap until no process is left below, then end the way `child` ended."""
     become_subreaper()
     ended: dict[int, int] = {}
     while _reap(ended, child):
@@ -68,7 +68,7 @@ def _keep(child: int) -> NoReturn:
 
 
 def _reap(ended: dict[int, int], child: int) -> bool:
-    """Collect what has ended, and the status of `child`; False when nothing is left."""
+    """Reap all processes that have ended, and record the status of `child`. False when no process is left."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,7 +1,7 @@
-"""Processes that belong to a job: who they are, how they are signalled, and how none of them is left.
+"""The processes of a job: identifying them, signalling them, and killing them without leaving any behind.
 
-A pid alone is no name, because the kernel gives it out again; with the time of its start it is one. Every signal goes
-through a descriptor of the process, so it cannot hit another one.
+A pid alone does not identify a process, because the kernel reuses pids; together with the start time it does. Signals
+are sent through a descriptor of the process, so they cannot reach another one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kedge.contract import JOB_ID_VARIABLE
 
 DEADLINE_SEC = 5.0
 
-_STOP_SEC = 0.5  # enough for all that is not hung in the kernel
+_STOP_SEC = 0.5  # enough for any process that does not hang in the kernel
 _ENDED = frozenset({b"Z", b"X"})
 _STOPPED = frozenset({b"T", b"t"})
 _STILL = _STOPPED | _ENDED
 
-_START_TIME = 22  # the number of the field in /proc/PID/stat, see proc_pid_stat(5)
+_START_TIME = 22  # numbers of fields in /proc/PID/stat, see proc_pid_stat(5)
 _THREADS = 20
 _PARENT = 4
 _RESERVED_PIDS = 300  # linux/kernel/pid.c
@@ -44,28 +44,28 @@ class _Stat(NamedTuple):
     process: Process
     parent: int
     session: int
-    ended: bool  # a zombie, and not one whose other threads go on
+    ended: bool  # a zombie without other threads that still run
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this pid now; None if there is none, or only what is left of one that has ended."""
+    """The process that has this pid now. None if there is none or only a zombie."""
     stat = _stat(pid)
     return None if stat is None or stat.ended else stat.process
 
 
 def is_alive(process: Process) -> bool:
-    """Whether it still runs. A zombie does not."""
+    """Whether the process still runs. A zombie does not."""
     return identify(process.pid) == process
 
 
 def is_suspended(pid: int) -> bool:
-    """Whether a signal, or a debugger, has stopped this process: its first thread, which takes its signals."""
+    """Whether a signal or a debugger has stopped this process (that is, its first thread, which handles signals)."""
     text = _read(f"/proc/{pid}/stat")
     return text[text.rfind(b")") + 2 :][:1] in _STOPPED
 
 
 def send(process: Process, number: int) -> bool:
-    """Signal this very process. False if it has ended. PermissionError if it is another user's."""
+    """Send a signal to exactly this process. False if it has ended. PermissionError if it belongs to another user."""
     fd = _open(process)
     if fd is None:
         return False
@@ -79,15 +79,16 @@ def send(process: Process, number: int) -> bool:
 
 
 def wait(processes: Iterable[Process], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
-    """Wait until all have ended, at most so long. Returns those that have not."""
+    """Wait until all have ended, at most `deadline_sec`. Return those that have not."""
     end = time.monotonic() + deadline_sec
     return [process for process in processes if not _ends_before(process, end)]
 
 
 def of_job(job_id: str) -> list[Process]:
-    """Every process of this user (root: of all) whose environment names the job, and its descendants; not the caller.
+    """Every process of this user (for root: of all users) whose environment names the job, and the descendants of these
+    processes. The caller is not included.
 
-    The descendants, because programs that show a title (setproctitle) write it over their environment.
+    Descendants are included because programs that set their title (setproctitle) overwrite their environment.
     """
     entry = f"{JOB_ID_VARIABLE}={job_id}".encode()
     itself = os.getpid()
@@ -96,15 +97,15 @@ def of_job(job_id: str) -> list[Process]:
 
 
 def descendants(pid: int, besides: Collection[int] = ()) -> list[Process]:
-    """The children of a process, theirs, and so on, without those in `besides` and what is below them."""
+    """The children of a process, their children, and so on, without those in `besides` and their descendants."""
     return _below([pid], besides)
 
 
 def related(roots: Collection[int], sessions: Collection[int]) -> list[Process]:
-    """Those with the pids `roots`, what is below them, and who is in a session with any of these, for as long as it is
-    one of `sessions` or its leader is one of these; but for the caller.
+    """The processes with the pids `roots`, their descendants, and all processes in the same session as one of these, if
+    that session is one of `sessions` or its leader is one of these. The caller is not included.
 
-    That somebody is known keeps a session from being a stranger's: its number is not given out again meanwhile.
+    A session with a known member cannot belong to somebody else: its number is not reused while the member lives.
     """
     stats = {stat.process.pid: stat for stat in filter(None, map(_stat, _pids()))}
     stats.pop(os.getpid(), None)
@@ -118,33 +119,33 @@ def related(roots: Collection[int], sessions: Collection[int]) -> list[Process]:
 
 
 def in_sessions(numbers: Collection[int]) -> list[int]:
-    """The pids of those who are in one of these sessions."""
+    """The pids of the processes in these sessions."""
     return [stat.process.pid for stat in filter(None, map(_stat, _pids())) if stat.session in numbers]
 
 
 def starts() -> int:
-    """How many processes and threads this machine has started since boot. The kernel gives out pids in turn, so that
-    none comes again within `most_pids` of them."""
+    """How many processes and threads this machine has started since boot. The kernel assigns pids in turn, so none is
+    reused within `most_pids` starts."""
     (found,) = (line for line in _read("/proc/stat").splitlines() if line.startswith(b"processes "))
     return int(found.split()[1])
 
 
 def most_pids() -> int:
-    """After how many starts a pid can come again, at the earliest."""
+    """The smallest number of starts after which a pid can be reused."""
     return int(_read("/proc/sys/kernel/pid_max")) - _RESERVED_PIDS
 
 
 def why_alive(process: Process) -> str:
-    """Who a process is that was killed and lives, and why, for the user."""
+    """A text for the user about a process that is still alive after it was killed: which one it is, and why."""
     fields = dict(line.split(b":", 1) for line in _read(f"/proc/{process.pid}/status").splitlines() if b":" in line)
     name = "".join(filter(str.isprintable, fields.get(b"Name", b"").decode(errors="replace"))).strip()
     owner = int(fields.get(b"Uid", b"-1").split()[0])
-    who = f"pid {process.pid} ({name})" if name else f"pid {process.pid}"
+    label = f"pid {process.pid} ({name})" if name else f"pid {process.pid}"
     if owner not in (-1, os.geteuid()):
-        return f"{who} is a process of {_user(owner)}, who can end it, or root"
+        return f"{label} belongs to {_user(owner)}; only that user or root can end it"
     if fields.get(b"State", b"").strip().startswith(_HUNG):
-        return f"{who} hangs in the kernel, for example in a file system that does not answer"
-    return f"{who} does not end"
+        return f"{label} hangs in the kernel, for example in a file system that does not respond"
+    return f"{label} does not end"
 
 
 def _user(number: int) -> str:
@@ -168,10 +169,10 @@ def _below(roots: Iterable[int], besides: Collection[int]) -> list[Process]:
 
 
 def kill(find: Callable[[], Sequence[Process]], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
-    """Kill what `find` finds until it finds nothing more. Returns what is left at the deadline (hung in the kernel, or
-    another user's).
+    """Kill the processes that `find` returns until it returns none. Return those that are left at the deadline (hung in
+    the kernel, or another user's).
 
-    Everything is stopped first and killed then, so that nothing is forked in between, and nothing loses the parent by
+    All processes are suspended before any is killed, so that none forks meanwhile and none loses the parent through
     which it is found.
     """
     end = time.monotonic() + deadline_sec
@@ -191,30 +192,31 @@ def _send_all(processes: Iterable[Process], number: int) -> None:
     for process in processes:
         try:
             send(process, number)
-        except PermissionError:  # it has become another user's; if it stays, it is reported
+        except PermissionError:  # it runs as another user now; if it stays, it is reported
             continue
 
 
 def _wait_stopped(processes: Iterable[Process], end: float) -> None:
-    """Wait until all are stopped, at most until `end`. One that is just forking does so before it stops."""
+    """Wait until all are suspended, at most until `end`. A process that is forking finishes that first."""
     for process in processes:
         while not _states(process.pid) <= _STILL and time.monotonic() < end:
             time.sleep(0.0005)
 
 
 def kill_tree(pid: int, deadline_sec: float = DEADLINE_SEC) -> list[Process]:
-    """Kill a process with all its descendants; the rest is as with `kill`. A child must be reaped by the caller."""
+    """Kill a process with all its descendants, see `kill`. If it is a child, the caller must reap it."""
     root = identify(pid)
     return kill(lambda: [root, *descendants(pid)] if root and is_alive(root) else [], deadline_sec)
 
 
 def kill_orphans(known: Collection[int], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
-    """Kill what this process, as subreaper, has inherited: its children but the `known` ones, and their descendants."""
+    """Kill the orphans that this process adopted as subreaper: its children except the `known` ones, and their
+    descendants."""
     return kill(lambda: descendants(os.getpid(), known), deadline_sec)
 
 
 def _ends_before(process: Process, end: float) -> bool:
-    """Wait for one process until the time `end`; whether it has ended."""
+    """Wait for one process until the time `end`. Return whether it has ended."""
     fd = _open(process)
     if fd is None:
         return True
@@ -227,12 +229,12 @@ def _ends_before(process: Process, end: float) -> bool:
 
 
 def _open(process: Process) -> int | None:
-    """A descriptor of this very process; None if it has ended."""
+    """A descriptor of exactly this process, None if it has ended."""
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    if is_alive(process):  # the descriptor was opened before, so it stands for the process that is seen now
+    if is_alive(process):  # checked after opening, so the descriptor refers to this process
         return fd
     os.close(fd)
     return None
@@ -243,7 +245,7 @@ def _pids() -> list[int]:
 
 
 def _stat(pid: int) -> _Stat | None:
-    # The second field is the program's name in brackets, which may hold anything.
+    # The second field is the program's name in parentheses; it may contain any character.
     text = _read(f"/proc/{pid}/stat")
     fields = text[text.rfind(b")") + 2 :].split()
     if not fields:
@@ -254,7 +256,7 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def _states(pid: int) -> set[bytes]:
-    """The states of a process's threads; empty when it has ended."""
+    """The states of a process's threads, empty if it has ended."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
@@ -264,7 +266,7 @@ def _states(pid: int) -> set[bytes]:
 
 
 def _read(path: str) -> bytes:
-    """A file of a process; empty when the process has ended, or is another user's and hidden."""
+    """A file of a process, empty if the process has ended or belongs to another user."""
     try:
         with open(path, "rb") as file:
             return file.read()

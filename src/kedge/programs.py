@@ -1,4 +1,4 @@
-"""Programs that kedge starts and does not trust to end: at their deadline they are ended with all that they started."""
+"""Running programs with a deadline: when it passes, the program and all processes it started are killed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kedge import processes
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _GUARD = Path(__file__).with_name("program_guard.py")
-MOST = 16 << 20  # bytes of an answer
-LAST_WORDS = 64 << 10  # bytes
-_KILL_SEC = 2.0  # enough for all that is not hung in the kernel
+MAX_OUTPUT = 16 << 20  # bytes of stdout
+STDERR_TAIL = 64 << 10  # bytes of stderr that are kept
+_KILL_SEC = 2.0  # enough for any process that does not hang in the kernel
 
 
 class ProgramEnd(NamedTuple):
@@ -30,12 +30,12 @@ class ProgramEnd(NamedTuple):
     err: bytes
 
 
-class SaidTooMuch(Exception):
-    """Its output was larger than what is of use; it was ended."""
+class OutputTooLarge(Exception):
+    """The program's output exceeded the limit; it was killed."""
 
 
 class TookTooLong(Exception):
-    """It did not end in time. `left` are the processes that could not even be killed; the others are gone."""
+    """The program did not end in time. `left` are the processes that survived the kill; all others are gone."""
 
     def __init__(self, left: Sequence[processes.Process]) -> None:
         self.left = left
@@ -45,44 +45,46 @@ class TookTooLong(Exception):
 def run(
     argv: Sequence[str],
     deadline_sec: float,
-    given: bytes = b"",
+    stdin: bytes = b"",
     environment: Mapping[str, str] | None = None,
-    most: int = MOST,
+    max_output: int = MAX_OUTPUT,
 ) -> ProgramEnd:
-    """Run a program of PATH to its end and to the end of its output; `given` is its stdin.
+    """Run a program from PATH until it has ended and its output is complete. `stdin` is its input.
 
-    OSError if it cannot be executed; TookTooLong after `deadline_sec`; SaidTooMuch for more than `most` bytes on stdout
-    (of stderr, the last LAST_WORDS are kept). Whatever else interrupts the call, Ctrl-C too, the program ends with all
-    that it has started, in whatever session or group that is.
+    OSError if it cannot be executed; TookTooLong after `deadline_sec`; OutputTooLarge for more than `max_output` bytes
+    on stdout (of stderr, the last STDERR_TAIL bytes are kept). If anything else interrupts the call, such as Ctrl-C,
+    the program and all processes it started are killed, whatever their session or group.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
-    with open(reader, "rb") as answer:
+    with open(reader, "rb") as result_pipe:
         try:
             guard = _start(argv, writer, environment)
         finally:
             os.close(writer)
         with guard:
-            out, err = _communicate(guard, given, deadline_sec, most)
-            said = answer.read().split()
-    if said[:1] == [b"error"]:
-        code = int(said[1])
+            out, err = _communicate(guard, stdin, deadline_sec, max_output)
+            result = result_pipe.read().split()
+    if result[:1] == [b"error"]:
+        code = int(result[1])
         raise OSError(code, os.strerror(code), argv[0])
-    # Without an answer somebody has killed the guard, and that is all that is known.
-    return ProgramEnd(os.waitstatus_to_exitcode(int(said[1])) if said else guard.returncode, out, err)
+    # Without a result the guard itself was killed, and only its own status is known.
+    return ProgramEnd(os.waitstatus_to_exitcode(int(result[1])) if result else guard.returncode, out, err)
 
 
-def _start(argv: Sequence[str], answer: int, environment: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+def _start(argv: Sequence[str], result: int, environment: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(answer), *argv],
-        stdin=pipe, stdout=pipe, stderr=pipe, env=environment, pass_fds=(answer,),
-        start_new_session=True,  # the terminal's Ctrl-C is for kedge, which then ends the program
+        [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(result), *argv],
+        stdin=pipe, stdout=pipe, stderr=pipe, env=environment, pass_fds=(result,),
+        start_new_session=True,  # Ctrl-C in the terminal reaches kedge alone, which then kills the program
     )  # fmt: skip
 
 
-def _communicate(guard: subprocess.Popen[bytes], given: bytes, deadline_sec: float, most: int) -> tuple[bytes, bytes]:
+def _communicate(
+    guard: subprocess.Popen[bytes], stdin: bytes, deadline_sec: float, max_output: int
+) -> tuple[bytes, bytes]:
     try:
-        return _talk(guard, given, time.monotonic() + deadline_sec, most)
+        return _exchange(guard, stdin, time.monotonic() + deadline_sec, max_output)
     except BaseException as error:
         left = _end(guard.pid)
         if isinstance(error, subprocess.TimeoutExpired):
@@ -90,12 +92,12 @@ def _communicate(guard: subprocess.Popen[bytes], given: bytes, deadline_sec: flo
         raise
 
 
-def _talk(guard: subprocess.Popen[bytes], given: bytes, deadline: float, most: int) -> tuple[bytes, bytes]:
-    """Like Popen.communicate, within bounds. TimeoutExpired, SaidTooMuch."""
+def _exchange(guard: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_output: int) -> tuple[bytes, bytes]:
+    """Like Popen.communicate, but with limits. TimeoutExpired, OutputTooLarge."""
     assert guard.stdin
     assert guard.stdout
     assert guard.stderr
-    out, err, left = bytearray(), bytearray(), memoryview(given)
+    out, err, left = bytearray(), bytearray(), memoryview(stdin)
     with selectors.DefaultSelector() as selector:
         for stream, event in (guard.stdin, _WRITE), (guard.stdout, _READ), (guard.stderr, _READ):
             os.set_blocking(stream.fileno(), False)
@@ -106,22 +108,22 @@ def _talk(guard: subprocess.Popen[bytes], given: bytes, deadline: float, most: i
                 raise subprocess.TimeoutExpired(guard.args, 0.0)
             for key, _ in ready:
                 if key.fileobj is guard.stdin:
-                    left = _written(key.fd, left)
+                    left = _write_some(key.fd, left)
                     done = not left
                 else:
-                    done = not _taken(key.fd, out if key.fileobj is guard.stdout else err)
+                    done = not _read_some(key.fd, out if key.fileobj is guard.stdout else err)
                 if done:
                     selector.unregister(key.fileobj)
                     key.fileobj.close()  # type: ignore[union-attr]
-            del err[:-LAST_WORDS]
-            if len(out) > most:
-                raise SaidTooMuch
+            del err[:-STDERR_TAIL]
+            if len(out) > max_output:
+                raise OutputTooLarge
     guard.wait(max(0.0, deadline - time.monotonic()))
     return bytes(out), bytes(err)
 
 
-def _written(fd: int, data: memoryview) -> memoryview:
-    """What is left of the data; nothing if nobody reads them."""
+def _write_some(fd: int, data: memoryview) -> memoryview:
+    """Write what the pipe takes now. Return the rest, which is empty if nobody reads the pipe any more."""
     try:
         return data[os.write(fd, data) :]
     except BlockingIOError:
@@ -130,15 +132,15 @@ def _written(fd: int, data: memoryview) -> memoryview:
         return data[:0]
 
 
-def _taken(fd: int, into: bytearray) -> bool:
-    """Whether there was something."""
+def _read_some(fd: int, into: bytearray) -> bool:
+    """Append what can be read now. False at the end of the stream."""
     data = os.read(fd, 1 << 16)
     into += data
     return bool(data)
 
 
 def _end(guard: int) -> Sequence[processes.Process]:
-    """Kill the guard and all that is below it; where there is no /proc (macOS), its process group. Returns what is
+    """Kill the guard and all its descendants (without /proc, as on macOS: its process group). Return those that are
     left."""
     if sys.platform.startswith("linux"):
         return processes.kill_tree(guard, _KILL_SEC)

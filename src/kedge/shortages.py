@@ -1,4 +1,4 @@
-"""Errors of the machine rather than of kedge: too little memory, too many open files, a full disk, and what to do."""
+"""Errors caused by the machine, not by kedge: too little memory, too many open files, a full disk; with advice."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from collections.abc import Iterator
 
 from kedge.errors import CannotRun, DiskFull, InputError, KedgeError
 
-_MEMORY = "too little memory: allow more (ulimit -v, the container's limit), or end what else takes it"
-_THREADS = "no thread can be started: too many processes (ulimit -u, the container's limit), or too little memory"
-_NESTED = "something that kedge has read is nested too deeply for it"
-_PROBE = 16 << 20  # bytes; who cannot have them has no memory left
+_MEMORY = "too little memory: raise the limit (ulimit -v, the container's limit) or end other programs"
+_THREADS = "no thread can be started: too many processes (ulimit -u, the container's limit) or too little memory"
+_NESTED = "a file that kedge read is nested too deeply"
+_PROBE = 16 << 20  # bytes; if these cannot be allocated, the memory is used up
 _ADVICE = {
-    errno.ENOSPC: "make room there, or use another place",
-    errno.EDQUOT: "make room there, or use another place",
+    errno.ENOSPC: "free some space there, or use another place",
+    errno.EDQUOT: "free some space there, or use another place",
     errno.EMFILE: "allow more open files (ulimit -n)",
     errno.ENFILE: "the whole machine has too many open files",
-    errno.EACCES: "run kedge as a user who may do this, or use another place",
-    errno.EPERM: "run kedge as a user who may do this, or use another place",
-    errno.EROFS: "use a place that can be written to",
+    errno.EACCES: "run kedge as a user who is allowed to do this, or use another place",
+    errno.EPERM: "run kedge as a user who is allowed to do this, or use another place",
+    errno.EROFS: "use a place that is writable",
     errno.ENAMETOOLONG: "use a shorter name",
-    errno.EAGAIN: "too many processes, or something else that is limited (ulimit -a)",
+    errno.EAGAIN: "too many processes, or another limit is reached (ulimit -a)",
     errno.ENOTDIR: "a part of this path is a file",
-    errno.ELOOP: "links there lead in a circle",
+    errno.ELOOP: "the path contains a loop of links",
 }
-# What the interpreter makes of memory that it does not get where it cannot say MemoryError.
+# The exceptions that the interpreter may raise instead of MemoryError when it gets no memory.
 _DISGUISES = (ImportError, SyntaxError, SystemError, RuntimeError, OSError, ValueError)
 
 
 def explained(error: BaseException) -> KedgeError | None:
-    """The error in words for its reader; None for one that only a bug in kedge can explain."""
+    """The error with an explanation for the user. None if only a bug in kedge can explain it."""
     if any(isinstance(one, MemoryError) for one in _chain(error)):
         return CannotRun(_MEMORY)
     if isinstance(error, RecursionError):
@@ -49,13 +49,13 @@ def _of_os_error(error: OSError) -> KedgeError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     name = error.filename or ("stdout" if full else None)
     reason = error.strerror or str(error) or type(error).__name__
-    said = f"{os.fsdecode(name)}: {reason}" if isinstance(name, str | bytes) else reason
+    message = f"{os.fsdecode(name)}: {reason}" if isinstance(name, str | bytes) else reason
     advice = _ADVICE.get(error.errno or 0)
-    return (DiskFull if full else CannotRun)(f"{said}: {advice}" if advice else said)
+    return (DiskFull if full else CannotRun)(f"{message}: {advice}" if advice else message)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those that it came from."""
+    """The error and the errors that caused it."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:

@@ -1,7 +1,7 @@
-"""Reading what anybody may have written: a task, another program, a disk that is damaged.
+"""Reading untrusted files: they may come from a task, another program or a damaged disk.
 
-A file is opened without following links out of its folder, must be a regular one, never makes its reader wait, and is
-read up to a limit. What JSON says is taken only if it has the expected types.
+A file is opened without following links out of its folder, must be regular, never blocks its reader, and is read up to
+a limit. Values from JSON are accepted only if they have the expected types.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is
 T = TypeVar("T")
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-_NO_FILE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # as open(2) says of links and of a socket
+_NOT_REGULAR = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # errors of open(2) for links and sockets
 _PIECE = 1 << 16
-_DEEPEST = 64  # lists and mappings inside each other
-_LONGEST_NUMBER = 19  # digits: what fits into 64 bits, and so into a time or a float
+_DEEPEST = 64  # levels of nested lists and mappings
+_LONGEST_NUMBER = 19  # digits: numbers that fit into 64 bits, and so into a time or a float
 
 
 def open_folder(folder: str | os.PathLike[str], name: str = "") -> int:
-    """Open the folder `name` below `folder`. OSError also for a link on the way down: it could lead anywhere."""
+    """Open the folder `name` below `folder`. OSError also if a part of `name` is a link, which could lead anywhere."""
     at = os.open(folder, FOLDER)
     for each in filter(None, name.split("/")):
         outer = at
@@ -37,18 +37,18 @@ def open_folder(folder: str | os.PathLike[str], name: str = "") -> int:
 def open_regular(folder: str | os.PathLike[str], name: str) -> int:
     """Open the file `name` below `folder` for reading.
 
-    FileNotFoundError also for a link, or one on the way down, and for what is no regular file: a pipe could keep its
-    reader waiting for ever.
+    FileNotFoundError also if the file or a part of `name` is a link, and if the file is not regular: reading a pipe
+    could block for ever.
     """
-    way, _, last = name.rpartition("/")
+    parent, _, last = name.rpartition("/")
     try:
-        at = open_folder(folder, way)
+        at = open_folder(folder, parent)
         try:
             fd = os.open(last, _FILE | os.O_NOFOLLOW, dir_fd=at)
         finally:
             os.close(at)
     except OSError as error:
-        if error.errno not in _NO_FILE:
+        if error.errno not in _NOT_REGULAR:
             raise
     else:
         if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -58,12 +58,12 @@ def open_regular(folder: str | os.PathLike[str], name: str) -> int:
 
 
 def read(folder: str | os.PathLike[str], name: str, limit: int) -> bytes:
-    """The file `name` below `folder`. OSError as from `open_regular`, and if it is larger than `limit` bytes."""
+    """Read the file `name` below `folder`. OSError as from `open_regular`, and if it is larger than `limit` bytes."""
     return _read(open_regular(folder, name), limit, f"{os.fspath(folder)}/{name}")
 
 
 def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
-    """The regular file at a path that is ours, or behind a link there. OSError if it is another kind of file, or larger
+    """Read the regular file at a trusted path, which may be a link. OSError if it is another kind of file or larger
     than `limit` bytes."""
     fd = os.open(path, _FILE)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -83,10 +83,10 @@ def _read(fd: int, limit: int, path: str) -> bytes:
 
 
 def read_up_to(fd: int, limit: int) -> bytes | None:
-    """All that can be read of a descriptor; None if it is more than `limit` bytes."""
+    """Read a descriptor to its end. None if there are more than `limit` bytes."""
     if os.fstat(fd).st_size > limit:
         return None
-    pieces, left = [], limit + 1  # it may grow meanwhile, and files in /proc claim a size of 0
+    pieces, left = [], limit + 1  # the file may grow meanwhile, and files in /proc report a size of 0
     while left > 0 and (data := os.read(fd, min(left, _PIECE))):
         pieces.append(data)
         left -= len(data)
@@ -94,18 +94,18 @@ def read_up_to(fd: int, limit: int) -> bytes | None:
 
 
 def read_json(folder: str | os.PathLike[str], name: str, limit: int) -> Any:
-    """The JSON in a file. OSError as `read`, ValueError as `parse`."""
+    """Read a JSON file. OSError as from `read`, ValueError as from `parse`."""
     return parse(read(folder, name, limit))
 
 
 def parse(data: bytes) -> Any:
-    """The JSON value in `data`, with everything replaced that UTF-8 cannot express.
+    """Parse JSON. Anything that is not valid in UTF-8 is replaced.
 
-    ValueError for what is no JSON, for numbers that no 64 bits hold (NaN, too), and for what is nested too deeply.
+    ValueError for invalid JSON, for numbers that do not fit into 64 bits, for NaN, and for too deeply nested values.
     """
     try:
         value = _DECODER.decode(data.decode(errors="replace"))
-        if b"\\ud" in data or b"\\uD" in data:  # half of a pair, maybe
+        if b"\\ud" in data or b"\\uD" in data:  # perhaps a lone surrogate
             value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
@@ -136,7 +136,7 @@ def _fraction(text: str) -> float:
 
 
 def _refuse(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number of JSON")
 
 
 _DECODER = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_refuse)
@@ -154,8 +154,8 @@ def named(kind: type[T], data: Any) -> T:
 
 
 def fits(value: object, wanted: Any) -> bool:
-    """Whether a value from JSON is of a type: a plain one, a named tuple, a typed dictionary, or a union, a list or a
-    mapping of types."""
+    """Whether a value from JSON has the type `wanted`: a plain type, a named tuple, a typed dictionary, or a union,
+    list or mapping of types."""
     if wanted in _PLAIN:
         return type(value) is wanted
     origin, inner = get_origin(wanted), get_args(wanted)
@@ -179,5 +179,5 @@ _PLAIN = (str, int, bool)
 
 
 def _fit(values: dict[str, Any], wanted: Any) -> bool:
-    """Whether those values that have a type there fit it."""
+    """Whether the values fit the types that `wanted` declares for them."""
     return all(fits(values[name], kind) for name, kind in get_type_hints(wanted).items() if name in values)

@@ -1,6 +1,6 @@
-"""Files that a user names, as a job file or its rules: read up to a limit, and never waited for.
+"""Reading files that a user names, such as a job file or rules: up to a limit, and without blocking.
 
-A pipe is read only where it is one that this process was given: /dev/stdin, or the `<(…)` of a shell.
+A pipe is read only if this process inherited it: /dev/stdin, or the `<(…)` of a shell.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import stat
 
 from kedge import untrusted
 
-_GIVEN = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/[0-9]+")
+_INHERITED = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/[0-9]+")
 
 
 def is_given(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a descriptor of this process."""
-    return _GIVEN.fullmatch(os.fspath(path)) is not None
+    return _INHERITED.fullmatch(os.fspath(path)) is not None
 
 
 def read(path: str | os.PathLike[str], limit: int) -> bytes:
-    """The content of a file. OSError says in its `strerror`, for people, also that it is no regular file, or larger
-    than `limit` bytes."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # which waits for no writer of a pipe
+    """Read a file. OSError also if it is not a regular file or is larger than `limit` bytes; its `strerror` is a text
+    for the user."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # does not wait for a pipe's writer
     try:
         mode = os.fstat(fd).st_mode
         if is_given(path) and (stat.S_ISFIFO(mode) or os.isatty(fd)):
@@ -39,7 +39,7 @@ def read(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def kind(mode: int) -> str:
-    """What a file that is none is, by its `st_mode`."""
+    """The kind of something that is not a regular file, by its `st_mode`."""
     if stat.S_ISDIR(mode):
         return "a directory"
     return "a named pipe" if stat.S_ISFIFO(mode) else "a device"

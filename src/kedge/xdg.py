@@ -1,5 +1,5 @@
-"""Where a user's own files are, by the XDG base directory specification (version 0.8): a variable that is unset, empty
-or relative does not count."""
+"""The folders for a user's own files by the XDG base directory specification (version 0.8). Variables that are unset,
+empty or relative are ignored."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ JOBS = "jobs"  # in its folder of the state: the run folders
 
 
 def named(variable: str, environment: Mapping[str, str]) -> str | None:
-    """The folder that a variable names."""
+    """The folder that a variable names, None if the variable is ignored."""
     path = environment.get(variable, "")
     return path if os.path.isabs(path) else None
 
 
 def folder(variable: str, environment: Mapping[str, str]) -> str:
-    """The folder that CACHE, CONFIG or STATE names, else its default. CannotRun for a user without a home folder."""
+    """The folder that CACHE, CONFIG or STATE names, else its default. CannotRun if the user has no home folder."""
     if path := named(variable, environment):
         return path
     home = os.path.expanduser("~")
@@ -38,5 +38,5 @@ def state(name: str, environment: Mapping[str, str]) -> str:
 
 
 def cache(name: str, environment: Mapping[str, str]) -> str:
-    """`kedge/NAME` in the user's cache, NAME being one of those above. CannotRun as `folder`."""
+    """`kedge/NAME` in the user's cache, where NAME is one of the names above. CannotRun as from `folder`."""
     return os.path.join(folder(CACHE, environment), "kedge", name)

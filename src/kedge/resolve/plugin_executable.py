@@ -37,10 +37,10 @@ class Executable:
 
     def _run(self, question: bytes) -> bytes:
         try:
-            code, answer, said = programs.run([self._path], self._timeout, question, most=LARGEST)
+            code, answer, said = programs.run([self._path], self._timeout, question, max_output=LARGEST)
         except OSError as error:
             raise self._failed(f"cannot be run: {error.strerror}") from error
-        except programs.SaidTooMuch:
+        except programs.OutputTooLarge:
             raise self._failed(f"answered more than {LARGEST >> 20} MiB") from None
         except programs.TookTooLong as error:
             raise self._failed(f"did not answer within {self._timeout:g} seconds{_survivors(error)}") from error

@@ -29,7 +29,7 @@ def commit(repository: Repository) -> Pin:
         return Pin(unlocked=f"git cannot be asked: {error}")
     except programs.TookTooLong:
         return Pin(unlocked="the server does not answer in time")
-    except programs.SaidTooMuch:
+    except programs.OutputTooLarge:
         return Pin(unlocked="the server answers too much")
     rows = (line.partition("\t") for line in out.decode(errors="replace").splitlines())
     found = {name: commit for commit, _, name in rows}
