@@ -75,7 +75,7 @@ SECTIONS = (
         "A task cannot start, or a hook fails",
         "The task fails; `runtime.log` in its folder has the details. For the cause in the second column, "
         "[its page](causes.md) lists what to do.",
-        frozenset({"ActionFailed", "Nonsense", "CannotStart"}),
+        frozenset({"ActionFailed", "InvalidResponse", "CannotStart"}),
     ),
 )
 

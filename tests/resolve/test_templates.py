@@ -47,7 +47,7 @@ def test_values_of_each_type(folder: Folder, kind: str, value: object, shown: st
 @pytest.mark.parametrize(
     ("kind", "value", "allowed"),
     [
-        ("string", 30, "must be a text; put it in quotes, not '30'"),
+        ("string", 30, "must be a string; put it in quotes, not '30'"),
         ("integer", "30", "must be a whole number, not '30'"),
         ("integer", 1.5, "must be a whole number, not '1.5'"),
         ("integer", True, "must be a whole number, not 'true'"),
