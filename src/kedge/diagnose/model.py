@@ -1,4 +1,4 @@
-"""The values of a diagnosis: what is known about a task, and the answer."""
+"""The values of a diagnosis: the evidence about a task, and the result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOG_TAIL = 10 << 20  # bytes at the end of a log that a diagnosis looks at
 class Evidence(NamedTuple):
     """All that is known about one task that ended.
 
-    `logs`: (name, content), the user's first. `exit_code`: the user's (128+n or -n for signal n), None when it is not
-    known. `facts`: numbers that rules may ask for, such as `oom_kills`, `shm_free_bytes`, `disk_free_bytes`,
-    `ecc_errors`; `run_seconds` and `silent_seconds` (without output, at the end) follow from the times. `stopped_by`:
-    why kedge itself stopped the task, if it did. Times are seconds since 1970. `error_file`: the traceback or message
-    in torchelastic's error file, if it wrote one. `after_stop`: how many bytes at the end of the first log were written
-    after the task was told to stop.
+    `logs` lists (name, content), the user's log first. `exit_code` is the user's (128+n or -n for signal n), None if it
+    is not known. `facts` are numbers that rules can use, such as `oom_kills`, `shm_free_bytes`, `disk_free_bytes`,
+    `ecc_errors`; `run_seconds` and `silent_seconds` (the time without output at the end) are derived from the times.
+    `stopped_by` is the reason why kedge itself stopped the task, if it did. Times are seconds since 1970. `error_file`
+    is the traceback or message in torchelastic's error file, if there is one. `after_stop` is the number of bytes at
+    the end of the first log that were written after the task was asked to stop.
     """
 
     logs: tuple[tuple[str, bytes], ...]
@@ -37,9 +37,9 @@ class Evidence(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What a cause means, who can fix it, whether running again can help, and one to three steps.
+    """What a cause means, who can fix it, whether running again can help, and one to three steps to take.
 
-    `subject`: patterns that capture in a quoted line what `{subject|…}` in a step stands for."""
+    `subject` lists patterns; what they capture in a quoted line replaces `{subject|…}` in a step."""
 
     meaning: str
     owner: str
@@ -49,7 +49,7 @@ class Cause(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """One line of a log: its file, its number from 1, its text (at most 1,000 characters)."""
+    """One line of a log: its file, its number counted from 1, its text (at most 1,000 characters)."""
 
     file: str
     line: int
@@ -57,12 +57,14 @@ class Quote(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """Why one task failed. `rank` is as the log writes it, `frame` as in `train.py:88 in step`; both may be empty.
+    """Why one task failed. `rank` is spelled as in the log, `frame` is for example `train.py:88 in step`; both may be
+    empty.
 
-    `lone_symptom`: what is named can only be a consequence; the cause lies elsewhere. `before_stop`: the task said so
-    before kedge stopped it, which is how it ended. `time`: when, as the log writes it. `missing`: the peers that took
-    no part any more, as far as the log tells: `rank3`. Where the log does not tell: `exit_meaning`, what the exit code
-    alone says; `last_words`, the last lines; `unread_bytes` of the log that nobody has looked at.
+    `lone_symptom`: the cause named can only be a consequence; the real cause lies elsewhere. `before_stop`: the task
+    reported the failure before kedge stopped it. `time` is the time of the failure as in the log. `missing` lists the
+    peers that no longer took part according to the log, such as `rank3`. If the log does not show the cause,
+    `exit_meaning` explains the exit code, `last_words` are the last lines, and `unread_bytes` is how much of the log
+    was not read.
     """
 
     cause: str
@@ -87,11 +89,11 @@ class Diagnosis(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether anything failed at all."""
+        """Whether the task failed at all."""
         return self.cause != NONE
 
     def to_json(self) -> dict[str, Any]:
-        """The documented keys; `behavior` as in the exit spec."""
+        """The documented JSON form; `behavior` is spelled as in the exit spec."""
         data = self._asdict()
         data["behavior"] = data.pop("behaviour")
         return data | {name: [quote._asdict() for quote in getattr(self, name)] for name in ("evidence", "last_words")}

@@ -1,4 +1,4 @@
-"""RE2 as everything here uses it: quiet, compiled when first needed, over bytes (as Latin-1) or over characters."""
+"""RE2 with the options used here: no messages, compiled at first use, over bytes (as Latin-1) or over characters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def over_characters(pattern: str) -> Any:
 
 
 def options(memory: int = 8 << 20, encoding: Any = BYTES) -> re2.Options:
-    """RE2's options; `memory` in bytes bounds program and automaton."""
+    """RE2's options; `memory` in bytes limits the program and the automaton."""
     chosen = re2.Options()
     chosen.encoding = encoding
     chosen.log_errors = False

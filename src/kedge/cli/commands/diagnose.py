@@ -13,7 +13,7 @@ from kedge.cli.log_files import LogAtHand, read_tail
 from kedge.cli.view.answer import print_others, print_root
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import console
-from kedge.diagnose.decide.classify import classify, second_look, tells
+from kedge.diagnose.decide.classify import classify, is_conclusive, second_look
 from kedge.diagnose.decide.job import TaskResult, verdict
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import is_exit_spec
@@ -121,7 +121,7 @@ def _diagnose(path: str, tail: LogAtHand, exit_code: int | None, known: RuleSet)
         evidence=tuple(quote._replace(line=quote.line + tail.lines_before) for quote in found.evidence),
         last_words=tuple(quote._replace(line=quote.line + tail.lines_before) for quote in found.last_words),
     )
-    if not tail.earlier or tells(found):
+    if not tail.earlier or is_conclusive(found):
         return found
     content = b"".join(piece.content for piece in tail.earlier)
     earlier = second_look(found, Evidence(logs=((path, content),), exit_code=exit_code), known)

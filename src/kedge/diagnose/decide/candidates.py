@@ -1,4 +1,4 @@
-"""All that may be the answer: rule hits and exceptions, each with the incident that it stands in."""
+"""Candidates for the cause: rule hits and exceptions, each with the incident it belongs to."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kedge.diagnose.rules.expression import holds
 from kedge.diagnose.rules.ruleset import Rule, RuleSet
 from kedge.diagnose.rules.scan import Hit
 
-OURS = b"[openpai-runtime] [INFO] "
-GENERIC = "python_bug"  # what an exception is called whose text says nothing
-REFUSALS = {"ValueError", "AssertionError", "NotImplementedError"}  # raised where arguments are checked
-SOURCES = 12  # failing lines, the innermost, that may tell what a file was for
-SPECIFIC = 40  # from this rank on the text itself names the reason
+RUNTIME_INFO = b"[openpai-runtime] [INFO] "
+GENERIC = "python_bug"  # the cause of an exception whose text is not specific
+REFUSALS = {"ValueError", "AssertionError", "NotImplementedError"}  # raised by checks of arguments
+SOURCES = 12  # failing lines, counted from the innermost, that may show what a file was used for
+SPECIFIC = 40  # from this rank on, the text itself names the reason
 
 
 class Candidate(NamedTuple):
-    """One possible answer. `start` and `end` are those of its incident; `rule` is empty for a bare exception.
+    """One possible cause. `start` and `end` are those of its incident; `rule` is empty for an exception without a rule.
 
-    `calm`: the line reads like a warning or advice, so it counts only when nothing better is known.
+    `calm`: the line reads like a warning or advice, so it is used only if nothing better is found.
     """
 
     cause: str
@@ -41,27 +41,27 @@ class Candidate(NamedTuple):
 
     @property
     def uncaught(self) -> bool:
-        """Whether it ended a process for certain: a traceback up to the main program."""
+        """Whether it certainly ended a process: a traceback that reaches the main program."""
         return self.trace is not None and self.trace.uncaught
 
 
 class LogCandidates(NamedTuple):
-    """The candidates of a log, in its order, and where the lines start that a note, or Python, calls harmless."""
+    """The candidates in the order of the log, and the offsets of lines that a note rule or Python marks as harmless."""
 
     candidates: list[Candidate]
     harmless: Container[int]
 
 
 def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evidence: Evidence) -> LogCandidates:
-    """Every candidate of a log. Lines that a note matches are left out, and so are the runtime's own."""
-    usable = [(rules.rule(hit.rule), hit.line) for hit in hits if not _ours(log, hit.line)]
+    """All candidates of a log. Lines that match a note rule are skipped, and so are the runtime's own lines."""
+    usable = [(rules.rule(hit.rule), hit.line) for hit in hits if not _of_runtime(log, hit.line)]
     usable = [(rule, line) for rule, line in usable if _applies(rule, evidence)]
     noted = {line.start: rule.rank for rule, line in usable if rule.role == "note"}
     places = _Places(traces)
     answers = [(rule, line) for rule, line in usable if rule.role != "note" and rule.rank >= noted.get(line.start, 0)]
     answers = [(rule, line) for rule, line in answers if not _only_possible(rule, line, rules)]
     found = [c for rule, line in answers if (c := _of_rule(rule, line, places))]
-    known = {c.start for c in found if c.trace and not c.calm}  # a rule knows it: its type adds nothing
+    known = {c.start for c in found if c.trace and not c.calm}  # a rule matched, so the exception's type adds nothing
     found += [_of_trace(trace) for trace in traces if trace.decisive.type and trace.start not in known]
     found = [_raced(c, found) for c in _without_echoes(found)]
     kept = [c for c in found if not (c.trace and _harmless(c.trace, noted))]
@@ -70,7 +70,7 @@ def collect(log: Log, hits: list[Hit], traces: list[Trace], rules: RuleSet, evid
 
 
 def _raced(c: Candidate, others: list[Candidate]) -> Candidate:
-    """Several processes that fail to create the same file or directory have raced for it."""
+    """If several processes failed to create the same file or directory, they raced for it."""
     if c.cause != "output_path_error" or not c.block or c.block.type != "FileExistsError":
         return c
     same = (o for o in others if o.block and o.start != c.start and o.line.body == c.line.body)
@@ -79,9 +79,9 @@ def _raced(c: Candidate, others: list[Candidate]) -> Candidate:
 
 
 def _without_echoes(found: list[Candidate]) -> list[Candidate]:
-    """Without the mere kind of an exception whose own text says more: that it is a consequence, or another cause."""
-    symptoms = _told(c for c in found if c.role == "symptom" and _names(c))
-    reasons = _told(c for c in found if c.role == "root" and c.cause != GENERIC)
+    """Drop candidates from an exception's type if its text is more specific: a consequence, or another cause."""
+    symptoms = _highest_ranks(c for c in found if c.role == "symptom" and _names_exception(c))
+    reasons = _highest_ranks(c for c in found if c.role == "root" and c.cause != GENERIC)
 
     def echo(c: Candidate) -> bool:
         consequence = c.rank < symptoms.get(c.start, 0) and (c.trace is not None or c.cause == GENERIC)
@@ -90,23 +90,23 @@ def _without_echoes(found: list[Candidate]) -> list[Candidate]:
     return [c for c in found if c.role == "symptom" or not echo(c)]
 
 
-def _told(candidates: Iterable[Candidate]) -> dict[int, int]:
-    """The highest rank, at most SPECIFIC, by incident."""
+def _highest_ranks(candidates: Iterable[Candidate]) -> dict[int, int]:
+    """The highest rank of each incident, at most SPECIFIC."""
     highest: dict[int, int] = {}
     for c in candidates:
         highest[c.start] = max(highest.get(c.start, 0), min(c.rank, SPECIFIC))
     return highest
 
 
-def _names(symptom: Candidate) -> bool:
-    """Whether it says what an exception is: its first line does, and further ones if they tell enough."""
+def _names_exception(symptom: Candidate) -> bool:
+    """Whether the line describes the exception itself: the first line of the message, or another one if specific."""
     block = symptom.block
     return block is None or not block.message or symptom.rank > SPECIFIC or symptom.line.start == block.message[0].start
 
 
-def _ours(log: Log, line: LogLine) -> bool:
-    """Whether the task's runtime tells there what it saw (contract: runtime.log); that is no reason."""
-    return OURS in log.text[line.start : line.start + 100]
+def _of_runtime(log: Log, line: LogLine) -> bool:
+    """Whether the task's runtime wrote the line (INFO in runtime.log): it reports what happened, not why."""
+    return RUNTIME_INFO in log.text[line.start : line.start + 100]
 
 
 def _applies(rule: Rule, evidence: Evidence) -> bool:
@@ -117,7 +117,7 @@ def _applies(rule: Rule, evidence: Evidence) -> bool:
 
 
 def _only_possible(rule: Rule, line: LogLine, rules: RuleSet) -> bool:
-    """Whether the line names what the rule stands for, an event outside of the program, as a mere possibility."""
+    """Whether the rule is about an event outside the program and the line mentions it only as a possibility."""
     if rule.role != "root" or (rules.cause(rule.cause).behaviour != TRANSIENT and rule.cause != "host_oom_kill"):
         return False
     body = characters.valid(line.body)
@@ -130,7 +130,7 @@ def _harmless(trace: Trace, noted: dict[int, int]) -> bool:
 
 
 class _Places:
-    """Which traceback a line belongs to."""
+    """Finds the traceback that a line belongs to."""
 
     def __init__(self, traces: list[Trace]) -> None:
         self._messages = {line.start: (t, b) for t in traces for b in t.blocks for line in b.message}
@@ -148,11 +148,11 @@ def _of_rule(rule: Rule, line: LogLine, places: _Places) -> Candidate | None:
     if inside:
         trace, block = inside
         if block.message != trace.decisive.message and rule.role == "root" and rule.rank < SPECIFIC:
-            return None  # what was being handled, or a wrapper: only a telling text counts
+            return None  # an exception that was being handled, or a wrapper: only a specific text counts
         first = line.start == block.message[0].start
         calm = not first and rule.where == "error" and lines.calm(line)
-        telling = rule.rank >= SPECIFIC and rule.cause != "data_corrupt"  # of what: the failing line tells
-        cause = rule.cause if telling else _refined(rule.cause, block)
+        specific = rule.rank >= SPECIFIC and rule.cause != "data_corrupt"  # the failing line shows what is corrupt
+        cause = rule.cause if specific else _refined(rule.cause, block)
         role = "root" if rule.cause == "peer_failure" and block.remote else rule.role
         cause = "network_transient" if role != rule.role else cause
         return Candidate(cause, role, rule.rank, line, trace.start, trace.end, rule.name, trace, block, calm)
@@ -171,7 +171,7 @@ def _of_trace(trace: Trace) -> Candidate:
 
 
 def bare(line: LogLine) -> Candidate | None:
-    """The candidate of an exception's last line, where its traceback is lost or was never printed."""
+    """The candidate for the last line of an exception whose traceback is lost or was never printed."""
     block = Block(line, (), (line,), ())
     found = exceptions.meaning(block.type)
     if not exceptions.named(block.type) or found.symptom:

@@ -1,4 +1,4 @@
-"""What the machine says where it knows more than a log: kills for memory, full disks, GPUs that are not there."""
+"""Causes that facts about the machine prove better than a log: OOM kills, full disks, missing GPUs."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from kedge.diagnose.model import Evidence
 from kedge.diagnose.regex import regex
 
 BUS_ERROR = 135
-FULL = 1 << 20  # bytes: with less than this free, a write has failed or soon will
+FULL = 1 << 20  # bytes: with less than this free, a write has failed or will fail soon
 _DISKS = ("disk_free_bytes", "work_free_bytes", "tmp_free_bytes")
 
-# What is left of a program whose child, worker or peer was killed.
+# Causes that a program reports after its child, worker or peer was killed.
 _BY_A_KILL = {
     "peer_failure", "remote_worker_lost", "network_transient", "nccl_network", "nccl_init_error", "nccl_timeout",
     "rendezvous_failure", "sigkill_unattributed", "sigterm_unattributed", "unknown", "job_cancelled",
 }  # fmt: skip
 _BY_A_KILL_TYPES = {"EOFError", "Empty", "UnpicklingError", "IncompleteReadError", "BrokenPipeError"}
 _MEMORY = {"host_oom_kill", "host_oom_alloc"}
-# What a write to a full disk may look like, and what tells that something was being written.
+# Causes that a write to a full disk may look like, and texts that show that something was being written.
 _BY_A_FULL_DISK = {"python_bug", "storage_hang", "output_path_error", "data_corrupt", "checkpoint_corrupt", "unknown",
                    "native_crash", "tracker_failure"}  # fmt: skip
 _WRITING = (
     rb"(?i)\bwrit(?:e|es|ing|ten|er)\b|\bsav(?:e|ing)\b|\.save\(|\bdump(?:ing)?\b|\bflush|\bclose\(|\bcopy|"
     rb"inline_container|unexpected pos|\bdisk i/o\b|\bextract|\bappend"
 )
-# What a program says that finds no GPU or no driver.
+# Causes that a program reports when it finds no GPU or no driver.
 _BY_NO_GPU = {"python_bug", "driver_mismatch", "gpu_hw_fault", "shared_lib_missing", "unknown", "native_crash"}
 _CUDA = rb"(?i)\bcuda\w*\b|\bnvidia\b|\blibcuda\.so|\bnvml\b|\bcuInit\b|\bno (?:gpu|accelerator)s?\b"
 _BUILD = rb"(?i)compiled with|not compiled|libcud(?:art|nn)|libcublas|out of memory|device-side|illegal"
 
 
 def overruling(best: Candidate | None, evidence: Evidence) -> str:
-    """The cause that the facts prove against the log's best answer; empty if they leave that as it is."""
+    """The cause that the facts prove in place of the log's best candidate; empty if that candidate stands."""
     if best is not None and best.cause in _MEMORY:
         return ""
     if evidence.facts.get("oom_kills", 0) > 0 and _left_by_a_kill(best, evidence):
@@ -66,6 +66,6 @@ def _asks_for_a_gpu(best: Candidate) -> bool:
 
 
 def _text(best: Candidate) -> bytes:
-    """The line, and the failing lines of its traceback."""
+    """The candidate's line, and the failing lines of its traceback."""
     sources = best.block.sources if best.block else ()
     return b"\n".join([best.line.body, *(line.body for line in sources[-12:])])

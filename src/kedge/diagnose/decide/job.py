@@ -1,6 +1,6 @@
-"""The job's verdict: which task failed first for a reason of its own, and everything else folded under it.
+"""The job's verdict: which task failed first for a reason of its own, with all other tasks grouped under it.
 
-Causal role comes first and time second, because clocks of different machines may be off by seconds.
+The causal role decides before the time does, because the clocks of machines may differ by seconds.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from kedge.diagnose.model import GUESS, NONE, STOPPED, SURE, UNKNOWN, Diagnosis
 from kedge.states import State
 
-MOST_SUSPECTS = 8
+MAX_SUSPECTS = 8
 CLOCK_SLACK = 5.0  # seconds by which clocks may differ
 
-# These can follow from another task's failure: they are a root only if nobody else failed for a reason of its own.
+# Causes that can follow from another task's failure: a root only if no other task failed for a reason of its own.
 _CONSEQUENCES = {
     "network_transient", "rendezvous_failure", "nccl_network", "nccl_init_error", "nccl_timeout", "remote_worker_lost",
     "sigterm_unattributed", "peer_failure",
@@ -28,16 +28,17 @@ _WAITED = {
     "peer_failure",
     "remote_worker_lost",
 }
-_EFFECTS = {"sigkill_unattributed"}  # who did it is not known
-# How a task that others waited for was lost to them.
+_EFFECTS = {"sigkill_unattributed"}  # the sender is not known
+# Why others waited in vain for a task: it was silent, or it had left.
 SILENT, LEFT = "silent", "left"
 _OWN_REASON, _EFFECT, _CONSEQUENCE = range(3)
 
 
 class TaskResult(NamedTuple):
-    """How one task ended. `task` as in `worker:3`; `state`: failed, stopped, succeeded; `ended` in seconds since 1970.
+    """How one task ended. `task` is for example `worker:3`; `state` is failed, stopped or succeeded; `ended` is in
+    seconds since 1970.
 
-    `phase`: command, hook or init; the diagnosis is None where nothing was diagnosed.
+    `phase` is command, hook or init; `diagnosis` is None if the task was not diagnosed.
     """
 
     task: str
@@ -48,23 +49,23 @@ class TaskResult(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A task that others waited for in vain: it was `silent` (it, or its machine, hung), or had `left` with success."""
+    """A task that others waited for in vain: it was `silent` (it or its machine hung), or had `left` successfully."""
 
     task: str
     kind: str
 
 
 class Fold(NamedTuple):
-    """Tasks that failed or stopped after the root, by kind: a cause, or `stopped`."""
+    """Tasks of one kind that failed or stopped after the root. The kind is a cause or `stopped`."""
 
     kind: str
     tasks: tuple[str, ...]
 
 
 class JobVerdict(NamedTuple):
-    """The root task with its diagnosis (None: nothing failed, or no failed task has one) and all others.
+    """The root task with its diagnosis (None: nothing failed, or no failed task was diagnosed) and all others.
 
-    `suspects`: where the root only waited for another task in vain, for whom, as far as the tasks tell.
+    If the root only waited for other tasks in vain, `suspects` are the tasks it waited for, as far as they are known.
     """
 
     task: str | None
@@ -91,7 +92,7 @@ class JobVerdict(NamedTuple):
 
 
 def verdict(results: Sequence[TaskResult]) -> JobVerdict:
-    """The root task and cause of a job from all its tasks."""
+    """Find the root task and the cause of a job's failure from all its tasks."""
     root = _root(results)
     folds: dict[str, list[str]] = {}
     for result in results:
@@ -105,14 +106,15 @@ def verdict(results: Sequence[TaskResult]) -> JobVerdict:
 
 
 def repeats(before: Diagnosis, after: Diagnosis) -> bool:
-    """Whether two attempts failed in the same way at the same place; an unknown cause never does."""
+    """Whether two attempts failed in the same way at the same place. False for an unknown cause."""
     if after.cause in (UNKNOWN, NONE, STOPPED) or after.lone_symptom:
         return False
     return (before.cause, before.rule, before.frame) == (after.cause, after.rule, after.frame)
 
 
 def _root(results: Sequence[TaskResult]) -> TaskResult | None:
-    """Of those that failed, and of those that had failed before they were stopped: a victim may be the first to end."""
+    """The root among the tasks that failed and those that had failed before they were stopped. A victim may be the
+    first to end."""
     failed = [result for result in results if result.state == State.FAILED]
     if not failed:
         return None
@@ -121,10 +123,10 @@ def _root(results: Sequence[TaskResult]) -> TaskResult | None:
     earlier = [result for result in results if result.state == State.STOPPED and _failed_before(result)]
     if best != _OWN_REASON and earlier:
         group = earlier
-    elif earlier and all(_said(result) for result in [*group, *earlier]):
-        first = min(map(_said, group)) - CLOCK_SLACK
-        group = [result for result in earlier if _said(result) < first] or group
-    when = _said if all(map(_said, group)) else _ended
+    elif earlier and all(_logged(result) for result in [*group, *earlier]):
+        first = min(map(_logged, group)) - CLOCK_SLACK
+        group = [result for result in earlier if _logged(result) < first] or group
+    when = _logged if all(map(_logged, group)) else _ended
     first = min(map(when, group))
     together = [result for result in group if when(result) <= first + CLOCK_SLACK]
     return min(together, key=lambda r: (not _sure(r), when(r)))
@@ -139,8 +141,8 @@ def _ended(result: TaskResult) -> float:
     return result.ended
 
 
-def _said(result: TaskResult) -> float:
-    """When the log tells of the failure, in seconds since 1970; 0 if it does not say."""
+def _logged(result: TaskResult) -> float:
+    """The time of the failure in the log, in seconds since 1970; 0 if it has no time."""
     written = result.diagnosis.time if result.diagnosis else ""
     try:
         return datetime.fromisoformat(written.replace(",", ".")).timestamp() if written else 0.0
@@ -149,7 +151,7 @@ def _said(result: TaskResult) -> float:
 
 
 def _suspects(root: TaskResult, results: Sequence[TaskResult]) -> tuple[Suspect, ...]:
-    """Who did not take part any more, where the root only waited for others in vain."""
+    """The tasks that no longer took part, if the root only waited for others in vain."""
     if root.diagnosis is None or not (root.diagnosis.lone_symptom or root.diagnosis.cause in _WAITED):
         return ()
     role = root.task.rpartition(":")[0]
@@ -160,16 +162,16 @@ def _suspects(root: TaskResult, results: Sequence[TaskResult]) -> tuple[Suspect,
     silent = [Suspect(r.task, SILENT) for r in peers if r.state != State.SUCCEEDED and r not in waited]
     found = named or left or (silent if len(silent) <= len(waited) else [])
     gone = {suspect.task for suspect in left}
-    return tuple(s for s in found if s in left or s.task not in gone)[:MOST_SUSPECTS]
+    return tuple(s for s in found if s in left or s.task not in gone)[:MAX_SUSPECTS]
 
 
 def _named(peers: Sequence[TaskResult]) -> list[int]:
-    """The ranks that the logs name as missing, if every task is one rank: then they are indices of tasks, too."""
-    told = [result.diagnosis for result in peers if result.diagnosis]
+    """The ranks that the logs name as missing. Only if every task is one rank, because then ranks are task indices."""
+    diagnoses = [result.diagnosis for result in peers if result.diagnosis]
     ranks = {result.task.rpartition(":")[2]: result.diagnosis.rank for result in peers if result.diagnosis}
     if any(rank.removeprefix("rank") != index for index, rank in ranks.items() if rank.startswith("rank")):
         return []
-    numbers = (rank.removeprefix("rank") for found in told for rank in found.missing)
+    numbers = (rank.removeprefix("rank") for diagnosis in diagnoses for rank in diagnosis.missing)
     return list(dict.fromkeys(int(number) for number in numbers if number.isdecimal() and len(number) < 6))
 
 

@@ -1,4 +1,4 @@
-"""Who was missing: the ranks that a log names, or that alone of all do not report that they waited in vain."""
+"""Missing peers: the ranks that a log names, or the only ones that do not report that they waited in vain."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kedge.diagnose.log.log_end import LogEnd
 from kedge.diagnose.log.log_text import Log
 from kedge.diagnose.regex import regex
 
-# The causes of which a peer that hangs or has left can be the reason.
-TELL = {
+# Causes behind which there may be a peer that hangs or has left.
+WAITING = {
     "nccl_timeout", "rendezvous_failure", "peer_failure", "network_transient", "nccl_network", "nccl_init_error",
     "remote_worker_lost", "distributed_usage_error",
 }  # fmt: skip
-WINDOW = 256 << 10  # bytes at the end of a log in which names are looked for
-MOST = 8
+WINDOW = 256 << 10  # bytes at the end of a log that are searched
+MAX_MISSING = 8
 _LIST = rb"(\d{1,5}(?:(?:, ?| and | )\d{1,5})*)"
-# PyTorch's monitoredBarrier and desync report, Horovod's stall inspector, JAX's and TensorFlow's coordination
-# service, Gloo, and what programs say of their own.
+# Messages of PyTorch's monitoredBarrier and desync report, Horovod's stall inspector, JAX's and TensorFlow's
+# coordination service, Gloo, and programs' own messages.
 _NAMED = (
     rb"(?i)\branks? \[?" + _LIST + rb"\]? (?:(?:have|has|had|is|are|was|were) )?(?:already )?"
     rb"(?:failed to (?:pass|respond|reach|join|report)|the lagging|left\b|exited|gone\b|disconnected|died|dead\b|"
@@ -34,17 +34,17 @@ _WORLD = rb"(?i)\b(?:world[_ ]?size|nranks|num_processes|num_nodes|n_?procs?)\W{
 
 
 def missing(log: Log, tail: LogEnd, live: Iterable[Candidate]) -> tuple[str, ...]:
-    """The missing ranks, as `rank3`; empty if the log does not tell."""
+    """The missing ranks, such as `rank3`; empty if the log does not show any."""
     text = log.text[-WINDOW:]
     named = [number for found in regex(_NAMED).finditer(text) for group in found.groups() if group
              for number in regex(rb"\d+").findall(group)]  # fmt: skip
     numbers = list(dict.fromkeys(map(int, named))) or _silent(text, tail, live)
-    return tuple(f"rank{number}" for number in numbers[:MOST])
+    return tuple(f"rank{number}" for number in numbers[:MAX_MISSING])
 
 
 def _silent(text: bytes, tail: LogEnd, live: Iterable[Candidate]) -> list[int]:
-    """Those that do not report, where most do."""
-    reports = {number for c in live if c.cause in TELL for number in _rank_of(c)}
+    """The ranks that do not report the failure, if most others do."""
+    reports = {number for c in live if c.cause in WAITING for number in _rank_of(c)}
     known = {number for rank in tail.ranks if (number := _number(rank)) is not None}
     for found in regex(_WORLD).findall(text):
         if max(reports, default=0) < int(found) <= 2 * len(reports):
@@ -54,7 +54,7 @@ def _silent(text: bytes, tail: LogEnd, live: Iterable[Candidate]) -> list[int]:
 
 
 def _rank_of(candidate: Candidate) -> list[int]:
-    """Who reports it: by its prefix, or as its text says first."""
+    """The rank that reports it: from the line's prefix, else the first one in its text."""
     prefixed = _number(candidate.line.rank)
     if prefixed is not None:
         return [prefixed]

@@ -1,4 +1,4 @@
-"""Remedies that name what they speak of: `Install {subject|the module}.` becomes `Install apex.`"""
+"""Remedies with their subjects filled in: `Install {subject|the module}.` becomes `Install apex.`"""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kedge.diagnose.model import Cause
 from kedge.diagnose.regex import over_characters
 
 _PLACE = re.compile(r"\{subject\|([^}]*)\}")
-_LONGEST = 100  # characters; a longer subject says less than the general words
+_LONGEST = 100  # characters; instead of a longer subject the general words are used
 
 
 def remedy(cause: Cause, quoted: Sequence[str] = (), frame: str = "") -> tuple[str, ...]:
-    """What to do. The subject is what the first of the cause's patterns captures in the first of the quoted lines that
-    it matches; of a cause without patterns it is the frame; where there is neither, general words stand for it."""
+    """The steps to take. The subject is what the first matching pattern of the cause captures in the first quoted line
+    that it matches. For a cause without patterns it is the frame. Without a subject, the general words are used."""
     subjects = (_captured(pattern, text) for pattern in cause.subject for text in quoted)
     subject = next(filter(None, subjects), None) if cause.subject else frame
     return tuple(_PLACE.sub(lambda place: subject or place[1], step) for step in cause.remedy)

@@ -1,7 +1,7 @@
-"""Which of the candidates ended the process.
+"""Choosing the candidate that ended the process.
 
-Errors after which the work went on are left out. Of the rest a cause beats its symptoms, a reason beats a mere effect
-(killed, aborted), and the first beats what followed from it.
+Errors after which the work went on are dropped. Among the rest, a cause beats its symptoms, a reason beats a mere
+effect (killed, aborted), and the first failure beats those that follow from it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kedge.diagnose.log import lines
 from kedge.diagnose.log.log_end import LogEnd
 
 WEAK = 20  # below this rank: an effect without an explanation
-CERTAIN = 60  # from this rank on a plain line needs no crash beside it
-VAGUE = 24  # up to this rank an exception has no more than a name of all purposes
+CERTAIN = 60  # from this rank on, a plain line counts without a crash beside it
+VAGUE = 24  # up to this rank, an exception has only an unspecific type
 EXPLAINS = 51  # a symptom of this rank explains an abort that follows it
-TELLS = 15  # a symptom of this rank tells that something has failed
-# What goes wrong before the program starts is seldom why it failed, unless it failed for want of just that.
+SHOWS_FAILURE = 15  # a symptom of this rank shows that something has failed
+# A problem before the program starts is seldom why the program failed, unless it needed just what was missing.
 SETUP = {"shell_env_setup_failure", "command_not_found", "permission_denied"}
 NEEDS_SETUP = {
     "missing_module",
@@ -28,35 +28,35 @@ NEEDS_SETUP = {
     "syntax_error",
 }
 UNEXPLAINED = {"sigkill_unattributed", "sigterm_unattributed"}
-# Who ends a job from outside says so last; what was printed long before is not why.
+# Causes from outside the job, whose message comes last; what was printed long before is not the reason.
 ENDERS = {"time_limit", "preempted", "node_failure", "job_cancelled", "host_oom_kill"}
-# What a rank reports as well when one of its peers has died.
+# Causes that a rank may also report because one of its peers has died.
 BY_PEERS = {"nccl_network", "nccl_init_error", "rendezvous_failure", "network_transient"}
-# What a process says for what became of others, or of itself by their hand.
+# Causes that a process reports when others failed, or when others ended it.
 OF_OTHERS = BY_PEERS | {
     "nccl_timeout", "remote_worker_lost", "peer_failure", "user_interrupt", "native_crash", "tracker_failure",
 }  # fmt: skip
-# What is said of a job that has failed already.
+# Causes that are reported in a job that has failed already.
 AFTERWARDS = SETUP | OF_OTHERS | (ENDERS - {"host_oom_kill"}) | {"distributed_usage_error", "python_bug"}
-# What NCCL reports as an error of CUDA or of the system.
+# Causes that NCCL reports as an error of CUDA or of the system.
 BEHIND_NCCL = {"gpu_oom", "gpu_oom_contention", "shm_exhausted", "gpu_hw_fault", "driver_mismatch"}
 # How many lines of progress after an error show that the work went on.
 GOES_ON_AFTER_SETUP = 1
 FEW = 3
-GOES_ON = 5  # printed by who caught it
+GOES_ON = 5  # after an exception that was caught and printed
 GOES_ON_AFTER_LINE = 10
-GOES_ON_UNCAUGHT = 40  # it ended a process: a loop of runs, or buffered output of others
+GOES_ON_UNCAUGHT = 40  # after the end of a process: the lines may be a loop of runs, or buffered output of others
 
 
 class Choice(NamedTuple):
-    """The answer (None: nothing ended the process), and all that the work did not go on after."""
+    """The best candidate (None: nothing ended the process), and all candidates after which the work did not go on."""
 
     best: Candidate | None
     live: list[Candidate]
 
 
 def choose(candidates: list[Candidate], tail: LogEnd, code_known: bool = True) -> Choice:
-    """The candidate that ended the process. Without an exit code, whether any did is for the end of the log to say."""
+    """Choose the candidate that ended the process. Without an exit code, the end of the log decides whether one did."""
     live = [c for c in candidates if not _recovered(c, tail) and (code_known or not _came_through(c, tail))]
     serious = [c for c in live if not c.calm]
     roots = [c for c in serious if c.role == "root" and not _follows(c, serious, tail)]
@@ -71,19 +71,19 @@ def choose(candidates: list[Candidate], tail: LogEnd, code_known: bool = True) -
 
 
 def _effects(roots: list[Candidate]) -> list[Candidate]:
-    """Those that only tell what happened; whoever cancels a job says so after the signal that he sends."""
+    """The candidates that only show what happened. For a cancelled job, the signal before the message is dropped."""
     effects = [c for c in roots if effect(c)]
     cancelled = any(c.cause == "job_cancelled" for c in effects)
     return [c for c in effects if not (cancelled and c.cause == "sigterm_unattributed")]
 
 
 def effect(root: Candidate) -> bool:
-    """Whether it only tells what happened, not why."""
+    """Whether it only shows what happened, not why."""
     return root.rank < WEAK or root.cause in UNEXPLAINED
 
 
 def _recovered(candidate: Candidate, tail: LogEnd) -> bool:
-    """Whether the work went on after it, or was done in the end."""
+    """Whether the work went on after it, or was completed in the end."""
     went_on = tail.progress(candidate.line, candidate.end)
     if candidate.cause in ENDERS:  # a requeued job goes on in the same log; Ray starts a killed worker again
         return candidate.end < tail.success and went_on >= GOES_ON_UNCAUGHT
@@ -93,12 +93,12 @@ def _recovered(candidate: Candidate, tail: LogEnd) -> bool:
 
 
 def _came_through(candidate: Candidate, tail: LogEnd) -> bool:
-    """Whether the program, by all that a log without an exit code tells, went on to a good end."""
+    """Whether the program went on to a good end, judging by the log alone (without an exit code)."""
     if candidate.cause in ENDERS or lines.of_launcher(candidate.line):
         return False
     after, continued = tail.progress(candidate.line, candidate.end), tail.continues(candidate.line, candidate.end)
     ends_well = candidate.end < tail.happy_end
-    if candidate.uncaught:  # what comes after it may be buffered output, or what a script says whatever happened
+    if candidate.uncaught:  # later lines may be buffered output, or printed by a script in any case
         return (continued and after >= GOES_ON) or (ends_well and not after and tail.ends_saved)
     if ends_well and (candidate.trace or after or tail.ordinary(candidate.end, tail.happy_end)):
         return True
@@ -106,56 +106,58 @@ def _came_through(candidate: Candidate, tail: LogEnd) -> bool:
 
 
 def _enough(candidate: Candidate) -> int:
-    """After how many lines of progress a candidate counts as recovered."""
+    """The number of lines of progress after which a candidate counts as recovered."""
     if candidate.trace:
         return GOES_ON_UNCAUGHT if candidate.uncaught else GOES_ON
     return GOES_ON_AFTER_SETUP if candidate.cause in SETUP else GOES_ON_AFTER_LINE
 
 
 def _follows(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
-    """Whether it is only what became of another failure: an abort, a cancelled step, a store that is gone."""
+    """Whether it only follows from another failure: an abort, a cancelled step, a store that is gone."""
     others = [c for c in others if c.cause != root.cause and c.cause not in SETUP]
     earlier = [c for c in others if c.start <= root.start]
     if root.cause == "native_crash" and root.rank < SPECIFIC and lines.aborted(root.line):
-        # Several ranks and threads write: what made one abort may stand after it.
-        return any(_told(c, EXPLAINS) for c in earlier) or any(
+        # Several ranks and threads write, so the reason of an abort may come after it.
+        return any(_shows_failure(c, EXPLAINS) for c in earlier) or any(
             c.role == "root" and c.rank >= SPECIFIC and c.cause not in ENDERS | {"remote_worker_lost"} for c in others
         )
-    if root.cause == "package_install_failure":  # what did not compile
+    if root.cause == "package_install_failure":  # follows from an extension that did not compile
         return any(c.cause == "extension_build_failure" for c in others)
-    if root.cause == "container_failure":  # the hook that was to bring GPUs into it says why
+    if root.cause == "container_failure":  # the hook that adds GPUs to the container reports the reason
         return any(c.cause in ("driver_mismatch", "gpu_unavailable") for c in others)
     if root.cause == "job_cancelled":
         if any(c.cause in ENDERS and _together(c, root, tail) for c in others):
             return True
-        return _fails_before(root, tail) or any(_told(c, TELLS) and c.cause != "sigterm_unattributed" for c in earlier)
-    if root.cause == "host_oom_alloc" and not root.rule:  # a bare MemoryError, and the library says of which memory
+        return _fails_before(root, tail) or any(
+            _shows_failure(c, SHOWS_FAILURE) and c.cause != "sigterm_unattributed" for c in earlier
+        )
+    if root.cause == "host_oom_alloc" and not root.rule:  # a bare MemoryError; the library reports which memory it was
         return any(c.cause in ("gpu_oom", "gpu_oom_contention") and c.rank >= SPECIFIC for c in others)
-    if root.cause == "remote_worker_lost":  # the worker's own crash stands before it
+    if root.cause == "remote_worker_lost":  # the worker's own crash comes before it
         return any(c.cause == "native_crash" for c in earlier)
-    if root.cause == "nccl_init_error":  # "unhandled cuda error", and the next line or another rank says which
+    if root.cause == "nccl_init_error":  # "unhandled cuda error"; the next line or another rank shows which one
         return any(c.role == "root" and c.cause in BEHIND_NCCL for c in others)
     return root.cause == "rendezvous_failure" and any(c.cause == "nccl_timeout" for c in earlier)
 
 
 def _together(one: Candidate, other: Candidate, tail: LogEnd) -> bool:
-    """Whether no work was done between two of them."""
+    """Whether no work was done between the two."""
     first, last = sorted((one, other), key=lambda c: c.start)
     return not tail.progress(first.line, first.end, last.start)
 
 
 def _fails_before(cancelled: Candidate, tail: LogEnd) -> bool:
-    """Whether a step (not the whole job) was cancelled right after a task's own last words, which no rule may know."""
+    """Whether a step (not the whole job) was cancelled right after an error of a task, which need not match a rule."""
     return b" STEP " in cancelled.line.body and tail.error_before(cancelled.line)
 
 
-def _told(candidate: Candidate, rank: int) -> bool:
-    """Whether it is a reason, or a symptom that tells enough."""
+def _shows_failure(candidate: Candidate, rank: int) -> bool:
+    """Whether it is a root, or a symptom of at least this rank."""
     return candidate.role == "root" or candidate.rank >= rank
 
 
 def _mere_setup(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
-    """Whether something went wrong in the script before the program started, which then failed for another reason."""
+    """Whether a problem in the script came before the program started, which then failed for another reason."""
     if root.cause not in SETUP or root.uncaught:
         return False
     failures = [c for c in others if c.cause not in SETUP and (c.role == "root" or c.rank >= EXPLAINS)]
@@ -166,27 +168,28 @@ def _mere_setup(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
 
 
 def _first(reasons: list[Candidate], tail: LogEnd) -> Candidate | None:
-    """The first reason that nothing later makes unimportant; of its incident, the most specific."""
-    best = _earliest([c for c in reasons if c.cause not in BY_PEERS or not _own_reason(c, reasons)])
+    """The first reason that no later one outweighs; within its incident, the most specific candidate."""
+    best = _earliest([c for c in reasons if c.cause not in BY_PEERS or not _lost_its_peer(c, reasons)])
     if not best:
         return None
-    while later := next((c for c in reasons if c.start > best.end and _outdone(best, c, tail)), None):
+    while later := next((c for c in reasons if c.start > best.end and _outweighs(c, best, tail)), None):
         best = later
     return max((c for c in reasons if c.start == best.start), key=lambda c: (c.rank, _depth(c)))
 
 
-def _own_reason(lost: Candidate, reasons: list[Candidate]) -> bool:
+def _lost_its_peer(reason: Candidate, reasons: list[Candidate]) -> bool:
     """Whether another rank failed for a reason of its own, so that this one only lost its peer."""
-    others = (c for c in reasons if c.uncaught and c.cause not in BY_PEERS and c.start != lost.start)
-    return any(c.rank >= SPECIFIC or c.line.rank != lost.line.rank for c in others)
+    others = (c for c in reasons if c.uncaught and c.cause not in BY_PEERS and c.start != reason.start)
+    return any(c.rank >= SPECIFIC or c.line.rank != reason.line.rank for c in others)
 
 
-def _outdone(earlier: Candidate, later: Candidate, tail: LogEnd) -> bool:
+def _outweighs(later: Candidate, earlier: Candidate, tail: LogEnd) -> bool:
     """Whether the later one ended the process although the earlier one came first."""
     if earlier.uncaught:
-        return _went_past(earlier, later) or _tells_more(earlier, later, tail)
+        return _went_past(earlier, later) or _is_explained(earlier, later, tail)
     if earlier.cause in ENDERS and later.cause not in ENDERS and lines.of_launcher(earlier.line):
-        return tail.progress(earlier.line, earlier.end, later.start) >= GOES_ON_AFTER_LINE  # until then it shuts down
+        # With less progress than this, the program is still shutting down.
+        return tail.progress(earlier.line, earlier.end, later.start) >= GOES_ON_AFTER_LINE
     if tail.progress(earlier.line, earlier.end, later.start):
         return True
     if earlier.cause in SETUP and later.cause in NEEDS_SETUP:
@@ -196,21 +199,21 @@ def _outdone(earlier: Candidate, later: Candidate, tail: LogEnd) -> bool:
     if not earlier.trace and earlier.rank >= CERTAIN:
         return False
     if earlier.trace and later.trace and (earlier.rank <= later.rank or later.rank >= SPECIFIC):
-        return True  # somebody printed the one and went on to the other
+        return True  # the first was caught and printed, and the program went on to the second
     adjacent = not tail.ordinary(earlier.end, later.start)
     return not adjacent or bool(later.uncaught and not earlier.trace and earlier.rank < _needed(later))
 
 
 def _went_past(earlier: Candidate, later: Candidate) -> bool:
-    """Whether a main program printed the one, went on and ended with the other."""
+    """Whether a main program printed the earlier exception, went on and ended with the later one."""
     if not (earlier.trace and later.trace) or earlier.line.rank != later.line.rank or later.cause in BY_PEERS:
         return False
-    there, then = earlier.trace.main, later.trace.main
-    return there is not None and then is not None and there.before(then)
+    first, second = earlier.trace.main, later.trace.main
+    return first is not None and second is not None and first.before(second)
 
 
-def _tells_more(vague: Candidate, later: Candidate, tail: LogEnd) -> bool:
-    """Whether an exception whose text says nothing is explained by what was said right after it, or by another rank."""
+def _is_explained(vague: Candidate, later: Candidate, tail: LogEnd) -> bool:
+    """Whether an exception with an unspecific text is explained by the line right after it, or by another rank."""
     if vague.rank > VAGUE or vague.cause != GENERIC or later.rank < CERTAIN or later.cause in AFTERWARDS:
         return False
     if later.trace:

@@ -1,19 +1,19 @@
-"""The few lines of a log that a termination message shows: around what matched, or the last ones."""
+"""The few lines of a log that a termination message shows: those around a match, or the last ones."""
 
 from __future__ import annotations
 
-WINDOW = 4048  # bytes on each side of a match, or at the end, that are looked at
-BEFORE = 3  # lines before a match, more where few follow
+WINDOW = 4048  # bytes that are used on each side of a match, or at the end
+BEFORE = 3  # lines before a match; more if few lines follow it
 
 
 def tail(log: bytes, most: int) -> str:
-    """The last lines. What follows the last newline counts as a line, even if it is empty."""
+    """The last lines. The text after the last newline counts as a line, even if it is empty."""
     return _joined(_lines(log[-WINDOW:])[-most:])
 
 
 def around(log: bytes, start: int, end: int, most: int) -> str:
-    """The lines of a match at `start` to `end`, and some before and after; of a long match the last lines."""
-    if end - start > WINDOW:  # of one long line the beginning, of many the last
+    """The lines of a match from `start` to `end`, with some before and after; for a long match, its last lines."""
+    if end - start > WINDOW:  # keep the beginning of one long line, or the end of many lines
         start, end = (start, start + WINDOW) if log.find(b"\n", start, end) < 0 else (end - WINDOW, end)
     before = _lines(log[max(0, start - WINDOW) : start])
     matched = _lines(log[start:end])
@@ -28,13 +28,13 @@ def around(log: bytes, start: int, end: int, most: int) -> str:
 
 
 def text(data: bytes) -> str:
-    """Bytes of a log as text: what is not UTF-8 becomes U+FFFD, but for a character that was cut at the beginning."""
+    """Decode bytes of a log. Invalid UTF-8 becomes U+FFFD; a character that was cut off at the beginning is dropped."""
     whole = data.lstrip(bytes(range(0x80, 0xC0))) if len(data) >= WINDOW else data
     return whole.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def _joined(lines: list[str]) -> str:
-    return "\n".join(lines).replace("\r\n", "\n")  # a match may have ended between the two
+    return "\n".join(lines).replace("\r\n", "\n")  # a match may have ended between \r and \n
 
 
 def _lines(data: bytes) -> list[str]:

@@ -1,7 +1,7 @@
 """The exit specification: which container code a failed command gets, with the semantics of OpenPAI's exit handler.
 
-Entries are tried in the order of the file, the patterns of an entry in their order; all given fields of a pattern must
-hold, and the first that does gives the code. Patterns are RE2 over characters, found anywhere in a log.
+Entries are tried in the order of the file, and so are the patterns of an entry. All given fields of a pattern must
+match; the first pattern that does determines the code. Patterns are RE2 over characters and match anywhere in a log.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CODES = range(-8000, 257)
 UNKNOWN_BEHAVIOUR = "unknown"
 _BEHAVIOURS = ("transient", "transient_conflict", "permanent", UNKNOWN_BEHAVIOUR)
 _FIELDS = {"exitCode": int, "userLogRegex": str, "platformLogRegex": str, "gpuInfo": dict}
-_SENTINEL = b"(?s:.)"  # matches every text: a set that reports nothing has given up
+_SENTINEL = b"(?s:.)"  # matches every text, so a set that reports no match at all has given up
 
 
 class Pattern(NamedTuple):
-    """What must hold; None matches anything."""
+    """The conditions of a pattern; None matches anything."""
 
     exit_code: int | None = None
     user: str | None = None
@@ -39,8 +39,8 @@ class Pattern(NamedTuple):
 
 
 class ExitSpecRow(NamedTuple):
-    """One container code and the patterns of which any one suffices; none at all for what is not found by patterns in
-    a container. `behaviour` is as in the file, in small letters, None where that says nothing."""
+    """One container code and its patterns, any of which suffices. Codes that are not determined by patterns in a
+    container have none. `behaviour` is taken from the file, in lower case; None if it is not given."""
 
     code: int
     patterns: tuple[Pattern, ...]
@@ -60,9 +60,9 @@ class ExitSpec:
     def match(
         self, exit_code: int, user_log: bytes, platform_log: bytes, ecc_error: bool | None = None
     ) -> ExitSpecVerdict:
-        """The container code of a command that failed with `exit_code`; 255 where nothing matches.
+        """The container code of a command that failed with `exit_code`; 255 if nothing matches.
 
-        `ecc_error`: whether a GPU has had uncorrectable memory errors, None where there is no GPU or it is not known.
+        `ecc_error` means that a GPU had uncorrectable memory errors; None if there is no GPU or it is not known.
         """
         user, platform = _SearchedLog(self._user, user_log), _SearchedLog(self._platform, platform_log)
         for entry in self.entries:
@@ -77,15 +77,15 @@ class ExitSpec:
         return ExitSpecVerdict(UNRECOGNISED)
 
     def behaviours(self) -> dict[int, str]:
-        """What each row says of a retry, by its code.
+        """The behaviour of each row, by its code.
 
-        UNKNOWN for 255, the code of what no pattern matches, is no word of the specification about that failure."""
-        nothing = (UNRECOGNISED, (), UNKNOWN_BEHAVIOUR)
-        return {row.code: row.behaviour for row in self.rows if row.behaviour and row != nothing}
+        A row for 255 without patterns and with UNKNOWN is left out: it makes no statement about a failure."""
+        no_statement = (UNRECOGNISED, (), UNKNOWN_BEHAVIOUR)
+        return {row.code: row.behaviour for row in self.rows if row.behaviour and row != no_statement}
 
 
 def to_json(spec: ExitSpec) -> list[dict[str, Any]]:
-    """What `parse` makes the same specification of; what the runtime reads."""
+    """The JSON form, which `parse` and the runtime read."""
     return [
         {
             "containerExitCode": entry.code,
@@ -102,7 +102,7 @@ def stock() -> ExitSpec:
 
 
 def load(path: str) -> ExitSpec:
-    """A site's or a user's own, in JSON, or in YAML where PyYAML is installed. InputError says what is wrong."""
+    """Load a site's or a user's own specification in JSON, or in YAML if PyYAML is installed. InputError if wrong."""
     try:
         text = _content(path)
     except OSError as error:
@@ -111,10 +111,11 @@ def load(path: str) -> ExitSpec:
 
 
 def parse(data: Any, name: str) -> ExitSpec:
-    """From the parsed text of a file: `{spec: [entries]}` or the entries alone, each as the cluster's specification
-    has it (`code`, `pattern: {runtimeContainerPatterns}`) or as the runtime's (`containerExitCode`, `patterns`).
+    """Make a specification from the parsed text of a file: `{spec: [entries]}` or the entries alone. Each entry has the
+    form of the cluster's specification (`code`, `pattern: {runtimeContainerPatterns}`) or that of the runtime's
+    (`containerExitCode`, `patterns`).
 
-    InputError names every entry that cannot be used, and why."""
+    InputError lists every entry that cannot be used, with the reason."""
     entries = _entries(data, name)
     problems = [f"{name}: {problem}" for entry in entries for problem in _unusable(entry)]
     codes = [entry.code for entry in entries]
@@ -125,7 +126,7 @@ def parse(data: Any, name: str) -> ExitSpec:
 
 
 def is_exit_spec(path: str) -> bool:
-    """Whether a file of rules is an OpenPAI exit spec, by its name."""
+    """Whether a file of rules is an OpenPAI exit spec, judging by its name."""
     return path.endswith((".yaml", ".yml"))
 
 
@@ -141,21 +142,21 @@ def _read(text: bytes, path: str) -> Any:
     except ValueError:
         pass
     try:
-        yaml = importlib.import_module("yaml")  # the job's side has it, the runtime gets JSON
+        yaml = importlib.import_module("yaml")  # installed on the job's side; the runtime gets JSON
     except ImportError:
-        raise InputError(f"{path}: this is no JSON, and to read YAML PyYAML is needed") from None
+        raise InputError(f"{path}: this is not JSON, and PyYAML, which is required to read YAML, is missing") from None
     try:
         return yaml.safe_load(text)
     except RecursionError:
         raise InputError(f"{path}: it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # the latter: dates that there are not, numbers without end
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates, numbers with too many digits
         raise InputError(f"{path}: {error}") from None
 
 
 def _entries(data: Any, name: str) -> list[ExitSpecRow]:
     entries = data.get("spec") if isinstance(data, dict) else data
     if not isinstance(entries, list):
-        raise InputError(f"{name}: an exit specification is a list of entries, or a mapping with such a list as `spec`")
+        raise InputError(f"{name}: an exit specification must be a list of entries, or a mapping with it as `spec`")
     problems: list[str] = []
     found: list[ExitSpecRow] = []
     for number, entry in enumerate(entries, 1):
@@ -170,18 +171,18 @@ def _entries(data: Any, name: str) -> list[ExitSpecRow]:
 
 def _entry(data: Any) -> ExitSpecRow:
     if not isinstance(data, dict):
-        raise ValueError("is no mapping")
+        raise ValueError("is not a mapping")
     code = data.get("containerExitCode", data.get("code"))
     if not isinstance(code, int) or isinstance(code, bool) or code not in CODES:
-        raise ValueError(f"`code` is a number from {CODES[0]} to {CODES[-1]}, not {code!r:.60}")
+        raise ValueError(f"`code` must be a number from {CODES[0]} to {CODES[-1]}, not {code!r:.60}")
     pattern = data.get("pattern") or {}
     if not isinstance(pattern, dict):
-        raise ValueError("`pattern` is a mapping with `runtimeContainerPatterns`")
+        raise ValueError("`pattern` must be a mapping with `runtimeContainerPatterns`")
     patterns = data.get("patterns", pattern.get("runtimeContainerPatterns")) or []
     if not isinstance(patterns, list):
-        raise ValueError("the patterns are a list")
+        raise ValueError("the patterns must be a list")
     if patterns and code > 255:
-        raise ValueError(f"no container can end with {code}")
+        raise ValueError(f"a container cannot exit with {code}")
     found = tuple(_pattern(pattern, code, n) for n, pattern in enumerate(patterns, 1)) if code > 0 else ()
     return ExitSpecRow(code, found, _behaviour(data.get("behavior"), code))
 
@@ -189,7 +190,7 @@ def _entry(data: Any) -> ExitSpecRow:
 def _behaviour(value: Any, code: int) -> str | None:
     if value is None or (isinstance(value, str) and value.lower() in _BEHAVIOURS):
         return value and value.lower()
-    raise ValueError(f"code {code}: `behavior` is one of {', '.join(_BEHAVIOURS).upper()}, not {value!r:.60}")
+    raise ValueError(f"code {code}: `behavior` must be one of {', '.join(_BEHAVIOURS).upper()}, not {value!r:.60}")
 
 
 def _pattern(data: Any, code: int, number: int) -> Pattern:
@@ -200,7 +201,7 @@ def _pattern(data: Any, code: int, number: int) -> Pattern:
         raise ValueError(f"{where}: unknown key {', '.join(unknown)}; known: {', '.join(_FIELDS)}")
     for field, kind in _FIELDS.items():
         if not isinstance(data.get(field), kind | None):
-            raise ValueError(f"{where}: `{field}` is {data[field]!r:.60}")
+            raise ValueError(f"{where}: `{field}` has the wrong type: {data[field]!r:.60}")
     return Pattern(*map(data.get, _FIELDS))
 
 
@@ -214,7 +215,7 @@ def _unusable(entry: ExitSpecRow) -> Iterator[str]:
 
 
 def _holds(pattern: Pattern, exit_code: int, ecc_error: bool | None) -> bool:
-    """Whether everything but the logs is as the pattern wants it. What the GPUs say is compared as a whole."""
+    """Whether everything but the logs matches the pattern. The GPU information is compared as a whole."""
     if pattern.exit_code is not None and pattern.exit_code != exit_code:
         return False
     wanted = pattern.gpu_info
@@ -222,7 +223,7 @@ def _holds(pattern: Pattern, exit_code: int, ecc_error: bool | None) -> bool:
 
 
 class _Searcher:
-    """The regular expressions for one kind of log: which of them occur, found in one pass, and where."""
+    """The regular expressions for one kind of log. One pass finds which of them occur."""
 
     def __init__(self, texts: Iterator[str | None]) -> None:
         self._numbers = {text: n for n, text in enumerate(dict.fromkeys(t for t in texts if t is not None), 1)}
@@ -232,15 +233,15 @@ class _Searcher:
         self._set.Compile()
 
     def occurring(self, log: bytes) -> Collection[str]:
-        """Which of them are in the log; all where that cannot be told."""
+        """The expressions that occur in the log; all of them if the set gave up."""
         found = self._set.Match(log)
-        if found is None:  # an empty log, or one that took the set more memory than it has
+        if found is None:  # an empty log, or one for which the set needs more memory than its limit
             return self._numbers
         return {text for text, n in self._numbers.items() if n in found}
 
 
 class _SearchedLog:
-    """One log, searched when a pattern asks for it."""
+    """One log, searched at the first request."""
 
     def __init__(self, searcher: _Searcher, content: bytes) -> None:
         self._searcher = searcher
@@ -249,7 +250,7 @@ class _SearchedLog:
         self._occurring: Collection[str] | None = None
 
     def find(self, text: str | None) -> Span | None:
-        """Where the first match is; None if there is none, or nothing to be found."""
+        """The place of the first match. None if there is none, or if `text` is None."""
         if text is None:
             return None
         if self._occurring is None:

@@ -1,4 +1,4 @@
-"""The termination message: the few hundred bytes in which a container says why it failed, as OpenPAI's tools read it.
+"""The termination message: a short text about why a container failed, in the form that OpenPAI's tools read.
 
     [PAI_RUNTIME_ERROR_START]
     exitCode: 234
@@ -9,7 +9,7 @@
         …
     [PAI_RUNTIME_ERROR_END]
 
-What Kubernetes keeps of it is 4096 bytes. The message is never longer, so parts of it are cut, the least useful first.
+Kubernetes keeps 4096 bytes of it, so the message is never longer: parts of it are cut, the least useful first.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Span(NamedTuple):
 
 
 class ExitSpecVerdict(NamedTuple):
-    """What the exit specification says of a failure: the container's code, and where in the logs its pattern matched.
+    """The exit specification's result for a failure: the container's code, and where in the logs its pattern matched.
 
-    `ecc_error`: what the pattern asked of the GPUs, None if nothing."""
+    `ecc_error` is the GPU state that the pattern required, None if it required none."""
 
     code: int
     user: Span | None = None
@@ -45,7 +45,7 @@ class ExitSpecVerdict(NamedTuple):
 
 
 def message(verdict: ExitSpecVerdict, user_code: int | None, user_log: bytes, platform_log: bytes) -> bytes:
-    """The whole message, UTF-8, at most 4096 bytes. `user_code`: what the command ended with, None if it never ran."""
+    """The whole message in UTF-8, at most 4096 bytes. `user_code` is the command's exit code, None if it never ran."""
     body = yaml_text.dump(_fitted(_content(verdict, user_code, user_log, platform_log)))
     return f"{START}\n{body}\n{END}".encode()
 
@@ -74,17 +74,17 @@ def _excerpt(log: bytes, span: Span | None, most: int) -> str:
 def _matched(log: bytes, span: Span | None) -> str | None:
     if span is None:
         return None
-    found = excerpts.text(log[span.start : span.end][:MATCH_LIMIT]).removesuffix("\r")  # `.*` takes half of a CRLF
+    found = excerpts.text(log[span.start : span.end][:MATCH_LIMIT]).removesuffix("\r")  # `.*` matches half of a CRLF
     return _head(_untagged(found), MATCH_LIMIT)
 
 
 def _untagged(text: str) -> str:
-    """The text without our tags, which are what readers look for: a task may print another task's message."""
+    """The text with the tags changed: a task may print another task's message, and readers search for the tags."""
     return text.replace(START, START.replace("_", "-")).replace(END, END.replace("_", "-"))
 
 
 def _fitted(content: dict[str, Any]) -> dict[str, Any]:
-    """The content, cut until it fits: the logs first, the platform's before the user's, then the matched texts."""
+    """Cut the content until it fits: first the logs (the platform's before the user's), then the matched texts."""
     logs = content["errorLogs"]
     for name in ("platform", "user"):
         while (over := _over(content)) > 0 and name in logs:
@@ -104,7 +104,7 @@ def _over(content: dict[str, Any]) -> int:
 
 
 def _cut(text: str, over: int, matched: str | None) -> str:
-    """At least `over` bytes less of a log: its beginning goes, but not what matched, if that is near the beginning."""
+    """Shorten a log by at least `over` bytes at its beginning. A match near the beginning is kept."""
     data = text.encode()
     at = data.find(matched.encode()) if matched else -1
     kept = data[at : len(data) - (over - at)] if 0 <= at <= over < len(data) else data[over:]
@@ -112,5 +112,5 @@ def _cut(text: str, over: int, matched: str | None) -> str:
 
 
 def _head(text: str, size: int) -> str:
-    """The first `size` bytes, or a little less where that would split a character."""
+    """The first `size` bytes, or a few less to avoid splitting a character."""
     return text.encode()[: max(0, size)].decode("utf-8", "ignore")

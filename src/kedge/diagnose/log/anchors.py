@@ -1,4 +1,4 @@
-"""What is searched for where a log is too long to be looked at line by line, and how much around it is kept."""
+"""The texts to search for in logs that are too long to be read line by line, and how much around them is kept."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# One by one: each costs half a second a GiB, and a regular expression for all of them more than all.
+# Searched one by one: each takes half a second per GiB, and one regular expression for all of them takes longer.
 ANCHORS = (b"(most recent call last)", b"Error: ", b"FATAL")
 BEFORE, AFTER = 2 << 10, 16 << 10  # bytes around a place
 _FIRST, _LAST = 4, 12
 
 
 class FirstAndLast(Generic[T]):
-    """The first few and the last few of all that is added, in that order."""
+    """Keeps the first few and the last few of the items added, in that order."""
 
     def __init__(self) -> None:
         self._first: list[T] = []

@@ -1,4 +1,4 @@
-"""What an exception's type alone says, when no rule knows its message."""
+"""The cause that follows from an exception's type alone, if no rule matches its message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kedge.diagnose.regex import regex
 
 
 class Meaning(NamedTuple):
-    """A cause, how specific it is (as a rule's rank), and whether it is only ever a consequence."""
+    """A cause, how specific it is (like a rule's rank), and whether it is always a consequence."""
 
     cause: str
     rank: int
@@ -54,7 +54,7 @@ _TABLE = {
     Meaning("unknown", 5, symptom=True): "CalledProcessError SystemExit CellExecutionError PapermillExecutionError",
 }  # fmt: skip
 _TYPES = {name: found for found, names in _TABLE.items() for name in names.split()}
-# What the name of a type tells that the table does not hold; the first that fits.
+# Patterns for the names of types that are not in the table; the first match counts.
 _BY_NAME = (
     (rb"^(?:File|Path|Group|Array|Node|Object|Resource|Blob|Key|Bucket|Entry|Dataset|Data)s?\w*NotFound",
      Meaning("data_file_missing", 35)),
@@ -85,10 +85,10 @@ _OTHER_VERSION = (
     rb"^TypeError: (?:[\w.]+\.)?__init__\(\) got an unexpected keyword argument|"
     rb"^AttributeError: module '[\w.]+' has no attribute '"
 )
-# Installed code that calls the user's with what the user gave it.
+# Functions of installed code that pass the user's arguments on to the user's code.
 _PASS_ON = ("_call_impl", "_wrapped_call_impl", "_call_target", "instantiate", "build_from_cfg", "_Fire", "invoke")
 
-# Calls in the failing lines of a traceback that say what a file was for.
+# Calls in the failing lines of a traceback that show what a file was used for.
 _WRITES = (
     b", 'w", b', "w', b", 'a'", b", 'x", b"makedirs(", b"mkdir(", b".save(", b"savefig(", b".to_csv(", b"imwrite(",
     b"savetxt(", b"dump(", b"FileHandler(", b"SummaryWriter(",
@@ -101,10 +101,10 @@ _CHECKPOINTS = (
     b".pt'", b".pth'", b".ckpt", b".safetensors", b"checkpoint", b".pdparams", b".pth.tar", b"weights",
     b".onnx",
 )  # fmt: skip
-# Metrics of scikit-learn look at what a model has predicted.
+# Metrics of scikit-learn check the predictions of a model.
 _CHECKS_PREDICTIONS = rb"\b(?:check_array|assert_all_finite|column_or_1d)\(\s*y_(?:pred|score|prob)"
-_STARTS = (b"fork", b"Popen", b"start(")  # EAGAIN of who starts a process is a limit, not a lock
-# Settings that a failing line checks or looks up.
+_STARTS = (b"fork", b"Popen", b"start(")  # EAGAIN when starting a process means a limit, not a lock
+# Names of settings that a failing line checks or reads.
 _SETTINGS = (
     b"args.", b"args[", b"cfg.", b"cfg[", b"config.", b"config[", b"conf[", b"opt.", b"opts.", b"flags.", b"FLAGS.",
     b"hparams", b"os.environ[", b"options.",
@@ -113,18 +113,18 @@ _OF_CHECKPOINT = {"data_file_missing": "checkpoint_missing", "data_corrupt": "ch
 
 
 def meaning(kind: str) -> Meaning:
-    """What an exception of this type (without its module) means."""
+    """The meaning of an exception of this type (without its module)."""
     by_name = (found for pattern, found in _BY_NAME if regex(pattern).search(kind.encode()))
     return _TYPES.get(kind) or next(by_name, OTHERS)
 
 
 def named(kind: str) -> bool:
-    """Whether it is for certain the name of an exception of which more is known than that it is one."""
+    """Whether it is certainly the name of an exception with a meaning more specific than OTHERS."""
     return kind in _TYPES or (bool(regex(_NAME).search(kind.encode())) and meaning(kind) is not OTHERS)
 
 
 def between_packages(innermost: Frame, message: Sequence[LogLine]) -> bool:
-    """Whether installed code asks another package for what the installed version of that does not have."""
+    """Whether installed code uses something of another package that the installed version of that does not have."""
     return (
         not innermost.users
         and bool(message)
@@ -133,18 +133,18 @@ def between_packages(innermost: Frame, message: Sequence[LogLine]) -> bool:
     )
 
 
-def telling(kind: str) -> bool:
-    """Whether the type alone names a cause, not only that something is wrong."""
+def is_specific(kind: str) -> bool:
+    """Whether the type alone indicates a cause, not only that something is wrong."""
     return meaning(kind).rank >= 35
 
 
 def refined(cause: str, kind: str, message: bytes, sources: bytes) -> str:
-    """The cause where the failing lines of the program tell: they write, load a checkpoint or check settings."""
+    """Refine the cause by the failing lines of the program: they may write, load a checkpoint or check settings."""
     loads = any(call in sources for call in _LOADS)
     if cause == "data_file_missing" and any(call in sources for call in _WRITES):
         return "output_path_error"
     if cause == "data_file_missing" and b"rmtree(" in sources:
-        return "lock_contention"  # whoever removes a tree has just seen what is in it
+        return "lock_contention"  # rmtree had just listed the file, so another process has removed it
     if cause == "data_corrupt" and regex(_CHECKS_PREDICTIONS).search(sources):
         return "loss_nan"
     if kind == "KeyError" and loads:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from kedge.diagnose.regex import regex
 
-# The interpreter's own form, and the one of rich: `│ /work/train.py:88 in step │`.
+# The interpreter's form, and that of rich: `│ /work/train.py:88 in step │`.
 _PLAIN = rb'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?'
 _RICH = rb"^\xe2\x94\x82 (?P<file>[^\s:]+\.py):(?P<line>\d+) in (?P<where>[^\s]+)"
-# Path parts of installed code: not the user's.
+# Parts of the paths of installed code, which is not the user's.
 _INSTALLED = (
     "/site-packages/",
     "/dist-packages/",
@@ -20,16 +20,16 @@ _INSTALLED = (
     "/importlib/",
     "/opt/conda/lib/",
 )
-# Clients of services that are no part of the job.
+# Clients of services outside the job.
 _CLIENTS = (
     "/urllib/", "/urllib3/", "/http/client.py", "/requests/", "/httpx/", "/httpcore/", "/aiohttp/", "/huggingface_hub/",
     "/botocore/", "/google/cloud/", "/ftplib.py", "/paramiko/",
 )  # fmt: skip
-# The outermost frame of a traceback that nobody caught: the main program, or what starts a process or a thread.
+# The outermost frame of an uncaught exception: the main program, or a function that starts a process or a thread.
 _OUTERMOST = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "_wrap", "_call_main")
 
 
-# Functions of libraries that check what they were given: constructors, `validate_args`, `check_config`, …
+# Functions of libraries that check their arguments: constructors, `validate_args`, `check_config` and so on.
 _CHECKS = (
     rb"^__(?:post_)?init__$|^_*(?:re)?validate(?:_\w*(?:arg|conf|param|option|setting|spec)\w*)?$|"
     rb"(?:check|verify|sanity|parse|resolve|finalize|handle)_\w*(?:arg|conf|param|option|setting)"
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
     @property
     def users(self) -> bool:
-        """Whether it is code of the user's own."""
+        """Whether it is the user's own code."""
         return not any(part in self.file for part in _INSTALLED) and not self.file.startswith("/usr/lib")
 
     @property
@@ -58,22 +58,22 @@ class Frame(NamedTuple):
         return any(part in self.file for part in _CLIENTS)
 
     def before(self, later: Frame) -> bool:
-        """Whether a program that is at `later` has gone past this frame: it is further down in the same file."""
+        """Whether a program that is at `later` has passed this frame: that is further down in the same file."""
         return self.file == later.file and (len(self.line), self.line) < (len(later.line), later.line)
 
     @property
     def checks_arguments(self) -> bool:
-        """Whether it is code of a library that checks what it was given."""
+        """Whether it is library code that checks its arguments."""
         return not self.users and bool(regex(_CHECKS).search(self.where.rpartition(".")[2].encode()))
 
     @property
     def outermost(self) -> bool:
-        """Whether a traceback that starts here was caught by nobody."""
-        return self.where in _OUTERMOST and self.file != "<string>"  # `python -c` in a script is often only a probe
+        """Whether a traceback that starts here belongs to an uncaught exception."""
+        return self.where in _OUTERMOST and self.file != "<string>"  # `python -c` in a script is often just a test
 
 
 def read(body: bytes) -> Frame | None:
-    """The frame that a line of a traceback shows, if it shows one."""
+    """The frame in a line of a traceback, if there is one."""
     found = regex(_PLAIN).search(body) or regex(_RICH).search(body)
     if not found:
         return None

@@ -1,17 +1,17 @@
-"""Lines that list what may have happened: advice for people, which proves nothing."""
+"""Lines that list what may have happened: advice for people, not evidence."""
 
 from __future__ import annotations
 
 from kedge.diagnose.regex import regex
 
-# What can become of a process, and a list of several such fates: `preempted/died/restarted`, `killed, or evicted`.
+# How a process can end, and a list of several such ends: `preempted/died/restarted`, `killed, or evicted`.
 _FATE = (
     rb"(?:was |were |been |being |got |has |have |is )*(?:\w+ly )?"
     rb"(?:preempt(?:ed|ion)|evicted|died|dead|killed|crashed|restarted|rebooted|failed|terminated|exited|stopped|"
     rb"shut down|drained|lost|disconnected|oom[- ]?killed|out of memory|network (?:issue|error|problem|failure)s?)"
 )
 _FATES = rb"(?i)\b" + _FATE + rb"\s?(?:/|,|;| or\b|, or\b)+\s?" + _FATE + rb"\b"
-# Words before a statement that make it one of several possibilities.
+# Words that mark the following statement as one of several possibilities.
 _PERHAPS = (
     rb"(?i)\b(?:may|might|could|can) (?:also )?(?:have been|have|be|happen|occur|indicate|mean)\b|"
     rb"\b(?:possib(?:le|ly)|potential|probable|common|typical) (?:\w+ )?(?:reasons?|causes?|explanations?)\b|"
@@ -21,11 +21,11 @@ _PERHAPS = (
     rb"\b(?:check|see|verify|make sure|ensure) (?:if|whether|that)\b|\bif (?:the|this|that|a|your|one|it)\b|\bwhether\b"
 )
 _SENTENCE = rb"[.;!?] "
-_BEFORE = 200  # bytes before a match that are looked at
+_BEFORE = 200  # bytes before a match that are searched for such words
 
 
 def only_possible(body: bytes, start: int, end: int) -> bool:
-    """Whether what stands at `start` to `end` of a line is named as one possibility of several."""
+    """Whether the line mentions the text from `start` to `end` as one possibility of several."""
     if any(found.start() < end and found.end() > start for found in regex(_FATES).finditer(body)):
         return True
     before = body[max(0, start - _BEFORE) : start]

@@ -1,4 +1,4 @@
-"""What a single line is: progress, a warning, the epilogue of a launcher, or something that may be an error."""
+"""Classifying a single line: progress, a warning, the epilogue of a launcher, or a possible error."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PROGRESS = (
 _LEVEL = (
     rb"^.{0,100}?(?:\b(?P<calm>INFO|DEBUG|TRACE|NOTICE|Info|Debug)\b|"
     rb"(?P<warning>\b[Ww][Aa][Rr][Nn](?:[Ii][Nn][Gg])?\b|\b\w*Warning\b|^W\d{4} |^\[W\d|^\[W |\] W |"
-    rb"\.py:\d+: [A-Z]\w+: )|"  # as the module `warnings` prints
+    rb"\.py:\d+: [A-Z]\w+: )|"  # printed by the module `warnings`
     rb"(?P<error>\b(?:ERROR|FATAL|CRITICAL|Error|Fatal|SEVERE)\b))"
 )
-# Words of one who goes on: the error was dealt with, or it is advice.
+# Words that show that the program goes on: the error was handled, or the line is advice.
 _CALM = (
     rb"(?i)\b(?:retry(?:ing)?\b|will retry|retries left|attempt \d+ (?:of|/)|ignor(?:ed|ing)\b|skipp(?:ed|ing)\b|"
     rb"falling back|fall back|fallback|from scratch|continuing|recover(?:ed|ing)\b|handled|"
@@ -39,7 +39,7 @@ _ERROR = (
     rb"(?i)(?:\berror\b|\bfatal\b|\bexception\b|\bfailed to\b|\bfail(?:ed|ure)\b:?\s*$|\babort(?:ed|ing)?\b|\bcrash|"
     rb"\bcannot\b|\bpanic\b|[a-z]error\b|\w+Exception\b)"
 )
-# An exception's own message may hold advice ("to avoid fragmentation") and is an error all the same.
+# An exception's own message may contain advice ("to avoid fragmentation") and is still an error.
 _RAISED = rb"\b[A-Z]\w*(?:Error|Exception)(?:: |\(['\"])|^\[?E ?(?:\d{4} |\w+\.cpp)|\bwhat\(\): "
 # `error: 0.12` is a measurement.
 _LAST_WORDS = (
@@ -52,12 +52,12 @@ _LAST_WORDS = (
     rb"^failed\b|\D failed\W*$|\bexit(?:ed|s)?(?: with)?(?: exit)? ?(?:code|status)[ =:]{0,4}-?[1-9]|\bnon-?zero\b|"
     rb"^make(?:\[\d+\])?: \*{3}|\breturn ?code[ =:]{1,3}-?[1-9]|\bERR!|^\[?[EF]\d{4} |^\S+: error\b|^E: "
 )
-# Words of a program that comes to its end as it should.
+# Words of a program that ends normally.
 _WRAPS_UP = (
     rb"(?i)\b(?:final|best|test|overall|mean)[ _-](?:\w+[ _-])?(?:acc|loss|score|result|f1|bleu|wer|map|reward|metric)|"
     rb"\b(?:done|finished|completed?|success(?:ful(?:ly)?)?|elapsed|total time|took)\b"
 )
-# Words that only a program says of itself: a batch script may end with `done` or `Job finished` whatever happened.
+# Words that a program prints only after success: a batch script may end with `done` or `Job finished` in any case.
 _FINISHED = (
     rb"(?i)^\W*OK\W*$|^OK \(|\b(?:successfully|all) (?:done|finished|completed?|trained|saved|passed)\b|"
     rb"\b(?:finished|completed?|done|succeeded)\b.{0,30}\b(?:training|successfully|with success|all|without error)|"
@@ -78,12 +78,11 @@ _MOVES_DATA = (
     rb".{0,80}\b(?:data(?:set)?|checkpoint|ckpt|files?|model|weights|shards?|state|optimizer|index|archive|images?)|"
     rb"\b(?:NFS|Lustre|GPFS|BeeGFS|Ceph|S3)\b"
 )
-# Within a message of torch_npu: what Ascend's runtime says of the error.
+# Part of a message of torch_npu: details of the error from Ascend's runtime.
 _CANN = rb"^\[ERROR\] \d{4}-\d\d-\d\d-[\d:]+ \(PID:"
-# Shells, launchers, trackers and native code speak for themselves, also right after an exception.
-_RUNTIME = (
-    rb"^\[[^\]]{1,60}\] \[openpai-runtime\] \[(?:INFO|WARNING|ERROR)\]"  # as runtime/logs/runtime_log.py writes it
-)
+# Lines of shells, launchers, trackers and native code are not part of an exception's message, even right after it.
+# As runtime/logs/runtime_log.py writes it.
+_RUNTIME = rb"^\[[^\]]{1,60}\] \[openpai-runtime\] \[(?:INFO|WARNING|ERROR)\]"
 _OTHERS = (
     rb"^(?:wandb|srun|slurmstepd|sbatch|mpirun|prterun|ORTE|[\w./-]+: line \d+|\w+: cannot|terminate called|"
     rb"Fatal Python|\[?[EWIF]\d{4}|Exception ignored|Killed$|Aborted|Primary job|MPI_ABORT|Sender: |"
@@ -97,24 +96,24 @@ def progress(line: LogLine) -> bool:
 
 
 def success(line: LogLine) -> bool:
-    """Whether a line says that the work was done."""
+    """Whether a line reports that the work was completed."""
     return bool(regex(_SUCCESS).search(line.body[:500]))
 
 
 def wraps_up(line: LogLine) -> bool:
-    """Whether a line reads like the good end of a program, or of a part of it."""
+    """Whether a line reads like the successful end of a program, or of a part of it."""
     body = line.body[:500]
     return bool(regex(_SAVED).search(body) or regex(_WRAPS_UP).search(body))
 
 
 def finished(line: LogLine) -> bool:
-    """Whether a line says that a program has done what it was for, not what a batch script says at its end."""
+    """Whether a line reports that a program has completed its work. The last line of a batch script does not count."""
     body = line.body[:500]
     return bool(regex(_FINISHED).search(body)) and not regex(_SCRIPT).search(body) and not error(line)
 
 
 def saved(line: LogLine) -> bool:
-    """Whether a line says that something was saved."""
+    """Whether a line reports that something was saved."""
     return bool(regex(_SAVED).search(line.body[:500])) and not error(line)
 
 
@@ -124,12 +123,12 @@ def of_launcher(line: LogLine) -> bool:
 
 
 def of_runtime(line: LogLine) -> bool:
-    """Whether kedge's runtime says something itself. What hooks print it passes on without a level."""
+    """Whether it is a message of kedge's runtime itself. Output of hooks is logged without a level."""
     return bool(regex(_RUNTIME).search(line.body[:200]))
 
 
 def moves_data(line: LogLine) -> bool:
-    """Whether a line says that data is being read or written."""
+    """Whether a line reports that data is being read or written."""
     return bool(regex(_MOVES_DATA).search(line.body[:500]))
 
 
@@ -148,17 +147,17 @@ def error(line: LogLine) -> bool:
 
 
 def last_words(line: LogLine) -> bool:
-    """Whether a line could be the last that a failed program said."""
+    """Whether a line could be the last one of a failed program."""
     return bool(regex(_LAST_WORDS).search(line.body[:2000])) and not calm(line)
 
 
 def epilogue(line: LogLine) -> bool:
-    """Whether launchers, trackers and stack dumps print such lines after a failure."""
+    """Whether it is a line that launchers, trackers and stack dumps print after a failure."""
     return not line.body.strip() or bool(regex(_EPILOGUE).search(line.body))
 
 
 def aborted(line: LogLine) -> bool:
-    """Whether a crash is an abort: what libraries do when something else has gone wrong."""
+    """Whether a crash is an abort, which libraries do after another failure."""
     return bool(
         regex(rb"(?i)abort|sigabrt|terminate called|exitcode *: -6|exitcode: -6|code = -6|signal:? 6\b").search(
             line.body[:2000]
@@ -169,7 +168,7 @@ def aborted(line: LogLine) -> bool:
 def breaks_message(line: LogLine, timed: bool) -> bool:
     """Whether a line after an exception's first one is no longer part of its message.
 
-    A time stamp says so, unless all lines are `timed`.
+    A time stamp means that it is not, unless all lines are `timed`.
     """
     if regex(_CANN).search(line.body[:200]):
         return False

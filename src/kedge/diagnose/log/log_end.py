@@ -1,4 +1,4 @@
-"""The end of a log: whether work went on there, and what its last words are. Read only as far as it is asked for."""
+"""The end of a log: whether the work went on there, and its last words. It is read only as far as needed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import cached_property
 from kedge.diagnose.log import lines, progress
 from kedge.diagnose.log.log_text import Log, LogLine
 
-MOST_LINES = 1500
+MAX_LINES = 1500
 LAST_LINES = 40
 NEAR = 3  # lines
-MOST_CALM = 6  # lines of ordinary output after the last words of a program that failed
+MAX_CALM = 6  # lines of ordinary output that may follow the last words of a failed program
 
 
 class LogEnd:
@@ -24,24 +24,24 @@ class LogEnd:
 
     @cached_property
     def _lines(self) -> list[LogLine]:
-        return [self.last, *self._log.before(self.last, MOST_LINES)][::-1] if self.last else []
+        return [self.last, *self._log.before(self.last, MAX_LINES)][::-1] if self.last else []
 
     @cached_property
     def ranks(self) -> set[str]:
-        """Who wrote these lines, as far as the lines tell."""
+        """The ranks that wrote these lines, as far as they show it."""
         return {line.rank for line in self._lines if line.rank}
 
     @cached_property
     def _latest(self) -> list[LogLine]:
         return [self.last, *self._log.before(self.last, LAST_LINES)] if self.last else []
 
-    def last_said(self, most: int) -> list[LogLine]:
-        """The last lines that hold anything of the task's own, in the order of the log."""
+    def last_output_lines(self, most: int) -> list[LogLine]:
+        """The last lines with output of the task itself, in the order of the log."""
         return [line for line in self._latest if line.body.strip() and not lines.of_runtime(line)][:most][::-1]
 
     @cached_property
     def _progress(self) -> dict[str, list[int]]:
-        """Where lines of progress start, by rank; "" holds those of all."""
+        """The offsets of lines of progress, by rank; "" has those of all ranks."""
         found: dict[str, list[int]] = {"": []}
         for line in self._lines:
             if lines.progress(line):
@@ -52,13 +52,13 @@ class LogEnd:
 
     @cached_property
     def success(self) -> int:
-        """Where one of the last lines says that the work is done; -1 if none does."""
+        """The offset of the line, among the last ones, that reports that the work is completed; -1 if there is none."""
         return next((line.start for line in self._latest if lines.success(line)), -1)
 
     @cached_property
     def happy_end(self) -> int:
-        """Where one of the last lines says that a program has finished, or saved what it made, with no words of an
-        error after it; -1 if none does."""
+        """The offset of the line, among the last ones, that reports that a program has finished or saved its results,
+        if no error follows it; -1 if there is none."""
         for line in self._latest:
             if lines.finished(line) or lines.saved(line):
                 return line.start
@@ -68,21 +68,21 @@ class LogEnd:
 
     @cached_property
     def ends_saved(self) -> bool:
-        """Whether one of the very last lines says that something was saved."""
+        """Whether one of the very last lines reports that something was saved."""
         return any(lines.saved(line) for line in self._latest[: NEAR + 1])
 
     def near(self, end: int) -> bool:
-        """Whether what ends there is among the last things that the log says, before any good end."""
+        """Whether a text that ends at `end` is among the last lines, with no progress or successful end after it."""
         after = [line for line in self._latest if line.start > end]
         return len(after) <= NEAR and not any(self._good(line) for line in after)
 
     def error_before(self, line: LogLine) -> bool:
         """Whether one of the few lines before reads like the last words of a program, not of its launcher."""
-        before = self._log.before(line, NEAR + MOST_CALM)
+        before = self._log.before(line, NEAR + MAX_CALM)
         return any(lines.last_words(one) and not lines.epilogue(one) for one in before)
 
     def unanswered(self, harmless: Container[int]) -> LogLine | None:
-        """The last line that reads like an error, if the work neither went on nor came to a good end after it."""
+        """The last line that reads like an error, if the work neither went on nor ended successfully after it."""
         calm = 0
         for line in self._latest:
             if lines.last_words(line) and line.start not in harmless:
@@ -90,7 +90,7 @@ class LogEnd:
             if self._good(line):
                 return None
             calm += not lines.epilogue(line) and not lines.error(line)
-            if calm > MOST_CALM:
+            if calm > MAX_CALM:
                 return None
         return None
 
@@ -104,8 +104,9 @@ class LogEnd:
         return any(not lines.epilogue(line) and not lines.error(line) for line in between)
 
     def continues(self, line: LogLine, end: int) -> bool:
-        """Whether the progress of the rank that wrote `line` goes on after a place from where it had got to: buffered
-        output that comes late begins anew. A bar is drawn by a thread, also when its program is ending."""
+        """Whether the progress of the rank that wrote `line` continues after `end` from where it was before; buffered
+        output that arrives late starts again from lower numbers. Progress bars do not count, because a thread may draw
+        them while its program is ending."""
         starts = self._progress.get(line.rank, [])
         count = bisect_right(starts, end)
         if not 0 < count < len(starts):
@@ -114,7 +115,7 @@ class LogEnd:
         return "bar" not in after and any(number >= before[kind] for kind, number in after.items() if kind in before)
 
     def progress(self, line: LogLine, start: int, end: int | None = None) -> int:
-        """How many lines of progress stand between two places, by the rank that wrote `line`."""
+        """The number of lines of progress between two places, from the rank that wrote `line`."""
         starts = self._progress.get(line.rank, [])
         last = len(starts) if end is None else bisect_right(starts, end)
         return max(0, last - bisect_right(starts, start))

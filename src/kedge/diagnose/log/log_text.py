@@ -1,6 +1,6 @@
 """A log as the analysis reads it: the last 10 MiB, without colours and NULs, cut into lines on demand.
 
-Overwritten progress (`\r`) counts as lines of its own, but line numbers are those of the file.
+Overwritten progress (`\r`) counts as separate lines, but line numbers are those of the file.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 from kedge.diagnose.log import mpi_tags, prefix
 from kedge.diagnose.model import LOG_TAIL
 
-LONGEST = 8 << 10  # how much of a very long line is looked at on each side of a hit
+LONGEST = 8 << 10  # bytes of a very long line that are used on each side of a hit
 _CSI = b"0123456789;:?<=>! "
 
 
 class LogLine(NamedTuple):
-    """One line: where it starts and ends in the text, who wrote it and when (as written), and what is left of it."""
+    """One line: where it starts and ends in the text, its rank and time as written, and the rest of it."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Log:
         self._counted = 0, 0
 
     def line(self, offset: int) -> LogLine:
-        """The line that holds an offset; of a very long one, what is near."""
+        """The line that contains an offset; of a very long line, the part around it."""
         start = self.text.rfind(b"\n", max(0, offset - LONGEST), offset) + 1 or max(0, offset - LONGEST)
         line = self._cache.get(start)
         while line and line.end < offset:  # a very long line is read as several
@@ -74,7 +74,7 @@ class Log:
             yield line
 
     def number(self, offset: int) -> int:
-        """The number of a line in its file, from 1."""
+        """The number of a line in its file, counted from 1."""
         count = self._newlines(offset)
         if self._returns is None:
             return self._skipped + count + 1
@@ -84,7 +84,7 @@ class Log:
         return self._skipped + bisect_right(self._numbers, count) + 1
 
     def _newlines(self, offset: int) -> int:
-        """How many precede an offset, counted from the last one that was asked for: those of quotes are near."""
+        """The number of newlines before an offset, counted from the previous offset: quotes are close together."""
         place, count = self._counted
         between = self.text.count(b"\n", *sorted((place, offset)))
         count += between if offset >= place else -between
@@ -92,12 +92,12 @@ class Log:
         return count
 
     def show(self, line: LogLine) -> str:
-        """The text of a line for a person, at most 1,000 characters."""
+        """The text of a line for the user, at most 1,000 characters."""
         return self.text[line.start : line.end].decode("utf-8", "replace").strip()[:1000]
 
 
 def _without_escapes(text: bytes) -> bytes:
-    """Takes out ANSI control sequences (ECMA-48: CSI … final byte; OSC … BEL or ESC \\)."""
+    """Remove ANSI control sequences (ECMA-48: CSI … final byte; OSC … BEL or ESC \\)."""
     if b"\x1b" not in text:
         return text
     first, *pieces = text.split(b"\x1b")

@@ -1,7 +1,7 @@
-"""Lines that mpirun's `--tag-output` has cut into pieces.
+"""Joining lines that mpirun's `--tag-output` has cut into pieces.
 
-mpirun puts a tag before every piece that it reads from a process, also inside a line. Python without buffers writes a
-traceback in many pieces: `[1,2]<stderr>:KeyError[1,2]<stderr>:: [1,2]<stderr>:'lr'`, with those of other ranks between.
+mpirun puts a tag before every piece that it reads from a process, even inside a line. Unbuffered Python writes a
+traceback in many pieces, mixed with those of other ranks: `[1,2]<stderr>:KeyError[1,2]<stderr>:: [1,2]<stderr>:'lr'`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TAG = rb"\[(?:[\w.@\-]+, ?)?\d+\](?:\[[^\[\]\n]*\])?<std(?:out|err)>:"
 
 
 def joined(text: bytes) -> bytes:
-    """The text with the pieces of each line joined, where the last of them stood; nothing else is moved."""
+    """The text with the pieces of each line joined at the place of the last one; nothing else is moved."""
     if MARK not in text:
         return text
     pending: dict[bytes, bytes] = {}  # lines that have not ended yet, by their tag

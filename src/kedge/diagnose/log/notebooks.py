@@ -1,4 +1,4 @@
-"""Tracebacks as IPython prints them: in notebooks, and by what runs notebooks (papermill, nbconvert).
+"""Tracebacks in the form of IPython: from notebooks, and from programs that run notebooks (papermill, nbconvert).
 
 ---------------------------------------------------------------------------
 KeyError                                  Traceback (most recent call last)
@@ -28,7 +28,7 @@ _FAILING = rb"^-+> ?(\d+) "
 
 
 class Cells(NamedTuple):
-    """What such a traceback holds, and where its message begins among the lines that were read."""
+    """The contents of such a traceback, and the index of the line where its message begins."""
 
     frames: tuple[Frame, ...]
     sources: tuple[LogLine, ...]
@@ -36,13 +36,13 @@ class Cells(NamedTuple):
 
 
 def kind(header: bytes) -> bytes:
-    """The exception's type if the header is one of IPython's, else nothing."""
+    """The exception's type if it is a header of IPython, else empty."""
     found = regex(_HEADER).match(header)
     return found.group(1) if found else b""
 
 
 def read(raised: bytes, following: Sequence[LogLine]) -> Cells:
-    """The frames and failing lines up to the line that begins with the type of what was raised."""
+    """The frames and failing lines up to the line that begins with the exception's type."""
     name = raised.rsplit(b".", 1)[-1]
     frames: list[Frame] = []
     sources: list[LogLine] = []

@@ -1,4 +1,4 @@
-"""What launchers and loggers put before a line: which rank wrote it, and when.
+"""Prefixes that launchers and loggers put before a line: the rank that wrote it, and the time.
 
 Sources of the forms: PyTorch's exception hook and C++ logs (`[rank3]:`), torchrun's `[default0]:` and `[worker0]:`,
 `srun --label` (`0: `), Open MPI's `--tag-output` and Horovod (`[1,3]<stderr>:`), Ray (`(pid=7)`, `(Name pid=7, ip=…)`),
@@ -34,7 +34,7 @@ class Prefixed(NamedTuple):
 
 
 def split(line: bytes) -> Prefixed:
-    """Takes up to four prefixes off a line; the innermost rank counts."""
+    """Remove up to four prefixes from a line; the innermost rank counts."""
     rank = time = ""
     for _ in range(4):
         found = regex(_PREFIX).match(line)
@@ -51,5 +51,5 @@ def split(line: bytes) -> Prefixed:
 
 
 def plain(line: bytes) -> bytes:
-    """The line that patterns are matched against."""
+    """The line without prefixes, against which patterns are matched."""
     return split(line).body

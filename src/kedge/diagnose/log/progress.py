@@ -1,4 +1,4 @@
-"""How far a task got, by the numbers in its log: a retry that got further than the one before is worth another."""
+"""How far a task got, by the numbers in its log: if a retry got further than the one before, another is worthwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kedge.diagnose.regex import regex
 
-TAIL = 256 << 10  # bytes at the end of a log that are looked at
+TAIL = 256 << 10  # bytes at the end of a log that are searched
 
 # `Epoch 3/10`, `step: 1200`, `"global_step": 7`, `checkpoint-500`, tqdm's `12/300 [00:10<`.
 _COUNTER = (
@@ -18,7 +18,7 @@ _SAME = {"global step": "step", "global_step": "step", "iteration": "iter", "ckp
 
 
 def reached(log: bytes) -> dict[str, int]:
-    """The highest epoch, step, iter, checkpoint, … that the end of a log names."""
+    """The highest epoch, step, iter, checkpoint and so on at the end of a log."""
     highest: dict[str, int] = {}
     for found in regex(_COUNTER).finditer(log[-TAIL:]):
         word, number, bar = found.groups()

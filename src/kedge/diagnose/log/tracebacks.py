@@ -1,4 +1,4 @@
-"""Cuts Python tracebacks out of a log: plain, chained, groups, rich's boxes, with lines of other ranks between.
+"""Finding Python tracebacks in a log: plain, chained, exception groups, rich's boxes, mixed with lines of other ranks.
 
 A Trace is one incident: its blocks are the exceptions of one chain, in the order of the log.
 """
@@ -9,37 +9,37 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kedge.diagnose.log import frames, notebooks
-from kedge.diagnose.log.exceptions import telling
+from kedge.diagnose.log.exceptions import is_specific
 from kedge.diagnose.log.frames import Frame
 from kedge.diagnose.log.lines import breaks_message
 from kedge.diagnose.log.log_text import Log, LogLine
 from kedge.diagnose.regex import regex
 
 HEADER = b"Traceback (most recent call last)"
-MOST = 200  # tracebacks: half from each end of the log
+MAX_TRACEBACKS = 200  # half of them from each end of the log
 FRAME_LINES = 600
 MESSAGE_LINES = 40
 LINK_LINES = 6
 INTRUDERS = 3
 
-# Hydra's words for what an object raised that it made; the next line is that exception as repr() writes it.
+# Hydra's message for an exception from an object that it creates; the next line is that exception's repr().
 CALL = b"Error in call to target '"
 # `torch.OutOfMemoryError: …`, `KeyError: 'x'`, `AssertionError`, `ray.exceptions.RayTaskError(ValueError): …`,
 # `ValueError('…')`.
 _EXCEPTION = rb"^(?P<type>[A-Za-z_][\w.]*(?:\([\w.]+\))?)(?:: ?.*|\(.*\))?$"
-# The first line of one that is no part of another's message.
+# The first line of an exception that is not part of another one's message.
 _OTHERS = rb"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: |$)"
-# The rest of a frame's line that a terminal has wrapped.
+# The rest of a frame's line after a terminal has wrapped it.
 _WRAPPED = rb"^\"[/<]|\", line(?: \d+)?(?:, in \S+)?\s*$|^\d+, in \S+\s*$|^(?:in )?<module>\s*$"
 _RAISE = rb"^\s+raise ([A-Za-z_][\w.]*)\("
 _NO_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _GUTTER = rb"^[ |+]*"
 _DIRECT = b"was the direct cause of the following exception"
-# Python's words for what a finalizer raised; the names of the threads in which wandb looks for news.
+# Python's message for an exception in a finalizer; the names of wandb's polling threads.
 _IGNORED = rb"Exception ignored|^Thread (?:ChkStop|IntMsg|NetStat)Thr:$"
-# Headers of what another process raised: of a data-loader worker, of a rank of torch.distributed.checkpoint.
+# Headers of exceptions from another process: a data-loader worker, a rank of torch.distributed.checkpoint.
 _CARRIED = (b"Original Traceback", b"last): (RANK ")
-# What those raise who run notebooks; what a cell raised stands in their message.
+# Exceptions of programs that run notebooks; the exception of the cell is in their message.
 _OF_NOTEBOOKS = ("CellExecutionError", "PapermillExecutionError")
 _DURING = b"During handling of the above exception"
 
@@ -47,8 +47,8 @@ _DURING = b"During handling of the above exception"
 class Block(NamedTuple):
     """One exception: its header, its frames, the lines of its message (the first names the type) and source lines.
 
-    `link` says how it hangs together with the block before: "direct", "during", "wrapped" (that one only carries
-    this one's text) or "" (none); "cut": the log begins inside it.
+    `link` is the relation to the block before: "direct", "during", "wrapped" (that one only contains this one's text)
+    or "" (none). "cut" means that the log begins inside this block.
     """
 
     header: LogLine
@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The exception's type without its module, of a traceback that was cut off as its last `raise` says."""
+        """The exception's type without its module. For a traceback that was cut off, the type in its last `raise`."""
         if not self.message:
             found = regex(_RAISE).search(self.sources[-1].body) if self.sources else None
         else:
@@ -68,7 +68,7 @@ class Block(NamedTuple):
 
     @property
     def remote(self) -> bool:
-        """Whether a client of remote services raised it, who has no peers in this job."""
+        """Whether a client of a remote service raised it; such a service is not a peer in this job."""
         return any(frame.of_client for frame in self.frames)
 
     @property
@@ -80,7 +80,7 @@ class Block(NamedTuple):
 class Trace(NamedTuple):
     """A chain of exceptions that one process printed.
 
-    `ignored`: Python itself says that it goes on; `threaded`: it ended a thread, which need not end the process.
+    `ignored`: Python itself reports that it continues; `threaded`: it ended a thread, which need not end the process.
     """
 
     blocks: tuple[Block, ...]
@@ -99,33 +99,34 @@ class Trace(NamedTuple):
 
     @property
     def rank(self) -> str:
-        """Who printed it."""
+        """The rank that printed it."""
         return self.blocks[0].header.rank
 
     @property
     def uncaught(self) -> bool:
-        """Whether it reaches up to the main program: somebody who catches an exception prints it from where he is."""
+        """Whether it reaches the main program: the traceback of a caught exception starts where it was caught."""
         return not self.threaded and any(
             block.link == "cut" or any(f.outermost for f in block.frames[:3]) for block in self.blocks
         )
 
     @property
     def main(self) -> Frame | None:
-        """Where the main program was, if it gets there."""
+        """The frame of the main program, if the traceback reaches it."""
         return next((frame for block in self.blocks for frame in block.frames if frame.where == "<module>"), None)
 
     @property
     def decisive(self) -> Block:
-        """What tells most without any rule: the first cause, but the last of `during handling` unless it is vague."""
+        """The most informative block without any rule: the first cause, but the last one of `during handling` unless it
+        is unspecific."""
         block, *others = [one for one in self.blocks if one.type] or self.blocks  # the log may end inside the last
         for following in others:
-            vague = following.link == "during" and following.type == "RuntimeError" and telling(block.type)
+            vague = following.link == "during" and following.type == "RuntimeError" and is_specific(block.type)
             if not vague and (following.link != "direct" or not block.type):
                 block = following
         return block
 
     def frame(self, block: Block) -> str:
-        """The last frame in the user's own code, of this block or else of any."""
+        """The last frame in the user's own code: of this block, or else of any block."""
         for one in (block, *reversed(self.blocks)):
             for frame in reversed(one.frames):
                 if frame.users:
@@ -139,13 +140,13 @@ def strip(body: bytes) -> bytes:
 
 
 def find(log: Log) -> list[Trace]:
-    """The tracebacks of a log, in its order."""
+    """The tracebacks of a log, in order."""
     headers = [log.line(offset) for offset in _headers(log.text, HEADER) if log.text[offset - 4 : offset] != b"C++ "]
     calls = [line for line in map(log.line, _headers(log.text, CALL)) if line.body.startswith(CALL)]
     headers = sorted([*headers, *calls], key=lambda line: line.start)
     blocks = [block for block in (_cut(log, headers), *(_block(log, header) for header in headers)) if block]
     chains: list[list[Block]] = []
-    for block in _apart(blocks):
+    for block in _separated(blocks):
         link = _link(log, chains[-1][-1], block) if chains else None
         if link is None:
             chains.append([block])
@@ -154,8 +155,8 @@ def find(log: Log) -> list[Trace]:
     return [Trace(tuple(chain), _ignored(log, chain[0]), _threaded(log, chain[0])) for chain in chains]
 
 
-def _apart(blocks: list[Block]) -> Iterator[Block]:
-    """Each exception by itself where processes write into each other: all headers come first, then all messages."""
+def _separated(blocks: list[Block]) -> Iterator[Block]:
+    """Separate the exceptions of processes that write at the same time: all headers come first, then all messages."""
     for before, block in zip([None, *blocks], blocks, strict=False):
         own = block.message
         mixed = before and not before.message and before.header.rank == block.header.rank
@@ -169,19 +170,19 @@ def _headers(text: bytes, header: bytes) -> list[int]:
     first: list[int] = []
     last: list[int] = []
     at = text.find(header)
-    while at >= 0 and len(first) < MOST // 2:
+    while at >= 0 and len(first) < MAX_TRACEBACKS // 2:
         first.append(at)
         at = text.find(header, at + 1)
     if at >= 0:
         at = text.rfind(header)
-        while at > first[-1] and len(last) < MOST // 2:
+        while at > first[-1] and len(last) < MAX_TRACEBACKS // 2:
             last.append(at)
             at = text.rfind(header, 0, at)
     return first + last[::-1]
 
 
 def _cut(log: Log, headers: list[LogLine]) -> Block | None:
-    """The traceback whose header is lost, because the log begins inside it."""
+    """The traceback whose header is lost because the log begins inside it."""
     first = log.line(0)
     block = _block(log, first)
     complete = not block.frames or not block.message or (headers and headers[0].start <= block.end)
@@ -204,7 +205,7 @@ def _block(log: Log, header: LogLine) -> Block:
             found.append(frame)
         elif body.strip():
             sources.append(line)
-    count += _strange(own[count : count + INTRUDERS + 1]) if found else 0
+    count += _foreign_lines(own[count : count + INTRUDERS + 1]) if found else 0
     if own[count : count + 1] and CALL in own[count].body:
         count += 1
     return Block(header, tuple(found), tuple(_message(own[count:], bool(header.time))), tuple(sources))
@@ -216,8 +217,8 @@ def _cells(log: Log, header: LogLine, kind: bytes) -> Block:
     return Block(header, found.frames, tuple(_message(own[found.message :], bool(header.time))), found.sources)
 
 
-def _strange(following: list[LogLine]) -> int:
-    """How many lines of other processes stand between the frames and the message."""
+def _foreign_lines(following: list[LogLine]) -> int:
+    """The number of lines of other processes between the frames and the message."""
     for count, line in enumerate(following):
         if HEADER in line.body or (not count and regex(_EXCEPTION).match(strip(line.body))):
             return 0
@@ -227,13 +228,13 @@ def _strange(following: list[LogLine]) -> int:
 
 
 def _own(header: LogLine, following: list[LogLine]) -> list[LogLine]:
-    """The lines that follow, without what stands before the header as well: a logger's prefix, a host, a gutter."""
+    """The lines that follow, without the prefix that the header has too: a logger's prefix, a host, a gutter."""
     prefix = header.body[: max(0, header.body.find(b"Traceback"))].removesuffix(b"Exception Group ")
     length, shape = len(prefix), prefix.translate(_NO_DIGITS)
     if not prefix.strip(b" |+"):
         return [_without(line, length) if not line.body[:length].strip(b" |+") else line for line in following]
     same = [line for line in following if line.body[:length].translate(_NO_DIGITS) == shape]
-    if not same or same[0] is not following[0]:  # text that somebody else left on the header's line
+    if not same or same[0] is not following[0]:  # the prefix is text of another process on the header's line
         return following
     return [_without(line, length) for line in same]
 
@@ -243,7 +244,7 @@ def _without(line: LogLine, length: int) -> LogLine:
 
 
 def _inside(body: bytes, started: bool) -> bool:
-    """Whether a line belongs to the frames and not yet to the message."""
+    """Whether a line belongs to the frames, not to the message."""
     if body[:1] in (b" ", b"\t"):
         return True
     if body[:3] in (b"\xe2\x94\x82", b"\xe2\x95\xb0"):  # rich's box
@@ -255,9 +256,9 @@ def _inside(body: bytes, started: bool) -> bool:
 
 def _message(own: list[LogLine], timed: bool) -> Iterator[LogLine]:
     for count, line in enumerate(own[:MESSAGE_LINES]):
-        # `BackendCompilerFailed: backend='inductor' raised:`, and what it raised on the next line
-        told = count == 1 and own[0].body.rstrip().endswith(b":") and regex(_OTHERS).match(line.body)
-        if count and (HEADER in line.body or (breaks_message(line, timed) and not told)):
+        # `BackendCompilerFailed: backend='inductor' raised:`, with the exception it raised on the next line
+        continued = count == 1 and own[0].body.rstrip().endswith(b":") and regex(_OTHERS).match(line.body)
+        if count and (HEADER in line.body or (breaks_message(line, timed) and not continued)):
             return
         if not count and not regex(_EXCEPTION).match(strip(line.body)):
             return
@@ -265,7 +266,7 @@ def _message(own: list[LogLine], timed: bool) -> Iterator[LogLine]:
 
 
 def _link(log: Log, block: Block, following: Block) -> str | None:
-    """How a block follows from the one before; None if it does not."""
+    """The relation of a block to the one before; None if there is none."""
     if following.header.rank != block.header.rank:
         return None
     if any(words in following.header.body for words in _CARRIED):

@@ -13,7 +13,7 @@ from kedge.errors import InputError
 
 
 def failures(path: Path, causes: set[str]) -> list[str]:
-    """What is wrong with the examples of a rule file, a line each. InputError if the file itself is wrong."""
+    """The examples of a rule file that fail, one line each. InputError if the file itself is wrong."""
     source.rules(path, causes)
     return [f"{path}: rule {name}: {text}" for name, table in source.read(path).items() for text in _wrong(table)]
 
@@ -32,14 +32,14 @@ def _wrong(table: dict[str, list[str]]) -> list[str]:
 
 
 def main(paths: list[str]) -> int:
-    """Prints what is wrong; 0 if nothing is, 2 if a file cannot be used, else 1."""
+    """Print the examples that fail. Return 0 if there are none, 2 if a file cannot be used, else 1."""
     causes = set(source.read(source.CAUSES))
     try:
         wrong = [text for path in paths for text in failures(Path(path), causes)]
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print("\n".join(wrong) or f"{len(paths)} file(s): all examples hold")
+    print("\n".join(wrong) or f"{len(paths)} file(s): all examples pass")
     return int(bool(wrong))
 
 

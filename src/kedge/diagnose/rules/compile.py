@@ -1,6 +1,6 @@
 """`python -m kedge.diagnose.rules.compile`: writes compiled.json from ../causes.toml and stock/*.toml.
 
-A test compares the two, so a rule that was changed and not compiled is found.
+A test compares them, so a rule that was changed but not compiled is detected.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ STOCK = Path(__file__).with_name("stock")
 
 
 def compiled() -> dict[str, Any]:
-    """What compiled.json holds. InputError if a packaged file is wrong."""
+    """The contents of compiled.json. InputError if a packaged file is wrong."""
     causes = source.read(source.CAUSES)
     rules: list[list[Any]] = []
     for path in sorted(STOCK.glob("*.toml")):
         rules += source.rules(path, set(causes))
     names = [rule[0] for rule in rules]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"rules named twice: {', '.join(twice)}")
+        raise InputError(f"names used by several rules: {', '.join(twice)}")
     return {"causes": causes, "rules": rules}
 
 
 def text() -> str:
-    """compiled.json as text: one rule a line, so that changes can be read."""
+    """compiled.json as text, with one rule a line, so that diffs are readable."""
     data = compiled()
     lines = ",\n".join(json.dumps(rule, ensure_ascii=False) for rule in data["rules"])
     return f'{{"causes": {json.dumps(data["causes"], ensure_ascii=False)},\n"rules": [\n{lines}\n]}}\n'
 
 
 def main() -> int:
-    """Writes the file; 2 and the reasons if a rule is wrong."""
+    """Write the file. Return 2 and print the reasons if a rule is wrong."""
     try:
         Path(COMPILED).write_text(text(), encoding="utf-8")
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Conditions over numbers, such as `total - own - free <= own`: read once into nested lists, evaluated without `eval`.
+"""Conditions over numbers, such as `total - own - free <= own`, parsed into nested lists and evaluated without `eval`.
 
 The compiled form is JSON: a number, a name, or [operator, operand, ...].
 """
@@ -20,7 +20,7 @@ UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def parse(text: str) -> Any:
-    """The compiled form of a condition. ValueError says what it may not contain."""
+    """The compiled form of a condition. ValueError if it contains anything that is not allowed."""
     import ast  # not while a task is diagnosed: only where rules are compiled
 
     try:
@@ -30,14 +30,14 @@ def parse(text: str) -> Any:
 
 
 def names(compiled: Any) -> set[str]:
-    """The names that a condition reads."""
+    """The names that a condition uses."""
     if isinstance(compiled, str):
         return {compiled}
     return {name for part in compiled[1:] for name in names(part)} if isinstance(compiled, list) else set()
 
 
 def holds(compiled: Any, values: Mapping[str, float]) -> bool:
-    """Whether a condition is true. A comparison with a name that is not in `values`, or by zero, is false."""
+    """Whether a condition is true. A comparison that uses a name not in `values`, or divides by zero, is false."""
     operator, *operands = compiled
     if operator == "and":
         return all(holds(part, values) for part in operands)
@@ -52,7 +52,8 @@ def holds(compiled: Any, values: Mapping[str, float]) -> bool:
 
 
 def quantity(text: str) -> float | None:
-    """`1.5 GiB` and `1.5GB` in bytes (both by powers of 1024, as frameworks print them), `12` as it is, else None."""
+    """Parse a quantity: `1.5 GiB` and `1.5GB` are bytes (both with powers of 1024, as frameworks print them), `12` is a
+    plain number; None for other texts."""
     number = text.strip().replace(",", "")
     unit = number.lstrip("0123456789.").strip().lower()
     number = number[: len(number) - len(number.lstrip("0123456789."))]
@@ -86,4 +87,4 @@ def _compiled(node: ast.AST) -> Any:
             return name
         case {"value": int() | float() as number} if kind == "Constant":
             return number
-    raise ValueError("a condition holds names, numbers, + - * /, one comparison, and, or, not")
+    raise ValueError("a condition may contain names, numbers, + - * /, one comparison, and, or, not")

@@ -1,25 +1,25 @@
-"""Which constant texts a regular expression cannot match without.
+"""Constant texts that every match of a regular expression must contain.
 
-One RE2 set over these texts tells in a single pass which rules a log can match at all. A pattern's answer is a tuple
-of which at least one text occurs in every match: `(?:CUDA|HIP) out of memory` gives (" out of memory",).
+One RE2 set of these texts finds in a single pass which rules can match a log at all. For a pattern the result is a
+tuple of texts; every match contains at least one of them: `(?:CUDA|HIP) out of memory` gives (" out of memory",).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-ENOUGH = 4  # a shorter text is in every log
+ENOUGH = 4  # characters; shorter texts occur in every log
 
 
 class RequiredTexts(NamedTuple):
-    """The best texts of a part of a pattern (None: it has none), and where the part ends."""
+    """The best texts of a part of a pattern (None if it has none), and where the part ends."""
 
     texts: tuple[str, ...] | None
     end: int
 
 
 def required(pattern: str) -> tuple[str, ...] | None:
-    """Texts of which one is in every match of `pattern` (RE2 syntax); None if it has none of 4 characters or more."""
+    """Texts, one of which is in every match of `pattern` (RE2 syntax). None if there are none with 4 characters."""
     texts = _alternatives(pattern, 0).texts
     return texts if texts and len(min(texts, key=len)) >= ENOUGH else None
 
@@ -59,7 +59,7 @@ def _better(a: tuple[str, ...] | None, b: tuple[str, ...]) -> tuple[str, ...] | 
 
 
 def _atom(pattern: str, i: int) -> tuple[str | None, tuple[str, ...] | None, int]:
-    """(a constant character, "" for nothing, None for anything else; a group's texts; where the next atom starts)."""
+    """(a constant character, "" for an empty atom, None for others; a group's texts; where the next atom starts)."""
     c = pattern[i]
     if c == "(":
         return _group(pattern, i)
@@ -67,7 +67,7 @@ def _atom(pattern: str, i: int) -> tuple[str | None, tuple[str, ...] | None, int
         return None, None, _class_end(pattern, i)
     if c == "\\":
         return _escape(pattern, i)
-    varies = not c.isascii() and c.lower() != c.upper()  # under (?i); the log's own case is lowered in ASCII only
+    varies = not c.isascii() and c.lower() != c.upper()  # under (?i), because logs are lowered in ASCII only
     return (None if c in ".^$" or varies else c), None, i + 1
 
 

@@ -1,4 +1,4 @@
-"""The rules that come with kedge, from their compiled form. Imports little: this runs beside every task."""
+"""The rules that come with kedge, loaded from their compiled form. Imports little: it runs beside every task."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def content() -> dict[str, Any]:
 
 
 def is_around(cause: str) -> bool:
-    """Whether a cause is no failure of the program or of what belongs to it, but of what lies around it: networks,
-    services, other jobs, machines. Each try may go differently."""
+    """Whether a cause lies outside the program and its environment: in networks, services, other jobs or machines. Each
+    try may then end differently."""
     return content()["causes"].get(cause, {}).get("around", False) is True
 
 

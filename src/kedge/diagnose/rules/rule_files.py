@@ -26,7 +26,7 @@ FORMAT = 2  # of a compiled file; part of the cache's key
 
 
 def load(paths: Sequence[Path]) -> RuleSet:
-    """The packaged rules and a site's or a user's files; a rule of the same name takes the place of an earlier one.
+    """Load the packaged rules and a site's or a user's files; a rule replaces an earlier one with the same name.
 
     InputError names file, rule and reason.
     """
@@ -61,14 +61,14 @@ def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
 
 
 def _cache_folder() -> Path | None:
-    """None for a user without a home folder."""
+    """The cache folder for compiled rules. None if the user has no home folder."""
     with suppress(CannotRun):
         return Path(xdg.cache(xdg.RULES, os.environ))
     return None
 
 
 def _store(path: Path, content: bytes) -> None:
-    """Writes a cache file whole or not at all; a cache that cannot be written is no error."""
+    """Write a cache file atomically. A cache that cannot be written is no error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

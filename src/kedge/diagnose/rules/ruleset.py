@@ -1,4 +1,4 @@
-"""Rules in the form that a diagnosis uses them in: plain data, and RE2 objects only for what a log can match."""
+"""Rules as a diagnosis uses them: plain data, with RE2 objects only for the patterns that a log can match."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import re2
 from kedge.diagnose.model import Cause
 from kedge.diagnose.regex import options, over_characters
 
-# RE2 answers "no match" when its automaton runs out of memory. 8 MiB, its default, does for our own rules; ten times
-# as many on a log of near misses were thirteen times slower with it.
+# RE2 reports "no match" when its automaton runs out of memory. Its default of 8 MiB is enough for the packaged rules;
+# ten times as many rules were thirteen times slower with it on a log of near misses.
 SET_MEMORY = 24 << 20  # bytes
-SENTINEL = rb"\z"  # matches every text, at its end: a set that does not report it has given up
-LONGEST = 16  # more of a text makes the set slower to build and hardly more telling
+SENTINEL = rb"\z"  # matches at the end of every text, so a set that does not report it has given up
+LONGEST = 16  # bytes of a text; longer ones make the set slower to build and hardly more selective
 
 
 class Rule(NamedTuple):
-    """One rule, as in rules/README.md. A pattern is [text, required texts, case does not matter].
+    """One rule, see stock/README.md. A pattern is [text, required texts, whether it ignores case].
 
-    `remedy`: what to do, where it is more than what its cause says.
+    `remedy` lists the steps to take, if they are more specific than those of the cause.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
 
 class Literal(NamedTuple):
-    """A constant text, lower case if case does not matter, and the (rule, pattern) indices that need it."""
+    """A constant text (lower case if case is ignored), and the (rule, pattern) indices that need it."""
 
     text: bytes
     any_case: bool
@@ -44,7 +44,7 @@ class Literal(NamedTuple):
 
 
 class RuleSet:
-    """The causes, the rules and the set that finds which rules a text can match."""
+    """The causes, the rules, and the set that finds which rules can match a text."""
 
     def __init__(self, causes: dict[str, Any], rules: Sequence[Sequence[Any]], memory: int = SET_MEMORY) -> None:
         self._causes = causes
@@ -56,7 +56,7 @@ class RuleSet:
         return len(self._rules)
 
     def rule(self, index: int) -> Rule:
-        """The rule at an index that `hits` gave."""
+        """The rule at an index from `hits`."""
         return Rule(*self._rules[index])
 
     def rules(self) -> list[Rule]:
@@ -70,7 +70,7 @@ class RuleSet:
         return Cause(fields["meaning"], fields["owner"], fields["behaviour"], remedy, subject)
 
     def remedy(self, name: str, facts: Mapping[str, float]) -> tuple[str, ...]:
-        """What a rule by this name says to do; a sentence about a fact that is not known is left out."""
+        """The steps of the rule with this name. Sentences with a fact that is not known are left out."""
         found = next((Rule(*fields).remedy for fields in self._rules if fields[0] == name), ())
         sentences = (_filled(text, facts) for text in found)
         return tuple(text for text in sentences if "{" not in text)
@@ -80,7 +80,7 @@ class RuleSet:
         return list(self._causes)
 
     def pattern(self, rule: int, pattern: int) -> Any:
-        """A compiled pattern; compiled when it is first asked for."""
+        """A compiled pattern; it is compiled at the first call."""
         return over_characters(self._rules[rule][8][pattern][0])
 
     def hits(self, text: bytes) -> set[int]:
@@ -109,7 +109,7 @@ def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
 
 
 def _sets(literals: Sequence[Literal], first: int = 0, memory: int = SET_MEMORY) -> list[tuple[int, Any]]:
-    """(index of its first literal, RE2 set): one, or several where RE2 cannot hold them in one."""
+    """(index of its first literal, RE2 set): one set, or several if RE2 cannot hold all literals in one."""
     searcher = re2.Set.SearchSet(options(memory))
     searcher.Add(SENTINEL)
     for text, any_case, _ in literals:
@@ -127,7 +127,7 @@ def _sets(literals: Sequence[Literal], first: int = 0, memory: int = SET_MEMORY)
 
 def _matches(searcher: Any, first: int, text: bytes) -> set[int]:
     found = searcher.Match(text)
-    if found is None and len(text) > 1:  # gave up: smaller texts need fewer states
+    if found is None and len(text) > 1:  # the set gave up; smaller texts need fewer states
         half = len(text) // 2
         overlap = min(256, half)
         return _matches(searcher, first, text[: half + overlap]) | _matches(searcher, first, text[half:])

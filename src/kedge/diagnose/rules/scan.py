@@ -1,7 +1,7 @@
-"""Finds the lines that rules match: one RE2 set pass over the log, then only what can match, line by line.
+"""Finding the lines that match rules: one pass of an RE2 set over the log, then only the patterns that can match.
 
-The set says which literals a piece of 64 KiB holds; their patterns are tried on the lines around them. How many lines
-are tried is bounded, the end of the log first, so that a log full of near misses costs little.
+The set finds which literals occur in a piece of 64 KiB; their patterns are tried on the lines that contain them. The
+number of lines tried is limited, starting at the end of the log, so that a log full of near misses costs little.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kedge.diagnose.rules.ruleset import RuleSet
 
 PIECE = 64 << 10
 OVERLAP = 256
-TRIES = 20_000  # lines times literals, in all
+TRIES = 20_000  # lines times literals, in total
 TRIES_EACH = 250  # for one literal
 TRIES_PIECE = 24  # for one literal in one piece
-NEAREST = 32  # pieces at the end that are looked at first, then as many at the beginning
+NEAREST = 32  # pieces at the end that are searched first, then as many at the beginning
 
 
 class Hit(NamedTuple):
-    """A rule (by index) matched this line; `values` are the numbers that its pattern captured."""
+    """A rule (its index) that matched a line; `values` are the numbers that its pattern captured."""
 
     rule: int
     line: LogLine
@@ -31,7 +31,7 @@ class Hit(NamedTuple):
 
 
 def scan(log: Log, rules: RuleSet) -> list[Hit]:
-    """All hits, in the order of the log."""
+    """All hits in the order of the log."""
     left: dict[int, int] = {}
     total = TRIES
     tried: dict[tuple[int, tuple[int, int]], Hit | None] = {}
@@ -71,7 +71,7 @@ def _in_order(pieces: list[Any]) -> Iterator[Any]:
 
 
 def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> Iterator[LogLine]:
-    """Lines of a piece (which starts at `shift`) that hold a literal: at most `limit`, the last first."""
+    """The lines of a piece (which starts at `shift`) that contain a literal: at most `limit`, the last ones first."""
     end = len(piece)
     for _ in range(limit):
         found = piece.rfind(literal, 0, end)
@@ -88,7 +88,7 @@ def _try(rules: RuleSet, user: tuple[int, int], line: LogLine) -> Hit | None:
 
 
 def match(pattern: Any, when: Sequence[Any], body: bytes) -> dict[str, float] | None:
-    """The numbers that a pattern captures from a line; None if it or a condition does not hold."""
+    """The numbers that a pattern captures from a line. None if the pattern or a condition does not match."""
     found = pattern.search(characters.valid(body))
     if not found:
         return None

@@ -1,6 +1,6 @@
-"""Reads a rule file: TOML in, checked plain data out, or an error that names file, rule and reason.
+"""Reading a rule file: TOML becomes checked plain data, or an error that names file, rule and reason.
 
-The compiled form of a rule is the list of FIELDS below, so that ten thousand of them still load quickly.
+The compiled form of a rule is a list of the FIELDS below, so that even ten thousand rules load quickly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KEYS = {"cause", "role", "rank", "where", "exit_codes", *_TEXTS}
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file. InputError if it cannot be read or is no TOML."""
+    """The tables of a TOML file. InputError if it cannot be read or is not TOML."""
     import tomllib  # not while a task is diagnosed: only where rules are compiled
 
     try:
@@ -34,7 +34,7 @@ def read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: {error.strerror}") from None
     except RecursionError:
         raise InputError(f"{path}: it is nested too deeply") from None
-    except ValueError as error:  # no UTF-8, no TOML, a number without end
+    except ValueError as error:  # invalid UTF-8 or TOML, or a number with too many digits
         raise InputError(f"{path}: {error}") from None
 
 
@@ -53,7 +53,7 @@ def rules(path: Path, causes: set[str]) -> list[list[Any]]:
 
 def _rule(name: str, table: Any, causes: set[str]) -> list[Any]:
     if not isinstance(table, dict):
-        raise ValueError("is no table")
+        raise ValueError("is not a table")
     _check(name, table, causes)
     patterns = [_pattern(text) for text in table["patterns"]]
     conditions = {key: [expression.parse(text) for text in table.get(key, [])] for key in ("when", "evidence")}
@@ -77,28 +77,28 @@ def _check(name: str, table: dict[str, Any], causes: set[str]) -> None:
     if table.get("cause") not in causes:
         raise ValueError(f"unknown cause {table['cause']!r}" if "cause" in table else "the key `cause` is missing")
     if table.get("role") not in ROLES:
-        raise ValueError(f"`role` is one of {', '.join(ROLES)}")
+        raise ValueError(f"`role` must be one of {', '.join(ROLES)}")
     if table.get("where", "error") not in PLACES:
-        raise ValueError(f"`where` is one of {', '.join(PLACES)}")
+        raise ValueError(f"`where` must be one of {', '.join(PLACES)}")
     for key in _TEXTS:
         if not isinstance(texts := table.get(key, []), list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"`{key}` is a list of texts")
+            raise ValueError(f"`{key}` must be a list of texts")
     if not all(isinstance(code, int) for code in table.get("exit_codes", [])):
-        raise ValueError("`exit_codes` is a list of numbers")
+        raise ValueError("`exit_codes` must be a list of numbers")
     if not isinstance(rank := table.get("rank", 50), int) or not 0 <= rank <= 100:
-        raise ValueError("`rank` is a number from 0 to 100")
+        raise ValueError("`rank` must be a number from 0 to 100")
     for key in ("patterns", "matches", "rejects"):
         if not table.get(key):
             raise ValueError(f"`{key}` is missing")
 
 
 def _pattern(text: str) -> list[Any]:
-    """[pattern, its required texts, whether case does not matter]. ValueError says why it is refused."""
+    """[pattern, its required texts, whether it ignores case]. ValueError explains why a pattern is refused."""
     try:
         over_characters(text)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         raise ValueError(f"pattern {text!r}: {reason}") from None
     if (required := literals.required(text)) is None:
-        raise ValueError(f"pattern {text!r} has no constant text of {literals.ENOUGH} characters: it would be slow")
+        raise ValueError(f"pattern {text!r} has no constant text of {literals.ENOUGH} characters and would be slow")
     return [text, list(required), "(?i" in text]

@@ -9,7 +9,7 @@ import importlib
 import json
 from typing import Any
 
-from kedge.diagnose.decide.classify import classify, tells
+from kedge.diagnose.decide.classify import classify, is_conclusive
 from kedge.diagnose.decide.remedies import remedy
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import ExitSpec
@@ -44,7 +44,7 @@ def diagnosis(found: Collected, case: FailedAttempt, notes: list[str]) -> Diagno
         answer = _of_hook(answer, case.outcome, found, rules)
     answer = other_logs.placed(answer, found.user, found.platform)
     own = not case.outcome.step and not case.outcome.broken and case.outcome.stopped_by is None
-    return other_logs.look(answer, found, case, rules) if own and not tells(answer) else answer
+    return other_logs.look(answer, found, case, rules) if own and not is_conclusive(answer) else answer
 
 
 def progress(found: Collected) -> dict[str, int]:
