@@ -62,14 +62,14 @@ def test_nothing_else_is_overwritten(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / "precious" / "file").touch()
     (tmp_path / "file").touch()
     for name in ("precious", "file"):
-        with pytest.raises(InputError, match="is there already and is no bundle"):
+        with pytest.raises(InputError, match="exists and is not a bundle"):
             export.folder(bundle.path, tmp_path / name)
-        with pytest.raises(InputError, match="is there already and is no bundle"):
+        with pytest.raises(InputError, match="exists and is not a bundle"):
             export.image(bundle.path, tmp_path / name, "x:1")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "file", "precious"]
 
 
-def test_a_place_that_cannot_be_written_to(bundle: Bundle) -> None:
+def test_a_target_that_is_not_writable(bundle: Bundle) -> None:
     for write in (export.folder, export.archive):
         with pytest.raises(CannotRun, match=r"cannot be written to /proc/bundle: No such file or directory$"):
             write(bundle.path, Path("/proc/bundle"))
@@ -89,7 +89,7 @@ def test_an_archive(name: str, bundle: Bundle, tmp_path: Path) -> None:
     assert runs(tmp_path / "unpacked" / "kedge", tmp_path)
 
 
-def test_the_layout_of_an_image_is_sound_and_the_same_each_time(
+def test_the_layout_of_an_image_is_valid_and_reproducible(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
@@ -148,5 +148,5 @@ def test_the_command(tmp_path: Path) -> None:
     assert os.path.exists(path / "runtime")
 
 
-def test_the_command_refuses_what_it_does_not_know() -> None:
+def test_the_command_refuses_unknown_layers() -> None:
     assert "there is no layer 'web'" in kedge("bundle", "--layers", "web", code=2)

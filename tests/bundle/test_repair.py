@@ -86,7 +86,7 @@ def test_what_is_damaged_is_noticed_and_repaired(
     with build.held(LAYERS):  # another job
         assert build.ensure(LAYERS).digest == bundle.digest
     assert build.to_do(LAYERS) is None
-    assert repair._is_right(copy, set(repair._look(copy) or ()))
+    assert repair._is_right(copy, set(repair._file_facts(copy) or ()))
     assert sorted(os.listdir(in_use)) == sorted(os.listdir(bundle.path))
     os.close(in_use)
 

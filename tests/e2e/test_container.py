@@ -46,7 +46,7 @@ def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_pa
     kedge.wait_for_output("ready")
     assert "deleted 0 bundles" in kedge("cache", "--prune").stdout
     kedge.lose_controller()
-    assert "building the runtime's bundle, once" in kedge.finish(first, 1)
+    assert "building the runtime's bundle; this happens once" in kedge.finish(first, 1)
     assert "deleted no bundle" in kedge("cache", "--prune").stdout
     kedge("stop", "job")
     second = kedge("run", "-d", kedge.job("true", name="second"))
@@ -414,7 +414,7 @@ def test_whoever_builds_the_bundle_says_so_first(kedge: Kedge, tmp_path: Path) -
     job = kedge.job("true")
     for args in (("plan", job, "--engine", "container"), ("bundle", "--layers", "core")):
         cache = str(tmp_path / args[0])
-        assert "building the runtime's bundle, once" in kedge(*args, XDG_CACHE_HOME=cache).stderr
+        assert "building the runtime's bundle; this happens once" in kedge(*args, XDG_CACHE_HOME=cache).stderr
         assert "bundle" not in kedge(*args, XDG_CACHE_HOME=cache).stderr
 
 

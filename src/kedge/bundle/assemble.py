@@ -1,4 +1,4 @@
-"""Writing a bundle: every part in its place, byte code, the manifest, and a first start."""
+"""Writing a bundle: its files, the byte code, the manifest, and a test start."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _COMPILER = Path(__file__).with_name("compile_program.py")
 
 
 def assemble(folder: Path, chosen: Sequence[str]) -> None:
-    """Write a bundle into an empty folder. CannotRun says what this machine lacks for it."""
+    """Write a bundle into an empty folder. CannotRun if this machine does not have everything it needs."""
     pieces = parts(chosen)
     for path in sorted({os.path.dirname(piece.path) for piece in pieces}):
         (folder / path).mkdir(parents=True, exist_ok=True)
     _compile(folder, [piece for piece in pieces if piece.compiled])
     entries = [_entry(piece, _write(folder, piece)) for piece in pieces]
     (folder / manifest.NAME).write_bytes(manifest.text(_head(chosen), entries))
-    _let_all_read(folder)
-    _try(folder, pieces)
+    _make_readable(folder)
+    _test_imports(folder, pieces)
 
 
 def _entry(piece: BundleFile, data: bytes) -> ManifestFile:
@@ -61,7 +61,7 @@ def _compile(folder: Path, pieces: Sequence[BundleFile]) -> None:
 
 
 def _write(folder: Path, piece: BundleFile) -> bytes:
-    """Put a part in its place, and return its content."""
+    """Write one file of the bundle and return its content."""
     target = folder / piece.path
     if piece.compiled:
         return target.read_bytes()
@@ -74,8 +74,8 @@ def _write(folder: Path, piece: BundleFile) -> bytes:
     return data
 
 
-def _let_all_read(folder: Path) -> None:
-    """Whatever the umask: the bundle is for every user of an image."""
+def _make_readable(folder: Path) -> None:
+    """Make everything readable, whatever the umask is, because the bundle is for every user of an image."""
     for path, folders, files in os.walk(folder):
         for name in files:
             file = Path(path, name)
@@ -84,8 +84,8 @@ def _let_all_read(folder: Path) -> None:
             Path(path, name).chmod(0o755)
 
 
-def _try(folder: Path, pieces: Sequence[BundleFile]) -> None:
-    """Let it import all that it brings of kedge. CannotRun if it cannot."""
+def _test_imports(folder: Path, pieces: Sequence[BundleFile]) -> None:
+    """Start the bundle and import all its modules of kedge. CannotRun if that fails."""
     names = [
         piece.path.removesuffix(".pyc").removeprefix(f"{SITE}/").replace("/", ".").removesuffix(".__init__")
         for piece in pieces
@@ -101,6 +101,6 @@ def _try(folder: Path, pieces: Sequence[BundleFile]) -> None:
 
 
 def _plain_environment() -> dict[str, str]:
-    """This process's, without what changes how Python works; hashes are the same each time."""
+    """The environment of this process without variables for Python, and with reproducible hashes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return kept | {"PYTHONHASHSEED": "0"}

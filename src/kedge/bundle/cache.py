@@ -1,6 +1,7 @@
-"""Bundles that were built once: $XDG_CACHE_HOME/kedge/bundles/KEY, where the key names all that they were built from.
+"""The cache of bundles: $XDG_CACHE_HOME/kedge/bundles/KEY, where the key identifies everything they were built from.
 
-A folder under its key is whole: it is built aside and moved there in one step, by one process at a time.
+A folder named by its key is complete: it is built beside its place and moved there in one step, by one process at a
+time.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from kedge.errors import CannotRun
 from kedge.own_files import open_own
 
 PACKAGE = Path(__file__).parents[1]
-_LIBRARIES = "/etc/ld.so.cache"  # written anew whenever a package brings a library
+_LIBRARIES = "/etc/ld.so.cache"  # rewritten whenever a package installs a library
 _CARRIED = frozenset({".py", ".json", ".toml"})
 
 
 def folder() -> Path:
-    """Where the cache is. CannotRun for a user without a home folder."""
+    """The folder of the cache. CannotRun if the user has no home folder."""
     return Path(xdg.cache(xdg.BUNDLES, os.environ))
 
 
 def path_of(chosen: Sequence[str]) -> Path:
-    """Where the bundle with these layers is, or will be."""
+    """The path of the bundle with these layers, whether or not it exists."""
     return folder() / key(chosen)
 
 
 def ensure(chosen: Sequence[str]) -> Path:
-    """The folder of the bundle with these layers, built if it is not there, repaired if it is not as it was built.
-    CannotRun says why it cannot be."""
+    """The folder of the bundle with these layers. It is built if it is missing and repaired if it has changed.
+    CannotRun explains why that is not possible."""
     place = path_of(chosen)
     with _errors(place):
         if not place.is_dir():
@@ -49,13 +50,13 @@ def ensure(chosen: Sequence[str]) -> Path:
         elif not repair.is_intact(place):
             _repair(place, chosen)
     with contextlib.suppress(OSError):
-        os.utime(place)  # when it was last used
+        os.utime(place)  # records the time of the last use
     return place
 
 
 @contextlib.contextmanager
 def held(chosen: Sequence[str]) -> Iterator[Path]:
-    """The same, and nobody prunes it meanwhile: a lock tells that exactly, however long a job runs."""
+    """Like `ensure`; a lock keeps the bundle from being pruned inside the context, however long a job runs."""
     while True:
         place = ensure(chosen)
         with locked(place, fcntl.LOCK_SH):
@@ -65,8 +66,8 @@ def held(chosen: Sequence[str]) -> Iterator[Path]:
 
 
 def key(chosen: Sequence[str]) -> str:
-    """A name for what the bundle would be built from: kedge's files, the interpreter, the packages of the layers, the
-    machine's libraries."""
+    """A key for everything that the bundle would be built from: kedge's files, the interpreter, the packages of the
+    layers, the machine's libraries."""
     digest = hashlib.sha256(repr((tuple(chosen), sys.version, machine.machine())).encode())
     for file in sorted(_files(chosen)):
         digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
@@ -80,7 +81,7 @@ def key(chosen: Sequence[str]) -> str:
 
 
 def _files(chosen: Sequence[str]) -> Iterator[Path]:
-    """kedge's files that may be carried, and those that say how."""
+    """kedge's files that the bundle may contain, and those that determine how it is built."""
     parts = ("",) if layers.INIT in chosen else ("runtime", "diagnose", "bundle")
     for file in (*PACKAGE.glob("*.py"), *(file for part in parts for file in (PACKAGE / part).rglob("*"))):
         if file.suffix in _CARRIED:
@@ -88,7 +89,7 @@ def _files(chosen: Sequence[str]) -> Iterator[Path]:
 
 
 def _build(path: Path, chosen: Sequence[str]) -> None:
-    """Build aside, and move it to its place. What builders that were killed have left goes, too."""
+    """Build the bundle beside its place and move it there. Remove what killed builders have left."""
     sweep(path)
     with _built(path, chosen) as fresh:
         os.rename(fresh, path)
@@ -96,14 +97,14 @@ def _build(path: Path, chosen: Sequence[str]) -> None:
 
 
 def _repair(path: Path, chosen: Sequence[str]) -> None:
-    """Build aside, and take over what differs. Jobs that use it hold its lock, too, and go on."""
+    """Build the bundle again, and replace the files that differ. Jobs that use the bundle share its lock and go on."""
     with locked(path, fcntl.LOCK_SH), _built(path, chosen) as fresh:
         repair.repair(path, fresh)
 
 
 @contextlib.contextmanager
 def _built(path: Path, chosen: Sequence[str]) -> Iterator[Path]:
-    """A new bundle beside its place."""
+    """Build a new bundle in a temporary folder beside its place."""
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         importlib.import_module("kedge.bundle.assemble").assemble(partial, chosen)
@@ -113,16 +114,16 @@ def _built(path: Path, chosen: Sequence[str]) -> Iterator[Path]:
 
 
 def sweep(place: Path) -> None:
-    """Remove what was never finished, or has been moved aside to be removed; its lock is held."""
+    """Remove unfinished bundles, and bundles that were renamed to be removed. The caller holds the lock."""
     for left in place.parent.glob(f".{place.name}.*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def locked(place: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the lock of a bundle. BlockingIOError with LOCK_NB when another has it."""
+    """Hold the lock of a bundle. BlockingIOError with LOCK_NB if another process holds it."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # NFS wants just these
+    flags = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # NFS requires exactly these
     with open(open_own(f"{place}.lock", flags, 0o644), "rb") as lock:
         fcntl.flock(lock, kind)
         yield

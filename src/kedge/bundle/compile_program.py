@@ -1,11 +1,11 @@
-"""A program of its own: compiles Python files to byte code that does not depend on where and when that is done.
+"""A separate program that compiles Python files to byte code that does not depend on the place and time of compilation.
 
-    python -S -X no_debug_ranges bytecode.py < WANTED
+    python -S -X no_debug_ranges compile_program.py < REQUEST
 
-WANTED is a JSON list of [source, target, name for tracebacks, whether types are left out]. The byte code's header says
-that the sources need not be looked at. Without the columns of every instruction it is smaller and is read faster;
-tracebacks still have lines. Without types, a NamedTuple does not compile that of each field when it is made, which is a
-sixth of the supervisor's start.
+REQUEST is a JSON list of [source, target, name for tracebacks, whether to strip annotations]. The header of the byte
+code marks it as unchecked, so sources are not needed. Without the columns of every instruction it is smaller and loads
+faster; tracebacks still have line numbers. Without annotations, a NamedTuple need not evaluate one for each field,
+which would take a sixth of the supervisor's start.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import json
 import marshal
 import sys
 
-_UNCHECKED = (1).to_bytes(4, "little")  # a hash of the source follows, which is not to be checked (PEP 552)
+_UNCHECKED = (1).to_bytes(4, "little")  # the hash of the source that follows is not checked (PEP 552)
 
 
 def main() -> None:
-    """Compile all."""
+    """Compile all files of the request."""
     for source, target, name, untyped in json.load(sys.stdin):
         with open(source, "rb") as file:
             text = file.read()
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def compiled(text: bytes, name: str, untyped: bool) -> bytes:
-    """The content of a .pyc file. SyntaxError as it comes."""
+    """The content of a .pyc file. SyntaxError if the source is not valid."""
     tree: ast.Module = ast.parse(text, name)
     if untyped:
         tree = ast.fix_missing_locations(_WithoutTypes().visit(tree))
@@ -38,7 +38,7 @@ def compiled(text: bytes, name: str, untyped: bool) -> bytes:
 
 
 class _WithoutTypes(ast.NodeTransformer):
-    """Leaves the type None where a name must have one to be a field."""
+    """Removes annotations. Fields of classes get the annotation None, because they would not be fields without one."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
@@ -53,7 +53,7 @@ class _WithoutTypes(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
-        return None if node.module == "__future__" else node  # which would make a text of it
+        return None if node.module == "__future__" else node  # `annotations` would turn None into a string
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a bundle consists of: every file with its place, its layer, where it comes from and how it gets there."""
+"""The contents of a bundle: every file with its path, its layer, its origin and how it is written."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
 
 
 class BundleFile(NamedTuple):
-    """One file. `path` is its place in the bundle; `content` a file of this machine or the text itself; `compiled`:
-    the byte code of `content` takes its place, without types if it is `untyped`."""
+    """One file. `path` is its path in the bundle; `content` is a file on this machine or the content itself. If
+    `compiled`, the byte code of `content` is written instead, without annotations if `untyped`."""
 
     path: str
     content: Path | bytes
@@ -32,7 +32,7 @@ class BundleFile(NamedTuple):
 
 
 def parts(chosen: Sequence[str]) -> list[BundleFile]:
-    """All parts of a bundle with these layers, by path. CannotRun says what lacks."""
+    """All files of a bundle with these layers, sorted by path. CannotRun names what is missing on this machine."""
     interpreter = machine.interpreter()
     owned = kedge_files.own_files()
     found: dict[str, BundleFile] = {}
@@ -49,14 +49,14 @@ def parts(chosen: Sequence[str]) -> list[BundleFile]:
 
 def _start(interpreter: Interpreter) -> Iterator[BundleFile]:
     """The interpreter, its loader, and the shell scripts that start them."""
-    mine = origins.of_kedge()
+    own = origins.of_kedge()
     python = origins.of_python(interpreter.version)
     loader = interpreter.loader
     yield BundleFile(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
     yield BundleFile(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
-    yield BundleFile("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, mine, program=True)
-    yield BundleFile("install.py", _INSTALL, layers.CORE, mine)
-    yield BundleFile("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, mine, program=True)
+    yield BundleFile("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, own, program=True)
+    yield BundleFile("install.py", _INSTALL, layers.CORE, own)
+    yield BundleFile("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, own, program=True)
 
 
 def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[BundleFile]:
@@ -67,7 +67,7 @@ def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[BundleFile]:
         path = f"{SITE}/{file.relative_to(kedge_files.PACKAGE.parent)}"
         if file in owned.plain:
             yield BundleFile(path, file, layer, origin)
-        else:  # the runtime never asks for types; dataclasses, which do, are on the job's side
+        else:  # the runtime does not use annotations; dataclasses, which do, are only on the job's side
             yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT)
 
 
@@ -75,7 +75,7 @@ def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[B
     folders = [interpreter.stdlib, *map(Path, search_path())]
     python = origins.of_python(interpreter.version)
     for name, path in found.items():
-        above = [folder for folder in folders if path.is_relative_to(folder)]  # packages may lie in the stdlib's folder
+        above = [folder for folder in folders if path.is_relative_to(folder)]  # packages may be in the stdlib's folder
         folder = max(above, key=lambda folder: len(folder.parts), default=interpreter.stdlib)
         if folder != interpreter.stdlib:
             top, origin = name.split(".")[0], origins.of_module(name.split(".")[0])
@@ -94,7 +94,7 @@ def _module(path: str, file: Path, layer: str, origin: Origin) -> BundleFile:
 
 
 def _data(module: Path, folder: Path, layer: str, origin: Origin) -> Iterator[BundleFile]:
-    """What lies beside the modules of a package and is none."""
+    """The data files beside the modules of a package."""
     if module.name != "__init__.py":
         return
     for file in module.parent.rglob("*"):
@@ -104,13 +104,13 @@ def _data(module: Path, folder: Path, layer: str, origin: Origin) -> Iterator[Bu
 
 
 def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[BundleFile]) -> list[BundleFile]:
-    """The shared libraries that these need."""
+    """The shared libraries that these files need."""
     files = [piece.content for piece in pieces if isinstance(piece.content, Path) and _is_loaded(piece)]
     needed = machine.libraries(interpreter.loader, files)
     if layer == layers.CORE:
         libc = next((path for name, path in needed.items() if name.startswith("libc.so")), None)
         if libc is None:
-            raise CannotRun(f"{interpreter.executable} does not use the C library in a way that is understood here")
+            raise CannotRun(f"{interpreter.executable} is not linked to libc.so: a bundle cannot be built from it")
         needed |= machine.opened_late(libc)
     known = libraries.origins(needed.values())
     python = origins.of_python(interpreter.version)
@@ -119,7 +119,7 @@ def _libraries(layer: str, interpreter: Interpreter, pieces: Iterable[BundleFile
 
 
 def _texts(layer: str, pieces: Iterable[BundleFile]) -> Iterator[BundleFile]:
-    """The licences' own words."""
+    """The texts of the licences."""
     for origin in {piece.origin for piece in pieces}:
         yield from (BundleFile(f"licences/{origin.name}/{text.name}", text, layer, origin) for text in origin.texts)
 

@@ -1,6 +1,6 @@
-"""What has to be known of ELF files: their dynamic loader, and where the part that is loaded ends.
+"""Reading ELF files: their dynamic loader, and where the part that is loaded ends.
 
-Only 64-bit little-endian files, which is what CPython runs on under Linux today. Fields are those of elf(5).
+Only 64-bit little-endian files are supported: CPython on Linux uses no others today. Fields are those of elf(5).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MAGIC = b"\x7fELF\x02\x01"
 _SEGMENTS_AT, _SECTIONS_AT, _COUNTS_AT = 32, 40, 54
 _SECTION_COUNTS_AT = 58
 _INTERPRETER = 3
-_WORTH_IT = 1 << 16  # bytes
+_WORTH_STRIPPING = 1 << 16  # bytes
 
 
 class _Segment(NamedTuple):
@@ -28,7 +28,7 @@ def is_elf(data: bytes) -> bool:
 
 
 def interpreter(data: bytes) -> str | None:
-    """The path of the dynamic loader that a program asks for; None for a library or a static program."""
+    """The path of a program's dynamic loader. None for a library or a static program."""
     for segment in _segments(data):
         if segment.kind == _INTERPRETER:
             return data[segment.offset : segment.offset + segment.size].rstrip(b"\0").decode()
@@ -36,11 +36,10 @@ def interpreter(data: bytes) -> str | None:
 
 
 def without_symbols(data: bytes) -> bytes:
-    """The file without what no loader reads: debugging information, symbols for the linker, the table of sections.
-
-    The same bytes where that saves little."""
+    """The file without the parts that the loader does not read: debugging information, symbols for the linker, the
+    section table. Unchanged if that saves little."""
     end = max((segment.offset + segment.size for segment in _segments(data)), default=len(data))
-    if len(data) - end < _WORTH_IT:
+    if len(data) - end < _WORTH_STRIPPING:
         return data
     short = bytearray(data[:end])
     struct.pack_into("<Q", short, _SECTIONS_AT, 0)

@@ -1,5 +1,4 @@
-"""Handing out a bundle: as a folder, a tar archive or an image, where the user wants it. Nothing else is ever
-overwritten."""
+"""Exporting a bundle as a folder, a tar archive or an image. Folders are replaced only if they hold such an export."""
 
 from __future__ import annotations
 
@@ -12,17 +11,17 @@ from kedge.errors import CannotRun, InputError
 
 
 def folder(bundle: Path, target: Path) -> None:
-    """Copy the bundle to `target`, in place of another one."""
+    """Copy the bundle to `target`, replacing another bundle."""
     _replace(target, manifest.NAME, lambda path: _copy(bundle, path))
 
 
 def image(bundle: Path, target: Path, tag: str) -> None:
-    """Write an OCI image layout to `target`, in place of another one."""
+    """Write an OCI image layout to `target`, replacing another layout."""
     _replace(target, "oci-layout", lambda path: oci.write(bundle, path, tag))
 
 
 def archive(bundle: Path, target: Path) -> None:
-    """Write a tar archive to `target`, in place of another one."""
+    """Write a tar archive to `target`, replacing an existing file."""
     try:
         tar.write(bundle, target)
     except OSError as error:
@@ -30,10 +29,11 @@ def archive(bundle: Path, target: Path) -> None:
 
 
 def _replace(target: Path, mark: str, write: Callable[[Path], object]) -> None:
-    """Write aside, and put it in place. InputError if there is something else than a folder with `mark` in it."""
+    """Write to a temporary folder and move it to `target`. InputError if `target` exists, is not empty and is not a
+    folder with the file `mark`."""
     try:
         if target.exists() and not (target.is_dir() and ((target / mark).is_file() or not any(target.iterdir()))):
-            raise InputError(f"{target} is there already and is no bundle; name a folder that is new or empty")
+            raise InputError(f"{target} exists and is not a bundle; choose a new or an empty folder")
         partial = target.with_name(f".{target.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)

@@ -1,9 +1,9 @@
-"""A program of its own: imports modules, layer by layer, and tells what came with them.
+"""A separate program that imports modules, layer by layer, and reports which modules were loaded with them.
 
-    python -I -S imported.py < WANTED
+    python -I -S import_program.py < REQUEST
 
-WANTED is a JSON object: `path`, folders for sys.path; `refused`, modules that are not to be found; `layers`, a list of
-{"must": names, "may": names}. Prints a list with one object a layer, of what it added: {module: where it came from}.
+REQUEST is a JSON object: `path`, folders for sys.path; `refused`, modules that must not be found; `layers`, a list of
+{"must": names, "may": names}. Prints a list with one object per layer of the modules that it added: {module: file}.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import sys
 
 
 def main() -> None:
-    """Answer on standard output, with nothing else on it."""
-    wanted = json.load(sys.stdin)
-    answer = os.dup(1)
+    """Print the result to standard output. Output of the imported modules goes to standard error instead."""
+    request = json.load(sys.stdin)
+    result = os.dup(1)
     os.dup2(2, 1)
-    sys.path += wanted["path"]
-    sys.modules.update(dict.fromkeys(wanted["refused"]))  # None: there is no such module
+    sys.path += request["path"]
+    sys.modules.update(dict.fromkeys(request["refused"]))  # None makes the import fail
     found: list[dict[str, str]] = []
-    known = set(wanted["refused"])
-    for layer in wanted["layers"]:
+    known = set(request["refused"])
+    for layer in request["layers"]:
         for name in layer["must"]:
             importlib.import_module(name)
         for name in layer["may"]:
@@ -32,12 +32,12 @@ def main() -> None:
                 importlib.import_module(name)
         found.append({name: origin for name in sorted(set(sys.modules) - known) if (origin := _origin(name))})
         known |= set(sys.modules)
-    os.write(answer, json.dumps(found).encode())
+    os.write(result, json.dumps(found).encode())
 
 
 def _origin(name: str) -> str | None:
-    """The file that a module was loaded from, also where the interpreter keeps a copy of it in itself, and where the
-    module has put another in its place (collections.abc)."""
+    """The file that a module was loaded from. Also for modules frozen into the interpreter, and for modules that
+    replace themselves by another one (collections.abc)."""
     spec = getattr(sys.modules[name], "__spec__", None)
     if spec is None or name == "__main__":
         return None

@@ -1,8 +1,9 @@
-"""A program of a bundle: copies it to where the containers of a pod find it, with nothing but what is in it.
+"""A program inside a bundle that copies the bundle to a folder where the containers of a pod find it.
 
     python3 -I -S install.py FOLDER
 
-FOLDER/kedge gets the bundle, FOLDER/runtime the script that starts the supervisor. The same bundle is left as it is.
+The bundle is copied to FOLDER/kedge, and the script that starts the supervisor to FOLDER/runtime. If FOLDER/kedge is
+the same bundle already, it is left as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MANIFEST = "MANIFEST.json"
 
 
 def install(bundle: str, folder: str) -> None:
-    """Copy aside, and put the copy in place. OSError as it comes."""
+    """Copy the bundle to a temporary folder and move it into place. OSError if that fails."""
     target = os.path.join(folder, "kedge")
     if not _is_same(bundle, target):
         partial = f"{target}.partial"
@@ -35,7 +36,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status."""
+    """Install the bundle and return the exit status."""
     try:
         (folder,) = arguments
         install(os.path.dirname(os.path.abspath(__file__)), folder)

@@ -1,4 +1,4 @@
-"""The layers of a bundle, each of which needs those before it."""
+"""The layers of a bundle. Each one needs those before it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from kedge.errors import CannotRun, InputError
 CORE = "core"  # the supervisor and the diagnosis
 NET = "net"  # TLS and HTTP: the actions `git` and `download`
 INIT = "init"  # reading and planning a job beside a cluster's tasks
-SSH = "ssh"  # an SSH server of its own
+SSH = "ssh"  # an SSH server
 LAYERS = (CORE, NET, INIT, SSH)
 
-# What a user should know of each.
+# Descriptions for the user.
 WORDS = {
     CORE: "Python, the supervisor, the diagnosis",
     NET: "TLS and HTTP, for the prerequisites git and download",
     INIT: "reading and planning a job",
     SSH: "an SSH server",
 }
-# Packages of others that a layer carries, with what they need themselves.
+# Third-party packages of a layer; their own dependencies are included.
 PACKAGES = {CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), SSH: ("asyncssh",)}
-# Of the standard library, what nothing imports by name. Host names go through `idna`, names in zip files through
-# `cp437`, and a bug is told with its traceback.
+# Modules of the standard library that no code imports by name. Host names are encoded with `idna`, names in zip files
+# with `cp437`, and bugs are reported with `traceback`.
 STANDARD = {
     CORE: (
         "encodings.ascii", "encodings.latin_1", "encodings.utf_8_sig", "encodings.unicode_escape", "runpy",
@@ -36,7 +36,7 @@ STANDARD = {
 
 
 def available() -> tuple[str, ...]:
-    """The layers that can be built here."""
+    """The layers that can be built on this machine."""
     return tuple(layer for layer in LAYERS if not missing(layer))
 
 
@@ -46,11 +46,11 @@ def missing(layer: str) -> list[str]:
 
 
 def choose(names: Sequence[str]) -> tuple[str, ...]:
-    """The layers of these names in their order, with the one that all need. InputError for a name that is none,
-    CannotRun for a layer that cannot be built here."""
+    """The layers with these names in order, including the core. InputError for an unknown name, CannotRun for a layer
+    that cannot be built on this machine."""
     if unknown := [name for name in names if name not in LAYERS]:
         raise InputError(f"there is no layer {unknown[0]!r} of a bundle; there are {', '.join(LAYERS)}")
     for name in names:
-        if lacks := missing(name):
-            raise CannotRun(f"the layer {name} needs {' and '.join(lacks)}: pip install {' '.join(lacks)}")
+        if packages := missing(name):
+            raise CannotRun(f"the layer {name} needs {' and '.join(packages)}: pip install {' '.join(packages)}")
     return tuple(layer for layer in LAYERS if layer == CORE or layer in names)

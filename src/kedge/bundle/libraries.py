@@ -1,4 +1,4 @@
-"""Where shared libraries come from, and their licences."""
+"""The origins of shared libraries, and their licences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from kedge.bundle import spdx
 from kedge.bundle.origins import Origin
 
-# By the beginning of a library's name: what distributions take them from is the same everywhere.
+# By the start of a library's name, because all distributions build them from the same sources.
 _LICENCES = {
     "ld-": "LGPL-2.1-or-later", "libc.": "LGPL-2.1-or-later", "libm.": "LGPL-2.1-or-later",
     "libdl.": "LGPL-2.1-or-later", "libpthread.": "LGPL-2.1-or-later", "librt.": "LGPL-2.1-or-later",
@@ -22,7 +22,7 @@ _LICENCES = {
 
 
 def origins(paths: Iterable[Path]) -> dict[Path, Origin]:
-    """For every shared library: the package that it belongs to, where the machine can tell, else its path."""
+    """For every shared library, the package that it belongs to, or its path where the package is not known."""
     wanted = list(paths)
     packages = _debian_packages(wanted)
     return {path: _origin(path, packages.get(path)) for path in wanted}
@@ -40,27 +40,27 @@ def _origin(path: Path, package: tuple[str, str] | None) -> Origin:
 
 
 def _debian_packages(paths: Iterable[Path]) -> dict[Path, tuple[str, str]]:
-    """Name and version of packages by the path of one of their files; nothing on machines without dpkg."""
-    asked = {name: path for path in paths for name in _spellings(path)}
+    """Name and version of the packages that own these files; empty on machines without dpkg."""
+    spellings = {name: path for path in paths for name in _spellings(path)}
     owners = {}
-    for line in _ask("dpkg-query", "-S", *asked).splitlines():
+    for line in _output("dpkg-query", "-S", *spellings).splitlines():
         package, _, name = line.partition(": ")
-        if path := asked.get(name):
+        if path := spellings.get(name):
             owners[path] = package.split(",")[0].partition(":")[0]
     if not owners:
         return {}
-    said = _ask("dpkg-query", "-W", "-f", "${Package} ${Version}\n", *sorted(set(owners.values())))
-    versions = dict(line.split(" ", 1) for line in said.splitlines())
+    lines = _output("dpkg-query", "-W", "-f", "${Package} ${Version}\n", *sorted(set(owners.values()))).splitlines()
+    versions = dict(line.split(" ", 1) for line in lines)
     return {path: (package, versions.get(package, "")) for path, package in owners.items()}
 
 
 def _spellings(path: Path) -> set[str]:
-    """A library's path as its package may have it: /lib is a link to /usr/lib now."""
+    """The paths under which a package may list a library: /lib is a link to /usr/lib today."""
     names = {str(path), str(path.resolve())}
     return names | {name.removeprefix("/usr") for name in names} | {f"/usr{name}" for name in names}
 
 
-def _ask(*command: str) -> str:
+def _output(*command: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What this machine gives to a bundle: its interpreter, the dynamic loader, the shared libraries that files need."""
+"""What a bundle takes from this machine: the interpreter, the dynamic loader, and shared libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kedge.bundle import elf
 from kedge.errors import CannotRun
 
-# The C library opens these when it needs them, without naming them in its header: libgcc_s when a thread ends, the
+# Libraries that the C library opens on demand, without listing them in its header: libgcc_s when a thread ends, the
 # others to look up users and hosts.
 _OPENED_LATE = ("libgcc_s.so.1", "libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2")
 _RESOLVED = re.compile(r"\t(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)")
@@ -24,8 +24,8 @@ _OF_ONE_CPU = re.compile(r"/glibc-hwcaps/[^/]+")
 
 
 class Interpreter(NamedTuple):
-    """The CPython that runs this. `name` as in `python3.11`; `library_folder` is where it looks for its standard
-    library below its prefix (`lib` or `lib64`)."""
+    """The CPython that runs this process. `name` is for example `python3.11`; `library_folder` is the folder of its
+    standard library below its prefix (`lib` or `lib64`)."""
 
     executable: Path
     name: str
@@ -36,18 +36,18 @@ class Interpreter(NamedTuple):
 
     @property
     def home(self) -> str:
-        """The standard library's place in a bundle."""
+        """The path of the standard library in a bundle."""
         return f"{self.library_folder}/{self.name}"
 
 
 def machine() -> str:
-    """The processor's architecture, as in `x86_64`."""
+    """The processor's architecture, such as `x86_64`."""
     return os.uname().machine
 
 
 @cache
 def interpreter() -> Interpreter:
-    """CannotRun where this Python cannot be carried to other machines."""
+    """This process's interpreter. CannotRun if it cannot run on other machines."""
     if not sys.platform.startswith("linux") or sys.implementation.name != "cpython":
         raise CannotRun("a bundle can only be built by CPython on Linux; build it there and copy it")
     executable, version = base_executable(), sys.version_info
@@ -62,16 +62,16 @@ def interpreter() -> Interpreter:
 
 
 def loader_of(executable: Path) -> Path:
-    """The dynamic loader that starts a program here. CannotRun if it cannot start one elsewhere."""
-    asked = elf.interpreter(executable.read_bytes())
-    if asked is None:
+    """The dynamic loader of a program. CannotRun if it cannot be used on other machines."""
+    named = elf.interpreter(executable.read_bytes())
+    if named is None:
         raise CannotRun(f"{executable} is not a dynamically linked 64-bit program: a bundle cannot be built from it")
-    if "musl" in asked:
+    if "musl" in named:
         raise CannotRun(
             f"{executable} is built for musl, and google-re2 has no packages for that: build the bundle with a Python "
             "for glibc, as in Debian or Fedora; it runs in musl images too"
         )
-    loader = Path(asked).resolve()
+    loader = Path(named).resolve()
     if "--argv0" not in _run(loader, "--help"):
         raise CannotRun(
             f"{loader} is too old to start a bundle (it has no --argv0): build it where glibc is 2.33 or newer; it "
@@ -86,8 +86,7 @@ def base_executable() -> Path:
 
 
 def libraries(loader: Path, files: Iterable[Path]) -> dict[str, Path]:
-    """The shared libraries that these files need, by the names under which they are asked for. CannotRun if one is not
-    there."""
+    """The shared libraries that these files need, by the names they are loaded under. CannotRun if one is missing."""
     found: dict[str, Path] = {}
     for file in files:
         for path in _needed(loader, file):
@@ -96,16 +95,16 @@ def libraries(loader: Path, files: Iterable[Path]) -> dict[str, Path]:
 
 
 def opened_late(libc: Path) -> dict[str, Path]:
-    """Those that the C library opens by itself."""
+    """The libraries that the C library opens on demand."""
     return {name: path for name in _OPENED_LATE if (path := libc.parent / name).exists()}
 
 
 def _needed(loader: Path, file: Path) -> Iterator[Path]:
-    said = _run(loader, "--list", str(file))
-    if missing := _MISSING.search(said):
-        raise CannotRun(f"{file} needs the library {missing[1]}, which is not on this machine")
-    for text in _RESOLVED.findall(said):
-        path = Path(_OF_ONE_CPU.sub("", text))  # a bundle goes to other processors
+    listing = _run(loader, "--list", str(file))
+    if missing := _MISSING.search(listing):
+        raise CannotRun(f"{file} needs the library {missing[1]}, which is missing on this machine")
+    for text in _RESOLVED.findall(listing):
+        path = Path(_OF_ONE_CPU.sub("", text))  # the generic library, because a bundle must run on other processors
         if path.resolve() != loader:
             yield path if path.exists() else Path(text)
 

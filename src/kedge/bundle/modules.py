@@ -1,5 +1,5 @@
-"""Which modules of the standard library and of packages a layer needs: found by importing everything that kedge has in
-it, once more with what those modules import inside of their functions."""
+"""The modules of the standard library and of packages that a layer needs. They are found by importing all of kedge's
+modules in the layer, and then again with the modules that those import inside functions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kedge.bundle.kedge_files import PACKAGE, Own, module_name
 from kedge.errors import CannotRun
 
 _PROGRAM = Path(__file__).with_name("import_program.py")
-# What modules of the standard library use when they are run as programs, ask on a terminal, or do something that
-# nothing here asks of them, like a seed of random numbers from a text.
+# Modules that the standard library imports only when it runs as a program, uses a terminal, or does something that
+# kedge does not need, such as seeding random numbers with a text.
 _UNUSED = frozenset({
     "_socket", "argparse", "doctest", "ftplib", "getopt", "getpass", "hashlib", "importlib.metadata",
     "importlib.readers", "optparse", "pdb", "py_compile", "pydoc", "readline", "rlcompleter", "statistics", "test",
     "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
 })  # fmt: skip
-# What packages use only for command lines of their own, or for another kind of asynchronous code than they find here.
+# Modules that packages use only for their own command lines, or with asynchronous frameworks that kedge does not use.
 _REFUSED = (
     "IPython", "anyio", "click", "curio", "h2", "numpy", "pygments", "readline", "requests", "rich", "socksio", "trio",
 )  # fmt: skip
@@ -33,8 +33,8 @@ Origins = Mapping[str, Path]
 
 
 def modules(executable: Path, own: Mapping[str, Own], chosen: Sequence[str]) -> dict[str, Origins]:
-    """For each chosen layer, the files of the modules that it adds; kedge's own are left out. CannotRun names what
-    could not be imported."""
+    """For each chosen layer, the files of the modules that it adds, without kedge's own. CannotRun if a module cannot
+    be imported."""
     wanted = {layer: _wanted(layer, own.get(layer)) for layer in chosen}
     first = _import(executable, wanted)
     for layer, found in first.items():
@@ -45,7 +45,7 @@ def modules(executable: Path, own: Mapping[str, Own], chosen: Sequence[str]) -> 
 
 
 def _wanted(layer: str, own: Own | None) -> tuple[set[str], set[str]]:
-    """What must be importable, and names of which some are."""
+    """The names of modules that must be importable, and of modules that may not exist."""
     must = {*layers.PACKAGES[layer], *layers.STANDARD[layer]}
     if own is None:
         return must, set()
@@ -54,18 +54,18 @@ def _wanted(layer: str, own: Own | None) -> tuple[set[str], set[str]]:
 
 
 def _import(executable: Path, wanted: Mapping[str, tuple[set[str], set[str]]]) -> dict[str, Origins]:
-    asked = {
+    request = {
         "path": search_path(),
         "refused": _REFUSED,
         "layers": [{"must": sorted(must), "may": sorted(may)} for must, may in wanted.values()],
     }
     done = subprocess.run(
         [str(executable), "-I", "-S", "-W", "ignore", str(_PROGRAM)],
-        input=json.dumps(asked).encode(), capture_output=True, cwd="/", check=False,
+        input=json.dumps(request).encode(), capture_output=True, cwd="/", check=False,
     )  # fmt: skip
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise CannotRun(f"a bundle cannot be built: a part of it cannot be imported: {why}")
+        raise CannotRun(f"a bundle cannot be built, because one of its modules cannot be imported: {why}")
     found = json.loads(done.stdout)
     return {layer: _paths(origins) for layer, origins in zip(wanted, found, strict=True)}
 
@@ -75,7 +75,7 @@ def _paths(origins: Mapping[str, str]) -> Origins:
 
 
 def search_path() -> list[str]:
-    """kedge's folder and those of installed packages, in the order in which this process looks for them."""
+    """kedge's folder and those of installed packages, in the order of this process's sys.path."""
     stdlib = os.path.dirname(os.__file__)
     folders = (os.path.abspath(entry) for entry in sys.path if entry and os.path.isdir(entry))
     others = (folder for folder in folders if folder not in (stdlib, f"{stdlib}/lib-dynload"))
@@ -83,7 +83,7 @@ def search_path() -> list[str]:
 
 
 def _inside_functions(name: str, path: Path) -> Iterator[str]:
-    """What a module imports only when one of its functions is called."""
+    """The names that a module imports inside its functions."""
     if path.suffix != ".py":
         return
     package = name if path.stem == "__init__" else name.rpartition(".")[0]

@@ -1,7 +1,7 @@
 """A bundle as an image: a folder in the image layout of OCI (image-spec 1.1), which podman, skopeo and others read.
 
-Each layer of the bundle is one of the image. A container of it copies the bundle into the folder that is its argument,
-see install.py.
+Each layer of the bundle becomes a layer of the image. A container of this image copies the bundle into the folder given
+as its argument, see install_program.py.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kedge.bundle import manifest, stubs, tar
 from kedge.contract import PAI_HOME
 
 _TYPE = "application/vnd.oci.image"
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go calls them
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Go's names
 _PLACE = f"/{tar.TOP}"
 
 
 class _Blob(NamedTuple):
-    """`kind` as the end of its media type."""
+    """A blob of the image. `kind` is the end of its media type."""
 
     kind: str
     data: bytes
@@ -35,7 +35,7 @@ class _Blob(NamedTuple):
 
 
 def write(bundle: Path, folder: Path, tag: str) -> str:
-    """Write the layout into an empty folder; the image's digest. OSError as it comes."""
+    """Write the layout into an empty folder and return the image's digest. OSError if that fails."""
     head, _ = manifest.read(bundle)
     plain = [_archive(bundle, layer) for layer in head["layers"]]
     layers = [_Blob("layer.v1.tar+gzip", _compressed(data)) for data in plain]
@@ -77,7 +77,7 @@ def _config(head: Mapping[str, Any], plain: list[bytes]) -> dict[str, Any]:
 
 
 def _labels(head: Mapping[str, Any]) -> dict[str, str]:
-    """What the image is, by the names that OCI has set down for it (image-spec, annotations.md)."""
+    """Labels of the image, with the names that OCI defines (image-spec, annotations.md)."""
     labels = {
         "title": "kedge runtime",
         "description": "The runtime of kedge with a Python of its own, which copies itself into a pod",
@@ -93,7 +93,7 @@ def _licences(head: Mapping[str, Any]) -> list[str]:
 
 
 def _created() -> dict[str, str]:
-    """The time that SOURCE_DATE_EPOCH says, so that the same bundle makes the same image; none without it."""
+    """The time in SOURCE_DATE_EPOCH, so that the same bundle gives the same image; no time without that variable."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not seconds.isdecimal():
         return {}

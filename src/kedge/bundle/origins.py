@@ -1,4 +1,4 @@
-"""Where files come from, under which licence (by SPDX) they may be passed on, and the texts that go with them."""
+"""The origins of files, the licences (SPDX) under which they may be distributed, and the texts of the licences."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import NamedTuple
 import kedge
 from kedge.bundle import spdx
 
-_LONGEST_NAME = 60  # what is longer is the licence itself
+_LONGEST_NAME = 60  # characters; longer values are the licence itself, not its name
 _TEXTS = ("LICEN", "COPYING", "NOTICE")
 
 
 class Origin(NamedTuple):
-    """`source` as in `Debian libc6 2.36-9`, `google-re2 1.1` or a path. `name` is a folder for the texts."""
+    """`source` is for example `Debian libc6 2.36-9`, `google-re2 1.1` or a path. `name` is the folder for the texts."""
 
     source: str
     licence: str
@@ -44,7 +44,7 @@ def of_python(version: str) -> Origin:
 
 @cache
 def of_module(top: str) -> Origin:
-    """The distribution that brought a module of this name."""
+    """The distribution that installed the module with this name."""
     names = _distributions().get(top)
     if not names:
         return Origin(top, spdx.UNKNOWN, top)
@@ -62,11 +62,11 @@ def _distributions() -> dict[str, list[str]]:
 def _licence(metadata: PackageMetadata, texts: tuple[Path, ...]) -> str:
     if "License-Expression" in metadata:
         return metadata["License-Expression"]
-    said = metadata["License"] if "License" in metadata else ""  # noqa: SIM401  it has no `get`
+    name = metadata["License"] if "License" in metadata else ""  # noqa: SIM401  it has no `get`
     classifiers = (line for line in metadata.get_all("Classifier") or () if line.startswith("License :: "))
-    if not said or "\n" in said or len(said) >= _LONGEST_NAME:
-        said = next((line.rpartition(" :: ")[2] for line in classifiers), "")
-    return spdx.expression(said, "\n".join(path.read_text(errors="replace") for path in texts))
+    if not name or "\n" in name or len(name) >= _LONGEST_NAME:
+        name = next((line.rpartition(" :: ")[2] for line in classifiers), "")
+    return spdx.expression(name, "\n".join(path.read_text(errors="replace") for path in texts))
 
 
 def _texts(distribution: Distribution) -> tuple[Path, ...]:

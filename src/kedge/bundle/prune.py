@@ -1,6 +1,6 @@
-"""What is in the cache of bundles, and what of it nobody needs any more.
+"""Listing the bundles in the cache, and removing those that are no longer used.
 
-Locks stay, and are empty: where one is removed, two builders could each hold its own.
+Lock files, which are empty, are never removed: otherwise two builders could each hold a different one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def entries() -> list[Kept]:
 
 
 def prune(unused_sec: float = 0.0) -> list[Kept]:
-    """Remove what nobody has used for so many seconds and no job uses now. Gives what went."""
+    """Remove the bundles that were not used for `unused_sec` and that no job uses now. Return the removed ones."""
     limit, gone = time.time() - unused_sec, []
     for place in _places():
         with suppress(BlockingIOError), cache.locked(place, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -44,7 +44,7 @@ def prune(unused_sec: float = 0.0) -> list[Kept]:
 
 
 def _places() -> Iterator[Path]:
-    """Where bundles are or were: each has its lock."""
+    """The paths of present and former bundles: each has a lock file."""
     return (lock.with_suffix("") for lock in cache.folder().glob("*.lock"))
 
 

@@ -1,7 +1,8 @@
-"""Whether a bundle in the cache is still as it was built, and its repair if it is not.
+"""Checking whether a bundle in the cache is still as it was built, and repairing it if not.
 
-Beside the folder KEY lies KEY.stamp: size, times, mode and inode of every file when all of it was known to be right. As
-long as they are the same, nobody has touched it, and no file is read; else every file is compared with the manifest.
+Beside the folder KEY is KEY.stamp: size, times, mode and inode of every file when the bundle was last found right. As
+long as these are the same, the bundle is unchanged and no file is read; otherwise every file is compared with the
+manifest.
 """
 
 from __future__ import annotations
@@ -21,33 +22,32 @@ _FOLDER, _FILES = stat.S_IFDIR | 0o755, (stat.S_IFREG | 0o644, stat.S_IFREG | 0o
 
 
 def is_intact(place: Path) -> bool:
-    """Whether all of a bundle is there as it was built, and nothing else."""
-    seen = _look(place)
-    if seen is not None and seen == _stamped(place):
+    """Whether a bundle has exactly the files that were built."""
+    found = _file_facts(place)
+    if found is not None and found == _stamped(place):
         return True
-    if seen is None or not _is_right(place, set(seen)):
+    if found is None or not _is_right(place, set(found)):
         return False
     stamp(place)
     return True
 
 
 def stamp(place: Path) -> None:
-    """Note that all of a bundle is right as it is. Where that cannot be written, every use reads all of it."""
+    """Record that a bundle is right as it is now. If that cannot be written, every use reads the whole bundle."""
     with suppress(OSError):
         new = _stamp_file(place).with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(_look(place)))
+        new.write_text(json.dumps(_file_facts(place)))
         os.replace(new, _stamp_file(place))
 
 
 def distrust(place: Path) -> None:
-    """Have the next use check all of it: a process that was started from it did not run."""
+    """Have the whole bundle checked at its next use, because a process started from it did not run."""
     with suppress(OSError):
         _stamp_file(place).unlink()
 
 
 def repair(place: Path, fresh: Path) -> None:
-    """Make a bundle the same as one that was just built, file by file: containers may be using it. OSError as it
-    comes."""
+    """Make a bundle equal to a new one, file by file, because containers may be using it. OSError if that fails."""
     wanted = {str(path.relative_to(fresh)): path for path in fresh.rglob("*")}
     for name in sorted(_names(place) - wanted.keys(), reverse=True):
         _remove(place / name)
@@ -70,8 +70,8 @@ def _stamp_file(place: Path) -> Path:
     return place.with_name(f"{place.name}.stamp")
 
 
-def _look(place: Path) -> dict[str, list[int]] | None:
-    """What the file system says of every file; None if something is no file or folder with the mode of one."""
+def _file_facts(place: Path) -> dict[str, list[int]] | None:
+    """The size, times, mode and inode of every file. None if there is another kind of file, or a wrong mode."""
     found = {}
     try:
         for path, entry in _entries(place, ""):
@@ -101,7 +101,7 @@ def _stamped(place: Path) -> object:
 
 
 def _is_right(place: Path, names: set[str]) -> bool:
-    """Whether the files are those of the manifest, byte by byte; and those that were programs still are."""
+    """Whether the files match the manifest byte by byte, and the programs are executable."""
     try:
         entries = manifest.entries(place)
         programs = {name for name in names if (place / name).stat().st_mode & 0o100}

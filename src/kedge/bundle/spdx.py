@@ -1,13 +1,13 @@
-"""Licences by their names in the SPDX list (https://spdx.org/licenses), from what packages call them. Pure."""
+"""Translating the names of licences that packages use into those of the SPDX list (https://spdx.org/licenses)."""
 
 from __future__ import annotations
 
 import re
 
-UNKNOWN = "NOASSERTION"  # SPDX's word where nothing is known
+UNKNOWN = "NOASSERTION"  # SPDX's value for an unknown licence
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9.]+")
 
-# By what packages for Python and Debian's machine-readable copyright files write, in lower case.
+# By the names in Python packages and in Debian's machine-readable copyright files, in lower case.
 _NAMES = {
     "mit": "MIT", "mit license": "MIT", "the mit license": "MIT", "expat": "MIT", "mit/x11": "MIT",
     "apache": "Apache-2.0", "apache 2.0": "Apache-2.0", "apache-2": "Apache-2.0", "apache-2.0": "Apache-2.0",
@@ -29,15 +29,15 @@ _NAMES = {
 _PARTS = re.compile(r"\s+(and|or)\s+|\s*([()])\s*", re.IGNORECASE)
 
 
-def expression(said: str, text: str = "") -> str:
-    """An SPDX expression for what a package says of its licence; `text` is the licence itself, which tells where only a
-    family is named. What SPDX does not know becomes a LicenseRef."""
-    said = " ".join(said.split())
-    if said.lower() in ("bsd", "bsd license", "bsd-like"):
+def expression(name: str, text: str = "") -> str:
+    """The SPDX expression for a package's name of its licence. `text` is the licence itself, which decides if the name
+    only gives a family. Names unknown to SPDX become a LicenseRef."""
+    name = " ".join(name.split())
+    if name.lower() in ("bsd", "bsd license", "bsd-like"):
         return _bsd(text)
-    if said.lower() in _NAMES:
-        return _NAMES[said.lower()]
-    parts = (part for part in _PARTS.split(said) if part and part.strip())
+    if name.lower() in _NAMES:
+        return _NAMES[name.lower()]
+    parts = (part for part in _PARTS.split(name) if part and part.strip())
     return " ".join(_part(part) for part in parts).replace("( ", "(").replace(" )", ")") or UNKNOWN
 
 
@@ -45,8 +45,8 @@ def of_debian(copyright_file: str) -> str:
     """The licence of most of a package, from its machine-readable copyright file (DEP 5); UNKNOWN for other files."""
     for paragraph in copyright_file.split("\n\n"):
         fields = dict(line.partition(":")[::2] for line in paragraph.splitlines() if line[:1].strip() and ":" in line)
-        if fields.get("Files", "").strip() == "*" and (said := fields.get("License", "").strip()):
-            return expression(said)
+        if fields.get("Files", "").strip() == "*" and (name := fields.get("License", "").strip()):
+            return expression(name)
     return UNKNOWN
 
 
@@ -62,12 +62,12 @@ def _part(word: str) -> str:
 
 
 def _is_id(word: str) -> bool:
-    """Whether it already is the name of one of those."""
+    """Whether it is an SPDX identifier already."""
     return word in _NAMES.values()
 
 
 def _bsd(text: str) -> str:
-    """Which of them: the third clause is about names."""
+    """Which BSD licence a text is: the third clause is about the use of names."""
     words = " ".join(text.split())
     if "Neither the name" in words or "may not be used to endorse" in words:
         return "BSD-3-Clause"

@@ -1,4 +1,4 @@
-"""A bundle as one file: a tar archive that is the same wherever and whenever it is made."""
+"""A bundle as a tar archive that is the same wherever and whenever it is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOP = "kedge"  # the folder in the archive
 
 
 def write(bundle: Path, path: Path) -> None:
-    """Archive a whole bundle, compressed if the name ends with .gz or .tgz. OSError as it comes."""
+    """Archive a whole bundle, compressed if the name ends with .gz or .tgz. OSError if that fails."""
     names = [manifest.NAME, *(entry.path for entry in manifest.entries(bundle))]
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -31,7 +31,7 @@ def write(bundle: Path, path: Path) -> None:
 
 
 def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str]) -> None:
-    """Write an archive of these files of a bundle, and the folders that they are in."""
+    """Write an archive of these files of a bundle and their folders."""
     chosen = sorted(names)
     folders = {parent for name in chosen for parent in PurePosixPath(TOP, name).parents}
     with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -42,7 +42,7 @@ def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str]) -> 
 
 
 def compressed(file: IO[bytes]) -> gzip.GzipFile:
-    """Writes to `file`, without the time and a name."""
+    """A compressor that writes to `file`, without a time and a name in the header."""
     return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
 
 
