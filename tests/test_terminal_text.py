@@ -39,18 +39,18 @@ def test_only_colours_reach_the_terminal(line: bytes, shown: str) -> None:
     assert terminal_text(decoded(line)) == shown
 
 
-def test_plain_lines_are_told() -> None:
+def test_plain_lines_are_recognised() -> None:
     assert is_plain(b"plain\tASCII")
     assert not any(map(is_plain, [b"\x1b[m", b"\r", b"\x7f", b"\x00", "ä".encode(), b"\x9b"]))
 
 
-def test_words_of_kedge_have_lines_of_their_own() -> None:
+def test_messages_of_kedge_keep_their_own_lines() -> None:
     assert terminal_text("a\r\nb\n\x1b[31mc\n\rd", newlines=True) == "a\nb\n\x1b[31mc\n^Md\x1b[0m"
     assert terminal_text("\x1b[1mbold\x1b[0m\n", newlines=True) == "\x1b[1mbold\x1b[0m\n"
     assert terminal_text("\udcff", newlines=True) == "\\udcff"
 
 
-def test_what_kedge_quotes_is_on_one_line_and_without_colours() -> None:
+def test_quoted_text_is_on_one_line_and_without_colours() -> None:
     assert one_line("\x1b[31mred\x1b[0m\nkedge: \x1b[2J\r") == "red^Jkedge: ^[[2J^M"
 
 

@@ -10,7 +10,7 @@ import pytest
 from kedge.untrusted import fits, open_folder, open_regular, parse, read, read_path
 
 
-def test_only_a_regular_file_is_there_for_readers(tmp_path: Path) -> None:
+def test_only_regular_files_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to("file")
     os.mkfifo(tmp_path / "pipe")
@@ -37,7 +37,7 @@ def test_no_link_on_the_way_to_a_file_is_followed(tmp_path: Path) -> None:
         assert file.read() == b"content"
 
 
-def test_what_is_larger_than_its_limit_is_not_read(tmp_path: Path) -> None:
+def test_files_above_the_limit_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(10))
     assert read(tmp_path, "file", 10) == read_path(tmp_path / "file", 10) == bytes(10)
     with pytest.raises(OSError, match="larger than"):
@@ -46,7 +46,7 @@ def test_what_is_larger_than_its_limit_is_not_read(tmp_path: Path) -> None:
         read_path(tmp_path / "file", 9)
 
 
-def test_a_path_of_ours_may_be_a_link_to_a_regular_file(tmp_path: Path) -> None:
+def test_a_trusted_path_may_be_a_link_to_a_regular_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to("file")
     assert read_path(tmp_path / "link", 100) == b"content"
@@ -80,7 +80,7 @@ def test_parse() -> None:
     ],
     ids=lambda text: text[:20],
 )
-def test_what_is_no_json_that_anybody_could_use(text: str) -> None:
+def test_unusable_json(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse(text.encode())
 

@@ -65,14 +65,14 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("kind", PLANTED)
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_file_of_a_sane_size_is_a_clear_error(tmp_path: Path, name: str, kind: str) -> None:
+def test_special_and_oversized_files_are_clear_errors(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
     PLANTED[kind](path)
     with pytest.raises((InputError, Unavailable), match=name):
         READERS[name](path)
 
 
-def test_an_ignore_file_without_end(tmp_path: Path) -> None:
+def test_an_endless_ignore_file(tmp_path: Path) -> None:
     sparse(tmp_path / ".gitignore")
     with pytest.raises(InputError, match=r"\.gitignore: cannot be read: it is larger than 1 MiB"):
         Rules(tmp_path)
@@ -104,7 +104,7 @@ def test_a_pipe_of_the_shell_is_a_log() -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"])
-def test_a_pipe_that_the_shell_has_given_is_read_to_its_end(path: str) -> None:
+def test_an_inherited_pipe_is_read_to_its_end(path: str) -> None:
     script = "import sys; from kedge.user_files import read; sys.stdout.buffer.write(read(sys.argv[1], 1 << 20))"
     with subprocess.Popen(
         [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -37,9 +37,7 @@ PLACES: dict[str, tuple[str, Callable[[dict[str, str]], object]]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("value", ["", "relative", "./relative", "~/x"])
-def test_what_is_relative_does_not_count(
-    place: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_are_ignored(place: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variable, where = PLACES[place]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -53,7 +51,7 @@ def test_what_is_relative_does_not_count(
     assert str(where({variable: f"{tmp_path}/own"})).startswith(f"{tmp_path}/own/")
 
 
-def test_without_a_home_it_is_said_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_folder_the_error_names_the_variables_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as it is for a user id without an entry
     for place in ("runs", "documents", "bundles", "containers"):
         variable, where = PLACES[place]

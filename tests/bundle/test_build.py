@@ -46,7 +46,7 @@ def test_the_manifest_lists_every_file(bundle: Bundle) -> None:
         assert entry.licence
 
 
-def test_any_user_may_use_it(bundle: Bundle) -> None:
+def test_any_user_can_use_it(bundle: Bundle) -> None:
     for path in (bundle.path, *bundle.path.rglob("*")):
         mode = path.stat().st_mode & 0o777
         assert mode in ((0o755,) if path.is_dir() else (0o644, 0o755)), path
@@ -58,7 +58,7 @@ def test_the_supervisor_is_small(bundle: Bundle) -> None:
     assert sizes["net"] < 15 * MB
 
 
-def test_what_only_the_net_needs_is_not_in_the_core(bundle: Bundle) -> None:
+def test_modules_for_the_net_layer_are_not_in_the_core(bundle: Bundle) -> None:
     core = {Path(entry.path).name.partition(".")[0] for entry in manifest.entries(bundle.path) if entry.layer == "core"}
     assert not core & {
         "_ssl",
@@ -108,7 +108,7 @@ def test_it_is_built_once(tmp_path: Path) -> None:
     assert sorted(path.suffix for path in folder.iterdir()) == ["", ".lock", ".stamp"]
 
 
-def test_a_builder_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
+def test_a_killed_builder_leaves_no_bundle(tmp_path: Path) -> None:
     process = builder(tmp_path, killed="os.rename")  # which makes it count
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -147,7 +147,7 @@ def test_its_python_works_as_a_program(bundle: Bundle, tmp_path: Path) -> None:
     assert done.stdout == "a b\n2\n\n"
 
 
-def test_byte_code_is_used_as_it_is(bundle: Bundle) -> None:
+def test_byte_code_is_used_unchecked(bundle: Bundle) -> None:
     """Nothing is compiled anew, and nothing of the machine that built it is told in tracebacks."""
     start = stubs.command(str(bundle.path), bundle.head["interpreter"], bundle.head["loader"])
     program = "import json; print(json.__file__, json.loads.__code__.co_filename)"
@@ -157,7 +157,7 @@ def test_byte_code_is_used_as_it_is(bundle: Bundle) -> None:
     assert told == file.removeprefix(f"{bundle.path}/").removesuffix("c")
 
 
-def test_a_layer_that_cannot_be_built_says_what_it_needs() -> None:
+def test_a_layer_that_cannot_be_built_names_the_missing_packages() -> None:
     if not layers.missing("ssh"):
         pytest.skip("asyncssh is installed")
     assert "ssh" not in layers.available()

@@ -49,7 +49,7 @@ def test_the_image_of_musl_has_no_other_loader(musl: str, run: Run) -> None:
     assert "ld-linux" not in done.output
 
 
-def test_beside_another_c_library(other_libc: str, run: Run) -> None:
+def test_it_runs_in_an_image_with_another_c_library(other_libc: str, run: Run) -> None:
     """It brings its own; the image's programs use theirs."""
     done = run(other_libc, task_spec("set -- /lib/*/libc.so.6; $1; echo handed $HANDED", HOOKS))
     succeeded(done)
@@ -72,7 +72,7 @@ def test_it_runs_under_restrictions(options: tuple[str, ...], bare: str, run: Ru
     succeeded(run(bare, task_spec("env", HOOKS), *options))
 
 
-def test_a_read_only_root_is_no_failure_of_its_own(busybox: str, run: Run) -> None:
+def test_a_read_only_root_causes_no_failure(busybox: str, run: Run) -> None:
     spec = task_spec("exit 1", logs=LogPolicy(console=True))
     done = run(busybox, spec, "--read-only", "--read-only-tmpfs=false")
     assert done.report["user_exit_code"] == 1
@@ -81,7 +81,7 @@ def test_a_read_only_root_is_no_failure_of_its_own(busybox: str, run: Run) -> No
 
 
 @pytest.mark.parametrize("shell", [False, True], ids=["started directly", "started by its script"])
-def test_the_environment_of_the_image_is_not_in_its_way_and_stays(
+def test_the_environment_of_the_image_is_restored_and_does_not_interfere(
     shell: bool, busybox: str, bundle: Bundle, run: Run, tmp_path: Path
 ) -> None:
     """What would break a start, or change what is loaded, is seen by hooks and command as the image has set it."""
@@ -110,7 +110,7 @@ def test_the_environment_of_the_image_is_not_in_its_way_and_stays(
     assert not [name for name in seen if name.startswith(SHELVED)]
 
 
-def test_the_command_sees_the_variables_of_the_image_and_the_protocol_only(busybox: str, run: Run) -> None:
+def test_the_command_sees_only_the_variables_of_the_image_and_the_protocol(busybox: str, run: Run) -> None:
     plain = run(busybox, task_spec("true"), start=("/bin/env",)).said
     images = {line.partition("=")[0] for line in plain.splitlines()}
     seen = set(run(busybox, task_spec("env", HOOKS)).environment)
@@ -119,7 +119,7 @@ def test_the_command_sees_the_variables_of_the_image_and_the_protocol_only(busyb
     assert others == {"HANDED", "PYTHONUNBUFFERED", "RUNTIME_LOG_PIPE", "TORCHELASTIC_ERROR_FILE", "PWD", "SHLVL"}
 
 
-def test_an_image_without_a_shell_says_so(no_shell: str, run: Run) -> None:
+def test_an_image_without_a_shell_is_reported(no_shell: str, run: Run) -> None:
     done = run(no_shell, task_spec("true"))
     assert done.code == 255
     assert done.report["reason"] == "cannot-start"
@@ -146,7 +146,7 @@ def test_actions_run_in_a_python_of_the_bundle(busybox: str, run: Run, tmp_path:
     assert (done.code, done.output) == (0, "some data\n"), done.said + done.log
 
 
-def test_it_starts_wherever_it_lies(bundle: Bundle, tmp_path: Path, no_shell: str) -> None:
+def test_it_starts_from_any_folder(bundle: Bundle, tmp_path: Path, no_shell: str) -> None:
     """`sys.executable` is the script that starts it again."""
     place = "/somewhere/else with a blank"
     program = "import sys; print(sys.executable, sys.prefix, sys.flags.isolated)"

@@ -41,7 +41,7 @@ def test_the_python_of_the_distribution(tmp_path: Path) -> None:
     assert told.strip() == python
 
 
-def test_programs_that_cannot_be_carried(tmp_path: Path) -> None:
+def test_programs_that_cannot_be_bundled(tmp_path: Path) -> None:
     static = shutil.which("busybox")
     text = tmp_path / "script"
     text.write_text("#!/bin/sh\n")
@@ -50,7 +50,7 @@ def test_programs_that_cannot_be_carried(tmp_path: Path) -> None:
             machine.loader_of(program)
 
 
-def test_a_python_for_musl_is_told_apart(tmp_path: Path) -> None:
+def test_a_python_for_musl_is_recognised(tmp_path: Path) -> None:
     """By the loader that it asks for."""
     real = machine.base_executable().read_bytes()
     asked = str(machine.elf.interpreter(real)).encode()

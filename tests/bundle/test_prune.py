@@ -32,12 +32,12 @@ def names(entries: list[Kept]) -> list[tuple[str, int]]:
     return [(entry.name, entry.size) for entry in entries]
 
 
-def test_there_is_nothing_in_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cache_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     assert prune.entries() == prune.prune() == []
 
 
-def test_what_was_not_used_for_so_long_is_deleted(bundles: Path) -> None:
+def test_bundles_unused_for_long_are_deleted(bundles: Path) -> None:
     assert names(prune.entries()) == [("new", 10), ("old", 10)]
     assert names(prune.prune(8 * DAY)) == []
     assert names(prune.prune(DAY)) == [("old", 10)]
@@ -46,13 +46,13 @@ def test_what_was_not_used_for_so_long_is_deleted(bundles: Path) -> None:
     assert {path.suffix for path in bundles.iterdir()} == {".lock"}
 
 
-def test_what_is_used_is_not_deleted_however_old(bundles: Path) -> None:
+def test_bundles_in_use_are_not_deleted(bundles: Path) -> None:
     with cache.locked(bundles / "old", fcntl.LOCK_SH), cache.locked(bundles / "old", fcntl.LOCK_SH):
         assert names(prune.prune()) == [("new", 10)]
     assert names(prune.prune()) == [("old", 10)]
 
 
-def test_what_a_builder_that_died_has_left_is_deleted(bundles: Path) -> None:
+def test_leftovers_of_a_dead_builder_are_deleted(bundles: Path) -> None:
     (bundles / ".old.abc").mkdir()
     assert names(prune.prune(8 * DAY)) == []
     assert not list(bundles.glob(".*"))

@@ -73,7 +73,7 @@ HARM = [_shorter, _missing, _other, _mode, _closed, _link, _more, _no_manifest, 
 
 
 @pytest.mark.parametrize("harm", HARM, ids=lambda harm: harm.__name__)
-def test_what_is_damaged_is_noticed_and_repaired(
+def test_damage_is_noticed_and_repaired(
     copy: Path, bundle: Bundle, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_use = os.open(copy, os.O_RDONLY)  # as a container has it mounted
@@ -91,7 +91,7 @@ def test_what_is_damaged_is_noticed_and_repaired(
     os.close(in_use)
 
 
-def test_what_only_looks_different_is_read_and_kept(copy: Path) -> None:
+def test_a_bundle_with_other_times_is_read_and_kept(copy: Path) -> None:
     inode = (copy / "runtime").stat().st_ino
     (copy / "runtime").touch()
     assert build.to_do(LAYERS) is None

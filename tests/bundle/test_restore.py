@@ -35,18 +35,18 @@ def restored(given: dict[str, str]) -> dict[str, str]:
     [{}, {"LANG": "C"}, {"LC_CTYPE": "C.UTF-8"}, {"LC_ALL": ""}, {"LC_CTYPE": "C"}, {"LD_PRELOAD": ""}],
     ids=str,
 )
-def test_what_python_does_to_it_does_not_stay(given: dict[str, str]) -> None:
+def test_changes_by_python_are_undone(given: dict[str, str]) -> None:
     """In the C locale it sets LC_CTYPE; what was there before stays."""
     assert restored(given) == given
 
 
-def test_what_was_put_aside_comes_back() -> None:
+def test_hidden_variables_are_restored() -> None:
     variables = {"LD_PRELOAD": "", f"{SHELVED}LD_PRELOAD": "lib.so", f"{SHELVED}LD_AUDIT": "", "A": "b"}
     environment.restore(variables)
     assert variables == {"LD_PRELOAD": "lib.so", "LD_AUDIT": "", "A": "b"}
 
 
-def test_a_hooks_environment_is_told_by_the_same_names() -> None:
+def test_a_hooks_environment_is_reported_with_the_original_names() -> None:
     given = {f"{SHELVED}LD_PRELOAD": "lib.so", "A": "b"}
     argv = [sys.executable, "-I", "-S", report_environment.__file__, "1", SHELVED]
     told = subprocess.run(argv, env=given, capture_output=True, check=True).stdout

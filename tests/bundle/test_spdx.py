@@ -25,7 +25,7 @@ EXPRESSION = re.compile(r"[\w.+()-]+(?: (?:AND|OR|WITH) [\w.+()-]+)*")
         ("", "", spdx.UNKNOWN),
     ],
 )
-def test_names_become_those_of_spdx(said: str, text: str, found: str) -> None:
+def test_names_are_translated_to_spdx(said: str, text: str, found: str) -> None:
     assert spdx.expression(said, text) == found
 
 
@@ -35,7 +35,7 @@ def test_a_copyright_file_of_debian() -> None:
     assert spdx.of_debian("This package was debianized by hand.\n") == spdx.UNKNOWN
 
 
-def test_every_file_of_a_bundle_has_one(bundle: Bundle) -> None:
+def test_every_file_of_a_bundle_has_a_licence(bundle: Bundle) -> None:
     licences = {entry.licence for entry in manifest.entries(bundle.path)}
     assert "Python-2.0" in licences
     for licence in licences:

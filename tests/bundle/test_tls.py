@@ -71,24 +71,24 @@ def download(run: Run, image: str, server: Server, *options: str) -> Done:
     "place",
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"],
 )
-def test_what_the_image_trusts_is_trusted(place: str, server: Server, bare: str, run: Run) -> None:
+def test_authorities_of_the_image_are_trusted(place: str, server: Server, bare: str, run: Run) -> None:
     done = download(run, bare, server, "-v", f"{server.authority}:{place}:ro")
     assert (done.code, done.output) == (0, "data\n"), done.log
 
 
-def test_a_variable_of_the_image_counts(server: Server, bare: str, run: Run) -> None:
+def test_ssl_cert_file_of_the_image_counts(server: Server, bare: str, run: Run) -> None:
     done = download(run, bare, server, "-v", f"{server.authority}:/own.pem:ro", "--env", "SSL_CERT_FILE=/own.pem")
     assert (done.code, done.output) == (0, "data\n"), done.log
 
 
-def test_others_are_not(server: Server, bare: str, run: Run) -> None:
+def test_other_authorities_are_not_trusted(server: Server, bare: str, run: Run) -> None:
     done = download(run, bare, server)
     assert done.report["reason"] == "hook-failed"
     assert "certificate verify failed" in done.log
     assert "unable to get local issuer" in done.log or "self-signed" in done.log
 
 
-def test_where_the_image_trusts_nobody_the_bundles_own_list_does(bare: str, run: Run) -> None:
+def test_without_authorities_in_the_image_the_bundles_own_are_used(bare: str, run: Run) -> None:
     """It has the authorities of certifi, not none."""
     program = (
         "import sys; sys.path.append(sys.prefix + '/site');"

@@ -59,7 +59,7 @@ def test_never_raises(log: bytes, code: int | None) -> None:
     ],
     ids=["one line", "near misses", "headers", "escapes", "nuls", "returns", "frames", "invalid"],
 )
-def test_the_work_is_bounded(log: bytes) -> None:
+def test_the_work_is_limited(log: bytes) -> None:
     data = content()
     counting = Counting(data["causes"], data["rules"])
     classify(Evidence((("log", log),), 1), counting)
@@ -108,7 +108,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError: train.py FAIL
 
 
 @pytest.mark.parametrize("text", [CUT, CUT.replace("[rank1]: ", "")], ids=["ranks", "plain"])
-def test_a_log_cut_anywhere_has_an_answer(text: str) -> None:
+def test_a_log_truncated_anywhere_has_a_diagnosis(text: str) -> None:
     lines = text.encode().splitlines(keepends=True)
     for first in range(len(lines)):
         for last in range(first, len(lines) + 1):

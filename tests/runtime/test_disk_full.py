@@ -57,7 +57,7 @@ def test_a_disk_that_fills_up_within_an_unfinished_line(attempt):
     check_report(attempt, "File too large")
 
 
-def test_a_run_folder_that_cannot_be_written_is_no_bug(attempt, capfd):
+def test_a_run_folder_that_cannot_be_written_is_not_reported_as_a_bug(attempt, capfd):
     attempt.folder.mkdir(parents=True)
     (attempt.folder / "user-all").touch()
     assert attempt.run("echo never") == contract.RUNTIME_BROKE

@@ -23,7 +23,7 @@ def waits(attempt) -> bool:
     return (attempt.folder / "pai" / "runtime.d" / "runtime_env.sh").exists()
 
 
-def test_the_command_waits_until_the_gate_is_let_go(attempt, gate):
+def test_the_command_waits_until_the_gate_is_released(attempt, gate):
     holder = os.open(gate, os.O_RDWR)
     attempt.start("echo through", "--gate", gate)
     wait_until(lambda: waits(attempt))
@@ -45,7 +45,7 @@ def test_a_stop_at_the_gate_ends_the_task_before_its_command(attempt, gate):
 
 
 @pytest.mark.parametrize("path", ["gate", "nothing"])
-def test_a_gate_that_nobody_holds_is_open(attempt, gate, path):
+def test_a_gate_without_a_holder_is_open(attempt, gate, path):
     assert attempt.run("true", "--gate", str(Path(gate).with_name(path))) == 0
 
 
@@ -58,12 +58,12 @@ def test_events_go_to_a_fifo_that_is_read(attempt, tmp_path):
     assert heard == [event["event"] for event in attempt.events]
 
 
-def test_a_fifo_that_nobody_reads_does_not_matter(attempt, tmp_path):
+def test_a_fifo_without_a_reader_is_ignored(attempt, tmp_path):
     os.mkfifo(tmp_path / "status")
     assert attempt.run("true", "--status", str(tmp_path / "status")) == 0
 
 
-def test_a_real_folder_of_openpai_is_used_as_it_is(attempt, tmp_path):
+def test_an_existing_openpai_folder_is_used(attempt, tmp_path):
     pai = tmp_path / "usr-local-pai"
     pai.mkdir()
     attempt.spec = attempt.spec._replace(pai_dir=str(pai))

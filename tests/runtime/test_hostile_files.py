@@ -27,7 +27,7 @@ OUTSIDE = "precious"
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_anything_in_place_of_the_files_of_a_task(attempt, kind):
+def test_anything_planted_in_place_of_the_tasks_files(attempt, kind):
     plant = f"""plant() {{ rm -rf $1; {PLANTED[kind]} || :; }}
 set +o errexit
 for name in {" ".join(NAMES)}; do plant {attempt.folder}/$name; done
@@ -47,9 +47,10 @@ exit 3
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_a_stream_that_is_cut_while_the_task_plants_something(attempt, kind):
+def test_a_stream_is_rotated_while_the_task_plants_something(attempt, kind):
     attempt.spec = attempt.spec._replace(logs=contract.LogPolicy(file_bytes=5000, kept_files=2))
-    plant = f"""plant() {{ rm -rf $1; {PLANTED[kind]}; }}
+    # The supervisor may create the file again between the two commands, so try until it works.
+    plant = f"""plant() {{ until rm -rf $1 && {PLANTED[kind]}; do :; done; }}
 seq 2000
 rm -f {attempt.folder}/user-all/@* {attempt.folder}/user-stdout/current
 plant {attempt.folder}/user-stdout/current
@@ -84,7 +85,7 @@ def test_any_peers_file(attempt, plant, tmp_path):
     assert f"cannot be read from {tmp_path}/peers.json" in attempt.report["message"]
 
 
-def test_what_links_lead_to_is_not_written(attempt, tmp_path):
+def test_targets_of_planted_links_are_not_written(attempt, tmp_path):
     (tmp_path / OUTSIDE).write_text("as it was")
     names = (contract.TERMINATION_LOG, contract.REPORT_FILE, "report.json.partial")
     links = "".join(f"ln -sf {tmp_path}/{OUTSIDE} {attempt.folder}/{name}; " for name in names)

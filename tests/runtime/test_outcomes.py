@@ -68,7 +68,7 @@ def test_commands_run_with_errexit_nounset_and_pipefail(attempt, script, code):
     assert attempt.stream("user-stdout") == b""
 
 
-def test_events_tell_the_story_and_end_with_the_report(attempt):
+def test_events_are_complete_and_end_with_the_report(attempt):
     attempt.run("true")
     events = attempt.events
     assert [event["event"] for event in events] == ["starting", "running", "exited", "finished"]

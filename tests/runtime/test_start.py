@@ -46,7 +46,7 @@ def test_a_missing_shell(attempt, bin_folder):
     assert code == 127
 
 
-def test_sh_does_where_there_is_no_bash(attempt, bin_folder):
+def test_sh_is_used_where_bash_is_missing(attempt, bin_folder):
     attempt.spec = attempt.spec._replace(environment=bin_folder(sh="dash"))
     assert attempt.run("false | echo from sh") == 0
     assert attempt.stream("user-stdout") == b"from sh\n"
@@ -56,7 +56,7 @@ def test_sh_does_where_there_is_no_bash(attempt, bin_folder):
     assert any("has no pipefail" in line for line in attempt.log) != has_pipefail
 
 
-def test_sh_that_knows_pipefail_gets_it(attempt, bin_folder):
+def test_pipefail_is_set_in_an_sh_that_supports_it(attempt, bin_folder):
     attempt.spec = attempt.spec._replace(environment=bin_folder(sh="bash"))
     assert attempt.run("false | echo on") == 255
     assert not any("pipefail" in line for line in attempt.log)
@@ -112,14 +112,14 @@ def test_exit_hooks_run_for_a_command_that_cannot_start(attempt, step):
     assert any("a hook of item did not start" in line for line in attempt.log)
 
 
-def test_stdin_is_empty_and_the_group_is_the_commands_own(attempt):
+def test_stdin_is_empty_and_the_command_has_its_own_process_group(attempt):
     attempt.run("cat; ps -o pgid= -p $$ | tr -d ' '; echo $$", stdin=subprocess.PIPE)
     attempt.process.stdin.close()
     group, pid = attempt.stream("user-stdout").split()
     assert group == pid
 
 
-def test_signals_have_their_defaults_again(attempt):
+def test_signals_have_their_default_actions(attempt):
     attempt.run("grep -E 'Sig(Blk|Ign)' /proc/self/status")
     masks = attempt.stream("user-stdout").split()
     glibcs_own = 0b11 << 31  # 32 and 33; its posix_spawn, by which Python 3.13 starts processes, leaves them ignored
@@ -157,7 +157,7 @@ def test_ports_are_held_until_the_command_starts(attempt, step):
     assert attempt.stream("user-stdout") == b"free\n"
 
 
-def test_the_limit_of_open_files_is_given_back(attempt):
+def test_the_limit_of_open_files_is_set_for_the_command(attempt):
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     attempt.run("ulimit -Sn; ulimit -Hn", "--open-files", str(soft - 1))
     assert attempt.stream("user-stdout").split()[0] == str(soft - 1).encode()

@@ -32,7 +32,7 @@ def fifo(tmp_path: Path) -> str:
     return path
 
 
-def test_nothing_is_lost_that_a_reader_takes_later(fifo):
+def test_a_late_reader_gets_every_line(fifo):
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     argv = [sys.executable, "-c", WRITER, fifo]
     with (

@@ -73,7 +73,7 @@ def test_cause_frame_and_evidence() -> None:
     assert found.evidence[0].text.startswith("torch.OutOfMemoryError: CUDA")
 
 
-def test_the_frame_of_what_was_told_before_its_traceback() -> None:
+def test_the_frame_of_an_error_logged_before_its_traceback() -> None:
     kernel = "/aten/cuda/Loss.cu:250: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.\n"
     found = answer(kernel + OOM.replace("CUDA out of memory.", "CUDA error: device-side assert triggered."))
     assert (found.cause, found.frame) == ("gpu_device_assert", "train.py:12 in step")
@@ -119,7 +119,7 @@ def test_numbers_in_the_message_tell_whose_memory_it_is() -> None:
         (WANDB_ENDS, "tracker_failure"),
     ],
 )
-def test_what_ended_the_process(log: str, cause: str) -> None:
+def test_the_error_that_ended_the_process(log: str, cause: str) -> None:
     assert answer(log).cause == cause
 
 
@@ -175,12 +175,12 @@ AttributeError: 'NoneType' object has no attribute 'x'
 """
 
 
-def test_what_was_being_handled_counts_only_if_it_is_telling() -> None:
+def test_an_exception_that_was_being_handled_counts_only_if_it_is_specific() -> None:
     assert answer(CAUGHT + HANDLED).cause == "python_bug"
     assert answer(OOM + HANDLED).cause == "gpu_oom"
 
 
-def test_who_was_told_to_stop_did_not_fail_by_itself() -> None:
+def test_a_task_that_was_asked_to_stop_did_not_fail_by_itself() -> None:
     assert answer("epoch 1\n", 137, stopped_by="completion policy").cause == "stopped_by_kedge"
     assert answer(KEY, 1, stopped_by="completion policy").cause == "python_bug"
 
@@ -197,7 +197,7 @@ def test_a_lone_symptom_says_that_the_cause_lies_elsewhere() -> None:
     assert not answer(OOM).lone_symptom
 
 
-def test_a_rule_may_say_what_to_do() -> None:
+def test_a_rule_may_have_its_own_remedy() -> None:
     log = "OSError: [Errno 24] Too many open files: '/data/shard-0121.tar'\n"
     unknown = answer(log).remedy
     known = answer(log, facts={"nofile": 1024.0}).remedy
@@ -222,7 +222,7 @@ def test_a_line_of_another_rank_before_the_message() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_ranks_that_write_into_each_other(seed: int) -> None:
+def test_mixed_output_of_several_ranks(seed: int) -> None:
     lost = KEY.replace("KeyError: 'a'", "RuntimeError: NCCL communicator was aborted on rank 1.")
     chance, ranks, mixed = random.Random(seed), [KEY.splitlines(), lost.splitlines()], []
     while any(ranks):
@@ -238,7 +238,7 @@ def test_it_is_json_with_the_documented_keys() -> None:
     assert set(found["evidence"][0]) == {"file", "line", "text"}
 
 
-def test_the_error_file_counts_where_the_log_says_nothing() -> None:
+def test_the_error_file_counts_where_the_log_shows_nothing() -> None:
     found = answer(CHILD, 1, error_file=KEY)
     assert (found.cause, found.frame) == ("python_bug", "train.py:9")
     assert answer("", 1, error_file="ModuleNotFoundError: No module named 'x'").cause == "missing_module"

@@ -20,5 +20,5 @@ from kedge.diagnose.decide.exit_codes import meaning
         (250, ""),
     ],
 )
-def test_a_code_in_words(code: int | None, said: str) -> None:
+def test_an_exit_code_as_text(code: int | None, said: str) -> None:
     assert meaning(code) == said

@@ -43,12 +43,12 @@ def test_a_cause_beats_symptoms_that_came_before_it() -> None:
     assert found.summary() == "3 other tasks failed or stopped after it: nccl_timeout ×2, stopped ×1"
 
 
-def test_of_two_causes_the_first_counts() -> None:
+def test_the_first_of_two_causes_counts() -> None:
     late, early = failed("w:0", 100, b"ModuleNotFoundError: No module named 'x'\n"), failed("w:1", 10, OOM)
     assert verdict([late, early]).task == "w:1"
 
 
-def test_within_the_slack_of_clocks_the_surer_one_counts() -> None:
+def test_within_the_clock_slack_the_surer_cause_counts() -> None:
     vague = failed(
         "w:0", 10, b'Traceback (most recent call last):\n  File "t.py", line 8, in <module>\n    f()\nMyError: odd\n'
     )
@@ -63,7 +63,7 @@ def test_a_failed_hook_is_a_reason_of_its_own() -> None:
     assert verdict([failed("w:1", 5, TIMEOUT), hook, failed("w:2", 4, b"", code=137)]).task == "w:0"
 
 
-def test_who_only_lost_its_peer_is_not_the_root() -> None:
+def test_a_task_that_only_lost_its_peer_is_not_the_root() -> None:
     lost = failed(
         "w:0", 1, b"RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:4\n"
     )
@@ -86,7 +86,7 @@ def test_the_same_failure_again(log: bytes, again: bool) -> None:
     assert repeats(diagnosis(log), diagnosis(log)) is again
 
 
-def test_another_place_is_another_failure() -> None:
+def test_a_failure_at_another_place_is_another_failure() -> None:
     assert not repeats(diagnosis(OOM), diagnosis(OOM.replace(b"line 8", b"line 9")))
 
 
@@ -125,7 +125,7 @@ def test_a_task_that_was_only_stopped_is_not(log: bytes, after: bytes) -> None:
     assert verdict([failed("w:0", 1, CLOSED), one]).task == "w:0"
 
 
-def test_a_reason_of_who_failed_beats_that_of_who_was_stopped_unless_it_came_later() -> None:
+def test_a_failed_task_beats_a_stopped_one_unless_it_failed_later() -> None:
     assert verdict([failed("w:0", 1, OOM), stopped("w:1", 2, KEY)]).task == "w:0"
 
     def at(time: str, log: bytes) -> bytes:
@@ -141,7 +141,7 @@ def suspects(*results: TaskResult) -> list[tuple[str, str]]:
     return [(suspect.task, suspect.kind) for suspect in verdict(results).suspects]
 
 
-def test_who_was_waited_for_in_vain_is_named() -> None:
+def test_tasks_that_were_waited_for_in_vain_are_named() -> None:
     waiting = [failed(f"w:{n}", 10, TIMEOUT.replace(b"rank1", b"rank%d" % n)) for n in range(3)]
     hung, left = TaskResult("w:3", State.STOPPED, 11), TaskResult("w:3", State.SUCCEEDED, 2)
     assert suspects(*waiting, hung) == [("w:3", "silent")]
@@ -159,6 +159,6 @@ def test_a_rank_that_a_log_names_is_a_task_where_each_is_one_rank() -> None:
     assert json.loads(json.dumps(verdict([failed("w:0", 10, barrier), *stops]).to_json()))["suspects"]
 
 
-def test_a_remote_service_that_is_down_is_no_matter_of_peers() -> None:
+def test_peers_are_not_suspected_when_a_remote_service_is_down() -> None:
     down = b"urllib.error.HTTPError: HTTP Error 503: Service Unavailable\n"
     assert suspects(failed("w:0", 10, down), TaskResult("w:1", State.SUCCEEDED, 2)) == []

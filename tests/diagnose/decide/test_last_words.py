@@ -35,14 +35,14 @@ def look(log: str, code: int | None = None) -> Diagnosis:
 
 
 @pytest.mark.parametrize("end", FAILURES)
-def test_an_error_that_no_rule_knows_is_no_success(end: str) -> None:
+def test_an_error_without_a_rule_is_not_a_success(end: str) -> None:
     found = look(WORK + end)
     assert found.cause == "unknown"
     assert any(quote.text in end for quote in found.evidence)
 
 
 @pytest.mark.parametrize("log", SUCCESSES)
-def test_an_error_that_the_work_went_on_after_is_none(log: str) -> None:
+def test_an_error_after_which_the_work_went_on_is_not_the_failure(log: str) -> None:
     assert look(log).cause == "none_success"
 
 
@@ -53,13 +53,13 @@ def test_a_log_that_ends_inside_a_traceback_failed() -> None:
     assert look(WORK + cut + raises).cause == "data_file_missing"
 
 
-def test_a_warning_that_a_rule_knows_answers_only_as_the_last_word() -> None:
+def test_a_warning_with_a_rule_counts_only_as_the_last_line() -> None:
     lost = "WARNING worker.py:1416 -- A worker died or was killed while executing a task by an unexpected error.\n"
     assert look(WORK + lost).cause == "remote_worker_lost"
     assert look(lost + WORK).cause == "none_success"
 
 
-def test_what_the_runtime_tells_is_no_evidence() -> None:
+def test_messages_of_the_runtime_are_not_evidence() -> None:
     told = b"[Fri Jan  2 03:04:05 UTC 2026] [openpai-runtime] [INFO] User command failed with exit code 143\n"
     logs = (("user-all", b"waiting for gnomes\n"), ("runtime.log", told))
     found = classify(Evidence(logs, 143), RULES)

@@ -69,5 +69,5 @@ def test_the_missing_are_named(log: str, ranks: str) -> None:
     ],
     ids=["all report", "few report", "one reports", "another failure"],
 )
-def test_nobody_is_named_where_it_cannot_be_known(log: str) -> None:
+def test_no_peer_is_named_without_evidence(log: str) -> None:
     assert look(log).missing == ()

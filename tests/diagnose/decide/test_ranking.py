@@ -160,14 +160,14 @@ FAILED = {
 
 
 @pytest.mark.parametrize("log", SUCCEEDED.values(), ids=SUCCEEDED)
-def test_a_log_without_an_exit_code_that_goes_on_to_success_is_no_failure(log: str) -> None:
+def test_without_an_exit_code_a_log_that_goes_on_to_success_is_not_a_failure(log: str) -> None:
     found = look(log, None)
     assert found.cause == "none_success"
     assert found.confidence != SURE
 
 
 @pytest.mark.parametrize(("log", "cause"), FAILED.values(), ids=FAILED)
-def test_a_log_without_an_exit_code_that_only_seems_to_go_on_is_one(log: str, cause: str) -> None:
+def test_without_an_exit_code_a_log_that_only_seems_to_go_on_is_a_failure(log: str, cause: str) -> None:
     assert look(log, None).cause == cause
 
 
@@ -222,7 +222,7 @@ PROVEN = [
 
 
 @pytest.mark.parametrize(("log", "code", "facts", "cause"), PROVEN)
-def test_facts_outrank_what_the_log_seems_to_say(log: str, code: int, facts: dict[str, float], cause: str) -> None:
+def test_facts_overrule_the_log(log: str, code: int, facts: dict[str, float], cause: str) -> None:
     found = look(log, code, **facts)
     assert found.cause == cause
     assert found.evidence
@@ -252,14 +252,14 @@ BOILERPLATE = [
 
 @pytest.mark.parametrize("line", BOILERPLATE)
 @pytest.mark.parametrize("code", [1, None])
-def test_what_only_may_have_been_proves_nothing(line: str, code: int | None) -> None:
+def test_possibilities_prove_nothing(line: str, code: int | None) -> None:
     for log in (f"step 1\nERROR {line}\n", raised(f"AcmeError: {line}")):
         found = look(log, code)
         assert (found.cause, found.behaviour) != ("preempted", "transient")
         assert found.behaviour != "transient"
 
 
-def test_what_has_been_is_told_from_what_may_have_been() -> None:
+def test_facts_are_distinguished_from_possibilities() -> None:
     line = b"Detected 2 oom-kill events. Some of your processes may have been killed by the handler."
     assert not only_possible(line, 0, 20)
     assert only_possible(line, line.index(b"killed by"), len(line))

@@ -35,7 +35,7 @@ def test_the_remedy_names_it(log: bytes, named: str) -> None:
     assert any(named in step for step in found.remedy), found
 
 
-def test_without_a_subject_general_words_stand_in_its_place() -> None:
+def test_without_a_subject_the_general_words_are_used() -> None:
     rules = packaged()
     for name in rules.causes():
         assert not any("{" in step or "|" in step for step in remedy(rules.cause(name))), name

@@ -71,7 +71,7 @@ def test_the_failure_is_found_between_noise_and_consequences(before: str, after:
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_noise_alone_is_no_failure(before: str) -> None:
+def test_noise_alone_is_not_a_failure(before: str) -> None:
     assert cause(BEFORE[before] + "epoch 3\n" * 10 + "Training finished\n", None) == "none_success"
 
 
@@ -88,7 +88,7 @@ def test_prefixes_change_nothing(prefix: str) -> None:
         assert cause("".join(f"{prefix}{line}\r\n" for line in lines)) == failure
 
 
-def test_what_was_not_set_up_explains_what_is_missing() -> None:
+def test_a_failed_setup_explains_a_missing_module() -> None:
     log = "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.\n"
     assert cause(log + FAILURES["missing_module"]) == "shell_env_setup_failure"
     assert cause(log + FAILURES["python_bug"]) == "python_bug"
@@ -137,7 +137,7 @@ def test_a_rank_that_lost_its_peer_is_not_the_cause(lost: str) -> None:
         assert cause(of_ranks(LOST_PEER[lost], crash)) == "native_crash"
 
 
-def test_an_abort_follows_from_what_another_thread_reports_later() -> None:
+def test_an_abort_follows_from_a_later_report_of_another_thread() -> None:
     abort = "(Worker pid=7) Fatal Python error: Aborted\n"
     watchdog = "(Worker pid=7) [E ProcessGroupNCCL.cpp:915] [Rank 1] NCCL watchdog thread terminated with exception: "
     assert cause(abort + watchdog + "CUDA error: an illegal memory access was encountered\n") == "gpu_illegal_access"
@@ -157,7 +157,7 @@ def test_a_step_is_cancelled_because_one_of_its_tasks_failed() -> None:
     assert cause("Bypassing signal SIGTERM\n" + cancelled) == "job_cancelled"
 
 
-def test_what_another_rank_says_is_no_part_of_an_exceptions_message() -> None:
+def test_lines_of_another_rank_are_not_part_of_an_exceptions_message() -> None:
     peer = TRACE.format("RuntimeError: [gloo/transport/tcp/pair.cc:5] Connection closed by peer [10.0.0.2]:1")
     assert cause(peer + "[rank0]: Floating point exception (core dumped)\n") == "native_crash"
 
@@ -183,7 +183,7 @@ def test_the_failing_line_refines_the_kind_of_an_exception(line: str, error: str
         "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed",
     ],
 )
-def test_what_ended_an_earlier_run_is_no_failure_of_the_one_that_came_to_its_end(ended: str) -> None:
+def test_the_end_of_an_earlier_run_is_not_a_failure_of_the_one_that_finished(ended: str) -> None:
     again = "".join(f"epoch {n} loss 0.2\n" for n in range(60))
     assert cause(f"epoch 1\n{ended}\n{again}Training finished.\n", None) == "none_success"
     assert cause(f"epoch 1\n{ended}\n{again}", None) != "none_success"
@@ -192,7 +192,7 @@ def test_what_ended_an_earlier_run_is_no_failure_of_the_one_that_came_to_its_end
 @pytest.mark.parametrize(
     "reason", ["Cuda failure 2 'out of memory'", "NCCL WARN Call to posix_fallocate failed : No space left on device"]
 )
-def test_what_nccl_reports_of_cuda_or_the_system_is_not_the_reason(reason: str) -> None:
+def test_errors_of_cuda_or_the_system_beat_nccls_report_of_them(reason: str) -> None:
     reported = "ERROR worker.py:5] torch.distributed.DistBackendError: NCCL error in: x.cpp:7, unhandled cuda error"
     assert cause(f"epoch 1\n{reported}\n{reason}\n") in ("gpu_oom", "shm_exhausted")
     assert cause(f"epoch 1\n{reported}\n") == "nccl_init_error"
@@ -209,7 +209,5 @@ def test_what_nccl_reports_of_cuda_or_the_system_is_not_the_reason(reason: str) 
         ("RuntimeError: bad value for the timeout", "python_bug"),
     ],
 )
-def test_an_error_that_nobody_knows_is_called_a_bug_only_if_nothing_speaks_against_it(
-    error: str, expected: str
-) -> None:
+def test_an_unknown_error_is_called_a_bug_only_without_other_evidence(error: str, expected: str) -> None:
     assert cause("epoch 1\n" + TRACE.format(error)) == expected

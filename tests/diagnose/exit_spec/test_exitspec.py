@@ -64,7 +64,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("exit_code", "log", "code", "matched"), VECTORS)
-def test_what_the_stock_specification_answers(exit_code, log, code, matched):
+def test_codes_of_the_stock_specification(exit_code, log, code, matched):
     content = f"first line\n{log}\nlast line\n".encode()
     verdict = STOCK.match(exit_code, content, b"")
     assert verdict.code == code
@@ -73,7 +73,7 @@ def test_what_the_stock_specification_answers(exit_code, log, code, matched):
     assert verdict.platform is None
 
 
-def test_the_platforms_log_is_searched_for_itself():
+def test_the_platforms_log_is_searched_separately():
     log = b"SSH barrier reaches max retry count. Failed"
     verdict = STOCK.match(10, b"", log)
     assert (verdict.code, verdict.platform, verdict.user) == (249, Span(0, 35), None)
@@ -87,12 +87,12 @@ def test_errors_of_gpu_memory_explain_every_failure(exit_code):
     assert STOCK.match(exit_code, b"", b"", ecc_error=False).code == (137 if exit_code == 137 else 255)
 
 
-def test_what_the_gpus_say_is_compared_as_a_whole():
+def test_gpu_information_is_compared_as_a_whole():
     spec = exitspec.parse([{"containerExitCode": 9, "patterns": [{"gpuInfo": {"nvidiaDoubleEccError": False}}]}], "x")
     assert [spec.match(1, b"", b"", ecc_error=known).code for known in (False, True, None)] == [9, 255, 255]
 
 
-def test_bytes_that_are_no_text_hide_nothing():
+def test_invalid_utf_8_hides_nothing():
     log = b"\xff\xfe\0 ImportError: \xe9t\xe9\n"
     assert log[slice(*STOCK.match(1, log, b"").user)] == b"ImportError: \xe9t\xe9"
 
@@ -153,7 +153,7 @@ def test_entries_of_the_controller_are_not_for_the_runtime():
     assert spec.match(9, b"", b"").code == 255
 
 
-def test_what_rows_say_of_a_retry():
+def test_behaviours_of_rows():
     spec = [
         {"code": 9, "behavior": "TRANSIENT", "pattern": {"runtimeContainerPatterns": [{"exitCode": 4}]}},
         {"code": 8, "behavior": "UNKNOWN", "pattern": {"runtimeContainerPatterns": [{"exitCode": 5}]}},
@@ -191,7 +191,7 @@ def test_what_rows_say_of_a_retry():
         ([{"containerExitCode": 9, "patterns": [{"exitCode": n}]} for n in (1, 2)], "code 9 has two entries"),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_an_error_that_says_what_is_wrong(data, message):
+def test_a_bad_file_is_an_error_with_the_reason(data, message):
     with pytest.raises(InputError) as caught:
         exitspec.parse(data, "site.yaml")
     assert message in str(caught.value)
@@ -228,7 +228,7 @@ def test_the_more_specific_of_two_entries_for_pods_comes_first():
 
 
 @pytest.mark.parametrize("exit_code", range(1, 256))
-def test_without_logs_the_code_is_what_the_contract_says_of_the_exit_code_alone(exit_code):
+def test_without_logs_the_code_follows_from_the_exit_code_alone(exit_code):
     assert STOCK.match(exit_code, b"", b"").code == container_code(exit_code)
     assert (STOCK.match(exit_code, b"x", b"x").code == exit_code) == (exit_code in SIGNAL_CODES or exit_code == 255)
 

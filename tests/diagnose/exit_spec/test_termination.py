@@ -35,7 +35,7 @@ def of_logs(exit_code, user, platform=b""):
     return read(termination.message(STOCK.match(exit_code, user, platform), exit_code, user, platform))
 
 
-def test_what_a_message_looks_like():
+def test_the_form_of_a_message():
     user, platform = b"out1\nSegmentation fault\n", b"[Fri] [openpai-runtime] [INFO] USER COMMAND START\n"
     message = termination.message(ExitSpecVerdict(234, Span(5, 23)), 3, user, platform)
     assert message.decode() == (
@@ -75,7 +75,7 @@ def test_a_match_near_the_end_is_shown_with_more_lines_before_it():
     assert lines == [*(f"line {n}" for n in range(88, 100)), "ImportError: foo", "last", ""]
 
 
-def test_of_a_match_of_many_lines_the_last_are_shown():
+def test_the_last_lines_of_a_long_match_are_shown():
     log = b"".join(b"line %d\n" % n for n in range(100))
     text = read(termination.message(ExitSpecVerdict(9, Span(0, len(log) - 1)), 1, log, b""))["errorLogs"]["user"]
     assert text.split("\n") == [f"line {n}" for n in range(85, 100)]
@@ -94,7 +94,7 @@ def test_windows_line_ends_are_line_ends():
     assert data["errorLogs"]["user"] == "one\nImportError: foo\nthree\n"
 
 
-def test_what_the_gpus_said_is_told():
+def test_matched_gpu_information_is_included():
     assert read(termination.message(ExitSpecVerdict(128, ecc_error=True), 1, b"", b"")) == {
         "exitCode": 128,
         "originUserExitCode": 1,
@@ -107,7 +107,7 @@ def test_a_command_that_never_ran_has_no_exit_code():
     assert read(termination.message(NOTHING, None, b"", b"")) == {"exitCode": 255, "errorLogs": {}}
 
 
-def test_the_platforms_log_goes_first_and_of_the_users_the_end_stays():
+def test_the_platforms_log_is_cut_first_and_the_end_of_the_users_is_kept():
     log = b"".join(b"%03d" % n + b"x" * 397 + b"\n" for n in range(200))
     message = termination.message(NOTHING, 1, log, log)
     logs = read(message)["errorLogs"]
@@ -141,7 +141,7 @@ def test_the_codes_stay_when_nothing_else_fits():
     assert (data["exitCode"], data["originUserExitCode"]) == (232, 1)
 
 
-def test_anothers_message_in_a_log_is_no_message():
+def test_the_message_of_another_task_in_a_log_is_not_taken_for_the_message():
     inner = termination.message(NOTHING, 1, b"inner\n", b"")
     text = of_logs(1, inner + b"\nImportError: [PAI_RUNTIME_ERROR_END]\n")["errorLogs"]["user"]
     assert "inner" in text
@@ -161,7 +161,7 @@ def test_whatever_the_logs_hold_the_message_fits_and_can_be_read(exit_code, user
 
 
 @given(log=st.text(max_size=2000), data=st.data())
-def test_a_match_anywhere_fits_and_is_told(log, data):
+def test_a_match_anywhere_fits_and_is_included(log, data):
     content = log.encode("utf-8", "replace") * 3
     start = data.draw(st.integers(0, len(content)))
     end = data.draw(st.integers(start, len(content)))

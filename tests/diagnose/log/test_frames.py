@@ -17,7 +17,7 @@ def test_the_forms_of_a_frame() -> None:
 
 
 @pytest.mark.parametrize("where", ["__init__", "AdamW.__init__", "__post_init__", "_validate_args", "check_config"])
-def test_a_library_checks_what_it_was_given(where: str) -> None:
+def test_functions_that_check_arguments(where: str) -> None:
     assert Frame(LIBRARY, "37", where).checks_arguments
     assert not Frame("/work/train.py", "37", where).checks_arguments
 

@@ -43,7 +43,7 @@ def test_prefixes(line: bytes, rank: str, body: bytes) -> None:
     assert (found.rank, found.body) == (rank, body)
 
 
-def test_colours_nuls_and_returns_are_taken_out_and_lines_keep_their_numbers() -> None:
+def test_colours_nuls_and_returns_are_removed_and_lines_keep_their_numbers() -> None:
     log = Log("log", b"one\r\n\x1b[31mtwo\x1b[0m\x1b]0;title\x07\n10%\r20%\r30%\nf\0our\n")
     assert log.text == b"one\ntwo\n10%\n20%\n30%\nfour\n"
     assert [log.number(log.text.index(word)) for word in (b"one", b"two", b"10%", b"30%", b"four")] == [1, 2, 3, 3, 4]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from kedge.diagnose.log.mpi_tags import joined
 
 
-def test_text_without_tags_stays() -> None:
+def test_text_without_tags_is_unchanged() -> None:
     assert joined(b"a\nb [1,2] <stderr>\n") == b"a\nb [1,2] <stderr>\n"
 
 
-def test_whole_lines_stay() -> None:
+def test_whole_lines_are_unchanged() -> None:
     text = b"[1,0]<stdout>:a\n[1,1]<stderr>:  b\nmpirun: c\n"
     assert joined(text) == text
 
@@ -19,7 +19,7 @@ def test_pieces_of_one_line_are_joined() -> None:
     assert joined(text) == b"[1,2]<stderr>:KeyError: 'lr'\nnext\n"
 
 
-def test_pieces_of_ranks_that_write_at_the_same_time_are_told_apart() -> None:
+def test_pieces_of_ranks_that_write_at_the_same_time_are_separated() -> None:
     text = b"[1,2]<stdout>:rank[1,1]<stdout>:rank[1,1]<stdout>: 1\n[1,2]<stdout>: 2[1,2]<stdout>:\n"
     assert joined(text) == b"[1,1]<stdout>:rank 1\n[1,2]<stdout>:rank 2\n"
 

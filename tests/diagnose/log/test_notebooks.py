@@ -47,7 +47,7 @@ def test_the_lines_of_older_frames_are_those_of_the_arrows() -> None:
     assert [str(frame) for frame in trace.decisive.frames] == ["<ipython-input-3-1a2b3c>:1", "stats.py:12 in ratio"]
 
 
-def test_who_runs_a_notebook_only_carries_the_error() -> None:
+def test_the_program_that_runs_a_notebook_only_reports_its_error() -> None:
     runner = 'Traceback (most recent call last):\n  File "/opt/bin/papermill", line 8, in <module>\n    main()\n'
     log = runner + "papermill.exceptions.PapermillExecutionError: \n" + CELL
     answer = classify(Evidence((("log", log.encode()),), 1), RULES)

@@ -43,13 +43,13 @@ def test_a_plain_traceback() -> None:
     assert trace.frame(trace.decisive) == "train.py:12 in step"
 
 
-def test_lines_of_other_ranks_stand_between() -> None:
+def test_lines_of_other_ranks_are_mixed_in() -> None:
     lines = [f"[rank1]: {line}\n[rank0]: step 7\n" for line in PLAIN.splitlines()]
     (trace,) = traces("".join(lines))
     assert (trace.rank, trace.decisive.type, len(trace.decisive.frames)) == ("rank1", "RuntimeError", 3)
 
 
-def test_a_progress_bar_stands_before_the_header() -> None:
+def test_a_progress_bar_precedes_the_header() -> None:
     (trace,) = traces(" 10%|█   | 9/99 [00:01<00:10, 9.1it/s]" + PLAIN)
     assert trace.decisive.type == "RuntimeError"
 
@@ -66,7 +66,7 @@ def test_a_direct_cause_decides(tmp_path: Path) -> None:
     assert trace.decisive.type == "KeyError"
 
 
-def test_what_was_being_handled_does_not_decide(tmp_path: Path) -> None:
+def test_an_exception_that_was_being_handled_does_not_decide(tmp_path: Path) -> None:
     (trace,) = run(tmp_path, "try:\n  {}['a']\nexcept KeyError:\n  raise RuntimeError('x')\n")
     assert trace.decisive.type == "RuntimeError"
 
@@ -79,7 +79,7 @@ def test_an_exception_group(tmp_path: Path) -> None:
     assert [block.type for block in trace.blocks] == ["ExceptionGroup", "OSError", "ValueError"]
 
 
-def test_caught_and_printed_is_told_from_uncaught(tmp_path: Path) -> None:
+def test_caught_and_uncaught_exceptions_are_distinguished(tmp_path: Path) -> None:
     program = (
         "import traceback\ndef f():\n  try:\n    1/0\n"
         "  except ZeroDivisionError:\n    traceback.print_exc()\nf()\nf.x\n"
@@ -88,12 +88,12 @@ def test_caught_and_printed_is_told_from_uncaught(tmp_path: Path) -> None:
     assert (caught.uncaught, uncaught.uncaught) == (False, True)
 
 
-def test_what_python_ignores(tmp_path: Path) -> None:
+def test_exceptions_that_python_ignores(tmp_path: Path) -> None:
     (trace,) = run(tmp_path, "class A:\n  def __del__(self):\n    1/0\nA()\n")
     assert trace.ignored
 
 
-def test_an_error_of_another_process_is_told_again(tmp_path: Path) -> None:
+def test_an_error_of_another_process_is_repeated(tmp_path: Path) -> None:
     program = (
         "import multiprocessing as m\ndef f(x):\n  return {}[x]\n"
         "if __name__ == '__main__':\n  with m.Pool(1) as p:\n    p.map(f, [1])\n"
@@ -116,14 +116,14 @@ ValueError: boom
     assert trace.frame(trace.decisive) == "train.py:7 in main"
 
 
-def test_of_very_many_only_both_ends_are_read() -> None:
+def test_only_the_first_and_last_of_very_many_are_read() -> None:
     assert len(traces(PLAIN * 500)) == 200
 
 
 @pytest.mark.parametrize(
     "prefix", ["    ", "node07: ", "2024-01-01 10:00:00,1 - root - ERROR - ", "E0101 x.py:3] ", "Rank 0: "]
 )
-def test_any_prefix_that_all_lines_share_is_taken_off(prefix: str) -> None:
+def test_a_prefix_that_all_lines_share_is_removed(prefix: str) -> None:
     text = 'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n    main()\nOddError: odd\n'
     (trace,) = find(Log("log", "".join(f"{prefix}{line}\n" for line in text.splitlines()).encode()))
     assert trace.decisive.type == "OddError"
@@ -139,13 +139,13 @@ def test_frames_that_a_terminal_wrapped_are_still_one_traceback() -> None:
     assert trace.decisive.type == "OddError"
 
 
-def test_a_cut_traceback_is_of_the_type_that_it_raises() -> None:
+def test_a_truncated_traceback_has_the_type_of_its_raise() -> None:
     text = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n    raise x.OddError("odd", 3)\n'
     (trace,) = find(Log("log", text.encode()))
     assert trace.decisive.type == "OddError"
 
 
-def test_an_exception_tells_on_its_next_line_what_was_raised_inside() -> None:
+def test_an_inner_exception_on_the_next_line_belongs_to_the_message() -> None:
     compiled = PLAIN.replace(
         "RuntimeError: it broke", "acme.CompilerFailed: backend='x' raised:\nRuntimeError: Acme Error 3"
     )

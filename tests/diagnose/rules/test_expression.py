@@ -30,7 +30,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["f(1)", "a.b > 0", "a >", "'x' == a", "1 < a < 3", "a ** 2 > 1", "a[0] > 1"])
-def test_what_is_no_condition(text: str) -> None:
+def test_invalid_conditions(text: str) -> None:
     with pytest.raises(ValueError, match="condition"):
         parse(text)
 

@@ -47,5 +47,5 @@ def test_a_match_always_holds_one_of_them(pattern: str, text: str) -> None:
         assert any(t in text for t in texts)
 
 
-def test_every_rule_has_them() -> None:
+def test_every_rule_has_required_texts() -> None:
     assert all(required(pattern) for rule in packaged().rules() for pattern, _, _ in rule.patterns)

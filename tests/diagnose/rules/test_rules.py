@@ -34,7 +34,7 @@ def test_the_compiled_rules_are_those_of_the_sources() -> None:
     assert Path(COMPILED).read_text(encoding="utf-8") == compile.text(), "run python -m kedge.diagnose.rules.compile"
 
 
-def test_every_cause_says_what_to_do() -> None:
+def test_every_cause_has_a_remedy() -> None:
     rules = packaged()
     for name in rules.causes():
         cause = rules.cause(name)
@@ -117,12 +117,12 @@ def test_all_problems_of_a_file_come_at_once(tmp_path: Path) -> None:
     assert len(failure.value.problems) == 2
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.toml"):
         rule_files.load([tmp_path / "none.toml"])
 
 
-def test_the_checker_says_which_example_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_checker_names_the_examples_that_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main([str(write(tmp_path, GOOD))]) == 0
     assert check.main([str(write(tmp_path, GOOD.replace("a.b agreed", "a.b refused")))]) == 1
     assert "must not match 'license server a.b refused'" in capsys.readouterr().out

@@ -35,6 +35,6 @@ def test_case_matters_only_where_a_rule_says_so() -> None:
     assert not RULES.hits(b"cuda OUT OF MEMORY. tried")
 
 
-def test_rules_and_causes_are_there() -> None:
+def test_rules_and_causes_are_loaded() -> None:
     assert len(RULES) == len(RULES.rules())
     assert {rule.cause for rule in RULES.rules()} <= set(RULES.causes())

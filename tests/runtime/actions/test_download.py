@@ -110,7 +110,7 @@ def test_several_files_go_into_a_folder(download, served, tmp_path):
     assert sorted(os.listdir(tmp_path / "all")) == ["a", "b"]
 
 
-def test_what_is_in_the_cache_is_not_fetched_again(download, served, web, tmp_path):
+def test_a_cached_file_is_not_fetched_again(download, served, web, tmp_path):
     uri = served("x")
     assert download(uri=uri, sha256=SUM, path=str(tmp_path / "one")) == 0
     assert download(uri=uri, sha256=SUM, path=str(tmp_path / "two")) == 0
@@ -119,13 +119,13 @@ def test_what_is_in_the_cache_is_not_fetched_again(download, served, web, tmp_pa
     assert cache(tmp_path)[SUM].read_bytes() == DATA
 
 
-def test_what_is_there_is_left_alone(attempt, download, served, web, tmp_path):
+def test_an_existing_file_with_the_right_sum_is_kept(attempt, download, served, web, tmp_path):
     (tmp_path / "one").write_bytes(DATA)
     assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
     assert web.requests == []
 
 
-def test_a_damaged_cache_entry_is_fetched_anew(attempt, download, served, tmp_path):
+def test_a_damaged_cache_entry_is_fetched_again(attempt, download, served, tmp_path):
     uri = served("x")
     assert download(uri=uri, sha256=SUM, path=str(tmp_path / "one")) == 0
     cache(tmp_path)[SUM].chmod(0o644)
@@ -155,7 +155,7 @@ KINDS = ("fifo", "link", "folder", "file")
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["data/{}", "data-partial/{}.partial"])
-def test_nothing_but_a_whole_regular_file_counts(attempt, download, served, tmp_path, kind, place):
+def test_only_complete_regular_files_in_the_cache_are_used(attempt, download, served, tmp_path, kind, place):
     path = tmp_path / "cache/kedge" / place.format(SUM)
     hostile(path, kind, tmp_path)
     assert download(uri=served("x"), sha256=SUM, path=str(tmp_path / "one")) == 0
@@ -188,7 +188,7 @@ def test_in_a_container_the_cache_is_only_read(download, served, web, tmp_path, 
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None])
-def test_in_a_container_what_the_cache_lacks_is_left_for_the_controller(download, served, tmp_path, boxed, kind):
+def test_in_a_container_missing_files_are_fetched_for_the_controller(download, served, tmp_path, boxed, kind):
     given, own = boxed
     if kind:
         hostile(given / SUM, kind, tmp_path)
@@ -198,7 +198,7 @@ def test_in_a_container_what_the_cache_lacks_is_left_for_the_controller(download
     assert [path.lstat().st_ino for path in given.iterdir()] == before
 
 
-def test_another_content_is_refused(attempt, download, served, tmp_path):
+def test_a_file_with_the_wrong_sum_is_refused(attempt, download, served, tmp_path):
     assert download(uri=served("x", b"other"), sha256=SUM, path=str(tmp_path / "one")) == 255
     assert cause(attempt) == "data_corrupt"
     assert "hook of data" in attempt.report["diagnosis"]["frame"]
@@ -227,7 +227,7 @@ def test_a_file_that_changes_between_two_tries_is_not_mixed(download, served, we
     assert (tmp_path / "one").read_bytes() == b"new content"
 
 
-def test_progress_makes_patience_new(download, served, web, tmp_path):
+def test_progress_resets_the_number_of_tries(download, served, web, tmp_path):
     web.cuts = [100_000] * 8
     assert download(uri=served("x"), path=str(tmp_path / "one")) == 0
     assert len(web.requests) == 9
@@ -239,7 +239,7 @@ def test_429_ten_times(attempt, download, served, web, tmp_path):
     assert len(web.requests) == 11
 
 
-def test_429_for_ever_ends_with_250(attempt, download, served, web, tmp_path):
+def test_429_at_every_try_ends_with_250(attempt, download, served, web, tmp_path):
     web.answers = [429] * 100
     assert download(uri=served("x"), path=str(tmp_path / "x")) == 250
     assert (cause(attempt), attempt.report["exit_code"]) == ("network_transient", 250)
@@ -249,7 +249,7 @@ def test_429_for_ever_ends_with_250(attempt, download, served, web, tmp_path):
     assert len(web.requests) == 4
 
 
-def test_what_the_server_said_last_is_for_the_next_attempt(attempt, download, served, web, tmp_path):
+def test_the_servers_last_retry_after_is_passed_to_the_next_attempt(attempt, download, served, web, tmp_path):
     web.answers, web.headers = [429] * 100, {"Retry-After": "7"}
     assert download(uri=served("x"), path=str(tmp_path / "x"), patience={**QUICK, "tries": 1}) == 250
     assert attempt.report["retry_after_sec"] == 7.0
@@ -265,7 +265,7 @@ def test_every_further_try_is_an_event(attempt, download, served, web, tmp_path)
 
 
 @pytest.mark.parametrize(("said", "least"), [("7", 7.0), ("Fri, 31 Dec 2100 23:59:59 GMT", 30.0)])
-def test_the_server_says_when(attempt, download, served, web, tmp_path, said, least):
+def test_retry_after_delays_the_next_try(attempt, download, served, web, tmp_path, said, least):
     web.answers, web.headers = [503], {"Retry-After": said}
     download.prepare(uri=served("x"), patience={"tries": 2, "first_sec": 0.01, "cap_sec": 30.0})
     attempt.start("true")
@@ -289,7 +289,7 @@ def attempt_log(attempt):
         (410, "data_file_missing"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(attempt, download, served, web, status, expected):
+def test_permanent_failures_are_not_retried(attempt, download, served, web, status, expected):
     web.answers = [status] * 9
     assert download(uri=served("x")) == 255
     assert (cause(attempt), len(web.requests)) == (expected, 1)
@@ -302,7 +302,7 @@ def test_what_will_not_pass_is_not_tried_again(attempt, download, served, web, s
      ("http://127.0.0.1:port/x", "bad_config"), ("/no/such/file", "data_file_missing"),
      ("file:///no/such/file", "data_file_missing")],
 )  # fmt: skip
-def test_addresses_that_lead_nowhere(attempt, download, uri, expected):
+def test_addresses_that_do_not_resolve_or_answer(attempt, download, uri, expected):
     assert download(uri=uri) == (250 if expected.startswith("network") else 255)
     assert cause(attempt) == expected
 
@@ -322,7 +322,7 @@ def test_addresses_that_lead_nowhere(attempt, download, uri, expected):
         ({"uri": "/etc/passwd", "path": "x" * 300}, "File name too long"),
     ],
 )
-def test_what_cannot_be_is_said(attempt, download, parameters, message):
+def test_invalid_parameters_are_explained(attempt, download, parameters, message):
     work = attempt.folder / "work"
     (work / "folder").mkdir(parents=True)
     os.mkfifo(work / "pipe")
@@ -332,7 +332,7 @@ def test_what_cannot_be_is_said(attempt, download, parameters, message):
     assert "a bug in kedge" not in "\n".join(attempt.log)
 
 
-def test_a_retry_of_the_step_goes_on(attempt, download, served, web, tmp_path):
+def test_a_retry_of_the_step_resumes_the_download(attempt, download, served, web, tmp_path):
     """The tries of one process are over; what has arrived is still there for the next."""
     web.cuts = [300_000, 1, 1]
     download.prepare(uri=served("x"), path=str(tmp_path / "one"), patience={**QUICK, "tries": 1})
@@ -346,7 +346,7 @@ def test_a_retry_of_the_step_goes_on(attempt, download, served, web, tmp_path):
     assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
 
 
-def test_kill_9_without_a_sum_goes_on_in_the_next_attempt(attempt, download, served, web, tmp_path):
+def test_after_kill_9_the_next_attempt_resumes_even_without_a_sum(attempt, download, served, web, tmp_path):
     web.cuts, web.hang_after = [400_000], 1
     parameters = {"uri": served("x"), "path": str(tmp_path / "one")}
     download.prepare(**parameters)
@@ -362,7 +362,7 @@ def test_kill_9_without_a_sum_goes_on_in_the_next_attempt(attempt, download, ser
     assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
 
 
-def test_a_gigabyte_is_too_much(attempt, download, served, web, tmp_path):
+def test_a_file_above_the_limit_is_refused(attempt, download, served, web, tmp_path):
     web.announced = 1 << 30
     assert download(uri=served("x"), max_bytes=1 << 29, path=str(tmp_path / "x")) == 255
     assert "larger than its limit of 536.9 MB" in attempt.report["message"]
@@ -374,7 +374,7 @@ def test_more_than_the_disk_holds(attempt, download, served, web, tmp_path):
     assert cause(attempt) == "disk_full"
 
 
-def test_more_than_announced_nothing(attempt, download, served, web, tmp_path):
+def test_a_file_of_unknown_size_stops_at_the_limit(attempt, download, served, web, tmp_path):
     web.announced = -1
     assert download(uri=served("x"), max_bytes=1000, path=str(tmp_path / "x")) == 255
     assert "larger than its limit of 1.0 kB" in attempt.report["message"]
@@ -387,7 +387,7 @@ def test_credentials_do_not_follow_a_redirect(download, served, web, tmp_path):
     assert [request.headers["Authorization"] is None for request in web.requests] == [False, True]
 
 
-def test_secrets_of_an_address_are_not_logged(attempt, download, served, tmp_path):
+def test_secrets_in_an_address_are_not_logged(attempt, download, served, tmp_path):
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     (secrets / contract.SECRET_VALUES).write_text(json.dumps({"s": "a+b/c=d?", "short": "pin4"}))
@@ -413,7 +413,7 @@ def test_archives_are_unpacked(download, served, tmp_path, name):
     assert mode & 0o7000 == 0
 
 
-def test_an_archive_may_stay_packed(download, served, tmp_path):
+def test_unpacking_can_be_turned_off(download, served, tmp_path):
     data = tar(("a", b"x"))
     assert download(uri=served("set.tgz", data), path=str(tmp_path / "kept.tgz"), unpack=False) == 0
     assert (tmp_path / "kept.tgz").read_bytes() == data
@@ -458,7 +458,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_archives_leave_nothing(attempt, download, served, tmp_path, name):
+def test_hostile_archives_leave_no_files(attempt, download, served, tmp_path, name):
     assert download(uri=served(name, HOSTILE[name]), path=str(tmp_path / "set")) == 255
     assert not (tmp_path / "set").exists()
     assert not list(tmp_path.rglob("evil"))
@@ -469,7 +469,7 @@ def test_hostile_archives_leave_nothing(attempt, download, served, tmp_path, nam
 
 
 @pytest.mark.parametrize("name", ["bomb.zip", "bomb.tar.gz"])
-def test_a_bomb_is_stopped(attempt, download, served, tmp_path, name):
+def test_an_archive_bomb_is_stopped(attempt, download, served, tmp_path, name):
     zeros = bytes(50 << 20)
     data = zipped(("zeros", zeros)) if name == "bomb.zip" else tar(("zeros", zeros))
     assert download(uri=served(name, data), path=str(tmp_path / "set"), max_unpacked_bytes=10 << 20) == 255
@@ -555,7 +555,7 @@ def test_kill_9_in_the_middle_leaves_nothing_half_written(attempt, download, ser
     assert [name for name in os.listdir(tmp_path) if ".kedge-" in name] == []
 
 
-def test_a_wrong_beginning_is_dropped(attempt, download, served, web, tmp_path):
+def test_a_partial_file_with_wrong_content_is_discarded(attempt, download, served, web, tmp_path):
     folder = tmp_path / "cache/kedge/data-partial"
     folder.mkdir(parents=True)
     (folder / f"{SUM}.partial").write_bytes(b"wrong")
@@ -598,7 +598,7 @@ def test_the_disk_fills(attempt, download, served, tmp_path):
     assert os.listdir(folder) == []
 
 
-def test_a_url_cannot_choose_the_place(download, served, web, tmp_path):
+def test_an_address_cannot_choose_a_path_outside_the_folder(download, served, web, tmp_path):
     uri = served("x").replace("/x", "/%2e%2e%2fserved%2fx")
     assert download(uri=uri, path=str(tmp_path / "in") + "/") == 0
     assert os.listdir(tmp_path / "in") == ["x"]

@@ -63,7 +63,7 @@ def left_aside(tmp_path):
     return [path.name for path in tmp_path.iterdir() if ".kedge-" in path.name]
 
 
-def test_everything_is_moved_dot_files_too(clone, repository, tmp_path):
+def test_everything_is_moved_including_dot_files(clone, repository, tmp_path):
     status, target = clone(repo_uri=str(repository))
     assert status == 0
     assert {path.name for path in target.iterdir()} == {".git", ".hidden", "file", "a", "b"}
@@ -77,7 +77,7 @@ def test_the_default_place(attempt, clone, repository):
 
 
 @pytest.mark.parametrize("existing", ["empty", "link"])
-def test_an_empty_folder_may_be_there(clone, repository, tmp_path, existing):
+def test_the_target_may_be_an_empty_folder(clone, repository, tmp_path, existing):
     (tmp_path / "real").mkdir()
     (tmp_path / "code").symlink_to("real") if existing == "link" else (tmp_path / "code").mkdir()
     assert clone(repo_uri=str(repository))[0] == 0
@@ -108,7 +108,7 @@ def test_a_commit_a_branch_and_a_tag(clone, repository, depth, name):
     assert git("rev-list", "--count", "HEAD", cwd=target) == ("1" if depth else "2")
 
 
-def test_a_commit_that_is_not_there(attempt, clone, repository):
+def test_a_commit_that_does_not_exist(attempt, clone, repository):
     assert clone(repo_uri=str(repository), commit="5" * 40)[0] == 255
     assert attempt.report["diagnosis"]["cause"] == "bad_config"
     assert attempt.report["hooks"][0]["tries"] == 1
@@ -135,20 +135,20 @@ def test_submodules(attempt, clone, repository, tmp_path):
     assert (target / "sub/file").read_text() == "3\n"
 
 
-def test_a_repository_that_is_not_there_is_not_tried_again(attempt, clone, web):
+def test_a_missing_repository_is_not_retried(attempt, clone, web):
     assert clone(repo_uri=f"{web.url}/none.git")[0] == 255
     assert attempt.report["diagnosis"]["cause"] == "bad_config"
     assert len(web.requests) == 1
 
 
-def test_the_line_that_tells_why_a_repository_cannot_be_read_is_quoted(attempt, clone, tmp_path):
+def test_the_line_with_the_reason_is_quoted(attempt, clone, tmp_path):
     assert clone(repo_uri=f"file://{tmp_path}/none.git")[0] == 255
     assert attempt.report["diagnosis"]["cause"] == "bad_config"
     assert "does not appear to be a git repository" in attempt.report["diagnosis"]["evidence"][0]["text"]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_what_may_pass_is_tried_again(attempt, clone, repository, web, status):
+def test_transient_failures_are_retried(attempt, clone, repository, web, status):
     web.folder = repository
     web.answers = [status] * 2
     assert clone(repo_uri=f"{web.url}/.git")[0] == 0
@@ -156,7 +156,7 @@ def test_what_may_pass_is_tried_again(attempt, clone, repository, web, status):
     assert any("(try 2 of 3" in line for line in attempt.log)
 
 
-def test_what_never_passes_ends_with_250(attempt, clone, web):
+def test_transient_failures_at_every_try_end_with_250(attempt, clone, web):
     web.answers = [429] * 100
     status, target = clone(repo_uri=f"{web.url}/x.git")
     assert status == attempt.report["exit_code"] == 250
@@ -171,7 +171,7 @@ def test_what_never_passes_ends_with_250(attempt, clone, web):
     assert not target.exists()
 
 
-def test_what_never_passes_may_be_ignored(attempt, clone, web):
+def test_transient_failures_at_every_try_can_be_ignored(attempt, clone, web):
     web.answers = [429] * 100
     assert clone(policy="ignore", repo_uri=f"{web.url}/x.git")[0] == 0
     assert attempt.report["hooks"][0]["code"] == 250
@@ -230,7 +230,7 @@ QUOTED = "t0ken%26with%3Dsigns%2F%C3%A9"
         ({"repo_uri": "https://a:b%0Ahost=c@localhost/x.git"}, "has several lines"),
     ],
 )
-def test_what_git_cannot_be_asked_for(attempt, clone, repository, parameters, message):
+def test_invalid_parameters_of_git(attempt, clone, repository, parameters, message):
     assert clone(**{"repo_uri": str(repository), **parameters})[0] == 255
     assert message in attempt.report["message"]
     assert "a bug in kedge" not in "\n".join(attempt.log)
@@ -244,7 +244,7 @@ def test_a_token_may_end_with_a_newline(clone, repository, web):
     assert clone(repo_uri=f"{web.url}/.git", token="secret\r\n")[0] == 0
 
 
-def test_wrong_credentials_are_not_tried_again(attempt, clone, repository, web):
+def test_wrong_credentials_are_not_retried(attempt, clone, repository, web):
     web.folder = repository
     web.password = "somethingelse"
     assert clone(repo_uri=f"{web.url}/.git", token="wrong")[0] == 255
@@ -296,7 +296,7 @@ def test_a_stop_in_the_middle_leaves_nothing(attempt, repository, web, tmp_path)
     assert not left_aside(tmp_path)
 
 
-def test_what_a_killed_clone_leaves_is_swept_by_the_next(attempt, clone, repository, web, tmp_path):
+def test_the_next_clone_removes_the_leftovers_of_a_killed_one(attempt, clone, repository, web, tmp_path):
     web.folder = repository
     start_and_hang(attempt, tmp_path / "code", web)
     (action,) = children(attempt.process.pid)

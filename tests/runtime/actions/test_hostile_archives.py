@@ -84,7 +84,7 @@ def refused(into: Unpack, name: str, data: bytes, cause: str = "data_corrupt", l
 
 
 @pytest.mark.parametrize("mtime", ["1e30", "nan", "inf", "-inf", "-1e30", "1" * 400])
-def test_times_that_no_file_has_are_left_out(into: Unpack, mtime: str) -> None:
+def test_times_that_no_file_can_have_are_ignored(into: Unpack, mtime: str) -> None:
     folder = into("x.tar", tar(member("a", pax_headers={"mtime": mtime})))
     assert (folder / "a").read_bytes() == b"x"
 
@@ -102,7 +102,7 @@ def test_a_time_in_256_bits(into: Unpack) -> None:
 
 @pytest.mark.parametrize("at", [100, 108, 116, 329, 337], ids=["mode", "uid", "gid", "major", "minor"])
 @pytest.mark.parametrize("field", [b"\x80\xff\xff\xff\xff\xff\xff\xff", b"\xff" * 8], ids=["huge", "negative"])
-def test_modes_and_owners_that_cannot_be_change_nothing(into: Unpack, at: int, field: bytes) -> None:
+def test_invalid_modes_and_owners_are_ignored(into: Unpack, at: int, field: bytes) -> None:
     folder = into("x.tar", patched(tar(member("a")), at, field))
     found = (folder / "a").stat()
     assert (found.st_uid, found.st_gid) == (os.getuid(), folder.stat().st_gid)
@@ -115,7 +115,7 @@ def test_modes_and_owners_that_cannot_be_change_nothing(into: Unpack, at: int, f
 
 @pytest.mark.parametrize("field", [b"\xff" * 12, b"\xff" * 11 + b"\x00", b"\x80" + b"\xff" * 11])
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.DIRTYPE])
-def test_sizes_that_lead_back_or_nowhere(into: Unpack, field: bytes, kind: bytes) -> None:
+def test_negative_and_impossible_sizes(into: Unpack, field: bytes, kind: bytes) -> None:
     data = patched(tar(member("a", b"x" * 600), member("b")), 124, field + b"\0" * 20 + kind)
     refused(into, "x.tar", data)
 
@@ -127,12 +127,12 @@ def test_a_header_of_many_megabytes(into: Unpack) -> None:
     assert "a header has 4294967296 bytes" in refused(into, "x.tar.gz", packed)
 
 
-def test_a_bomb_behind_the_end(into: Unpack) -> None:
+def test_a_bomb_after_the_end(into: Unpack) -> None:
     packed = gzip.compress(tar(member("a")) + bytes(30 << 20), 1)
     assert "far larger than its members" in refused(into, "x.tar.gz", packed, limit=1 << 20)
 
 
-def test_a_sparse_file_that_is_nothing_but_a_hole(into: Unpack) -> None:
+def test_a_sparse_file_without_any_data(into: Unpack) -> None:
     pax = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 60)}
     assert "unpacks to more than" in refused(into, "x.tar", tar(member("a", b"", pax_headers=pax)), limit=1 << 20)
 
@@ -142,7 +142,7 @@ def test_a_sparse_file_that_is_nothing_but_a_hole(into: Unpack) -> None:
     [{"GNU.sparse.size": "x"}, {"GNU.sparse.map": "a,b"}, {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
      {"size": "-5"}, {"size": "9" * 30}, {"path": ""}, {"path": "a\0b"}, {"linkpath": "x" * 9000, "path": "/"}],
 )  # fmt: skip
-def test_pax_headers_that_cannot_be(into: Unpack, pax: dict[str, str]) -> None:
+def test_invalid_pax_headers(into: Unpack, pax: dict[str, str]) -> None:
     with pytest.raises(ActionFailed) as caught:
         into("x.tar", tar(member("a", b"x" * 700, pax_headers=pax), member("b")))
     assert caught.value.cause == "data_corrupt"
@@ -159,20 +159,20 @@ def test_a_global_header_with_a_thousand_entries(into: Unpack) -> None:
 # Damage.
 
 
-def test_damage_in_the_middle_is_no_end(into: Unpack) -> None:
+def test_damage_in_the_middle_is_not_taken_for_the_end(into: Unpack) -> None:
     data = bytearray(tar(member("a"), member("b")))
     data[1024:1100] = b"!" * 76
     assert "is not a header" in refused(into, "x.tar", bytes(data))
 
 
 @pytest.mark.parametrize("cut", [1, 100, 511, 513, 1030, 1535])
-def test_a_tar_that_is_cut(into: Unpack, cut: int) -> None:
+def test_a_truncated_tar(into: Unpack, cut: int) -> None:
     refused(into, "x.tar", tar(member("a"), member("b", b"y" * 100))[:cut] if cut != 1 else b"")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
 @pytest.mark.parametrize("name", ["x.tar", "x.tgz", "x.tar.bz2", "x.tar.xz"])
-def test_what_counts_is_how_it_is_compressed(into: Unpack, pack: Callable[[bytes], bytes], name: str) -> None:
+def test_the_actual_compression_counts_not_the_name(into: Unpack, pack: Callable[[bytes], bytes], name: str) -> None:
     assert (into(name, pack(tar(member("a")))) / "a").exists()
 
 
@@ -205,7 +205,7 @@ NAMES = {
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_cannot_be(into: Unpack, kind: str, name: str) -> None:
+def test_invalid_names(into: Unpack, kind: str, name: str) -> None:
     called = NAMES[name]
     if (kind, called) == ("zip", ""):
         pytest.skip("zipfile cannot make it")
@@ -217,7 +217,7 @@ def test_a_zip_with_nul_in_a_name(into: Unpack) -> None:
     assert "is not a valid file name" in refused(into, "x.zip", zipped(("a.b", b"x")).replace(b"a.b", b"a\0b"))
 
 
-def test_a_zip_whose_names_are_no_utf_8(into: Unpack) -> None:
+def test_a_zip_with_names_that_are_not_utf_8(into: Unpack) -> None:
     data = zipped(("ä.b", b"x")).replace("ä.b".encode(), b"\xff\xfe.b")
     assert "damaged" in refused(into, "x.zip", data)
 
@@ -228,7 +228,7 @@ def test_a_tar_may_have_names_in_any_encoding(into: Unpack) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_the_same_file_twice_is_the_later_one(into: Unpack, kind: str) -> None:
+def test_of_two_entries_for_a_file_the_later_one_wins(into: Unpack, kind: str) -> None:
     names = [("a", b"1"), ("a", b"2")]
     if kind == "tar":
         data = tar(*(member(*each) for each in names))
@@ -240,7 +240,7 @@ def test_the_same_file_twice_is_the_later_one(into: Unpack, kind: str) -> None:
 
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a"), ("a", "a/"), ("a/b/c", "a/b")])
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_a_file_and_a_folder_of_one_name(into: Unpack, kind: str, names: tuple[str, ...]) -> None:
+def test_a_file_and_a_folder_with_the_same_name(into: Unpack, kind: str, names: tuple[str, ...]) -> None:
     folders = {"type": tarfile.DIRTYPE}
     members = (member(n.rstrip("/"), b"", **(folders if n.endswith("/") else {})) for n in names)
     data = tar(*members) if kind == "tar" else zipped(*((n, b"") for n in names))
@@ -254,7 +254,7 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile
     return member(name, b"", type=kind, linkname=target)
 
 
-def test_what_tar_makes_of_a_file_that_it_gets_twice(into: Unpack) -> None:
+def test_a_file_that_tar_was_given_twice(into: Unpack) -> None:
     data = tar(member("a"), link("a", "a", tarfile.LNKTYPE), link("s", "x"), link("s", "a"))
     folder = into("x.tar", data)
     assert (folder / "a").read_bytes() == b"x"
@@ -268,7 +268,7 @@ def test_what_tar_makes_of_a_file_that_it_gets_twice(into: Unpack) -> None:
      [link("s", "x" * 5000)], [link("s", "")], [link("s", "a/../../x")], [member("a"), member("b"),
      link("b", "a", tarfile.LNKTYPE)]],
 )  # fmt: skip
-def test_links_that_cannot_be(into: Unpack, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+def test_invalid_links(into: Unpack, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
     refused(into, "x.tar", tar(*members))
 
 
@@ -282,7 +282,7 @@ def test_an_encrypted_zip(into: Unpack) -> None:
     assert "is encrypted" in refused(into, "x.zip", bytes(data), "bad_config")
 
 
-def test_a_compression_that_nobody_knows(into: Unpack) -> None:
+def test_an_unsupported_compression(into: Unpack) -> None:
     data = bytearray(zipped(("a", b"x")))
     for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         data[data.index(signature) + offset] = 77
@@ -304,7 +304,7 @@ def test_a_link_in_a_zip_of_a_gigabyte(into: Unpack) -> None:
     assert "is a link of 5000 bytes" in refused(into, "x.zip", zipped((info, b"x" * 5000)))
 
 
-def test_more_than_the_disk_takes_names_the_file(tmp_path: Path) -> None:
+def test_the_file_that_fills_the_disk_is_named(tmp_path: Path) -> None:
     """A file system of 1 MB."""
     folder = tmp_path / "small"
     folder.mkdir()

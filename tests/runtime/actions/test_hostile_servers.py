@@ -84,7 +84,7 @@ def test_a_server_that_always_resets_after_500_kb(get: Callable[..., bytes], ver
         assert server.requests[1]["if-range"] == version.split(b": ")[1].decode().strip()
 
 
-def test_without_a_version_a_broken_file_begins_anew(get: Callable[..., bytes]) -> None:
+def test_without_a_version_a_broken_download_starts_over(get: Callable[..., bytes]) -> None:
     with serving(breaking(500_000, version=b"")) as server:
         with pytest.raises(ActionFailed, match="starts over, because the server sends no ETag"):
             get(server.url)
@@ -93,7 +93,7 @@ def test_without_a_version_a_broken_file_begins_anew(get: Callable[..., bytes]) 
 
 
 @pytest.mark.parametrize("when", ["now", "Wed, 32 Foo 2020", "Fri, 01 Jan 99999 00:00:00 GMT"])
-def test_a_time_that_a_second_version_may_share_is_none(get: Callable[..., bytes], when: str) -> None:
+def test_a_last_modified_that_two_versions_may_share_is_not_used(get: Callable[..., bytes], when: str) -> None:
     now = email.utils.formatdate(usegmt=True)
     version = f'Date: {now}\r\nLast-Modified: {now if when == "now" else when}\r\nETag: W/"weak"\r\n'
     with serving(breaking(500_000, version=version.encode())) as server:
@@ -102,13 +102,13 @@ def test_a_time_that_a_second_version_may_share_is_none(get: Callable[..., bytes
         assert {asked(each) for each in server.requests} == {0}
 
 
-def test_many_small_steps_are_no_failed_tries(get: Callable[..., bytes]) -> None:
+def test_tries_that_make_progress_do_not_count(get: Callable[..., bytes]) -> None:
     with serving(breaking(30_000)) as server:
         assert get(server.url) == DATA
         assert len(server.requests) == 50
 
 
-def test_a_chunked_answer_that_breaks(get: Callable[..., bytes]) -> None:
+def test_a_chunked_response_that_breaks_off(get: Callable[..., bytes]) -> None:
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
         if asked(headers):
             return connection.sendall(served(headers))
@@ -135,7 +135,7 @@ WRONG_PARTS = {
 
 
 @pytest.mark.parametrize("name", WRONG_PARTS)
-def test_a_part_that_does_not_fit(get: Callable[..., bytes], name: str) -> None:
+def test_a_part_that_does_not_match(get: Callable[..., bytes], name: str) -> None:
     place, length = WRONG_PARTS[name]
 
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
@@ -159,7 +159,7 @@ def test_a_part_of_another_version(get: Callable[..., bytes]) -> None:
         assert [asked(each) for each in server.requests] == [0, 500_000, 0]
 
 
-def test_a_file_that_changed_begins_anew(get: Callable[..., bytes]) -> None:
+def test_a_changed_file_is_fetched_again(get: Callable[..., bytes]) -> None:
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
         if len(server.requests) == 1:
             return breaking(500_000)(connection, headers)
@@ -170,7 +170,7 @@ def test_a_file_that_changed_begins_anew(get: Callable[..., bytes]) -> None:
         assert server.requests[1]["if-range"] == '"one"'
 
 
-def test_a_part_that_nobody_asked_for_is_no_whole_file(get: Callable[..., bytes], tmp_path: Path) -> None:
+def test_an_unrequested_part_is_not_taken_for_the_whole_file(get: Callable[..., bytes], tmp_path: Path) -> None:
     part = head("206 Partial Content", TAG, size(5), b"Content-Range: bytes 0-4/10\r\n") + b"01234"
     with serving(part) as server:
         with pytest.raises(ActionFailed, match="it is a part of the file, although the whole was requested") as caught:
@@ -206,7 +206,7 @@ def test_416(get: Callable[..., bytes], tmp_path: Path, said: bytes, requests: i
         assert len(server.requests) == requests
 
 
-def test_what_another_process_has_left_goes_on(get: Callable[..., bytes], tmp_path: Path) -> None:
+def test_a_partial_file_of_another_process_is_resumed(get: Callable[..., bytes], tmp_path: Path) -> None:
     with serving(breaking(500_000)) as server:
         with pytest.raises(ActionFailed):
             get(f"{server.url}/a", Patience(tries=1))
@@ -227,7 +227,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_headers_that_cannot_be(get: Callable[..., bytes], name: str) -> None:
+def test_invalid_headers(get: Callable[..., bytes], name: str) -> None:
     with serving(b"HTTP/1.1 200 OK\r\n" + NONSENSE[name] + b"\r\nhello") as server:
         with pytest.raises(ActionFailed, match="the server's response is not valid: its ") as caught:
             get(server.url)
@@ -241,7 +241,7 @@ def test_a_success_without_the_file(get: Callable[..., bytes], status: str) -> N
 
 
 @pytest.mark.parametrize("body", [b"-5\r\nhello\r\n", b"zz\r\n", b"5\r\nhel", b"\xb2\r\n", b"f" * 5000 + b"\r\n"])
-def test_chunks_that_cannot_be(get: Callable[..., bytes], body: bytes) -> None:
+def test_invalid_chunks(get: Callable[..., bytes], body: bytes) -> None:
     with (
         serving(head("200 OK", b"Transfer-Encoding: chunked\r\n") + body) as server,
         pytest.raises(ActionFailed) as caught,
@@ -295,7 +295,7 @@ def test_control_characters_of_a_server_are_shown_as_text(get: Callable[..., byt
      "", "file:///etc/passwd", "ftp://h/x", "javascript:x", "data:,x", "http://a..b/", "http://%zz/",
      "http://" + "a" * 64 + "/", "http://a b/", "http://ä/\x01", "http://[fe80::1%25%0a]/"],
 )  # fmt: skip
-def test_redirects_that_lead_nowhere(get: Callable[..., bytes], target: str) -> None:
+def test_redirects_that_cannot_be_followed(get: Callable[..., bytes], target: str) -> None:
     with serving(b"HTTP/1.1 302 Found\r\nLocation: " + target.encode("latin-1") + b"\r\n\r\n") as server:
         with pytest.raises(ActionFailed, match="redirects to") as caught:
             get(server.url)
@@ -304,7 +304,7 @@ def test_redirects_that_lead_nowhere(get: Callable[..., bytes], target: str) -> 
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_go_on_where_the_file_ended(get: Callable[..., bytes], status: int) -> None:
+def test_a_download_is_resumed_through_redirects(get: Callable[..., bytes], status: int) -> None:
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
         if headers[":path"] == "/":
             return connection.sendall(head(f"{status} There", b"Location: /b%C3%A4 r?q=1#f\r\n"))
@@ -316,7 +316,7 @@ def test_redirects_go_on_where_the_file_ended(get: Callable[..., bytes], status:
         assert server.requests[1][":path"] == "/b%C3%A4%20r?q=1"
 
 
-def test_a_redirect_in_a_circle(get: Callable[..., bytes]) -> None:
+def test_a_redirect_loop(get: Callable[..., bytes]) -> None:
     with serving(head("302 Found", b"Location: /again\r\n")) as server:
         with pytest.raises(ActionFailed, match="leads through more than 10 redirects") as caught:
             get(server.url)
@@ -333,7 +333,7 @@ def test_a_redirect_in_a_circle(get: Callable[..., bytes]) -> None:
      "http://h:0/x", "http:///x", "http://a..b/x", "http://a b/x", "http://h/\x01", "http://h/\ud800", "http://h\n/x",
      "http://" + "ü" * 64 + "/x", "http://℀/x", "http://" + "a." * 200 + "/x", "s3://[x", "s3://a/\0", "file:///a\0b"],
 )  # fmt: skip
-def test_addresses_that_are_none(job: ActionJob, tmp_path: Path, uri: str) -> None:
+def test_invalid_addresses(job: ActionJob, tmp_path: Path, uri: str) -> None:
     with pytest.raises(ActionFailed, match=r"is not a valid (address|path)") as caught:
         download.run({"uri": uri, "path": str(tmp_path / "x")}, job)
     assert (caught.value.cause, caught.value.transient) == ("bad_config", False)
@@ -341,14 +341,14 @@ def test_addresses_that_are_none(job: ActionJob, tmp_path: Path, uri: str) -> No
     assert str(caught.value).isprintable()
 
 
-def test_an_address_as_people_write_it(get: Callable[..., bytes]) -> None:
+def test_an_address_with_characters_that_need_quoting(get: Callable[..., bytes]) -> None:
     with serving(head("200 OK", size(2)) + b"ok") as server:
         assert get(f"{server.url}/Käse und Brot?a=ä b#c") == b"ok"
         assert server.requests[0][":path"] == "/K%C3%A4se%20und%20Brot?a=%C3%A4%20b"
 
 
 @pytest.mark.parametrize("proxy", ["http://[::1", "http://h:99999", "h:port"])
-def test_a_proxy_that_is_none(get: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_an_invalid_proxy(get: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("http_proxy", proxy)
     with pytest.raises(ActionFailed, match="the environment variable http_proxy is not valid") as caught:
         get("http://example.invalid/x")
@@ -372,14 +372,14 @@ def drip(connection: socket.socket, start: bytes, again: bytes) -> None:
 
 
 @pytest.mark.parametrize("start", [b"H", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 100 Continue\r\nX: "])
-def test_headers_in_drops(get: Callable[..., bytes], start: bytes) -> None:
+def test_headers_that_arrive_byte_by_byte(get: Callable[..., bytes], start: bytes) -> None:
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
         with pytest.raises(ActionFailed, match=r"no complete response within 0\.3 seconds|timed out") as caught:
             get(server.url, Patience(tries=1), 0.3)
         assert caught.value.transient
 
 
-def test_a_body_in_drops_is_no_progress(get: Callable[..., bytes]) -> None:
+def test_a_body_that_arrives_too_slowly_is_no_progress(get: Callable[..., bytes]) -> None:
     start = head("200 OK", TAG, size(1 << 20))
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
         with pytest.raises(ActionFailed, match="less than 1000 bytes a second") as caught:
@@ -388,7 +388,7 @@ def test_a_body_in_drops_is_no_progress(get: Callable[..., bytes]) -> None:
         assert caught.value.transient
 
 
-def test_the_limit_is_for_all_redirects_together(get: Callable[..., bytes]) -> None:
+def test_all_redirects_share_one_time_limit(get: Callable[..., bytes]) -> None:
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
         connection.settimeout(0.25)
         with contextlib.suppress(TimeoutError):
@@ -418,7 +418,7 @@ def test_silence(get: Callable[..., bytes]) -> None:
     assert caught.value.transient
 
 
-def test_a_port_that_nobody_answers_at_does_not_keep_others_waiting(get: Callable[..., bytes]) -> None:
+def test_an_address_that_does_not_answer_does_not_use_up_the_time_of_others(get: Callable[..., bytes]) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         held = [socket.socket() for _ in range(4)]
@@ -434,7 +434,7 @@ def test_a_port_that_nobody_answers_at_does_not_keep_others_waiting(get: Callabl
             each.close()
 
 
-def test_a_file_that_arrives_whole_leaves_no_note(get: Callable[..., bytes], tmp_path: Path, job: ActionJob) -> None:
+def test_a_complete_download_leaves_no_version_file(get: Callable[..., bytes], tmp_path: Path, job: ActionJob) -> None:
     with serving(breaking(500_000)) as server:
         download.run({"uri": f"{server.url}/x", "path": str(tmp_path / "there/x"), "patience": QUICK._asdict()}, job)
     assert os.listdir(tmp_path / "there") == ["x"]
@@ -445,7 +445,7 @@ def kept(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if ".kedge-" in path.name]
 
 
-def test_the_next_process_goes_on(job: ActionJob, tmp_path: Path) -> None:
+def test_the_next_process_resumes_the_download(job: ActionJob, tmp_path: Path) -> None:
     parameters = {"path": str(tmp_path / "x"), "patience": {**QUICK._asdict(), "tries": 1}}
     with serving(breaking(800_000)) as server:
         with pytest.raises(ActionFailed):
@@ -460,7 +460,7 @@ def test_the_next_process_goes_on(job: ActionJob, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["a link", "another owner", "a second name", "a folder that others may write to"])
-def test_what_others_have_laid_out_is_not_taken(job: ActionJob, tmp_path: Path, what: str) -> None:
+def test_files_planted_by_other_users_are_not_used(job: ActionJob, tmp_path: Path, what: str) -> None:
     parameters = {"path": str(tmp_path / "x"), "patience": {**QUICK._asdict(), "tries": 1}}
     with serving(breaking(800_000)) as server:
         with pytest.raises(ActionFailed):
@@ -485,7 +485,7 @@ def test_what_others_have_laid_out_is_not_taken(job: ActionJob, tmp_path: Path, 
     assert not kept(tmp_path)
 
 
-def test_what_fails_for_good_stays_nowhere(job: ActionJob, tmp_path: Path) -> None:
+def test_a_permanent_failure_leaves_no_files(job: ActionJob, tmp_path: Path) -> None:
     with serving(breaking(800_000)) as server:
         wanted = {"uri": f"{server.url}/x", "path": str(tmp_path / "x"), "max_bytes": 1000}
         with pytest.raises(ActionFailed, match="max_bytes"):

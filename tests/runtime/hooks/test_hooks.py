@@ -43,7 +43,7 @@ def test_outcome_matrix(attempt, step, policy, ends, command, lines, code):
     assert ("[INFO] USER COMMAND START" in attempt.log) == (ends.get("taskStarts") != "exit 7" or policy == "ignore")
 
 
-def test_exit_side_hooks_run_in_reverse_order(attempt, step):
+def test_exit_hooks_run_in_reverse_order(attempt, step):
     attempt.spec = attempt.spec._replace(
         steps=(
             step("first", taskStarts="echo 111", taskSucceeds="echo 222"),
@@ -63,7 +63,7 @@ def test_exit_side_hooks_run_in_reverse_order(attempt, step):
     ]
 
 
-def test_after_a_failed_start_hook_only_entered_steps_have_exit_hooks(attempt, step):
+def test_after_a_failed_start_hook_only_steps_that_began_run_exit_hooks(attempt, step):
     attempt.spec = attempt.spec._replace(
         steps=(
             step("no-start", containerExit="echo entered"),
@@ -94,7 +94,7 @@ def test_callbacks_run_in_listed_order(attempt, step):
     assert attempt.log[-2:] == ["exit", "success"]
 
 
-def test_both_streams_of_a_hook_are_logged_as_they_are(attempt, step):
+def test_both_streams_of_a_hook_are_logged_unchanged(attempt, step):
     script = r"printf '  two blanks  \n' >&2; printf 'back\\slash\r\n'; printf '\377\n'; printf 'no newline'"
     attempt.spec = attempt.spec._replace(steps=(step("item", taskStarts=script),))
     attempt.run("true")
@@ -103,7 +103,7 @@ def test_both_streams_of_a_hook_are_logged_as_they_are(attempt, step):
     ]  # fmt: skip
 
 
-def test_all_of_a_hooks_output_stands_before_the_next_marker(attempt, step):
+def test_all_output_of_a_hook_comes_before_the_next_marker(attempt, step):
     attempt.spec = attempt.spec._replace(steps=(step("item", taskStarts="seq 20000"),))
     attempt.run("true")
     assert attempt.log[1:20002] == [*map(str, range(1, 20001)), "[INFO] Precommands finished"]

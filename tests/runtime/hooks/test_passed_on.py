@@ -71,7 +71,7 @@ def test_exported_variables_are_passed_on(shelled, step):
 
 
 @pytest.mark.parametrize("end", ["exit 0", "true", "(exit 3) || true", "if true; then exit; fi"])
-def test_whatever_ends_the_script(shelled, step, end):
+def test_variables_are_passed_on_however_the_script_ends(shelled, step, end):
     shelled.spec = shelled.spec._replace(steps=(step("first", taskStarts=f"export A=1\n{end}\n"),))
     assert shelled.run('[ "$A" = 1 ]') == 0
 
@@ -84,14 +84,14 @@ def test_removed_variables_are_removed(shelled, step):
 
 
 @pytest.mark.parametrize("value", ["two\nlines\n", 'it\'s "quoted" $HOME `x` \\', "", "x" * 100_000, "=", "ä\u2028"])
-def test_values_arrive_as_they_are(shelled, step, value):
+def test_values_are_passed_on_unchanged(shelled, step, value):
     word = "'" + value.replace("'", "'\\''") + "'"
     shelled.spec = shelled.spec._replace(steps=(step("first", taskStarts=f"export A={word}"),))
     assert shelled.run(DUMP.format("command")) == 0
     assert dumped(shelled, "command")["A"] == value
 
 
-def test_many_large_values_arrive(attempt, step):
+def test_many_large_values_are_passed_on(attempt, step):
     script = "for i in 1 2 3 4 5 6 7 8 9; do export V$i=$(printf %0100000d $i); done"
     attempt.spec = attempt.spec._replace(steps=(step("first", taskStarts=script),))
     assert attempt.run(DUMP.format("command")) == 0
@@ -107,7 +107,7 @@ def test_values_are_never_logged(attempt, step):
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("fail", 255), ("ignore", 0)])
-def test_a_failed_hook_passes_on_only_if_that_is_ignored(attempt, step, policy, expected):
+def test_a_failed_hook_passes_variables_on_only_if_failures_are_ignored(attempt, step, policy, expected):
     attempt.spec = attempt.spec._replace(
         steps=(step("item", policy, taskStarts="export A=1; exit 3", containerExit='echo "A is ${A-unset}"'),)
     )
@@ -116,7 +116,7 @@ def test_a_failed_hook_passes_on_only_if_that_is_ignored(attempt, step, policy, 
     assert ("A is unset" in attempt.log) == (policy == "fail")
 
 
-def test_what_belongs_to_the_shell_stays_there(attempt, step):
+def test_variables_of_the_shell_itself_are_not_passed_on(attempt, step):
     script = "export SHELLOPTS BASHOPTS; f() { :; }; export -f f; export -n OLD; cd /; set -x"
     attempt.spec = attempt.spec._replace(environment={"OLD": "1"}, steps=(step("first", taskStarts=script),))
     attempt.run(DUMP.format("command"))
@@ -126,7 +126,7 @@ def test_what_belongs_to_the_shell_stays_there(attempt, step):
     assert found["PWD"] == attempt.spec.workdir
 
 
-def test_a_script_that_hides_its_environment_is_named(attempt, step):
+def test_a_script_that_replaces_the_exit_trap_is_named_in_a_warning(attempt, step):
     attempt.spec = attempt.spec._replace(
         steps=(step("traps", taskStarts="export A=1; trap 'echo mine' EXIT"), step("execs", taskStarts="exec true"))
     )
@@ -136,7 +136,7 @@ def test_a_script_that_hides_its_environment_is_named(attempt, step):
     assert ["hook of traps" in told[0], "hook of execs" in told[1]] == [True, True]
 
 
-def test_the_steps_own_environment(attempt):
+def test_a_steps_own_environment_is_set(attempt):
     steps = (
         Step("sets", (), environment={"DATA": "/data"}),
         Step("checks", (Callback("taskStarts", ('[ "$DATA" = /data ]; export DATA=/other',)),)),
@@ -146,13 +146,13 @@ def test_the_steps_own_environment(attempt):
     assert attempt.run('[ "$DATA" = /other ]') == 0
 
 
-def test_a_message_that_is_cut_short_does_not_count():
+def test_an_incomplete_message_is_ignored():
     whole = b"L7\0Cls /x\0EA=1\0B=2\0\0"
     assert script.parse(whole) == (7, "ls /x", {"A": "1", "B": "2"})
     assert all(script.parse(whole[:end]).environment is None for end in range(len(whole)))
 
 
-def test_only_what_changed_is_passed_on():
+def test_only_changed_variables_are_passed_on():
     before = {"same": "1", "changed": "1", "gone": "1", "a.b": "1", "PWD": "/x"}
     after = {"same": "1", "changed": "2", "new": "3", "PWD": "/y", "SHLVL": "1", "BASH_FUNC_f%%": "() { :; }"}
     assert script.changes(before, after) == {"changed": "2", "new": "3", "gone": None}

@@ -25,7 +25,7 @@ def tried(attempt):
     return len((Path(attempt.spec.workdir) / "tries").read_text().splitlines())
 
 
-def test_a_hook_that_works_at_the_third_try(attempt, step):
+def test_a_hook_that_succeeds_at_the_third_try(attempt, step):
     item = step("item", taskStarts=COUNT.format(3) + "; export A=1")._replace(retry=Retry(4))
     attempt.spec = attempt.spec._replace(steps=(item,))
     assert attempt.run('[ "$A" = 1 ]') == 0
@@ -36,7 +36,7 @@ def test_a_hook_that_works_at_the_third_try(attempt, step):
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
-def test_a_hook_that_never_works(attempt, step, policy):
+def test_a_hook_that_never_succeeds(attempt, step, policy):
     item = step("item", policy, taskStarts="echo x >> tries\nwget-it  --from   here")._replace(retry=Retry(2, 0.01))
     attempt.spec = attempt.spec._replace(steps=(item,))
     assert attempt.run("true") == (255 if policy == "fail" else 0)
@@ -62,7 +62,7 @@ def test_a_hook_that_never_works(attempt, step, policy):
 
 
 @pytest.mark.parametrize("ignores_term", [False, True])
-def test_a_try_that_takes_too_long_is_ended_with_all_that_it_started(attempt, step, alive, ignores_term):
+def test_a_try_that_takes_too_long_is_ended_with_all_its_processes(attempt, step, alive, ignores_term):
     trap = "trap '' TERM; " if ignores_term else ""
     script = f"{trap}setsid sleep 1000 & echo $! >> pids; sleep 1000"
     daemon = step("daemon", taskStarts="sleep 1000 & echo $! > daemon")
@@ -80,7 +80,7 @@ def test_a_try_that_takes_too_long_is_ended_with_all_that_it_started(attempt, st
     assert attempt.report["stopped_by"] is None
 
 
-def test_a_stop_ends_the_waiting_for_the_next_try(attempt, step):
+def test_a_stop_ends_the_wait_for_the_next_try(attempt, step):
     item = step("item", taskStarts="exit 3")._replace(retry=Retry(5, 1000.0))
     attempt.spec = attempt.spec._replace(steps=(item,))
     attempt.start("true")
@@ -125,7 +125,7 @@ def test_a_secret_in_the_failed_command_is_shown_as_its_tag(attempt, tmp_path):
     assert "long>enough" not in (attempt.folder / contract.REPORT_FILE).read_text()
 
 
-def test_a_failed_exit_hook_is_in_the_report_beside_the_commands_own_end(attempt, step):
+def test_a_failed_exit_hook_is_reported_beside_the_commands_own_failure(attempt, step):
     attempt.spec = attempt.spec._replace(steps=(step("item", taskFails="exit 5", containerExit="exit 6"),))
     attempt.run("exit 3")
     assert attempt.report["user_exit_code"] == 3

@@ -60,7 +60,7 @@ def test_a_missing_module(attempt):
     assert "User command failed with exit code 1" in told["errorLogs"]["platform"]
 
 
-def test_the_last_event_has_the_answer_and_the_report_the_whole(attempt):
+def test_the_last_event_has_the_cause_and_the_report_has_everything(attempt):
     attempt.run(f"{PYTHON} -c 'import nope'")
     last = attempt.events[-1]
     assert last["event"] == contract.FINISHED
@@ -85,7 +85,7 @@ def test_other_ends(attempt, command, code, expected):
     assert message(attempt)["exitCode"] == code
 
 
-def test_killed_by_a_stranger(attempt):
+def test_killed_by_an_unknown_sender(attempt):
     attempt.start("sleep 1000")
     os.killpg(attempt.wait_for_event(contract.RUNNING)["pid"], signal.SIGKILL)
     assert attempt.wait() == 137

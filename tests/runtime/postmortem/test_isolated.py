@@ -41,7 +41,7 @@ def test_work_is_done_in_another_process():
     assert run("pass") == ("1 True None", "")
 
 
-def test_much_is_passed_whole():
+def test_large_results_are_passed_completely():
     assert run('yield {"much": "x" * 5_000_000}') == ("1 True None", "")
 
 
@@ -53,7 +53,7 @@ def test_much_is_passed_whole():
         ("os._exit(0)", "its process died"),
     ],
 )
-def test_a_death_leaves_what_came_before(work, problem):
+def test_results_before_a_crash_are_kept(work, problem):
     assert run(work) == (f"1 False {problem}", "")
 
 
@@ -80,7 +80,7 @@ def test_an_error_comes_with_its_traceback():
     assert rest.endswith("KeyError: 'gone'")
 
 
-def test_memory_is_bounded():
+def test_memory_is_limited():
     first, rest = run("bytearray(2 << 30)")
     assert first == "1 False it met a bug in kedge"
     assert "MemoryError" in rest

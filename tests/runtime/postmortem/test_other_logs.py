@@ -26,7 +26,7 @@ def stream(folder: Path, **files: bytes) -> tails.LogTail:
     return tails.of_stream(str(folder), "user-all", 100)
 
 
-def test_what_stands_long_before_the_end_is_found_with_its_line(tmp_path: Path) -> None:
+def test_an_error_long_before_the_end_is_found_with_its_line(tmp_path: Path) -> None:
     seen = stream(
         tmp_path, t50=b"of an earlier start FATAL\n", t200=LINE * 9 + TRACE + LINE * 9, current=LINE * 99 + FULL
     )
@@ -45,7 +45,7 @@ def test_a_place_at_the_edge_of_a_block_is_found(tmp_path: Path, shift: int) -> 
     assert found.tail.content.count(b"KeyError: 1") == 1
 
 
-def test_of_many_places_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
+def test_the_first_and_the_last_of_many_places_are_kept(tmp_path: Path) -> None:
     many = b"".join(b"Error: number %d of many\n" % n + LINE * 400 for n in range(300))
     content = earlier_log.search(stream(tmp_path, t200=many, current=FULL), 100).tail.content
     assert b"number 0 of" in content
@@ -93,7 +93,7 @@ def test_only_regular_files_of_the_folder_that_changed_are_logs_of_the_task(tmp_
     assert deep.lines_before + deep.content.count(b"\n") == 2000
 
 
-def test_how_many_there_are_does_not_matter(tmp_path: Path) -> None:
+def test_any_number_of_log_files_is_handled(tmp_path: Path) -> None:
     spec = Spec(tmp_path)
     for number in range(30):
         path = tmp_path / "work" / f"{number}.log"
@@ -103,7 +103,7 @@ def test_how_many_there_are_does_not_matter(tmp_path: Path) -> None:
     assert [os.path.basename(log.path) for log in found] == [f"{n}.log" for n in range(29, 21, -1)]
 
 
-def test_the_reason_may_stand_in_a_log_of_the_tasks_own(attempt) -> None:
+def test_the_reason_is_found_in_the_tasks_own_log_file(attempt) -> None:
     trace = TRACE.decode().replace("\n", "\\n")
     assert attempt.run(f"echo begin; printf 'one\\n{trace}' > train.log; exit 3") != 0
     found = attempt.report["diagnosis"]
@@ -112,7 +112,7 @@ def test_the_reason_may_stand_in_a_log_of_the_tasks_own(attempt) -> None:
     assert found["evidence"][0]["line"] == 5
 
 
-def test_where_nothing_tells_it_says_what_is_known(attempt) -> None:
+def test_without_a_reason_the_report_has_what_is_known(attempt) -> None:
     assert attempt.run("for n in 1 2 3 4 5 6 7; do echo gnome $n; done; exit 3") != 0
     found = attempt.report["diagnosis"]
     assert (found["cause"], found["exit_meaning"], found["unread_bytes"]) == (

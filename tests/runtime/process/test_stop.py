@@ -21,7 +21,7 @@ def read_pid(path):
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT"])
-def test_a_stop_signal_ends_the_command_by_the_jobs_signal(attempt, name):
+def test_a_stop_signal_ends_the_command_with_the_jobs_signal(attempt, name):
     attempt.start("touch ready; sleep 1000")
     attempt.wait_for("ready")
     attempt.signal(getattr(signal, f"SIG{name}"))
@@ -43,7 +43,7 @@ def test_the_job_chooses_the_signal(attempt):
     assert attempt.report["reason"] == contract.SUCCEEDED
 
 
-def test_who_ignores_the_signal_is_killed_after_the_grace_period(attempt):
+def test_a_command_that_ignores_the_signal_is_killed_after_the_grace_period(attempt):
     attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", 0.2))
     attempt.start("trap '' TERM; touch ready; while true; do sleep 1; done")
     attempt.wait_for("ready")
@@ -52,7 +52,7 @@ def test_who_ignores_the_signal_is_killed_after_the_grace_period(attempt):
     assert attempt.report["killed"] is True
 
 
-def test_what_is_suspended_goes_on_to_be_stopped(attempt):
+def test_suspended_processes_are_resumed_to_be_stopped(attempt):
     attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER))
     apart = "setsid sh -c 'touch ready; kill -STOP $$' &"
     attempt.start(f"{apart} while [ ! -e ready ]; do sleep 0.01; done; kill -STOP $$")
@@ -75,7 +75,7 @@ def test_a_second_stop_signal_kills_at_once(attempt):
 
 
 @pytest.mark.parametrize("leader", ["while true; do sleep 1; done", "exit 0"], ids=["leader-stays", "leader-ends"])
-def test_descendants_in_sessions_of_their_own_do_not_escape(attempt, alive, leader):
+def test_descendants_in_other_sessions_do_not_escape(attempt, alive, leader):
     attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", 0.2))
     daemon = (
         "setsid bash -c 'trap \"\" TERM; echo $$ >daemon.partial; mv daemon.partial daemon; while :; do sleep 1; done'"
@@ -143,7 +143,7 @@ def test_a_stop_during_a_start_hook_keeps_the_command_from_starting(attempt, ste
     assert not (attempt.folder / "work/started").exists()
 
 
-def test_a_stop_that_a_start_hook_survives_still_keeps_the_command_from_starting(attempt, step):
+def test_the_command_does_not_start_even_if_a_start_hook_survives_the_stop(attempt, step):
     hook = "trap 'touch told' TERM; touch ready; while [ ! -e told ]; do sleep 0.01 || true; done"
     attempt.spec = attempt.spec._replace(steps=(step("calm", taskStarts=hook),))
     attempt.start("touch started")
@@ -155,7 +155,7 @@ def test_a_stop_that_a_start_hook_survives_still_keeps_the_command_from_starting
     assert not (attempt.folder / "work/started").exists()
 
 
-def test_exit_hooks_after_a_stop_run_but_not_for_ever(attempt, step):
+def test_exit_hooks_after_a_stop_run_within_the_grace_period(attempt, step):
     attempt.spec = attempt.spec._replace(
         stop=StopPolicy("TERM", 8.0),
         steps=(step("last", containerExit="echo cleaned"), step("hangs", containerExit="echo begun; sleep 1000")),
