@@ -29,7 +29,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a shell script that says a line when it is ready."""
+    """Starts a shell script that prints a line when it is ready."""
     started: list[subprocess.Popen[str]] = []
     mark = uuid.uuid4().hex
 
@@ -62,7 +62,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def nap() -> str:
-    """Seconds to sleep that no other test sleeps, so that its sleepers can be told from others."""
+    """A sleep time that no other test uses, so that this test's processes can be recognised."""
     return f"{uuid.uuid4().int % 10**8 + 10**6}"
 
 
@@ -73,7 +73,7 @@ def who(process: subprocess.Popen[str]) -> Process:
 
 
 def named(nap: str) -> list[int]:
-    """The processes that sleep for so many seconds."""
+    """The processes that sleep for `seconds`."""
     listed = subprocess.run(["pgrep", "-f", f"^sleep {nap}$"], capture_output=True, text=True, check=False).stdout
     return [int(pid) for pid in listed.split()]
 

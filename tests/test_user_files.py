@@ -1,4 +1,4 @@
-"""Files that a user names, of kinds that would hang their reader or have no end."""
+"""User files of kinds that would block their reader or never end."""
 
 from __future__ import annotations
 

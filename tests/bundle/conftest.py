@@ -1,4 +1,4 @@
-"""The runtime's bundle in real containers: images of several kinds, and tasks that run in them."""
+"""The runtime's bundle in real containers: several kinds of images, and tasks that run in them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_podman = pytest.mark.skipif(not PODMAN, reason="there is no podman to run 
 
 
 class Done(NamedTuple):
-    """What a task in a container has left. `said` is what the container itself printed."""
+    """The results of a task in a container. `said` is the output of the container itself."""
 
     code: int
     said: str
@@ -51,7 +51,7 @@ class Done(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that a command has printed with `env`."""
+        """The variables that a command printed with `env`."""
         return dict(line.split("=", 1) for line in self.output.splitlines() if "=" in line)
 
 
@@ -213,7 +213,7 @@ def _add_busybox(root: Path) -> None:
 
 
 def _unpack(root: Path, *packages: str, release: str | None = None) -> None:
-    """The files of Debian packages; the test is skipped where they cannot be had."""
+    """The files of Debian packages; the test is skipped if they are not available."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("there is no apt-get to get Debian's packages with")
     work = Path(tempfile.mkdtemp(dir=root.parent))
@@ -223,13 +223,13 @@ def _unpack(root: Path, *packages: str, release: str | None = None) -> None:
         capture_output=True, text=True, cwd=work,
     )  # fmt: skip
     if done.returncode:
-        pytest.skip(f"Debian's packages cannot be had: {done.stderr.strip()}")
+        pytest.skip(f"Debian's packages are not available: {done.stderr.strip()}")
     for package in work.glob("*.deb"):
         subprocess.run(["dpkg-deb", "-x", package, root], check=True)
 
 
 def _other_release(work: Path, release: str) -> tuple[str, ...]:
-    """apt's options for a release besides this machine's own."""
+    """apt's options for another release than this machine's."""
     for folder in ("lists/partial", "cache/archives/partial"):
         (work / folder).mkdir(parents=True)
     key = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
@@ -242,5 +242,5 @@ def _other_release(work: Path, release: str) -> tuple[str, ...]:
         ["apt-get", "-q", "-o", "APT::Sandbox::User=root", *options, "update"], capture_output=True, text=True
     )
     if done.returncode:
-        pytest.skip(f"Debian's release {release} cannot be had: {done.stderr.strip()}")
+        pytest.skip(f"Debian's release {release} is not available: {done.stderr.strip()}")
     return options

@@ -1,4 +1,4 @@
-"""What a bundle consists of, that it is the same each time, and that it is built once."""
+"""The contents of a bundle, reproducible builds, and building only once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MB = 1_000_000
 
 
 def builder(cache: Path, *names: str, killed: str = "", **environment: str) -> subprocess.Popen[str]:
-    """A process that builds; it is killed when it does what is named so (an audit event of Python)."""
+    """A process that builds a bundle; it is killed at the audit event `killed` of Python."""
     program = KILLED.format(event=killed) + BUILD.format(layers=names or ("core",))
     variables = os.environ | {"XDG_CACHE_HOME": str(cache)} | environment
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=variables)
@@ -135,7 +135,7 @@ def test_it_names_the_interpreter_and_this_version(bundle: Bundle) -> None:
 
 
 def test_its_python_works_as_a_program(bundle: Bundle, tmp_path: Path) -> None:
-    """With an argument that has a blank, and as the parent of another."""
+    """With an argument that contains a blank, and as the parent of another Python."""
     program = (
         "import subprocess, sys; print(sys.argv[1]);"
         "print(subprocess.run([sys.executable, '-c', 'print(1 + 1)'], capture_output=True, text=True).stdout)"
@@ -148,7 +148,7 @@ def test_its_python_works_as_a_program(bundle: Bundle, tmp_path: Path) -> None:
 
 
 def test_byte_code_is_used_unchecked(bundle: Bundle) -> None:
-    """Nothing is compiled anew, and nothing of the machine that built it is told in tracebacks."""
+    """Nothing is compiled again, and tracebacks show nothing of the machine that built it."""
     start = stubs.command(str(bundle.path), bundle.head["interpreter"], bundle.head["loader"])
     program = "import json; print(json.__file__, json.loads.__code__.co_filename)"
     done = subprocess.run([*start, "-c", program], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The bundle where nothing of what it needs is there, and where much is in its way."""
+"""The bundle in images that have nothing it needs, and in images that interfere with it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_image_of_musl_has_no_other_loader(musl: str, run: Run) -> None:
 
 
 def test_it_runs_in_an_image_with_another_c_library(other_libc: str, run: Run) -> None:
-    """It brings its own; the image's programs use theirs."""
+    """The bundle uses its own C library; the image's programs use theirs."""
     done = run(other_libc, task_spec("set -- /lib/*/libc.so.6; $1; echo handed $HANDED", HOOKS))
     succeeded(done)
     machines = subprocess.run(["ldd", "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
@@ -84,7 +84,7 @@ def test_a_read_only_root_causes_no_failure(busybox: str, run: Run) -> None:
 def test_the_environment_of_the_image_is_restored_and_does_not_interfere(
     shell: bool, busybox: str, bundle: Bundle, run: Run, tmp_path: Path
 ) -> None:
-    """What would break a start, or change what is loaded, is seen by hooks and command as the image has set it."""
+    """Variables that would break the start or change what is loaded reach hooks and command with the image's values."""
     broken = tmp_path / "task" / "broken"
     broken.mkdir(parents=True)
     for file in (bundle.path / "lib").glob("*.so*"):
@@ -128,14 +128,14 @@ def test_an_image_without_a_shell_is_reported(no_shell: str, run: Run) -> None:
 
 
 def test_a_failure_is_diagnosed(busybox: str, run: Run) -> None:
-    """By patterns, which need a library in C++."""
+    """With patterns, which need a C++ library."""
     done = run(busybox, task_spec("echo 'ModuleNotFoundError: No module named '\\''numpy'\\''' >&2; exit 1"))
     assert done.report["diagnosis"]["cause"] == "missing_module"
     assert "[WARNING]" not in done.log
 
 
 def test_actions_run_in_a_python_of_the_bundle(busybox: str, run: Run, tmp_path: Path) -> None:
-    """One that unpacks an archive and checks a sum; the image sets what would break that Python."""
+    """An action unpacks an archive and checks a sum, although the image sets variables that would break that Python."""
     folder = tmp_path / "task"
     folder.mkdir()
     (folder / "data.txt").write_text("some data\n")

@@ -37,7 +37,7 @@ def runs(path: Path, tmp_path: Path) -> bool:
 
 
 def planned(folder: Path, command: str) -> dict[str, Any]:
-    """What `kedge plan` says of a task, with places in a container, as docs/bundle.md has it."""
+    """The TaskSpec from `kedge plan`, with paths in a container, as in docs/bundle.md."""
     prerequisites = [{"name": "i", "type": "dockerimage", "uri": "busybox"}]
     resources = {"cpu": 1, "memoryMB": 64, "gpu": 0}
     roles = {"worker": {"dockerImage": "i", "resourcePerInstance": resources, "commands": [command]}}

@@ -19,7 +19,7 @@ _SYSTEM = Path("/usr/bin/python3")
 
 
 def test_the_python_of_the_distribution(tmp_path: Path) -> None:
-    """With many modules built in, its standard library apart from packages, and no libpython."""
+    """It has many built-in modules, a standard library separate from packages, and no libpython."""
     version = "import sys; print(*sys.version_info[:2])"
     if not _SYSTEM.exists() or _SYSTEM.resolve() == machine.base_executable():
         pytest.skip("there is no other Python here")
@@ -51,7 +51,7 @@ def test_programs_that_cannot_be_bundled(tmp_path: Path) -> None:
 
 
 def test_a_python_for_musl_is_recognised(tmp_path: Path) -> None:
-    """By the loader that it asks for."""
+    """It is recognised by the loader that it names."""
     real = machine.base_executable().read_bytes()
     asked = str(machine.elf.interpreter(real)).encode()
     program = tmp_path / "python3"

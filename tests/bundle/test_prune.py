@@ -1,4 +1,4 @@
-"""Bundles that nobody needs any more."""
+"""Removing bundles that are no longer used."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_leftovers_of_a_dead_builder_are_deleted(bundles: Path) -> None:
 
 
 def test_a_bundle_is_held_although_it_was_just_deleted(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was pruned is built anew, and then it is held."""
+    """A pruned bundle is built again and then held."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(bundles / "other"))
     with cache.held(("core",)) as place:
         assert (place / "bin").is_dir()

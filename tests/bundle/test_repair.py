@@ -1,4 +1,4 @@
-"""A bundle in the cache that is not any more what was built."""
+"""A bundle in the cache that has changed since it was built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYERS = ("core", "net")
 
 @pytest.fixture
 def copy(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy in a cache of the test's own."""
+    """A copy in the test's own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     place = cache.path_of(LAYERS)
     shutil.copytree(bundle.path, place)
@@ -100,7 +100,7 @@ def test_a_bundle_with_other_times_is_read_and_kept(copy: Path) -> None:
 
 
 def test_a_bundle_that_does_not_start_is_read_as_a_whole(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk may give back other bytes than were written, and nothing else tells."""
+    """A disk may return other bytes than were written without any other sign."""
     path = copy / "runtime"
     path.write_bytes(bytes(reversed(path.read_bytes())))
     repair.stamp(copy)

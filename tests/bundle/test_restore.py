@@ -1,4 +1,4 @@
-"""What the runtime makes of the environment that it was started with."""
+"""Restoring the environment that the runtime was started with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def restored(given: dict[str, str]) -> dict[str, str]:
     ids=str,
 )
 def test_changes_by_python_are_undone(given: dict[str, str]) -> None:
-    """In the C locale it sets LC_CTYPE; what was there before stays."""
+    """In the C locale Python sets LC_CTYPE; an original value is kept."""
     assert restored(given) == given
 
 

@@ -1,4 +1,4 @@
-"""Downloads over TLS in images of all kinds: whom the bundle trusts."""
+"""Downloads over TLS in several kinds of images: which authorities the bundle trusts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose certificate no distribution knows."""
+    """A server with a certificate that no distribution trusts."""
     if not shutil.which("openssl"):
         pytest.skip("there is no openssl to make a certificate with")
     folder = tmp_path_factory.mktemp("tls")

@@ -1,4 +1,4 @@
-"""Running the real supervisor, through its launcher, on a run folder of its own."""
+"""Running the real supervisor, through its launcher, in its own run folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SITE = str(Path(re2.__file__).parents[1])  # where installed packages are
 
 
 class Attempt:
-    """One attempt of one task: describe it, start it, look at what it left."""
+    """One attempt of one task: describe it, start it, inspect its results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Attempt:
         return self.process.wait(600)
 
     def run(self, command: str | None = None, *options: str, **popen: Any) -> int:
-        """Start, and wait for the end."""
+        """Start the supervisor and return its exit status."""
         self.start(command, *options, **popen)
         return self.wait()
 
@@ -103,12 +103,12 @@ class Attempt:
 
 
 class Web:
-    """An HTTP server on the loopback that serves `folder` and misbehaves as told.
+    """An HTTP server on the loopback that serves `folder` and can misbehave.
 
-    `answers`: status codes for the first requests, with `headers`. `password`: base64 of what Basic authentication must
-    say. `cuts`: the first answers with a body end after so many bytes. `hang_after`: later requests than this one wait
-    for `release`. `ranges`: whether Range is understood. `seen` is every command line and environment of the machine's
-    processes at authorised requests.
+    `answers` are status codes for the first requests, sent with `headers`. `password` is the required value of Basic
+    authentication in base64. `cuts` are the lengths after which the first responses with a body end. Requests after
+    number `hang_after` wait for `release`. `ranges` enables support of Range. `seen` collects every command line and
+    environment of the machine's processes at authorised requests.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class Web:
         self.url = f"http://{self.address}"
 
     def look_at_processes(self) -> None:
-        """Remember what everybody on the machine can see."""
+        """Record the command lines and environments that are visible on the machine."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             for name in ("cmdline", "environ"):
                 with contextlib.suppress(OSError):
@@ -144,10 +144,10 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
     web: Web
 
     def log_message(self, *_arguments: Any) -> None:
-        """Nothing on the test's stderr."""
+        """Print no log."""
 
     def do_GET(self) -> None:
-        """Answer, or do not."""
+        """Respond, or misbehave."""
         web = self.web
         web.requests.append(self)
         if len(web.requests) > web.hang_after:
@@ -168,7 +168,7 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
         return self.serve(path.read_bytes())
 
     def serve(self, data: bytes) -> None:
-        """A whole file or the rest of it."""
+        """Send a whole file or the rest of it."""
         headers = {"ETag": f'"{hash(data):x}"'}
         start = 0
         same = self.headers["If-Range"] in (None, headers["ETag"])
@@ -180,7 +180,7 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
         return self.answer(206 if start else 200, data[start:], headers)
 
     def answer(self, status: int, data: bytes, headers: dict[str, str]) -> None:
-        """Send it, or a part."""
+        """Send a response, or a part of it."""
         self.send_response(status)
         length = len(data) if self.web.announced is None else self.web.announced
         for name, value in {"Content-Length": str(length), **headers}.items():
@@ -219,7 +219,7 @@ def attempt(tmp_path: Path) -> Iterator[Attempt]:
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    """A server of its own for the test."""
+    """A server for this test alone."""
     web = Web()
     thread = threading.Thread(target=web.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

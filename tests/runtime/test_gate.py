@@ -1,4 +1,4 @@
-"""The gate where the tasks of a gang wait for each other; events through a FIFO; /usr/local/pai where it is real."""
+"""The gate at which the tasks of a gang wait for each other; events through a FIFO; a real /usr/local/pai."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def gate(tmp_path: Path) -> str:
 
 
 def waits(attempt) -> bool:
-    """Whether the supervisor has come so far that only the gate holds it up: its environment is ready."""
+    """Whether the supervisor waits only for the gate: its environment is ready."""
     return (attempt.folder / "pai" / "runtime.d" / "runtime_env.sh").exists()
 
 

@@ -1,4 +1,4 @@
-"""What keeps a command from being started, each reported as what it is; and what the command is started with."""
+"""Reasons why a command cannot be started, each with its own report; and the conditions in which it is started."""
 
 from __future__ import annotations
 

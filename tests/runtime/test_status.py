@@ -1,4 +1,4 @@
-"""The pipe by which supervisors tell the controller what happens."""
+"""The pipe through which supervisors report events to the controller."""
 
 from __future__ import annotations
 

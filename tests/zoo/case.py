@@ -1,4 +1,4 @@
-"""One program that really fails, as a job, and what kedge must say about it."""
+"""A case: a program that really fails, run as a job, with the diagnosis that kedge must give."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ SUCCESS = "none_success"
 
 @dataclass(frozen=True)
 class Case:
-    """`program` is train.py, beside it lie `files`; every role runs `command` there, or what `roles` says.
+    """`program` is the text of train.py, with `files` beside it; every role runs `command` there unless `roles` has
+    another one.
 
-    `cause` is one of docs/causes.md and `task` the root task. `frame`, where it is given, is the user's line that
-    failed, as in `train.py:3 in step`. `place` makes what the program needs around it. `needs` says where it can run.
+    `cause` is one of docs/causes.md, and `task` is the root task. `frame`, if given, is the user's line that failed,
+    such as `train.py:3 in step`. `place` provides the surroundings that the program needs. `needs` lists requirements.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Case:
 
     @property
     def expected(self) -> tuple[str | None, str, str | None]:
-        """Root task, cause and frame; without a task if nothing failed."""
+        """The root task, cause and frame; no task if nothing failed."""
         return None if self.cause == SUCCESS else self.task, self.cause, self.frame
 
     def write(self, folder: Path) -> Path:

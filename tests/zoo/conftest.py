@@ -1,4 +1,4 @@
-"""The zoo's keeper: runs a case with the real command and reads kedge's answer."""
+"""Running a case of the zoo with the real command, and reading kedge's diagnosis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Run:
         )  # fmt: skip
 
     def finish(self) -> str:
-        """Wait for its end and return what kedge said."""
+        """Wait for the end and return kedge's output."""
         try:
             said, _ = self._process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -47,7 +47,7 @@ class Run:
         return said
 
     def logs(self, name: str) -> dict[str, str]:
-        """What is so far in this log of every task, by its path."""
+        """The contents so far of this log of every task, by path."""
         attempts = self._state.glob("kedge/jobs/*/attempt-*/*")
         files = (attempt / name for attempt in attempts if (attempt / name).exists())
         return {"/".join(file.parts[-4:]): file.read_text(errors="replace") for file in files}
@@ -66,7 +66,7 @@ class Zoo:
         self._folder = folder
 
     def expect(self, case: Case, strike: Signals | None = None) -> None:
-        """Run a case and compare kedge's answer with what is expected.
+        """Run a case and compare kedge's diagnosis with the expected one.
 
         `strike` is a signal that somebody outside sends to the process that prints `ready PID`.
         """
@@ -92,7 +92,7 @@ def _ready(run: Run) -> int:
 
 
 def _answer(run: Run, case: Case) -> tuple[str | None, str, str | None]:
-    """Root task, cause and, where the case expects one, the frame."""
+    """The root task, the cause and, if the case expects one, the frame."""
     report = run.report()
     root = report["root"]
     if root is None:

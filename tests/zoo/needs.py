@@ -1,4 +1,4 @@
-"""What a program of the zoo cannot do without, and the reason to give where it is not there."""
+"""Requirements of the zoo's programs, with the reason for skipping where one is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 class Need(NamedTuple):
-    """Something about the machine; `reason` says what is missing."""
+    """A property of the machine; `reason` names what is missing."""
 
     met: bool
     reason: str
@@ -32,7 +32,7 @@ def module(name: str) -> Need:
 
 
 def _can_unshare(*options: str) -> bool:
-    """Whether a program can be started with namespaces of its own."""
+    """Whether a program can be started in its own namespaces."""
     if not shutil.which("unshare"):
         return False
     return subprocess.run(["unshare", *options, "true"], capture_output=True, check=False).returncode == 0

@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 @contextmanager
 def anywhere(folder: Path) -> Iterator[Place]:
-    """No special place."""
+    """No special surroundings."""
     yield Place()
 
 
@@ -67,7 +67,7 @@ def small_disk(folder: Path) -> AbstractContextManager[Place]:
 
 
 def read_only_disk(folder: Path) -> AbstractContextManager[Place]:
-    """$DISK cannot be written."""
+    """$DISK is read-only."""
     return _mounted(folder, "size=256k,ro")
 
 
@@ -81,7 +81,7 @@ def small_shm(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def memory_cgroup(folder: Path, mebibytes: int) -> Iterator[Place]:
-    """Every supervisor starts in a memory cgroup of the job's own, as each task of a container engine does."""
+    """Every supervisor starts in a memory cgroup of the job, like each task of a container engine."""
     CGROUP.require()
     group = MEMORY_CGROUPS / f"kedge-zoo-{os.getpid()}-{folder.stat().st_ino}"
     group.mkdir()

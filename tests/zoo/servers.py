@@ -1,4 +1,4 @@
-"""Servers on this machine that do not do what was hoped for: each a place with their address in $URL."""
+"""Servers on this machine that misbehave. Each is a place with the server's address in $URL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with no time to linger
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers every request with the status it is made for."""
+    """Responds to every request with its status."""
 
     def __init__(self, status: int, *args: object) -> None:
         self._status = status
@@ -33,11 +33,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"<html></html>")
 
     def log_message(self, *args: object) -> None:
-        """Nobody reads it."""
+        """Print no log."""
 
 
 def answers(status: int) -> Callable[[Path], AbstractContextManager[Place]]:
-    """An HTTP server that answers everything with `status`; with 200, a body that ends too early."""
+    """An HTTP server that responds to everything with `status`; with 200, the body ends too early."""
     return partial(_http, status=status)
 
 
@@ -79,7 +79,7 @@ def _reset_all(server: socket.socket) -> None:
 
 @contextmanager
 def silent(folder: Path) -> Iterator[Place]:
-    """A server that takes connections and never answers."""
+    """A server that accepts connections and never responds."""
     with _listening() as server:
         yield _address(server.getsockname()[1])
 

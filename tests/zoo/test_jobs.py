@@ -1,4 +1,4 @@
-"""Jobs of several tasks: one fails for a reason of its own, the others break in consequence or are stopped."""
+"""Jobs with several tasks: one fails for a reason of its own, the others fail as a consequence or are stopped."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def pair(name: str, cause: str, failure: str, work: str, frame: str | None = Non
 
 
 def gloo(name: str, cause: str, failure: str, frame: str, failing: int = 1, when: str = "later") -> Case:
-    """Three workers that add up tensors, of which one fails in the second step, or before they meet."""
+    """Three workers that add up tensors; one fails in the second step, or before they connect."""
     program = GLOO.format(when=repr(when), failing=failing, failure=failure)
     return Case(name, cause, program, frame=frame, task=f"worker:{failing}", needs=(TORCH,), roles=workers(3, ALL_FAIL))
 

@@ -1,4 +1,4 @@
-"""Libraries that refuse what they are given."""
+"""Libraries that reject their arguments."""
 
 from __future__ import annotations
 

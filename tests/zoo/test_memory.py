@@ -1,4 +1,4 @@
-"""Programs that run out of memory, in all its kinds."""
+"""Programs that run out of memory of all kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are not there, refuse, break off or say no."""
+"""Servers that do not exist, refuse connections, break off or deny access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that Python itself ends."""
+"""Programs that end with a Python exception."""
 
 from __future__ import annotations
 

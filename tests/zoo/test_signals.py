@@ -1,4 +1,4 @@
-"""Programs that somebody else ends."""
+"""Programs that are ended from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs with more than one error in them: which one ended the program, or whether any did."""
+"""Logs with several errors: which one ended the program, and whether any did."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def served(web, tmp_path):
 
 @pytest.fixture
 def download(attempt, tmp_path):
-    """Run an attempt whose one step downloads; its exit status."""
+    """Run an attempt whose only step downloads, and return its exit status."""
 
     def prepare(**parameters):
         action = Action("download", {"patience": QUICK, **parameters})
@@ -137,7 +137,7 @@ def test_a_damaged_cache_entry_is_fetched_again(attempt, download, served, tmp_p
 
 
 def hostile(path, kind, tmp_path):
-    """Put something in the place of a cached file."""
+    """Put something in place of a cached file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == "fifo":
         os.mkfifo(path)
@@ -168,7 +168,7 @@ def test_only_complete_regular_files_in_the_cache_are_used(attempt, download, se
 
 @pytest.fixture
 def boxed(attempt):
-    """A task as in a container: with a cache that it can only read. Its folder, and the one for what it fetches."""
+    """A task as in a container, with a read-only cache: the folder of the cache, and that for fetched files."""
     given, own = (attempt.folder / "pai" / name for name in (DATA_CACHE_DIR, FETCHED_DIR))
     for folder in (given, own):
         folder.mkdir(parents=True)
@@ -333,7 +333,7 @@ def test_invalid_parameters_are_explained(attempt, download, parameters, message
 
 
 def test_a_retry_of_the_step_resumes_the_download(attempt, download, served, web, tmp_path):
-    """The tries of one process are over; what has arrived is still there for the next."""
+    """After the last try of one process, the next process uses what has arrived."""
     web.cuts = [300_000, 1, 1]
     download.prepare(uri=served("x"), path=str(tmp_path / "one"), patience={**QUICK, "tries": 1})
     (step,) = attempt.spec.steps
@@ -490,7 +490,7 @@ def test_local_files_and_folders(attempt, download, tmp_path):
 
 
 def bin_with(tmp_path, name, text):
-    """A PATH with one more program in front."""
+    """A PATH with one more program at the front."""
     (tmp_path / "bin").mkdir(exist_ok=True)
     program = tmp_path / "bin" / name
     program.write_text(text)

@@ -46,7 +46,7 @@ def repository(tmp_path):
 
 @pytest.fixture
 def clone(attempt, tmp_path):
-    """Run an attempt whose one step clones; its status, and where the clone is."""
+    """Run an attempt whose only step clones; return its status and the path of the clone."""
 
     def run(policy="fail", **parameters):
         target = str(tmp_path / "code")

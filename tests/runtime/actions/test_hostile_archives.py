@@ -1,4 +1,4 @@
-"""Archives that lie: names, links, times, sizes and headers that no honest program writes."""
+"""Malicious archives: names, links, times, sizes and headers that no correct program writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Unpack = Callable[..., Path]
 
 @pytest.fixture
 def into(tmp_path: Path) -> Unpack:
-    """Unpack bytes as a file of this name; the folder."""
+    """Unpack bytes as a file with this name, and return the folder."""
 
     def run(name: str, data: bytes, limit: int | None = None) -> Path:
         (tmp_path / "archive").write_bytes(data)
@@ -55,7 +55,7 @@ def tar(*members: tuple[tarfile.TarInfo, bytes], format: int = tarfile.PAX_FORMA
 
 
 def patched(data: bytes, at: int, field: bytes) -> bytes:
-    """A tar archive with something else in its first header, whose sum is right."""
+    """A tar archive with a changed first header and a correct checksum."""
     header = bytearray(data[:512])
     header[at : at + len(field)] = field
     header[148:156] = b" " * 8

@@ -1,4 +1,4 @@
-"""Downloads from servers that break off, lie, hang or send nonsense: real sockets on the loopback."""
+"""Downloads from servers that break off, lie, hang or send invalid responses, over real sockets on the loopback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def job(tmp_path: Path) -> Iterator[ActionJob]:
 
 @pytest.fixture
 def get(job: ActionJob, tmp_path: Path) -> Callable[..., bytes]:
-    """Fetch an address, in as many tries as it takes; what arrived. Failed says why not."""
+    """Fetch an address in as many tries as needed, and return what arrived. ActionFailed if it fails."""
 
     def run(uri: str, patience: Patience = QUICK, silence_sec: float = 20.0, checked: bool = False) -> bytes:
         path = tmp_path / "file"
@@ -55,14 +55,14 @@ def asked(headers: dict[str, str]) -> int:
 
 
 def served(headers: dict[str, str], data: bytes = DATA, version: bytes = TAG) -> bytes:
-    """The whole answer of a server that does what it should."""
+    """The complete response of a correct server."""
     start = asked(headers)
     place = f"Content-Range: bytes {start}-{len(data) - 1}/{len(data)}\r\n".encode() if start else b""
     return head("206 Partial" if start else "200 OK", size(len(data) - start), version, place) + data[start:]
 
 
 def breaking(sent: int, **options: bytes) -> Callable[[socket.socket, dict[str, str]], None]:
-    """Every connection is reset after so many bytes of the body."""
+    """Every connection is reset after a number of bytes of the body."""
 
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
         before, blank, body = served(headers, **options).partition(b"\r\n\r\n")
@@ -359,7 +359,7 @@ def test_an_invalid_proxy(get: Callable[..., bytes], monkeypatch: pytest.MonkeyP
 
 
 def drip(connection: socket.socket, start: bytes, again: bytes) -> None:
-    """Send a little every few milliseconds, for as long as anybody listens."""
+    """Send a little every few milliseconds while anybody reads."""
     connection.settimeout(0.01)
     connection.sendall(start)
     while True:

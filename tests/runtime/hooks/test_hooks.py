@@ -11,7 +11,7 @@ EVENTS = ("taskStarts", "taskSucceeds", "taskFails", "containerExit")
 
 
 def all_events(step, policy="fail", **ends):
-    """A step whose hooks say their names, and then do what `ends` says."""
+    """A step whose hooks print their names and then run the commands in `ends`."""
     return step("item", policy, **{event: f"echo {event}; {ends.get(event, 'true')}" for event in EVENTS})
 
 

@@ -1,4 +1,4 @@
-"""What start hooks export reaches later hooks, the command and exit hooks; nothing else does."""
+"""Variables that start hooks export reach later hooks, the command and exit hooks; nothing else does."""
 
 from __future__ import annotations
 

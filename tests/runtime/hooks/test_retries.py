@@ -1,4 +1,4 @@
-"""Tries, their time limits, and what the report says of hooks that failed."""
+"""Tries of hooks, their time limits, and the report of failed hooks."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def rotating(tmp_path):
 
 
 def kept(file):
-    """What all files of the folder hold, and their sizes."""
+    """The contents of all files in the folder, and their sizes."""
     texts = [path.read_bytes() for path in sorted(Path(file.folder).iterdir())]
     return b"".join(texts), [len(text) for text in texts]
 

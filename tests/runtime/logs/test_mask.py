@@ -47,7 +47,7 @@ letters = st.text("ab", min_size=8, max_size=12)
 
 
 def masked_at_once(text, secrets):
-    """The definition: each run of bytes that belong to some secret."""
+    """The definition of masking: each run of bytes that belongs to a secret is replaced."""
     hidden = bytearray(len(text))
     for secret in secrets:
         for place in range(len(text)):
@@ -97,7 +97,7 @@ SITE = str(Path(re2.__file__).parent.parent)
 @pytest.mark.parametrize("secrets", [[TOKEN], [KEY, QUOTED], [f"{n}{TOKEN}" for n in range(100)], ["        password"]])
 @pytest.mark.parametrize("site", [SITE, None])
 def test_much_output_at_once(secrets, site, monkeypatch):
-    """So much that RE2 looks through it; without it a loop does."""
+    """Enough data for the RE2 matcher to be used; without RE2, a loop is."""
     if site is None:
         monkeypatch.setitem(sys.modules, "re2", None)
     forms = maskable(secrets)
@@ -232,7 +232,7 @@ def secret_attempt(attempt, tmp_path):
 
 
 def command(*parts):
-    """Text in which everything that begins with `$` is a secret's key."""
+    """A text in which every word that begins with `$` is the key of a secret."""
     return tuple(SecretRef(part[1:], f"<% $secrets.{part[1:]} %>") if part.startswith("$") else part for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""Where evidence comes from: ends of logs, control groups, GPUs, torchelastic's error file."""
+"""The sources of evidence: ends of logs, control groups, GPUs, torchelastic's error file."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def healthy_driver(tmp_path_factory, driver):
 
 
 def ask(folder, deadline=30.0, **environment):
-    """What facts() says in a process that loads libraries from `folder`."""
+    """The result of facts() in a process that loads libraries from `folder`."""
     facts = f"gpus.facts(dict(os.environ), 0.0, {deadline})"
     program = f"import json, os; from kedge.runtime.postmortem import gpus; print(json.dumps({facts}))"
     everything = {**os.environ, "LD_LIBRARY_PATH": str(folder), **environment}

@@ -1,4 +1,4 @@
-"""What a failed attempt says of its cause: container code, termination message, diagnosis, evidence."""
+"""The results of a failed attempt: container code, termination message, diagnosis, evidence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def message(attempt):
 
 
 def check_quotes(attempt):
-    """Every quoted line is where the report says, on disk."""
+    """Every quoted line is at the place on disk that the report names."""
     quotes = attempt.report["diagnosis"]["evidence"]
     assert quotes
     for quote in quotes:
@@ -160,7 +160,7 @@ def test_out_of_memory_in_a_control_group_of_its_own(attempt, small_group):
 
 @pytest.fixture
 def small_group(tmp_path):
-    """A memory control group of 64 MiB below our own."""
+    """A memory control group of 64 MiB below this process's."""
     own = cgroup.read_oom_kills()
     if own is None:
         pytest.skip("there is no memory control group")

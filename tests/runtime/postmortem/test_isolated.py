@@ -1,4 +1,4 @@
-"""Work in an isolated process: its results, and every way in which it can go wrong."""
+"""Work in an isolated process: its results, and all ways in which it can fail."""
 
 from __future__ import annotations
 

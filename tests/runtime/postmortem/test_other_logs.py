@@ -1,4 +1,4 @@
-"""What a task's own log says long before its end, and the logs that the task wrote beside it."""
+"""Errors long before the end of a task's log, and logs that the task itself wrote."""
 
 from __future__ import annotations
 

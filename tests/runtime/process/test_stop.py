@@ -1,4 +1,4 @@
-"""Stopping: the ladder, and that nothing escapes it."""
+"""Stopping: the stop ladder, which no process escapes."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_command_that_ignores_the_signal_is_killed_after_the_grace_period(atte
 
 def test_suspended_processes_are_resumed_to_be_stopped(attempt):
     attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER))
-    apart = "setsid sh -c 'touch ready; kill -STOP $$' &"
-    attempt.start(f"{apart} while [ ! -e ready ]; do sleep 0.01; done; kill -STOP $$")
+    other_session = "setsid sh -c 'touch ready; kill -STOP $$' &"
+    attempt.start(f"{other_session} while [ ! -e ready ]; do sleep 0.01; done; kill -STOP $$")
     attempt.wait_for("ready")
     wait_until(lambda: [each.state for each in procfs.descendants(attempt.process.pid)] == ["T", "T"])
     attempt.signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The variables of a task: OpenPAI's names, order and spelling, and what happens when they do not fit."""
+"""The variables of a task: OpenPAI's names, order and spelling, and what is dropped when they are too large."""
 
 from __future__ import annotations
 
