@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
-from kedge.untrusted import FOLDER
+from kedge.untrusted import FOLDER, is_regular
 
 _NOT_REGULAR = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})  # errors of open(2) for a link, a folder, a pipe
 _INSIDE = FOLDER | os.O_NOFOLLOW
@@ -30,9 +29,8 @@ def open_own(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int
             if error.errno not in _NOT_REGULAR:
                 raise
         else:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
+            if is_regular(fd):
                 return fd
-            os.close(fd)
         clear(path)
     raise FileExistsError(errno.EEXIST, "another process keeps creating something else there", os.fspath(path))
 

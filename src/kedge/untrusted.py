@@ -51,10 +51,17 @@ def open_regular(folder: str | os.PathLike[str], name: str) -> int:
         if error.errno not in _NOT_REGULAR:
             raise
     else:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
+        if is_regular(fd):
             return fd
-        os.close(fd)
     raise FileNotFoundError(errno.ENOENT, "not a regular file", f"{os.fspath(folder)}/{name}")
+
+
+def is_regular(fd: int) -> bool:
+    """Whether a descriptor is that of a regular file; any other one is closed."""
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return True
+    os.close(fd)
+    return False
 
 
 def read(folder: str | os.PathLike[str], name: str, limit: int) -> bytes:
@@ -66,8 +73,7 @@ def read_path(path: str | os.PathLike[str], limit: int) -> bytes:
     """Read the regular file at a trusted path, which may be a link. OSError if it is another kind of file or larger
     than `limit` bytes."""
     fd = os.open(path, _FILE)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    if not is_regular(fd):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return _read(fd, limit, os.fspath(path))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kedge.diagnose.model import Diagnosis
 from kedge.runs.job_report import AbsentTask, JobReport, LaterFailures, LogQuote, ReportedTask, RootCause
 from kedge.states import State
 
@@ -36,6 +37,11 @@ def test_what_is_written_is_read_back() -> None:
     assert JobReport.from_json(written()) == REPORT
     assert JobReport.from_json(written() | {"added": "by a newer version"}) == REPORT
     assert written()["others"] == [{"kind": "stopped", "count": 2, "tasks": ["worker:2", "worker:3"]}]
+
+
+def test_a_diagnosis_fits_into_its_root() -> None:
+    diagnosis = Diagnosis("unknown", "unknown", "guess", "user code", "It is not known.", ("Look.",))
+    assert {"task", *diagnosis.to_json(), "message", "job_line"} == set(RootCause._fields)
 
 
 def test_it_can_be_printed() -> None:

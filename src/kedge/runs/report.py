@@ -20,7 +20,6 @@ from kedge.runs.status import JobStatus, TaskStatus
 from kedge.runs.status import read as read_status
 from kedge.states import State
 from kedge.terminal_text import terminal_text
-from kedge.untrusted import named
 
 _LARGEST = 256 << 20  # bytes; 100,000 tasks take about 50 MB
 _JSON, _MARKDOWN = "report.json", "report.md"
@@ -35,37 +34,21 @@ def build(
 
     `lines`: for each role, the line of the job file that each line of its command comes from.
     """
-    diagnosed = judged["diagnosis"] is not None and status.state in (State.FAILED, State.SUCCEEDED)
-    return JobReport(
-        id=run.id,
-        state=status.state,
-        text=status.text,
-        code=status.code,
-        attempts=status.attempt + 1,
-        submitted=status.submitted,
-        ended=status.ended,
-        root=_root(run, status, RootCause.of_diagnosis({**judged["diagnosis"], "task": judged["task"]}), lines)
-        if diagnosed
-        else None,
-        others=tuple(named(LaterFailures, one) for one in judged["others"]) if diagnosed else (),
-        suspects=tuple(named(AbsentTask, one) for one in judged["suspects"]) if diagnosed else (),
-        notes=status.notes,
-        tasks=tuple(map(_reported, status.tasks)),
+    ending = (run.id, status.state, status.text, status.code, status.attempt + 1, status.submitted, status.ended)
+    report = JobReport(*ending, notes=status.notes, tasks=tuple(map(_reported, status.tasks)))
+    if judged["diagnosis"] is None or status.state not in (State.FAILED, State.SUCCEEDED):
+        return report
+    root = RootCause.of_diagnosis({**judged["diagnosis"], "task": judged["task"]})
+    return report._replace(
+        root=_root(run, status, root, lines),
+        others=tuple(LaterFailures(one["kind"], tuple(one["tasks"])) for one in judged["others"]),
+        suspects=tuple(AbsentTask(one["task"], one["kind"]) for one in judged["suspects"]),
     )
 
 
 def _reported(task: TaskStatus) -> ReportedTask:
-    return ReportedTask(
-        task=f"{task.role}:{task.index}",
-        state=task.state,
-        attempts=task.attempts,
-        tries=task.tries,
-        exit_code=task.exit_code,
-        pai_code=task.code,
-        started=task.started,
-        ended=task.ended,
-        reason=task.reason,
-    )
+    counts, codes = (task.attempts, task.tries), (task.exit_code, task.code)
+    return ReportedTask(f"{task.role}:{task.index}", task.state, *counts, *codes, task.started, task.ended, task.reason)
 
 
 def write(run: Run, report: JobReport) -> None:
