@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kedge.resolve import lock
+from kedge.resolve import lock_file
 from kedge.resolve.model import Inputs
 from kedge.resolve.resolve import resolve
 from kedge.spec.parse import load
@@ -63,7 +63,7 @@ def main() -> None:
         offline = Inputs("me", offline=True, cache=inputs.cache)
         job, _ = load(file)
         found = resolve(job, inputs)
-        lock.save(found.lock.path, found.lock.new)
+        lock_file.save(found.lock.path, found.lock.new)
         print(f"{len(found.requirements.entries)} items")
         show("from the folder", repeats, lambda: resolve(job, inputs))
         show("offline, from the cache", repeats, lambda: resolve(job, offline))

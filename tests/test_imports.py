@@ -62,7 +62,7 @@ ALLOWED = {
         "plugins.base", "contract", "errors",
     },
     "cli": {
-        "shortages", "controller", "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock",
+        "shortages", "controller", "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock_file",
         "resolve.secrets", "plan.model", "engines.base", "engines.registry", "runs", "diagnose", "bundle",
         "terminal_text", "contract", "errors",
     },

@@ -16,7 +16,7 @@ from kedge.cli.log_files import read_tail
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.rules import rule_files
 from kedge.errors import InputError
-from kedge.resolve import lock
+from kedge.resolve import lock_file
 from kedge.resolve.sources import files
 from kedge.resolve.sources.base import Unavailable
 from kedge.runs.ignore_files import Rules
@@ -56,7 +56,7 @@ PLANTED: dict[str, Callable[[Path], None]] = {
 }
 READERS: dict[str, Callable[[Path], object]] = {
     "job.yaml": read_text,
-    "job.lock": lambda path: lock.load(str(path)),
+    "job.lock": lambda path: lock_file.load(str(path)),
     "rules.toml": rule_files.compiled,
     "exit.yaml": lambda path: exitspec.load(str(path)),
     "item.yaml": lambda path: files.read(str(path), "none"),

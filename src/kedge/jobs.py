@@ -25,13 +25,13 @@ from kedge.plan.build import build
 from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
-from kedge.resolve import lock as lockfile
+from kedge.resolve import lock_file
 from kedge.resolve.document_cache import DocumentCache, default_folder
 from kedge.resolve.document_store import ALL
-from kedge.resolve.lock import Pin
+from kedge.resolve.lock_file import Pin
 from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
-from kedge.runs import disk_reserve, folder, lock, snapshot, status
+from kedge.runs import code_snapshot, controller_lock, disk_reserve, folder, status
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.events import EventLog
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
@@ -107,7 +107,7 @@ def _image_pins(images: Iterable[str]) -> dict[str, Pin]:
     return {image: Pin(found[image]) if image in found else pin for image, pin in asked.items()}
 
 
-def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
+def lock_names(path: str, inputs: Inputs) -> tuple[str, lock_file.Lock]:
     """Write the lock file of a job: what every name outside of it stands for now. Gives its path and what it says. The
     path is empty for a job from stdin, which has no such file."""
     prepared = prepare(path, replace(inputs, update_lock=(ALL,)))
@@ -117,7 +117,7 @@ def lock_names(path: str, inputs: Inputs) -> tuple[str, lockfile.Lock]:
     pinning = importlib.import_module("kedge.resolve.sources.pinning")  # it takes long to import, and only here
     made = replace(state.new, git=pinning.commits(state.repositories), images=images)
     if state.path:
-        lockfile.save(state.path, made)
+        lock_file.save(state.path, made)
     return state.path, made
 
 
@@ -169,11 +169,11 @@ def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], 
     where.check(prepared.plan)
     folder.sweep(jobs_dir())
     if prepared.locked.old not in (None, prepared.locked.new):
-        lockfile.save(prepared.locked.path, prepared.locked.new)
+        lock_file.save(prepared.locked.path, prepared.locked.new)
     run = folder.create(jobs_dir(), prepared.plan.job)
     controller = None
     try:
-        with lock.hold(run.lock) as held:
+        with controller_lock.hold(run.lock) as held:
             controller = Controller(run, held, where.name)  # now, to be ready when the run folder is
         notes = _fill(run, prepared, where, progress)
     except BaseException:
@@ -190,7 +190,7 @@ def _fill(
     plan, source = prepared.plan, prepared.job.source
     notes = []
     for name, path in plan.code.items():
-        copied = snapshot.copy(Path(path), run.code / name, progress=progress)
+        copied = code_snapshot.copy(Path(path), run.code / name, progress=progress)
         notes += [
             f"{path}/{link} is a link that leads out of the code: it works on this machine only"
             for link in copied.outside
@@ -260,7 +260,7 @@ def wait(run: Run, deadline: float | None = None) -> JobStatus:
     """The status of the run when it has ended, with its report written, or is lost; at `deadline` (of time.monotonic),
     whatever it is then."""
     while True:
-        over = not lock.is_held(run.lock)
+        over = not controller_lock.is_held(run.lock)
         now = status.read(run)
         if over or (deadline and time.monotonic() > deadline):
             return now
@@ -295,9 +295,11 @@ def _end_if_lost(run: Run) -> None:
     elif state not in FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
     now = wait(run, time.monotonic() + _ENDING_SEC)  # for its report
-    if lock.is_held(run.lock) or now.state == State.LOST:
+    if controller_lock.is_held(run.lock) or now.state == State.LOST:
         os.lstat(run.run_file)
-        raise CannotRun(f"{run.id} has not ended{lock.shown(lock.owner(run.lock))}, so it is not removed")
+        raise CannotRun(
+            f"{run.id} has not ended{controller_lock.shown(controller_lock.owner(run.lock))}, so it is not removed"
+        )
 
 
 def _engine_of(run: Run) -> Engine:

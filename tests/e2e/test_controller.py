@@ -121,7 +121,7 @@ def meanwhile(kedge: Kedge, what: str, job: Path) -> str:
 
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
 def test_a_stop_before_the_controller_is_ready_counts(kedge: Kedge, number: str, code: int) -> None:
-    what = f"os.kill(jobs.lock.owner(run.lock).pid, signal.{number})"
+    what = f"os.kill(jobs.controller_lock.owner(run.lock).pid, signal.{number})"
     assert meanwhile(kedge, what, kedge.job("touch ../../../ran")) == f"{code};"
     assert not (kedge.only_run() / "ran").exists()
     assert kedge("wait", "job", code=1).stdout.startswith("stopped: stopped by ")

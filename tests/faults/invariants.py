@@ -15,7 +15,7 @@ from typing import Any
 from kedge.contract import CURRENT, REPORT_FILE, SPEC_FILE, USER_STDOUT
 from kedge.engines.machine.claims import Claims
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK
-from kedge.runs import lock
+from kedge.runs import controller_lock
 from kedge.runs.job_events import JobEvent
 from kedge.states import FINAL, State
 
@@ -159,8 +159,8 @@ def lines_are_kept(scene: Scene) -> Iterator[str]:
 def locks_are_free(scene: Scene) -> Iterator[str]:
     """The lock of every run is free, and so are the ports of its tasks."""
     for run in scene.runs():
-        if lock.is_held(run.lock):
-            yield f"{run.lock} is held by {lock.owner(run.lock)}"
+        if controller_lock.is_held(run.lock):
+            yield f"{run.lock} is held by {controller_lock.owner(run.lock)}"
     if taken := _until_none(lambda: [port for port in _ports(scene) if not _free(port)]):
         yield f"ports are still taken: {taken}"
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.rules import rule_files
 from kedge.errors import CannotRun, InputError, Unreachable
-from kedge.resolve import lock
+from kedge.resolve import lock_file
 from kedge.resolve.model import Inputs
 from kedge.resolve.resolve import resolve
 from kedge.spec.parse import parse
@@ -144,13 +144,13 @@ def test_a_lock_file_that_can_be_read_can_be_written(changes: list[tuple[tuple[A
         file = str(path / "job.lock")
         Path(file).write_text(json.dumps(replaced(LOCK, changes)))
         try:
-            found = lock.load(file)
+            found = lock_file.load(file)
         except InputError as error:
             check_error(error)
             return
         assert found is not None
-        lock.save(file, found)
-        assert lock.load(file) == found
+        lock_file.save(file, found)
+        assert lock_file.load(file) == found
 
 
 RULE = """\

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from kedge.resolve.lock import Repository
+from kedge.resolve.lock_file import Repository
 from kedge.resolve.sources import git, registry
 from kedge.resolve.sources.base import Unavailable
 from kedge.resolve.sources.http import Http, RequestLimits

@@ -9,10 +9,10 @@ import pytest
 
 from kedge.contract import EVENTS_FILE, FINISHED, Report
 from kedge.runs import status
+from kedge.runs.controller_lock import ControllerLock, hold
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, create
 from kedge.runs.job_events import JobEvent
-from kedge.runs.lock import ControllerLock, hold
 from kedge.runs.status import JobStatus, TaskStatus, fold
 from kedge.states import State
 

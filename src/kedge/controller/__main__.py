@@ -24,7 +24,7 @@ def main(folder: str, lock: int, channel: int) -> None:
         return  # the submitter has ended already
     sys.path[:] = told["path"]
     importlib.import_module("kedge.keeper").stand_above((lock, channel))
-    importlib.import_module("kedge.runs.lock").ControllerLock(lock).sign()
+    importlib.import_module("kedge.runs.controller_lock").ControllerLock(lock).sign()
     importlib.import_module("kedge.engines.registry").load(told["engine"])
     life = importlib.import_module("kedge.controller.main").main
     gc.freeze()

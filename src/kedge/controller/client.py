@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from kedge.errors import EXIT_BUG, EXIT_FAILED
 from kedge.resolve.model import Secrets
 from kedge.runs.atomic_files import disk_errors
+from kedge.runs.controller_lock import ControllerLock
 from kedge.runs.folder import Run
-from kedge.runs.lock import ControllerLock
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # What asks for a stop; see engines.controller.stops.

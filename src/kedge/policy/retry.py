@@ -1,7 +1,7 @@
 """Whether a completed task or job attempt is tried again (the retry policy of FrameworkController), and when.
 
 `decide` is that policy as it is. It repeats transient failures without end, which suits a cluster whose machines get
-replaced; `policy.precedence` says what counts as transient, and puts a limit around it.
+replaced; `policy.retry_decision` says what counts as transient, and puts a limit around it.
 """
 
 from __future__ import annotations

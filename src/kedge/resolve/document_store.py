@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from kedge.resolve import lock as locks
+from kedge.resolve import lock_file
 from kedge.resolve.document_cache import DocumentCache, digest
-from kedge.resolve.lock import Lock, Locked
+from kedge.resolve.lock_file import Lock, Locked
 from kedge.resolve.sources.base import INVALID, UNKNOWN, FetchedDocument, Source, Unavailable
 from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, ItemAddress
 
@@ -29,7 +29,7 @@ class Settings:
     """
 
     def __init__(self, job_file: str, user: str, marketplace: str | None, hosts: tuple[str, ...]) -> None:
-        self.lock_file = locks.lock_path(job_file)
+        self.lock_file = lock_file.lock_path(job_file)
         self.user = user
         self.marketplace = marketplace
         self.hosts = frozenset(host.lower() for host in hosts) or None
@@ -45,7 +45,7 @@ class DocumentStore:
         self._cache = cache
         self._offline = offline
         self._update = update
-        self.old = locks.load(settings.lock_file)
+        self.old = lock_file.load(settings.lock_file)
         self.notes: list[str] = []
         self._items: dict[str, Locked] = {}
         self._files: dict[str, str] = {}
@@ -68,7 +68,7 @@ class DocumentStore:
     @property
     def lock(self) -> Lock:
         """What every name stands for now; commits and digests as they were."""
-        return replace(self.old or locks.NOTHING, items=self._items, files=self._files)
+        return replace(self.old or lock_file.NOTHING, items=self._items, files=self._files)
 
     def document(self, address: ItemAddress, folder: str | None) -> FetchedDocument:
         """The document at an address; relative paths start in `folder`. Unavailable says why there is none."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kedge.contract import Step, Text
 from kedge.errors import Problem
-from kedge.resolve.lock import Lock, Repository
+from kedge.resolve.lock_file import Lock, Repository
 from kedge.spec.model import Job, TaskRole
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kedge.contract import Action, Callback, Step
 from kedge.plugins.base import GIT
-from kedge.resolve.lock import Lock, Repository
+from kedge.resolve.lock_file import Lock, Repository
 from kedge.resolve.model import RoleImage
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

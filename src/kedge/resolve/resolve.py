@@ -15,7 +15,7 @@ from kedge.resolve.code import CodeFolders
 from kedge.resolve.document_store import ALL, DocumentStore, Settings, is_url
 from kedge.resolve.graph import Graph, Needed, ordered
 from kedge.resolve.items import Item
-from kedge.resolve.lock import Repository
+from kedge.resolve.lock_file import Repository
 from kedge.resolve.lookup import Lookup
 from kedge.resolve.model import Inputs, LockState, RequirementEntry, Requirements, ResolvedJob, ResolvedRole, RoleImage
 from kedge.resolve.scope import References, join

@@ -30,8 +30,8 @@ from kedge.contract import EVENTS_FILE, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
 from kedge.own_files import clear
 from kedge.runs.atomic_files import disk_errors, write_json
+from kedge.runs.controller_lock import is_held
 from kedge.runs.events import is_time
-from kedge.runs.lock import is_held
 
 _NAME_LENGTH = 40
 _NEW_SEC = 60.0

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
+from kedge.runs.controller_lock import is_held
 from kedge.runs.events import Event, EventReader
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.lock import is_held
 from kedge.runs.logs import LineCutter, StreamReader, tail
 
 INTERVAL_SEC = 0.1

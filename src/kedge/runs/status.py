@@ -11,10 +11,10 @@ from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED
 from kedge.errors import InputError
 from kedge.runs import events as logs
 from kedge.runs import task_reports
+from kedge.runs.controller_lock import is_held
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.lock import is_held
 from kedge.states import FINAL, State
 
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
-from kedge.runs.lock import is_held
+from kedge.runs.controller_lock import is_held
 from kedge.testing.wait import wait_until
 
 TIMEOUT = 600.0  # seconds; only a job that hangs takes so long, however busy the machine is

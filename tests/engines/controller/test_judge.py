@@ -17,7 +17,7 @@ from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import History, TaskState
 from kedge.policy.codes import Behaviour
-from kedge.policy.precedence import Failure
+from kedge.policy.retry_decision import Failure
 from kedge.runs.folder import Run
 from kedge.states import State
 

@@ -14,7 +14,7 @@ from kedge.engines.controller.states import TaskState, move
 from kedge.engines.controller.stop_requests import KILL, Stops
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry
-from kedge.policy.precedence import Failure
+from kedge.policy.retry_decision import Failure
 from kedge.states import FINAL, State
 
 LIMITS = RetryPolicy(job=1, max_transient=2, backoff_sec=1.0)

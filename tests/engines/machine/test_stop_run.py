@@ -12,7 +12,7 @@ import pytest
 
 from kedge.engines.machine import stop_run
 from kedge.errors import CannotRun
-from kedge.runs import lock, status
+from kedge.runs import controller_lock, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, RunInfo, create
 from kedge.runs.job_events import JobEvent
@@ -57,7 +57,7 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     run.plan_file.write_text('{"stop": {"graceSec": 0}}')
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_SUBMITTED, roles={"w": 1})
-    with closing(lock.hold(run.lock)) as held, subprocess.Popen(["true"]) as ended:
+    with closing(controller_lock.hold(run.lock)) as held, subprocess.Popen(["true"]) as ended:
         held.sign(ended.pid)
     return run
 

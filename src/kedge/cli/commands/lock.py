@@ -10,7 +10,7 @@ import click
 from kedge import jobs
 from kedge.cli import options
 from kedge.cli.view.notes import print_notes
-from kedge.resolve.lock import Pin
+from kedge.resolve.lock_file import Pin
 from kedge.resolve.model import Inputs
 
 

@@ -15,7 +15,7 @@ from kedge.engines.container.command_line import command_line
 from kedge.engines.container.placement import ContainerPlaces, Given
 from kedge.engines.container.render import ContainerPlace
 from kedge.plan.model import Plan, RolePlan
-from kedge.runs import snapshot
+from kedge.runs import code_snapshot
 from kedge.runs.folder import Run
 
 _RUN = "RUN"  # stands for the run's id
@@ -54,7 +54,7 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
     os.makedirs(folder, 0o700, exist_ok=True)
     run = Run(folder)
     for name, source in plan.code.items():
-        snapshot.copy(Path(source), run.code / name)
+        code_snapshot.copy(Path(source), run.code / name)
     given = given._replace(logs=LogPolicy(console=True))
     places = ContainerPlaces(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
     places.reserve(0)

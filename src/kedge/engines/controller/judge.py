@@ -16,7 +16,7 @@ from kedge.diagnose.model import GUESS, PERMANENT, STOPPED, SURE, UNKNOWN, Diagn
 from kedge.diagnose.rules import packaged
 from kedge.engines.controller.states import History, TaskState
 from kedge.policy.codes import Behaviour
-from kedge.policy.precedence import Failure
+from kedge.policy.retry_decision import Failure
 from kedge.runs.folder import Run
 from kedge.runs.logs import tail
 from kedge.states import State

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kedge.plan.model import RetryPolicy
-from kedge.policy import precedence, retry
-from kedge.policy.precedence import Decision, Failure, RetriesSoFar
+from kedge.policy import retry, retry_decision
+from kedge.policy.retry_decision import Decision, Failure, RetriesSoFar
 
 # A server may ask for more patience than our own back-off has, but a job is not put off for ever.
 MOST_ASKED_SEC = 3600.0
@@ -24,7 +24,7 @@ class Retries:
         self, policy: retry.Policy, limits: RetryPolicy, failure: Failure, random: Callable[[], float], *, job: bool
     ) -> float | None:
         """Seconds to wait before the next try after a failure; None is no more tries."""
-        self.last = decision = precedence.decide(policy, self.done, failure, limits.max_transient, job=job)
+        self.last = decision = retry_decision.decide(policy, self.done, failure, limits.max_transient, job=job)
         if not decision.retry:
             return None
         asked = min(MOST_ASKED_SEC, max(0.0, failure.retry_after_sec))

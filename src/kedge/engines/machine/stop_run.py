@@ -11,7 +11,7 @@ from kedge.contract import STOPPED_BY_USER
 from kedge.engines.controller.stop_requests import KILL
 from kedge.engines.machine import secret_files
 from kedge.errors import CannotRun
-from kedge.runs import disk_reserve, events, lock, report, status
+from kedge.runs import controller_lock, disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
@@ -58,22 +58,22 @@ def _ask(run: Run, controller: processes.Process, kill: bool) -> tuple[str, ...]
 
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller, if that is suspended."""
-    owner = lock.owner(run.lock)
-    return owner.pid if owner and lock.is_held(run.lock) and processes.is_suspended(owner.pid) else None
+    owner = controller_lock.owner(run.lock)
+    return owner.pid if owner and controller_lock.is_held(run.lock) and processes.is_suspended(owner.pid) else None
 
 
 def _of(run: Run) -> processes.Process | None:
     """The controller of a run; None when the run is lost, or has ended. CannotRun: it has one that cannot be seen."""
     end = time.monotonic() + _PATIENCE_SEC
     while True:
-        owner = lock.owner(run.lock)
+        owner = controller_lock.owner(run.lock)
         controller = processes.identify(owner.pid) if owner else None
-        if not lock.is_held(run.lock):
+        if not controller_lock.is_held(run.lock):
             return None
         if controller:
             return controller  # it has had the lock since before it was looked for, so the pid is not a stranger's
         if time.monotonic() > end:  # not one that was just ending, or has just begun
-            who = f"a process that cannot be seen from here{lock.shown(owner)}"
+            who = f"a process that cannot be seen from here{controller_lock.shown(owner)}"
             raise CannotRun(f"{run.id} is run by {who}; kedge stop --kill {run.id} ends what it has started here")
         time.sleep(0.01)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kedge import programs
-from kedge.resolve.lock import Pin, Repository
+from kedge.resolve.lock_file import Pin, Repository
 
 _PATIENCE_SEC = 20.0
 # Nobody is asked for a password. Transports that run programs are not for names from a job file.

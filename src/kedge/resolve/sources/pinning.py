@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from kedge.resolve.lock import Pin, Repository
+from kedge.resolve.lock_file import Pin, Repository
 from kedge.resolve.sources import git, registry
 
 _AT_ONCE = 8

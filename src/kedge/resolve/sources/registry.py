@@ -8,7 +8,7 @@ import re
 import httpx
 
 from kedge.deadlines import within
-from kedge.resolve.lock import Pin
+from kedge.resolve.lock_file import Pin
 from kedge.resolve.sources.base import LARGEST_DOCUMENT
 from kedge.resolve.sources.urls import check, plain
 

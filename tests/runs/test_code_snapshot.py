@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kedge.errors import DiskFull, InputError
-from kedge.runs.snapshot import Copied, copy
+from kedge.runs.code_snapshot import Copied, copy
 from kedge.testing.wait import wait_until
 
 

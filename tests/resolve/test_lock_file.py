@@ -15,7 +15,7 @@ from kedge.contract import Action, Callback, Step
 from kedge.errors import InputError, Problem
 from kedge.resolve import pins
 from kedge.resolve.document_cache import DocumentCache, default_folder, digest
-from kedge.resolve.lock import Lock, Pin, Repository, load, lock_path, save
+from kedge.resolve.lock_file import Lock, Pin, Repository, load, lock_path, save
 from kedge.resolve.sources import git, pinning, registry
 from kedge.testing.wait import wait_until
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kedge.errors import CannotRun
-from kedge.runs.lock import hold, is_held, owner
+from kedge.runs.controller_lock import hold, is_held, owner
 from kedge.testing.wait import wait_until
 
 HOLD = (
-    "import sys; from pathlib import Path; from kedge.runs.lock import hold\n"
+    "import sys; from pathlib import Path; from kedge.runs.controller_lock import hold\n"
     "lock = hold(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()\n"
 )
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from kedge.policy.codes import Behaviour
-from kedge.policy.precedence import Basis, Decider, Decision, Failure, RetriesSoFar, basis, decide
 from kedge.policy.retry import CONFLICT_DELAY_SEC, NO, STOP_CODES, Policy
+from kedge.policy.retry_decision import Basis, Decider, Decision, Failure, RetriesSoFar, basis, decide
 
 T, C, P, U = Behaviour.TRANSIENT, Behaviour.TRANSIENT_CONFLICT, Behaviour.PERMANENT, Behaviour.UNKNOWN
 SPEC, CAUSE, STOCK, COUNT = Decider.EXIT_SPEC, Decider.CAUSE, Decider.STOCK, Decider.COUNT
