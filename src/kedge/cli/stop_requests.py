@@ -7,7 +7,7 @@ import signal
 from types import FrameType
 from typing import Any
 
-from kedge.controller.client import ASKING, Controller
+from kedge.controller.client import STOP_SIGNALS, Controller
 
 
 class StopRequests:
@@ -24,7 +24,8 @@ class StopRequests:
 
     def __enter__(self) -> StopRequests:
         ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
-        self._previous: dict[Any, Any] = {n: signal.signal(n, self._on_signal) for n in ASKING if n not in ignored}
+        handled = [number for number in STOP_SIGNALS if number not in ignored]
+        self._previous: dict[Any, Any] = {number: signal.signal(number, self._on_signal) for number in handled}
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,4 +1,4 @@
-"""The controller of a run as its submitter sees it: a process that is started, told what to do, and heard of."""
+"""The submitter's side of a run's controller: starts the process, sends its orders, and waits for its end."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kedge.runs.controller_lock import ControllerLock
 from kedge.runs.folder import Run
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-# What asks for a stop; see engines.controller.stops.
-ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-_GOING_SEC = 5.0
+# The signals that request a stop; see engines.controller.stop_requests.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_EXIT_SEC = 5.0  # how long a controller that has closed its channel may take to exit
 
 
 class End(NamedTuple):
-    """How a controller ended: with which exit code of `kedge run`, and with which error, if it was one."""
+    """How a controller ended: the exit code for `kedge run`, and the error, if any."""
 
     exit_code: int
     error: str = ""
 
 
 class Controller:
-    """The process that will run the job of `run`, in a session of its own, which goes on when this process ends. It
-    takes over the run's lock and waits for its orders, and removes the run when this process ends without giving any.
+    """The process that will run the job of `run`, in its own session, so that it continues when this process ends. It
+    takes over the run's lock and waits for its orders; if this process ends without sending any, it removes the run.
 
-    It inherits this process's environment and working directory; its command line names the run and nothing else.
+    It inherits this process's environment and working directory; its command line names only the run.
     """
 
     def __init__(self, run: Run, lock: ControllerLock, engine: str) -> None:
@@ -44,13 +44,14 @@ class Controller:
         self._channel, theirs = socket.socketpair()
         try:
             with theirs, disk_errors(self.log):
-                # It becomes the keeper of the controller, which signs for itself when it has read what is sent below.
+                # This process becomes the keeper of the controller, which signs the lock itself once it has read the
+                # settings sent below.
                 self._process = self._spawn(run, lock, theirs)
                 lock.sign(self._process.pid)
         except BaseException:
             self._channel.close()
             raise
-        lock.close()  # the process has it
+        lock.close()  # the new process holds it
         self._answers = self._channel.makefile("rb")
         self._send({"path": [os.path.abspath(entry) for entry in sys.path], "engine": engine})
 
@@ -68,62 +69,62 @@ class Controller:
             os.close(log)
 
     def order(self, engine: str, options: Mapping[str, Any], plan: Mapping[str, Any], secrets: Secrets) -> None:
-        """Let it run the job: the plan (of `plan.lossless`) on the engine of this name. From now on it does so whatever
-        becomes of this process."""
+        """Order it to run the plan (from `plan.lossless`) on the engine of this name. From now on it does so even if
+        this process ends."""
         values = {"document": secrets.document, "texts": dict(secrets.texts)}
         self._send({"engine": engine, "options": dict(options), "plan": plan, "secrets": values})
 
     def started(self) -> End | None:
-        """Wait until it has begun, which is None, or how it has ended before."""
+        """Wait until the job has started, and return None, or how the controller ended before that."""
         answer = self._answer()
         if answer is None:
             return self._killed_early() if self._was_killed() else self._never_started()
         return End(**answer) if "exit_code" in answer else None
 
     def wait(self) -> End | None:
-        """Wait until it has ended; None when it was killed before it could say how."""
+        """Wait until it has ended; None if it was killed before it could send how."""
         first = self._answer()
         last = self._answer() if first and "started" in first else first
         if first and not last:
-            return None  # and its keeper stays with what is left
+            return None  # its keeper stays with the remaining processes
         killed = self._was_killed()
         if last:
             return End(**last)
         return None if first or killed else self._never_started()
 
     def _was_killed(self) -> bool:
-        """Whether it was; waits until it is gone, which it is at once when it says nothing more, but not when a
-        debugger still holds what is left of it."""
+        """Whether a signal ended it. It has closed its channel, so it exits at once, unless a debugger still holds
+        it, which counts as killed."""
         try:
-            return self._process.wait(_GOING_SEC) < 0
+            return self._process.wait(_EXIT_SEC) < 0
         except subprocess.TimeoutExpired:
             return True
 
     def _killed_early(self) -> End:
-        return End(EXIT_FAILED, f"the job's controller was killed; kedge stop {self._run} ends what is left of it")
+        return End(EXIT_FAILED, f"the job's controller was killed; end the rest of the run with kedge stop {self._run}")
 
     def _never_started(self) -> End:
         return End(EXIT_BUG, f"the job's controller could not start; see {self.log}")
 
     def signal(self, number: int) -> None:
-        """Pass on a request to stop. A controller that is suspended goes on for that."""
+        """Forward a request to stop. A suspended controller is resumed for it."""
         for each in (number, signal.SIGCONT):
             self._process.send_signal(each)
 
     def abandon(self) -> None:
-        """End it before it has been given any orders."""
+        """End it before it has received any orders."""
         self._process.kill()
         self._process.wait()
         self.close()
 
     def close(self) -> None:
-        """Hear nothing more of it."""
+        """Close the channel; the controller continues."""
         self._answers.close()
         self._channel.close()
 
-    def _send(self, fact: Mapping[str, Any]) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it has ended, which is noticed when an answer is due
-            self._channel.sendall((json.dumps(fact) + "\n").encode())
+    def _send(self, message: Mapping[str, Any]) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has ended, which the missing answer will show
+            self._channel.sendall((json.dumps(message) + "\n").encode())
 
     def _answer(self) -> dict[str, Any] | None:
         try:
@@ -135,9 +136,9 @@ class Controller:
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """What is started meanwhile has the signals blocked that ask for a stop, so that none is lost, and none ends it
-    before it can take them. This process gets them afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ASKING)
+    """A context that blocks the stop signals. A process started in it inherits the blocked signals, so that none is
+    lost or ends it before it can handle them. This process receives them afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:

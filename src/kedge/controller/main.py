@@ -1,7 +1,7 @@
-"""The life of a controller: it takes its orders, runs the job, writes its report, and says how it ended.
+"""The life of a controller: it receives its orders, runs the job, writes its report, and sends how it ended.
 
-The signals that ask for a stop are blocked from its start (its submitter has seen to that) to its end, but while the
-engine runs the job: one that comes before counts then, one that comes after the job's end changes nothing.
+The stop signals are blocked from its start (by its submitter) to its end, except while the engine runs the job. A
+signal that arrives earlier takes effect then; one that arrives after the job's end has no effect.
 """
 
 from __future__ import annotations
@@ -37,44 +37,44 @@ from kedge.states import State
 
 
 def main(folder: str, channel: int, orders: BinaryIO) -> NoReturn:
-    """Run the job of a run folder as `orders` say, and end the process with the exit code of `kedge run`."""
-    _ignore_what_is_blocked()
+    """Run the job of a run folder according to `orders`, and end the process with the exit code for `kedge run`."""
+    _ignore_blocked_signals()
     run = Run(Path(folder))
     line = orders.readline()
-    if not line.endswith(b"\n"):  # the submitter has ended, and the job has never been one
+    if not line.endswith(b"\n"):  # the submitter ended without submitting the job
         shutil.rmtree(run.path, ignore_errors=True)
         os._exit(EXIT_OK)
     try:
-        code, error = _code(_run(run, json.loads(line), channel)), ""
+        code, error = _exit_code(_run(run, json.loads(line), channel)), ""
     except Exception as problem:
-        code, error = _explained(problem)
-    _say(channel, {"exit_code": code, "error": error})
+        code, error = _code_and_message(problem)
+    _send(channel, {"exit_code": code, "error": error})
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # nothing is left to do, and the interpreter's own exit takes time
 
 
-def _ignore_what_is_blocked() -> None:
-    """Blocked are the signals in this thread only, and the engine may have left others. This says what they mean when
-    the engine does not take them; not SIG_IGN, by which those that wait now would be gone on some systems."""
+def _ignore_blocked_signals() -> None:
+    """Give the blocked signals a handler that does nothing: they are blocked in this thread only, and the engine may
+    leave other threads. SIG_IGN would discard pending signals on some systems."""
     for number in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, frame: None)
 
 
-def _run(run: Run, told: Mapping[str, Any], channel: int) -> JobOutcome:
-    engine = make(told["engine"], **told["options"])
-    plan = from_lossless(told["plan"])  # that of the run folder is masked
-    _say(channel, {"started": True})
-    outcome = engine.run(plan, run, Secrets(**told["secrets"]))
+def _run(run: Run, order: Mapping[str, Any], channel: int) -> JobOutcome:
+    engine = make(order["engine"], **order["options"])
+    plan = from_lossless(order["plan"])  # the plan in the run folder has masked secrets
+    _send(channel, {"started": True})
+    outcome = engine.run(plan, run, Secrets(**order["secrets"]))
     now = status.read(run)
-    with suppress(KedgeError, OSError):  # for want of space, mostly; what it says stands in the events, too
+    with suppress(KedgeError, OSError):  # mostly a full disk; the events hold the same facts
         lines = {role.name: role.lines for role in plan.roles}
         report.write(run, report.build(run, now, outcome.judged.to_json(), lines))
     return outcome
 
 
-def _code(outcome: JobOutcome) -> int:
+def _exit_code(outcome: JobOutcome) -> int:
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.disk_full:
@@ -82,8 +82,8 @@ def _code(outcome: JobOutcome) -> int:
     return EXIT_OK if outcome.state == State.SUCCEEDED else EXIT_FAILED
 
 
-def _explained(error: Exception) -> tuple[int, str]:
-    """The exit code of an error, and what the user is to be told. Whatever kedge did not raise on purpose is in the
+def _code_and_message(error: Exception) -> tuple[int, str]:
+    """The exit code and the message of an error. An error that kedge did not raise on purpose is written to the
     controller's log with its traceback."""
     if isinstance(error, KedgeError):
         return error.exit_code, str(error)
@@ -92,7 +92,7 @@ def _explained(error: Exception) -> tuple[int, str]:
     return (found.exit_code, str(found)) if found else (EXIT_BUG, repr(error))
 
 
-def _say(channel: int, fact: Mapping[str, Any]) -> None:
-    """Tell the submitter, if it still listens."""
+def _send(channel: int, message: Mapping[str, Any]) -> None:
+    """Send a message to the submitter, if it is still there."""
     with suppress(OSError):
-        write_all(channel, (json.dumps(fact) + "\n").encode())
+        write_all(channel, (json.dumps(message) + "\n").encode())

@@ -1,4 +1,4 @@
-"""kedge as a user starts it: the real command, in a state folder of the test's own."""
+"""Runs the real kedge command in tests, with a state folder for each test."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
 from kedge.runs.controller_lock import is_held
 from kedge.testing.wait import wait_until
 
-TIMEOUT = 600.0  # seconds; only a job that hangs takes so long, however busy the machine is
+TIMEOUT = 600.0  # seconds; only a hanging job takes this long, even on a busy machine
 
 
 class Kedge:
-    """Runs the command line; all that it keeps lies below `folder`, the run folders in `jobs`.
+    """Runs kedge commands. All of their state is below `folder`, with the run folders in `jobs`.
 
-    Jobs run on `engine` with its `options`, and those that `job` writes name `image`. A test calls `close` at its end.
+    Jobs run on `engine` with `options`; the job files that `job` writes use `image`. Call `close` at the end of a test.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Kedge:
         self.engine = engine
         self._options = options
         self.image = image
-        # The tests' own python comes first: examples start `python`.
+        # The Python of the tests comes first: examples start `python`.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
         self.environment = {**os.environ, **places, "PATH": path}
@@ -50,7 +50,7 @@ class Kedge:
         return done
 
     def start(self, *args: object) -> subprocess.Popen[str]:
-        """Start a command in a session of its own."""
+        """Start a command in a new session."""
         process = subprocess.Popen(
             self.argv(args), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -59,7 +59,7 @@ class Kedge:
         return process
 
     def finish(self, process: subprocess.Popen[str], code: int) -> str:
-        """Wait for the end of what `start` has started and check its exit code; returns what it has said."""
+        """Wait until a process from `start` ends and check its exit code; returns its stdout followed by its stderr."""
         out, err = process.communicate(timeout=TIMEOUT)
         assert process.returncode == code, f"exit code {process.returncode}, not {code}\n{out}\n{err}"
         assert "Traceback" not in err, err
@@ -68,7 +68,7 @@ class Kedge:
     def job(
         self, commands: str | list[str], *, name: str = "job", roles: dict[str, Any] | None = None, **keys: Any
     ) -> Path:
-        """Write a job file with one role `worker`, or with `roles`: what each has beyond the usual."""
+        """Write a job file with one role `worker`, or with `roles`: each name with the keys that replace defaults."""
         role = {
             "dockerImage": "image",
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
@@ -109,24 +109,24 @@ class Kedge:
         return self.only_run() / f"attempt-{attempt}" / task
 
     def events(self) -> list[dict[str, Any]]:
-        """The controller's events of the only run so far; none before there is one."""
+        """The events of the controller's log so far; none before there is a run."""
         files = [run / EVENTS_FILE for run in self.runs()]
         whole = (line for f in files if f.exists() for line in f.read_text().split("\n")[:-1])
         return [json.loads(line) for line in whole]
 
     def wait_for_output(self, text: str, task: str = "worker-0", attempt: int = 0) -> None:
-        """Wait until a task of the only run has said something."""
+        """Wait until a task of the only run has printed this text."""
         wait_until(lambda: text in self.said(task, attempt), TIMEOUT, f"{text!r} from {task}")
 
     def said(self, task: str = "worker-0", attempt: int = 0) -> str:
-        """Everything in a task's combined log."""
+        """The whole combined log of a task."""
         files = [run / f"attempt-{attempt}" / task / USER_ALL / CURRENT for run in self.runs()]
         return "".join(file.read_text(errors="replace") for file in files if file.exists())
 
     def leftovers(self) -> list[str]:
-        """What still runs of all jobs here: the processes of this machine that have the id of one in their environment.
+        """The processes of this machine that still belong to a job: those with the id of a run in their environment.
 
-        An engine that runs tasks elsewhere, or leaves more than processes, looks there instead.
+        Override it for an engine that runs tasks elsewhere or leaves more than processes.
         """
         wanted = {f"KEDGE_JOB_ID={run.name}".encode() for run in self.runs()}
         found = []
@@ -134,12 +134,12 @@ class Kedge:
             try:
                 if wanted & set(Path("/proc", pid, "environ").read_bytes().split(b"\0")):
                     found.append(f"{pid} {Path('/proc', pid, 'cmdline').read_bytes()!r}")
-            except OSError:  # it has ended meanwhile, or is another user's
+            except OSError:  # it has ended, or belongs to another user
                 continue
         return found
 
     def close(self) -> None:
-        """End what the test has started and left."""
+        """End the commands and runs that the test has left."""
         for process in self._started:
             process.kill()
             process.communicate()
@@ -149,6 +149,6 @@ class Kedge:
             )
 
     def argv(self, args: tuple[object, ...]) -> list[str]:
-        """The whole command line for these arguments."""
+        """The full command line for these arguments."""
         engine = ("--engine", self.engine, *self._options) if args[:1] == ("run",) else ()
         return [sys.executable, "-m", "kedge", *map(str, (*args[:1], *engine, *args[1:]))]

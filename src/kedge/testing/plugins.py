@@ -1,4 +1,4 @@
-"""What every plugin has to hold, for the tests of whoever writes one."""
+"""Checks that a plugin keeps the contract of plugins, for the tests of plugin authors."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ _SECRET = SecretRef("a-secret", "<% $secrets.a-secret %>")
 
 
 def conforms(plugin: Plugin, *examples: Mapping[str, Any]) -> list[Steps]:
-    """The steps of a plugin for parameters as a job file has them, one result for each of `examples`.
+    """Check a plugin and return its steps for each of `examples`, which are parameters as written in a job file.
 
-    AssertionError says what a plugin must not do: have a table that cannot be shown, give other steps for the same
-    parameters, change them, return what cannot run or cannot be written as JSON, or look into a secret.
+    AssertionError if the plugin breaks the contract: its table is inconsistent, it returns different steps for the same
+    parameters, changes them, returns steps that cannot run or be written as JSON, or reads a secret.
     """
     _check_table(plugin.parameters)
     results = []
     for example in examples:
-        results.append(_same_twice(plugin, example))
+        results.append(_steps_twice(plugin, example))
         _check_secrets(plugin, example)
     return results
 
 
 def steps_of(plugin: Plugin, written: Mapping[str, Any]) -> Steps:
-    """What a plugin makes of parameters as a job file has them, checked as for a job. ParameterError, PluginFailed."""
+    """The steps of a plugin for parameters as written in a job file, checked as for a job. ParameterError,
+    PluginFailed."""
     return checked(plugin.steps(dict(written) if plugin.parameters is None else read(plugin.parameters, written)))
 
 
@@ -41,7 +42,8 @@ def _check_table(table: tuple[Parameter, ...] | None) -> None:
         assert not (parameter.required and parameter.default is not None), f"{parameter.name} is required: no default"
 
 
-def _same_twice(plugin: Plugin, example: Mapping[str, Any]) -> Steps:
+def _steps_twice(plugin: Plugin, example: Mapping[str, Any]) -> Steps:
+    """The steps for an example, after checking that a second call returns the same ones."""
     before = copy.deepcopy(example)
     try:
         first, second = steps_of(plugin, example), steps_of(plugin, example)
@@ -55,7 +57,7 @@ def _same_twice(plugin: Plugin, example: Mapping[str, Any]) -> Steps:
 
 
 def _check_secrets(plugin: Plugin, example: Mapping[str, Any]) -> None:
-    """Each string in turn becomes a secret: the plugin refuses it, or passes it on without having looked at it."""
+    """Replace each string in turn by a secret: the plugin must reject it or pass it on unread."""
     for name, changed in _with_secrets(dict(example)):
         try:
             steps = steps_of(plugin, changed)
@@ -74,7 +76,7 @@ def _with_secrets(example: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]
 
 
 def _plain(steps: Steps) -> Iterator[str]:
-    """Everything in the steps that is text already."""
+    """All plain text in the steps."""
     texts: list[Text] = [callback.script for callback in steps.callbacks]
     for file in steps.files:
         texts.append(file.content)

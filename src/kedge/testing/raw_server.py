@@ -1,4 +1,4 @@
-"""An HTTP server that sends exactly the bytes that it is told to, and breaks connections as it is told to."""
+"""An HTTP server for tests that sends exact bytes and breaks connections on demand."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 
 from kedge.testing.wait import wait_until
 
-Answer = Callable[[socket.socket, dict[str, str]], None]  # writes to the connection; the headers of the request
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what is not sent yet is dropped, and the other side gets a RST
+Answer = Callable[[socket.socket, dict[str, str]], None]  # writes to the connection; gets the request's headers
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: drop unsent data and send RST to the other side
 
 
 class RawServer:
-    """Listens at `url`. `answer` is called for every request; `requests` are their headers, names in lower case, the
-    path as ":path"."""
+    """Listens at `url`. Calls `answer` for every request, or sends it if it is bytes. `requests` holds the headers of
+    all requests, with names in lower case and the path as ":path"."""
 
     def __init__(self, answer: Answer | bytes = b"") -> None:
         self.answer = answer
@@ -31,7 +31,7 @@ class RawServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop listening."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -54,7 +54,7 @@ class RawServer:
 
 
 def reset(connection: socket.socket) -> None:
-    """Break the connection once all that was sent has arrived, or the other side wants no more of it."""
+    """Reset the connection once all sent data has arrived, or the other side has closed it."""
     with contextlib.suppress(AssertionError):
         wait_until(lambda: _unsent(connection) == 0 or _is_given_up(connection), deadline=60.0)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)

@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], deadline: float = 120.0, what: str = "") -> T:
-    """Call `condition` until it returns something true, and return that.
+    """Call `condition` until it returns a true value, and return that value.
 
-    `deadline` is in seconds from now. AssertionError says `what` was waited for when it passes.
+    `deadline` is in seconds from now. AssertionError names `what` was waited for when the deadline passes.
     """
     end = time.monotonic() + deadline
     while not (result := condition()):

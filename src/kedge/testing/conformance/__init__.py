@@ -1,7 +1,7 @@
-"""What every engine does in the same way: the job, and what is seen of it.
+"""The behaviours that every engine must share: how jobs run, and what users see of them.
 
-Behaviours are by name; each takes the `kedge` of the engine and raises AssertionError. Their commands are POSIX sh
-that busybox runs, too; those that need a network start `busybox` by that name.
+Each behaviour has a name, takes the `kedge` of the engine and raises AssertionError. The commands of the jobs are POSIX
+sh that busybox can run; those that need a network start `busybox` by that name.
 
     @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
     def test_behaviour(kedge: Kedge, behaviour: Callable[[Kedge], None]) -> None:

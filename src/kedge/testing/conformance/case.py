@@ -1,4 +1,4 @@
-"""One job that runs to its end, and what must be seen of it."""
+"""A conformance case: a job that runs to its end, and the results that are expected."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ QUICK_RETRY = {"kedge": {"retry": {"backoffSec": 0.01}}}
 
 @dataclass(frozen=True)
 class ConformanceCase:
-    """What `Kedge.job` takes, then what must be seen; what is None or empty is not looked at.
+    """The arguments for `Kedge.job`, then the expected results; those that are None or empty are not checked.
 
-    A task is named by its folder: `worker-0`, or `attempt-1/worker-0` in another attempt than the first.
+    A task is named by its folder: `worker-0`, or `attempt-1/worker-0` in an attempt other than the first.
     """
 
     commands: str | list[str] = ""
     roles: dict[str, Any] | None = None
     keys: dict[str, Any] = field(default_factory=dict)  # of the job file
-    files: Mapping[str, str] = field(default_factory=dict)  # beside the job file: content by name
+    files: Mapping[str, str] = field(default_factory=dict)  # next to the job file: content by name
     options: tuple[str, ...] = ()
 
     code: int = 0  # exit code of `kedge run`
-    said: str | Mapping[str, str] = field(default_factory=dict)  # exactly, on both streams; a text: of worker-0
+    said: str | Mapping[str, str] = field(default_factory=dict)  # exact logs by task; a text is that of worker-0
     stdout: bytes | None = None  # of worker-0, exactly
     stderr: bytes | None = None
-    runtime: tuple[str, ...] = ()  # messages of worker-0's runtime.log, all of them
-    report: Mapping[str, Any] = field(default_factory=dict)  # of worker-0, these keys
+    runtime: tuple[str, ...] = ()  # all messages of worker-0's runtime.log
+    report: Mapping[str, Any] = field(default_factory=dict)  # some keys of worker-0's report
     states: Mapping[str, str] = field(default_factory=dict)  # how tasks ended, by `role:index`
-    prints: tuple[str, ...] = ()  # patterns in what `kedge run` prints
+    prints: tuple[str, ...] = ()  # patterns that the output of `kedge run` must match
     attempts: int | None = None
-    more: Callable[[Kedge], None] | None = None  # looks at the rest
+    more: Callable[[Kedge], None] | None = None  # checks the rest
 
     def __call__(self, kedge: Kedge) -> None:
-        """Run the job and look; nothing of it may be left."""
+        """Run the job and check the results; none of its processes may be left."""
         for name, content in self.files.items():
             (kedge.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (kedge.folder / name).write_text(content)
@@ -76,12 +76,12 @@ class ConformanceCase:
 
 
 def same(what: str, seen: object, expected: object) -> None:
-    """AssertionError with both, unless they are equal."""
+    """AssertionError that shows both values, unless they are equal."""
     assert seen == expected, f"{what}:\n  seen     {seen!r}\n  expected {expected!r}"
 
 
 def runtime_log(kedge: Kedge, task: str = "worker-0") -> list[str]:
-    """The messages of a task's runtime.log, without time and program."""
+    """The messages of a task's runtime.log, without their time and program name."""
     text = (kedge.task(task) / RUNTIME_LOG).read_text()
     return [line.partition("[openpai-runtime] ")[2] for line in text.splitlines()]
 

@@ -23,7 +23,7 @@ BEHAVIOURS = {
     "a failure within a pipeline ends the task": ConformanceCase(
         ["false | cat", "echo after"], code=EXIT_FAILED, said=""
     ),
-    "an exit code is the user's and the container's is OpenPAI's": ConformanceCase(
+    "the user's exit code is kept and the container's code is OpenPAI's": ConformanceCase(
         "exit 7",
         code=EXIT_FAILED,
         report={"reason": contract.COMMAND_FAILED, "user_exit_code": 7, "exit_code": 255},
@@ -33,21 +33,21 @@ BEHAVIOURS = {
             "worker:0: the command exited with code 7; not retried: jobRetryCount is 0",
         ),
     ),
-    "a variable that is not set ends the task": ConformanceCase(
+    "an unset variable ends the task": ConformanceCase(
         ["echo $NOTHING_LIKE_THIS", "echo after"],
         code=EXIT_FAILED,
         stdout=b"",
         report={"reason": contract.COMMAND_FAILED},
     ),
-    "a program that is not there": ConformanceCase(
+    "a missing program": ConformanceCase(
         "nothing-like-this", code=EXIT_FAILED, report={"reason": contract.COMMAND_FAILED, "user_exit_code": 127}
     ),
-    "a program that may not be executed": ConformanceCase(
+    "a program that is not executable": ConformanceCase(
         "touch $PAI_LOG_DIR/program; $PAI_LOG_DIR/program",
         code=EXIT_FAILED,
         report={"reason": contract.COMMAND_FAILED, "user_exit_code": 126},
     ),
-    "an option that the shell does not know": ConformanceCase(
+    "an unknown option of the shell": ConformanceCase(
         ["set -o nothing-like-this", "echo after"],
         code=EXIT_FAILED,
         stdout=b"",

@@ -1,4 +1,4 @@
-"""What a task finds around it: variables, peers, code, secrets."""
+"""The environment of a task: variables, peers, ports, code, secrets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from kedge.testing.conformance.case import ConformanceCase, same
 
 _SECRET = "hunter2hunter2"
 _CODE = {"name": "code", "type": "script", "uri": "./code"}
-# at INDEX: address and port of a worker. answer TEXT: to the first who asks. ask ADDRESS: `said` is what it answers.
-# Who asks talks without an end, because busybox's nc leaves without an answer when the other side ends first.
+# Shell functions. at INDEX: prints the address and port of a worker. answer TEXT: sends it to the first client. ask
+# ADDRESS: sets `said` to the answer. The client sends without end, because busybox's nc drops the answer if its own
+# input ends first.
 _TALK = """\
 at() { echo "$PAI_TASK_ROLE_worker_HOST_LIST" | tr , '\\n' | sed -n "$(($1 + 1))p"; }
 answer() { echo "$1" | busybox nc -l -p $PAI_CURRENT_CONTAINER_PORT > /dev/null; }
@@ -23,21 +24,21 @@ _RING_SAID = {"worker-0": "I am 1\n", "worker-1": "I am 2\n", "worker-2": "I am 
 _LATE = "if [ $PAI_TASK_INDEX = 0 ]; then ask $(at 1); echo $said; else [ $FC_TASK_ATTEMPT_ID = 1 ]; answer late; fi"
 
 
-def _one_view(kedge: Kedge) -> None:
+def _addresses_agree(kedge: Kedge) -> None:
     views = {kedge.said("worker-0"), kedge.said("worker-1"), kedge.said("ps-0")}
-    same("addresses and ports, as all tasks see them", len(views), 1)
+    same("different lists of addresses and ports", len(views), 1)
     lines = views.pop().split()
     assert len(lines) == 3, lines
     assert len(set(lines)) == 3, f"two tasks share an address and port: {lines}"
 
 
-def _own_ports(kedge: Kedge) -> None:
+def _ports_are_distinct(kedge: Kedge) -> None:
     ssh, http, web = (line.split(",") for line in kedge.said().splitlines())
     same("numbers of ports", [len(ports) for ports in (ssh, http, web)], [1, 1, 2])
-    assert len({*ssh, *http, *web}) == 4, f"a port is given out twice: {ssh} {http} {web}"
+    assert len({*ssh, *http, *web}) == 4, f"a port was assigned twice: {ssh} {http} {web}"
 
 
-def _nothing_kept(kedge: Kedge) -> None:
+def _secret_is_gone(kedge: Kedge) -> None:
     run = kedge.only_run()
     kept = [file for file in run.rglob("*") if file.is_file() and _SECRET.encode() in file.read_bytes()]
     same("files with the secret", kept, [])
@@ -46,7 +47,7 @@ def _nothing_kept(kedge: Kedge) -> None:
 
 
 BEHAVIOURS = {
-    "a task knows itself and its job": ConformanceCase(
+    "variables describe the task and its job": ConformanceCase(
         [
             "echo $PAI_CURRENT_TASK_ROLE_NAME $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX $PAI_TASK_INDEX",
             "echo $PAI_TASK_ROLE_LIST $PAI_JOB_TASK_COUNT $PAI_TASK_ROLE_TASK_COUNT_worker $PAI_RESOURCE_worker",
@@ -64,9 +65,9 @@ BEHAVIOURS = {
             "worker": {"instances": 2, "completion": {"minSucceededInstances": -1}},
             "ps": {"completion": {"minSucceededInstances": -1}},
         },
-        more=_one_view,
+        more=_addresses_agree,
     ),
-    "peers reach each other at their ports, in every attempt": ConformanceCase(
+    "peers reach each other at their ports in every attempt": ConformanceCase(
         [_TALK, _RING, "[ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]"],
         roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},
         keys={"jobRetryCount": 1},
@@ -79,26 +80,26 @@ BEHAVIOURS = {
         said={"worker-0": "late\n"},
         states={"worker:0": State.SUCCEEDED, "worker:1": State.SUCCEEDED},
     ),
-    "a task has the ports that it asks for": ConformanceCase(
+    "a task gets the ports that it requests": ConformanceCase(
         [
             "echo $PAI_CONTAINER_SSH_PORT",
             "echo $PAI_CURRENT_CONTAINER_PORT",
             "echo $PAI_CONTAINER_HOST_web_PORT_LIST",
         ],
         roles={"worker": {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0, "ports": {"web": 2}}}},
-        more=_own_ports,
+        more=_ports_are_distinct,
     ),
-    "a parameter of the command line replaces the file's": ConformanceCase(
+    "a parameter on the command line replaces the one in the file": ConformanceCase(
         "echo <% $parameters.lr %>", keys={"parameters": {"lr": 0.1}}, options=("-p", "lr=1.0"), said="1.0\n"
     ),
-    "a secret reaches the task and nothing that is kept": ConformanceCase(
+    "a secret reaches the task and no file that is kept": ConformanceCase(
         "echo <% $secrets.token %> | tr 2 _; echo <% $secrets.token %>",
         keys={"secrets": {"token": "x"}},
         options=("--secret", f"token={_SECRET}"),
         said="hunter_hunter_\n******\n",
-        more=_nothing_kept,
+        more=_secret_is_gone,
     ),
-    "code beside the job file is the working directory": ConformanceCase(
+    "code next to the job file becomes the working directory": ConformanceCase(
         "sh main.sh; ls",
         roles={"worker": {"script": "code", "instances": 2}},
         keys={"prerequisites": [_CODE]},
@@ -110,7 +111,7 @@ BEHAVIOURS = {
         },
         said={"worker-0": "data\ndata\nmain.sh\n", "worker-1": "data\ndata\nmain.sh\n"},
     ),
-    "a folder of the command line is the working directory": ConformanceCase(
+    "a folder on the command line becomes the working directory": ConformanceCase(
         "cat file", files={"here/file": "content\n"}, options=("--workdir", "here"), said="content\n"
     ),
 }

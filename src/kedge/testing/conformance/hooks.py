@@ -1,4 +1,4 @@
-"""What runs before and after a command."""
+"""Hooks, which run before and after a command."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def _case(*hooks: dict[str, Any], commands: str = "echo command", **seen: Any) -
     )
 
 
-def _talking(name: str) -> dict[str, Any]:
+def _printing(name: str) -> dict[str, Any]:
+    """A hook that prints its name and the event on every event."""
     events = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, "containerExit")
     return _hook(name, {event: f"echo {name} {event} <% $parameters.x %>" for event in events})
 
 
 BEHAVIOURS = {
     "hooks start in order and end in reverse": _case(
-        _talking("a"),
-        _talking("b"),
+        _printing("a"),
+        _printing("b"),
         said="command\n",
         runtime=(
             _STARTS[0], "a taskStarts 1.0", "b taskStarts 1.0", _STARTS[1], *_COMMAND,
@@ -44,7 +45,7 @@ BEHAVIOURS = {
         ),
     ),
     "hooks after a failure": _case(
-        _talking("a"),
+        _printing("a"),
         commands="exit 3",
         code=EXIT_FAILED,
         report={"reason": contract.COMMAND_FAILED, "user_exit_code": 3},
@@ -53,34 +54,34 @@ BEHAVIOURS = {
             "a taskFails 1.0", "a containerExit 1.0",
         ),
     ),
-    "a start hook that fails keeps the command from running": _case(
+    "the command does not run if a start hook fails": _case(
         _hook("a", {TASK_STARTS: "exit 5", TASK_FAILS: "echo failed", "containerExit": "echo exit"}),
         code=EXIT_FAILED,
         said="",
         report={"reason": contract.HOOK_FAILED, "user_exit_code": 5},
     ),
-    "a hook whose failure is ignored": _case(
+    "a hook failure can be ignored": _case(
         _hook("a", {TASK_STARTS: "exit 5"}, failurePolicy="ignore"),
         said="command\n",
         report={"reason": contract.SUCCEEDED, "user_exit_code": 0},
     ),
-    "a hook that fails after a success fails the task": _case(
+    "a failed hook after a successful command fails the task": _case(
         _hook("a", {TASK_SUCCEEDS: "exit 5"}),
         code=EXIT_FAILED,
         report={"reason": contract.HOOK_FAILED, "user_exit_code": 5},
     ),
-    "a hook is tried again": _case(
+    "a hook is retried": _case(
         _hook("a", {TASK_STARTS: _COUNT}, retry={"max": 2, "delaySec": 0.01}),
         said="command\n",
         prints=("^kedge: worker:0: hook a failed: exited with code 1; try 2 of 3 in 0.0 s", "; try 3 of 3 in"),
     ),
-    "a hook that takes too long is ended": _case(
+    "a hook has a time limit": _case(
         _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5),
         code=EXIT_FAILED,
         said="",
         report={"reason": contract.HOOK_FAILED},
     ),
-    "what a hook exports reaches the command": _case(
+    "variables that a hook exports reach the command": _case(
         _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', said="a b\n"
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a task prints is kept, all of it and as it was."""
+"""Logs: everything that a task prints is kept unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LINES = 2000
 def _whole_lines(kedge: Kedge) -> None:
     lines = kedge.said().splitlines()
     same("lines of both streams", sorted(set(lines)), ["error " * 20, "output " * 20])
-    same("their number", len(lines), 2 * _LINES)
+    same("number of lines", len(lines), 2 * _LINES)
 
 
 def _all_tasks(kedge: Kedge) -> None:
@@ -20,17 +20,17 @@ def _all_tasks(kedge: Kedge) -> None:
 
 
 BEHAVIOURS = {
-    "both streams are kept apart and together": ConformanceCase(
+    "each stream has a log and both share a combined log": ConformanceCase(
         "echo out; echo err >&2", stdout=b"out\n", stderr=b"err\n", prints=("^worker:0 . out$", "^worker:0 . err$")
     ),
     "output without a newline": ConformanceCase(
         "printf 'no newline'", stdout=b"no newline", stderr=b"", said="no newline\n"
     ),
-    "output that is no text": ConformanceCase(
+    "output that is not text": ConformanceCase(
         r"printf '\000\001\200\377\r\n'", stdout=b"\0\1\x80\xff\r\n", prints=("^worker:0",)
     ),
     "a task that prints nothing": ConformanceCase("true", stdout=b"", stderr=b"", said=""),
-    "much output arrives whole and in order": ConformanceCase(
+    "a large output arrives complete and in order": ConformanceCase(
         "seq 100000", stdout="".join(f"{number}\n" for number in range(1, 100_001)).encode()
     ),
     "lines of two writers are never torn": ConformanceCase(
@@ -40,10 +40,10 @@ BEHAVIOURS = {
         ],
         more=_whole_lines,
     ),
-    "output of a background process is waited for": ConformanceCase(
+    "the output of a background process is waited for": ConformanceCase(
         "{ while kill -0 $$ 2> /dev/null; do sleep 0.1; done; echo late; } & echo early", said="early\nlate\n"
     ),
-    "tasks that print and end at once lose nothing": ConformanceCase(
+    "tasks that print and end at once lose no output": ConformanceCase(
         "echo task $PAI_TASK_INDEX", roles={"worker": {"instances": 10}}, more=_all_tasks
     ),
 }

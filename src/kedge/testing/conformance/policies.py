@@ -1,4 +1,4 @@
-"""When a job is over, and when it is tried again."""
+"""Completion and retry policies: when a job ends, and when it is retried."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SPEC = """\
 - {code: 232, phrase: Passes, behavior: TRANSIENT, pattern: {runtimeContainerPatterns: [{userLogRegex: will pass}]}}
 - {code: 223, phrase: Stays, behavior: PERMANENT, pattern: {runtimeContainerPatterns: [{userLogRegex: will stay}]}}
 """
-_EVERY = {"kedge": {"completion": "everyTaskSucceeds"}}
+_EVERY_TASK = {"kedge": {"completion": "everyTaskSucceeds"}}
 _NEVER = {"minFailedInstances": -1, "minSucceededInstances": -1}
 _TRANSIENT = "echo 'OSError: [Errno 98] Address already in use'"
 _MISSING = """echo "ModuleNotFoundError: No module named 'nothing'" """
 
 
-def _retried(most: int) -> dict[str, object]:
+def _transient_retries(most: int) -> dict[str, object]:
     return {"extras": {"kedge": {"retry": {"maxTransient": most, "backoffSec": 0.01}}}}
 
 
 def _tries(kedge: Kedge, task: str = "worker-0") -> int:
-    """In how many attempts of the job the task has said `try`."""
+    """The number of job attempts in which the task printed its `try` line."""
     return sum(kedge.said(task, attempt) == f"try {attempt}\n" for attempt in range(10))
 
 
@@ -68,18 +68,18 @@ def _first_success(kedge: Kedge) -> None:
     assert kedge.leftovers() == []
 
 
-def _told_everywhere(kedge: Kedge) -> None:
-    """That tasks have failed although the job has succeeded."""
-    said = "Succeeded by its completion policy; 2 of 2 tasks failed"
+def _failures_are_reported(kedge: Kedge) -> None:
+    """Every report and command shows that tasks failed although the job succeeded."""
+    text = "Succeeded by its completion policy; 2 of 2 tasks failed"
     report = job_report(kedge)
-    same("report.json", (report["state"], report["text"], report["root"]["cause"]), (State.SUCCEEDED, said, "unknown"))
-    same("report.md", said in (kedge.only_run() / "report.md").read_text(), True)
+    same("report.json", (report["state"], report["text"], report["root"]["cause"]), (State.SUCCEEDED, text, "unknown"))
+    same("report.md", text in (kedge.only_run() / "report.md").read_text(), True)
     run = kedge.only_run().name
-    same("kedge wait", kedge("wait", run).stdout, f"{said}\n")
-    assert said in kedge("show", run).stdout
+    same("kedge wait", kedge("wait", run).stdout, f"{text}\n")
+    assert text in kedge("show", run).stdout
     assert "0/2, 2 failed" in kedge("ps").stdout
     facts = json.loads(kedge("ps", "--json").stdout)
-    same("kedge ps --json", (facts["state"], facts["text"], facts["failed"]), (State.SUCCEEDED, said, 2))
+    same("kedge ps --json", (facts["state"], facts["text"], facts["failed"]), (State.SUCCEEDED, text, 2))
 
 
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
@@ -96,12 +96,12 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         roles={"worker": {"instances": 2, "completion": _NEVER}},
         states={"worker:0": State.FAILED, "worker:1": State.FAILED},
         prints=("Succeeded by its completion policy; 2 of 2 tasks failed", r"^Failed task +worker:"),
-        more=_told_everywhere,
+        more=_failures_are_reported,
     ),
-    "a job can ask that every task succeeds": ConformanceCase(
+    "a job can require that every task succeeds": ConformanceCase(
         "[ $PAI_TASK_INDEX != 0 ] || exit 3; sleep 2",
         roles={"worker": {"instances": 2}, "ps": {"commands": ["exit 4"]}, "a": {"commands": ["true"]}},
-        keys={"extras": _EVERY},
+        keys={"extras": _EVERY_TASK},
         code=EXIT_FAILED,
         states={
             "worker:0": State.FAILED,
@@ -110,13 +110,13 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
             "a:0": State.SUCCEEDED,
         },
     ),
-    "a job whose tasks all succeed, as it asked": ConformanceCase(
-        "true", roles={"worker": {"instances": 2}}, keys={"extras": _EVERY}, prints=("Succeeded in",)
+    "a job that requires every task to succeed, and all do": ConformanceCase(
+        "true", roles={"worker": {"instances": 2}}, keys={"extras": _EVERY_TASK}, prints=("Succeeded in",)
     ),
     "tasks start in the order of the file": ConformanceCase(
         "true", roles={"worker": {"instances": 3}, "ps": {}, "a": {}}, more=_launch_order
     ),
-    "unknown failures are retried as often as the job says": ConformanceCase(
+    "unknown failures are retried jobRetryCount times": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; exit 1",
         keys={"jobRetryCount": 2},
         code=EXIT_FAILED,
@@ -124,14 +124,14 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         prints=("all 2 retries are used",),
         more=_three_tries,
     ),
-    "retries that were asked for are made although a stock row says permanent": ConformanceCase(
+    "jobRetryCount overrides stock rows of the exit spec that are permanent": ConformanceCase(
         "kill -ILL $$",
         keys={"jobRetryCount": 1},
         code=EXIT_FAILED,
         attempts=2,
         prints=(r"attempt 2 starts now \(retry 1 of 1\)", r"the only retry is used \(jobRetryCount\)"),
     ),
-    "rows of the user's own exit spec decide about a retry": ConformanceCase(
+    "rows of the user's own exit spec decide on retries": ConformanceCase(
         f"{_MISSING}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] && echo will stay || echo will pass; exit 1",
         keys={"jobRetryCount": 3, "extras": {"kedge": {"rules": ["spec.yaml"], **QUICK_RETRY["kedge"]}}},
         files={"spec.yaml": _SPEC},
@@ -141,19 +141,19 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     ),
     "transient failures are retried a limited number of times": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; kill -TERM $$",
-        keys=_retried(2),
+        keys=_transient_retries(2),
         code=EXIT_FAILED,
         attempts=3,
         prints=("given up after 2 retries of transient failures",),
         more=_three_tries,
     ),
-    "a transient cause is retried whatever the exit code": ConformanceCase(
+    "a transient cause is retried for any exit code": ConformanceCase(
         f"{_TRANSIENT}; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]",
         keys={"extras": QUICK_RETRY},
         attempts=2,
         prints=("attempt 2 starts", "port_in_use is transient"),
     ),
-    "a permanent cause that is sure is not retried whatever the job says": ConformanceCase(
+    "a sure permanent cause is never retried": ConformanceCase(
         f"{_MISSING}; exit 1",
         keys={"jobRetryCount": 3},
         code=EXIT_FAILED,
@@ -167,22 +167,26 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=2,
         prints=("not retried: command_not_found came twice at the same place, without progress in between",),
     ),
-    "progress makes a retry worth while": ConformanceCase(
+    "a failure after progress is retried": ConformanceCase(
         "echo step $FC_FRAMEWORK_ATTEMPT_ID; exit 127",
         keys={"jobRetryCount": 2},
         code=EXIT_FAILED,
         attempts=3,
         prints=("command_not_found is not certain, retry 2 of 2", r"all 2 retries are used \(jobRetryCount\)"),
     ),
-    "what lies around the program is tried until the limit": ConformanceCase(
+    "transient failures without progress are retried up to the limit": ConformanceCase(
         f"{_TRANSIENT}; exit 1",
-        keys=_retried(3),
+        keys=_transient_retries(3),
         code=EXIT_FAILED,
         attempts=4,
         prints=("given up after 3 retries of transient failures",),
     ),
-    "SIGINT by a stranger is transient": ConformanceCase(
-        "kill -INT $$; exit 130", keys=_retried(1), code=EXIT_FAILED, attempts=2, prints=("code 130, .*, is transient",)
+    "a SIGINT that kedge did not send is transient": ConformanceCase(
+        "kill -INT $$; exit 130",
+        keys=_transient_retries(1),
+        code=EXIT_FAILED,
+        attempts=2,
+        prints=("code 130, .*, is transient",),
     ),
     "without gang allocation a task is retried alone": ConformanceCase(
         "echo try $FC_TASK_ATTEMPT_ID; [ $PAI_TASK_INDEX = 0 ] || [ $FC_TASK_ATTEMPT_ID = 2 ]",
@@ -192,7 +196,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=1,
         prints=(r"^worker:1 +succeeded +3 ",),
     ),
-    "a task alone is not retried for ever either": ConformanceCase(
+    "the same failure without progress ends retries of a single task too": ConformanceCase(
         "echo try $FC_TASK_ATTEMPT_ID; exit 127",
         roles={"worker": {"taskRetryCount": 3}},
         keys={"extras": {"gangAllocation": False}},
@@ -201,7 +205,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=1,
         prints=("not retried: command_not_found came twice at the same place",),
     ),
-    "a failed peer's loss is not the cause": ConformanceCase(
+    "the loss of a failed peer is not the root cause": ConformanceCase(
         f"if [ $PAI_TASK_INDEX = 1 ]; then {_MISSING}; else echo 'ConnectionResetError: [Errno 104] Connection reset "
         "by peer'; fi; exit 1",
         roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},

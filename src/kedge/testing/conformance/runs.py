@@ -1,4 +1,4 @@
-"""The commands around a run, and what is left of it on disk."""
+"""The commands that follow, show and remove runs, and the files of a run folder."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def two_at_once(kedge: Kedge) -> None:
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "a job in the background is followed and waited for": in_the_background,
     "events and lines as JSON": as_json,
-    "the run folder tells the whole story": run_folder,
+    "the run folder has all files": run_folder,
     "a run is shown, stopped and removed": show_and_remove,
-    "two jobs at once do not meet": two_at_once,
+    "two jobs at once do not interfere": two_at_once,
 }

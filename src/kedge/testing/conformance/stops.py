@@ -1,4 +1,4 @@
-"""A stop from outside ends everything, in an orderly way first."""
+"""Stops: every way to stop a job ends all of its processes, gracefully first."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kedge.testing.command import TIMEOUT, Kedge
 from kedge.testing.conformance.case import same
 from kedge.testing.wait import wait_until
 
-_ORDERLY = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+_GRACEFUL = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 _STUBBORN = "trap '' TERM INT; echo ready; while :; do sleep 0.1; done"
 
 
 def ctrl_c(kedge: Kedge) -> None:
-    process = kedge.start("run", kedge.job(_ORDERLY, roles={"worker": {"instances": 2}}))
+    process = kedge.start("run", kedge.job(_GRACEFUL, roles={"worker": {"instances": 2}}))
     for task in ("worker-0", "worker-1"):
         kedge.wait_for_output("ready", task)
     process.send_signal(signal.SIGINT)
-    said = kedge.finish(process, EXIT_INTERRUPTED)
-    assert "stopped by Ctrl-C" in said, said
+    printed = kedge.finish(process, EXIT_INTERRUPTED)
+    assert "stopped by Ctrl-C" in printed, printed
     same("saved", ["saved" in kedge.said(task) for task in ("worker-0", "worker-1")], [True, True])
     assert kedge.leftovers() == []
 
@@ -38,8 +38,8 @@ def ctrl_c_twice(kedge: Kedge) -> None:
     process.send_signal(signal.SIGINT)
     wait_until(lambda: JobEvent.STOP_REQUESTED in [event["event"] for event in kedge.events()], TIMEOUT)
     process.send_signal(signal.SIGINT)
-    said = kedge.finish(process, EXIT_INTERRUPTED)
-    same("killed tasks", len(re.findall(r"^worker:\d +stopped +1 +137", said, re.MULTILINE)), 2)
+    printed = kedge.finish(process, EXIT_INTERRUPTED)
+    same("killed tasks", len(re.findall(r"^worker:\d +stopped +1 +137", printed, re.MULTILINE)), 2)
     assert kedge.leftovers() == []
 
 
@@ -68,7 +68,7 @@ def hidden_processes(kedge: Kedge) -> None:
     job = kedge.job([*hidden, "echo ready; sleep 1000"], extras=stop)
     process = kedge.start("run", job)
     kedge.wait_for_output("ready")
-    assert kedge.leftovers(), "the test cannot see the processes of a job that runs"
+    assert kedge.leftovers(), "the test cannot find the processes of a running job"
     process.send_signal(signal.SIGINT)
     kedge.finish(process, EXIT_INTERRUPTED)
     assert kedge.leftovers() == []
@@ -83,15 +83,15 @@ def stop_in_the_background(kedge: Kedge) -> None:
     assert kedge.leftovers() == []
 
 
-def stop_without_grace(kedge: Kedge, *, asked_before: bool) -> None:
+def stop_without_grace(kedge: Kedge, *, after_a_stop: bool) -> None:
     grace = {"kedge": {"stop": {"graceSec": 1000}}}
     name = kedge("run", "-d", kedge.job(_STUBBORN, extras=grace)).stdout.strip()
     kedge.wait_for_output("ready")
-    if asked_before:
+    if after_a_stop:
         kedge("stop", "--no-wait", name)
     same("stop", kedge("stop", "--kill", name).stdout, f"{name} stopped\n")
     shown = json.loads(kedge("show", name, "--json").stdout)
-    same("codes", [task["exit_code"] for task in shown["tasks"]], [137])  # so a supervisor has lived to say so
+    same("codes", [task["exit_code"] for task in shown["tasks"]], [137])  # recorded by a supervisor that survived
     assert kedge.leftovers() == []
 
 
@@ -121,7 +121,7 @@ def lost_controller(kedge: Kedge) -> None:
     run = kedge.only_run()
     assert re.search(rf"^{run.name} +lost ", kedge("ps").stdout, re.MULTILINE)
     assert f"kedge stop {run.name}" in kedge("show", "job").stdout
-    assert kedge.leftovers(), "the tasks of a lost job are expected to run on"
+    assert kedge.leftovers(), "the tasks of a lost job are expected to continue"
     assert "stopped" in kedge("stop", "job").stdout
     assert kedge.leftovers() == []
     secrets_dir = json.loads((run / "run.json").read_text())["secrets_dir"]
@@ -132,14 +132,14 @@ def lost_controller(kedge: Kedge) -> None:
 
 
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
-    "Ctrl-C lets every task end by itself": ctrl_c,
-    "a second Ctrl-C kills what does not listen": ctrl_c_twice,
+    "Ctrl-C lets every task end gracefully": ctrl_c,
+    "a second Ctrl-C kills tasks that ignore the first": ctrl_c_twice,
     "the grace period ends with a kill": grace_period,
     "a closed terminal stops the job": closed_terminal,
-    "processes in other sessions are ended too": hidden_processes,
+    "processes in other sessions are ended, too": hidden_processes,
     "a job in the background is stopped": stop_in_the_background,
-    "a stop without grace kills at once": partial(stop_without_grace, asked_before=False),
-    "a stop without grace ends the grace of another": partial(stop_without_grace, asked_before=True),
+    "a stop without grace kills at once": partial(stop_without_grace, after_a_stop=False),
+    "a stop without grace cuts the grace of an earlier stop": partial(stop_without_grace, after_a_stop=True),
     "a stop during a start hook": stop_during_a_hook,
     "a job whose controller was killed": lost_controller,
 }
