@@ -1,4 +1,4 @@
-"""What servers of these tests share that answer as a container engine does, on a Unix socket."""
+"""What the fake container engines of these tests share; they answer on a Unix socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Server = TypeVar("Server", bound=socketserver.BaseServer)
 
 
 def answer(handler: BaseHTTPRequestHandler, value: Any, status: int = 200) -> None:
-    """Answer in JSON, and say nothing of it on the console."""
+    """Answer in JSON without logging to the console."""
     data = json.dumps(value).encode()
     handler.send_response_only(status)
     handler.send_header("Content-Type", "application/json")
@@ -25,7 +25,7 @@ def answer(handler: BaseHTTPRequestHandler, value: Any, status: int = 200) -> No
 
 @contextmanager
 def serving(server: Server) -> Iterator[Server]:
-    """The server at work."""
+    """A context in which the server runs."""
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server

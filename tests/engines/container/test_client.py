@@ -1,4 +1,4 @@
-"""What the engine's client makes of errors."""
+"""How the engine's client reports errors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from kedge.engines.container import client
 from kedge.engines.container.client import EngineGone
 
 
-def test_an_answer_that_stops_in_the_middle_is_an_engine_that_does_not_answer() -> None:
+def test_an_engine_whose_answer_breaks_off_is_gone() -> None:
     with pytest.raises(EngineGone, match=r"does not answer: .*Read timed out"), client._errors("unix:///engine"):
         raise urllib3.exceptions.ReadTimeoutError(None, None, "Read timed out.")  # type: ignore[arg-type]

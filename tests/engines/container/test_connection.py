@@ -1,4 +1,4 @@
-"""A service of kedge's own that cannot be started, or not again."""
+"""Starting, restarting and cleaning up kedge's own Podman service."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def broken(folder: Path) -> str:
 
 
 def own_service() -> int:
-    """The process of this one's service."""
+    """The pid of this process's service."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return next(int(pid) for pid in children if b"podman" in Path("/proc", pid, "cmdline").read_bytes())
 
 
-def test_a_service_that_cannot_be_started_says_what_podman_says_and_leaves_nothing(
+def test_a_service_that_cannot_start_quotes_podman_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", broken(tmp_path / "bin"), prepend=":")
@@ -38,14 +38,14 @@ def test_a_service_that_cannot_be_started_says_what_podman_says_and_leaves_nothi
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_a_service_whose_program_is_gone_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_without_its_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(CannotRun, match="podman cannot be started"), Connection(PODMAN):
         pass
 
 
 @pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
-def test_a_service_that_cannot_be_started_again_can_be_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_restart_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Connection(PODMAN) as connected:
         end(own_service())
         with monkeypatch.context() as patched:
@@ -58,7 +58,7 @@ def test_a_service_that_cannot_be_started_again_can_be_later(tmp_path: Path, mon
 
 
 @pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
-def test_what_a_killed_kedge_has_left_is_removed_and_what_one_that_lives_needs_is_not(
+def test_folders_of_killed_kedges_are_removed_and_those_of_live_ones_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -75,6 +75,6 @@ def test_what_a_killed_kedge_has_left_is_removed_and_what_one_that_lives_needs_i
 
 
 def end(service: int) -> None:
-    """Kill it, and wait until that is to be seen."""
+    """Kill the service, and wait until it has ended."""
     os.kill(service, signal.SIGKILL)
     os.waitid(os.P_PID, service, os.WEXITED | os.WNOWAIT)

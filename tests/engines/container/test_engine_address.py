@@ -1,4 +1,4 @@
-"""Where the container engine is looked for, and what is said when there is none."""
+"""Where kedge looks for the container engine, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ def listening(path: Path) -> socket.socket:
 
 
 @pytest.mark.parametrize("variable", ["DOCKER_HOST", "CONTAINER_HOST"])
-def test_the_variables_count_first(tmp_path: Path, variable: str) -> None:
+def test_variables_take_precedence(tmp_path: Path, variable: str) -> None:
     with listening(tmp_path / "s"):
         assert connection.address({variable: f"unix://{tmp_path}/s"}) == f"unix://{tmp_path}/s"
 
 
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:2375", "ssh://me@far"])
-def test_an_engine_on_another_machine_is_refused(address: str) -> None:
+def test_an_engine_on_another_machine_is_an_error(address: str) -> None:
     with pytest.raises(CannotRun, match="must run on this machine"):
         connection.address({"DOCKER_HOST": address})
 
 
-def test_a_bare_path_is_told_how_it_is_written() -> None:
+def test_the_error_for_a_bare_path_names_the_right_form() -> None:
     with pytest.raises(CannotRun, match=r"unix:///run/docker\.sock"):
         connection.address({"DOCKER_HOST": "/run/docker.sock"})
 
 
-def test_a_named_socket_that_is_not_there_is_an_error_not_a_detour() -> None:
-    with pytest.raises(CannotRun, match="there is no such socket"):
+def test_a_missing_named_socket_is_an_error_without_a_fallback() -> None:
+    with pytest.raises(CannotRun, match="that socket does not exist"):
         connection.address({"DOCKER_HOST": "unix:///nowhere/s"})
 
 
-def test_a_context_of_docker_is_followed(tmp_path: Path) -> None:
+def test_the_current_context_of_docker_is_used(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"currentContext": "mine"}')
     meta = tmp_path / "contexts" / "meta" / hashlib.sha256(b"mine").hexdigest()
     meta.mkdir(parents=True)
@@ -54,7 +54,7 @@ def test_a_context_of_docker_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", '{"currentContext": 5}', "no JSON"])
-def test_settings_of_docker_that_make_no_sense_name_nothing(tmp_path: Path, text: str) -> None:
+def test_damaged_settings_of_docker_are_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
     assert engine_address.named({"DOCKER_CONFIG": str(tmp_path)}) is None
 
@@ -70,7 +70,7 @@ def test_sockets_of_the_user_are_found(tmp_path: Path, monkeypatch: pytest.Monke
         assert connection.address({"PATH": ""}) == f"unix://{tmp_path}/podman/podman.sock"
 
 
-def test_without_any_the_message_says_what_was_looked_for_and_what_to_install() -> None:
-    said = str(engine_address.nothing({"XDG_RUNTIME_DIR": "/nowhere"}))
+def test_the_error_names_where_kedge_looked_and_what_to_install() -> None:
+    message = str(engine_address.nothing({"XDG_RUNTIME_DIR": "/nowhere"}))
     for part in ("DOCKER_HOST", "/nowhere/podman/podman.sock", "apt-get install podman", "docs.docker.com"):
-        assert part in said
+        assert part in message

@@ -1,4 +1,4 @@
-"""What is left of a run, in an engine that refuses things, is slow, or does not answer."""
+"""Ending what is left of a run in an engine that rejects requests, is slow, or does not answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from .serving import answer, serving
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
-    """Has containers, some of which it keeps or cannot signal; `late` ones come into being when it removes others."""
+    """A fake engine with containers, some of which it cannot remove or signal; `late` ones appear when others are
+    removed."""
 
     daemon_threads = True
 
@@ -60,27 +61,27 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """One that is lost, of a job without a grace period."""
+    """A lost run of a job without a grace period."""
     made = create(tmp_path / "jobs", "job")
     made.plan_file.write_text('{"stop": {"graceSec": 0}}')
     leftovers.note_engine(made, f"unix://{tmp_path}/s")
     return made
 
 
-def test_all_is_removed_also_what_comes_into_being_meanwhile(engine: Engine, run: Run) -> None:
+def test_all_is_removed_even_containers_that_appear_meanwhile(engine: Engine, run: Run) -> None:
     engine.late = {"three"}
     leftovers.end(run, kill=False)
     assert engine.containers == set()
 
 
-def test_what_the_engine_keeps_is_named_and_the_rest_is_removed(engine: Engine, run: Run) -> None:
+def test_what_cannot_be_removed_is_named_and_the_rest_is_removed(engine: Engine, run: Run) -> None:
     engine.kept = {"one"}
     with pytest.raises(CannotRun, match=rf"{run.id} is not stopped: .*one \(.*device or resource busy"):
         leftovers.end(run, kill=True)
     assert engine.containers == {"one"}
 
 
-def test_what_cannot_be_asked_to_stop_is_removed(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deaf_containers_are_removed(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leftovers, "_PATIENCE_SEC", 0.0)
     engine.deaf = True
     leftovers.end(run, kill=False)
@@ -88,23 +89,21 @@ def test_what_cannot_be_asked_to_stop_is_removed(engine: Engine, run: Run, monke
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # docker leaves a socket open
-def test_of_an_engine_that_does_not_answer_it_is_said_that_containers_may_run(engine: Engine, run: Run) -> None:
+def test_if_the_engine_does_not_answer_the_error_warns_of_running_containers(engine: Engine, run: Run) -> None:
     engine.shutdown()
     engine.server_close()
-    with pytest.raises(CannotRun, match=rf"{run.id} is not stopped, its containers may still run: .*does not answer"):
+    with pytest.raises(CannotRun, match=rf"{run.id} .* may still be running: .*does not answer"):
         leftovers.end(run, kill=True)
     gc.collect()
 
 
-def test_a_run_that_was_lost_before_it_asked_an_engine_needs_none(tmp_path: Path, run: Run) -> None:
+def test_a_run_lost_before_it_used_an_engine_needs_none(tmp_path: Path, run: Run) -> None:
     (run.path / "engine.json").unlink()
     leftovers.end(run, kill=True)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"address": 1}', '{"address": null}', "null"])
-def test_a_damaged_note_of_the_engine_is_none(
-    engine: Engine, run: Run, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_engine_file_is_ignored(engine: Engine, run: Run, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.server_address}")
     (run.path / "engine.json").write_text(text)
     leftovers.end(run, kill=True)

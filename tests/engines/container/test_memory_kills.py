@@ -1,4 +1,4 @@
-"""Kills for want of memory, in real control groups."""
+"""Out-of-memory kills, in real control groups."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def kills() -> Iterator[MemoryKills]:
 
 
 def start(group: Path, command: str) -> subprocess.Popen[bytes]:
-    """A shell in the group, which runs a command when it is told to."""
+    """A shell in the group, which runs a command once it reads a line from stdin."""
     shell = f"echo $$ > {group}/cgroup.procs; read go; {command}"
     return subprocess.Popen(["sh", "-c", shell], stdin=subprocess.PIPE)
 
 
-def test_a_kill_is_known_when_the_group_is_gone(kills: MemoryKills, group: Path) -> None:
+def test_a_kill_is_known_after_the_group_is_gone(kills: MemoryKills, group: Path) -> None:
     process = start(group, "tail /dev/zero")
     wait_until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split(), TIMEOUT)
     kills.watch("box", group.name, process.pid)
@@ -63,7 +63,7 @@ def test_a_kill_is_known_when_the_group_is_gone(kills: MemoryKills, group: Path)
     assert kills.of("box") is None
 
 
-def test_an_orderly_end_is_no_kill(kills: MemoryKills, group: Path) -> None:
+def test_a_normal_end_is_not_a_kill(kills: MemoryKills, group: Path) -> None:
     process = start(group, "true")
     wait_until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split(), TIMEOUT)
     kills.watch("box", group.name, process.pid)
@@ -78,7 +78,7 @@ def test_a_process_of_another_machine_is_not_watched(kills: MemoryKills) -> None
     assert not kills.watches("box")
 
 
-def test_a_group_that_the_kernel_does_not_watch_is_not_said_to_be_watched(
+def test_a_group_that_cannot_be_polled_is_not_watched(
     kills: MemoryKills, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "memory.events").write_text("oom_kill 0\n")  # a regular file cannot be polled
@@ -91,7 +91,7 @@ def test_a_group_that_the_kernel_does_not_watch_is_not_said_to_be_watched(
         os.fstat(found.fd)
 
 
-def test_version_2_counts_by_kind(tmp_path: Path) -> None:
+def test_version_2_distinguishes_own_limit_and_machine(tmp_path: Path) -> None:
     (tmp_path / "memory.peak").write_text("1000\n")
     events = tmp_path / "memory.events"
     events.write_text("low 0\nhigh 0\nmax 7\noom 1\noom_kill 0\noom_group_kill 0\n")

@@ -27,17 +27,17 @@ def test_ranges_are_chosen_at_random() -> None:
     assert len(set(candidates(1))) > 10
 
 
-def test_no_address_is_given_twice_nor_is_the_gateway() -> None:
+def test_addresses_are_distinct_and_exclude_the_gateway() -> None:
     subnet = IPv4Network("10.130.1.0/24")
     found = addresses(subnet, [Task("a", 0), Task("a", 1), Task("b", 0)])
     assert list(found.values()) == ["10.130.1.2", "10.130.1.3", "10.130.1.4"]
 
 
-def test_the_default_route_takes_nothing() -> None:
+def test_the_default_route_is_ignored() -> None:
     assert all(route.prefixlen > 0 for route in routes())
 
 
-def test_more_tasks_than_a_bridge_has_ports_are_refused() -> None:
+def test_more_tasks_than_a_bridge_has_ports_are_an_error() -> None:
     check(1000)
     with pytest.raises(CannotRun, match=r"has 1001 tasks.*--network host"):
         check(1001)

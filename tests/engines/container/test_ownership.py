@@ -1,4 +1,4 @@
-"""Whose the files of a run are."""
+"""Who owns the files of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOBODY = 65534
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of two users")
-def test_a_folder_that_may_not_even_be_read_is_not_ours() -> None:
+def test_an_unreadable_folder_is_not_ours() -> None:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "closed").mkdir(0o700)
         os.chown(name, NOBODY, -1)

@@ -1,4 +1,4 @@
-"""From a plan to a container, and to the line that starts it."""
+"""Rendering a plan as a container, and a container as a command line."""
 
 from __future__ import annotations
 
@@ -55,23 +55,23 @@ def planned(folder: Path, role: dict[str, Any], **job: Any) -> Plan:
     return prepare(str(path), Inputs(user="me")).plan
 
 
-def test_limits_are_what_the_job_asks_for(plan: Plan) -> None:
+def test_limits_are_those_of_the_job(plan: Plan) -> None:
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS)
     assert (spec.memory, spec.cpus, spec.shm) == (100 << 20, 2, 512 << 20)
     assert list(notes.of(plan, FACTS, (), None, False)) == []
 
 
-def test_limits_are_what_the_machine_has_and_the_submitter_is_told(plan: Plan) -> None:
+def test_limits_are_capped_at_the_machine_with_a_note(plan: Plan) -> None:
     small = FACTS._replace(cpus=1, memory=64 << 20)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, small)
     assert (spec.memory, spec.cpus, spec.shm) == (64 << 20, 1, 64 << 20)
-    said = "\n".join(notes.of(plan, small, (), None, False))
-    assert "2 CPUs and this machine has 1" in said
-    assert "100 MiB of memory" in said
-    assert "512 MiB of shared memory" in said
+    text = "\n".join(notes.of(plan, small, (), None, False))
+    assert "2 CPUs; capped at the 1 of this machine" in text
+    assert "100 MiB of memory; capped at the 64 MiB of this machine" in text
+    assert "512 MiB of shared memory" in text
 
 
-def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> None:
+def test_limits_that_the_engine_cannot_set_are_left_out_with_a_note(plan: Plan) -> None:
     weak = FACTS._replace(limits_cpu=False, limits_memory=False)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, weak)
     assert (spec.memory, spec.cpus) == (None, None)
@@ -81,7 +81,7 @@ def test_what_cannot_be_limited_is_not_and_the_submitter_is_told(plan: Plan) -> 
     assert "--memory" not in line
 
 
-def test_the_loader_variables_of_an_image_are_put_aside(plan: Plan) -> None:
+def test_the_loader_variables_of_an_image_are_shelved(plan: Plan) -> None:
     image = IMAGE._replace(environment={"LD_PRELOAD": "/lib/mine.so", "LD_LIBRARY_PATH": "/lib"})
     spec = render.render(plan, Task("w", 0), PLACE, image, FACTS)
     assert spec.environment == {
@@ -89,7 +89,7 @@ def test_the_loader_variables_of_an_image_are_put_aside(plan: Plan) -> None:
     }  # fmt: skip
 
 
-def test_mounts_stand_from_the_outside_in(plan: Plan) -> None:
+def test_outer_mounts_come_first(plan: Plan) -> None:
     place = replace(
         PLACE, code="/run/code/c", cache="/cache", secrets={"values.json": "/s/values.json"}, storages={"/mnt/d": "/d"}
     )
@@ -105,7 +105,7 @@ def test_mounts_stand_from_the_outside_in(plan: Plan) -> None:
     }  # fmt: skip
 
 
-def test_names_are_the_runs_and_differ_by_attempt() -> None:
+def test_container_names_contain_the_run_and_the_attempt() -> None:
     names = [render.container_name("job-abc", Task("w", 3), job, task) for job in (0, 1) for task in (0, 1)]
     assert names[0] == "kedge-job-abc-w-3"
     assert len(set(names)) == 4
@@ -118,7 +118,7 @@ def test_labels_name_job_user_role_task_and_attempt(plan: Plan) -> None:
     }  # fmt: skip
 
 
-def test_infiniband_is_for_roles_that_ask_for_it(tmp_path: Path) -> None:
+def test_infiniband_is_for_roles_that_request_it(tmp_path: Path) -> None:
     place = replace(PLACE, infiniband=("/dev/infiniband/uverbs0",))
     without = render.render(planned(tmp_path, {}), Task("w", 0), place, IMAGE, FACTS)
     assert (without.devices, without.locked_memory) == ((), False)
@@ -127,23 +127,23 @@ def test_infiniband_is_for_roles_that_ask_for_it(tmp_path: Path) -> None:
     assert (spec.devices, spec.locked_memory) == (("/dev/infiniband/uverbs0",), True)
     assert "--device /dev/infiniband/uverbs0" in command_line(spec)
     assert "memlock=-1:-1" in command_line(spec)
-    assert any("InfiniBand" in said for said in notes.of(asking, FACTS, (), None, False))
+    assert any("InfiniBand" in note for note in notes.of(asking, FACTS, (), None, False))
 
 
 @pytest.mark.parametrize(
-    ("gpus", "said"),
+    ("gpus", "option"),
     [
         (("GPU-1", "GPU-2"), ["--gpus", '"device=GPU-1,GPU-2"']),
         (("nvidia.com/gpu=GPU-1",), ["--device", "nvidia.com/gpu=GPU-1"]),
     ],
 )
-def test_gpus_are_passed_by_name(plan: Plan, gpus: tuple[str, ...], said: list[str]) -> None:
+def test_gpus_are_passed_by_name(plan: Plan, gpus: tuple[str, ...], option: list[str]) -> None:
     spec = render.render(plan, Task("w", 0), replace(PLACE, gpus=gpus), IMAGE, FACTS)
     words = shlex.split(command_line(spec))
-    assert said in [words[n : n + 2] for n in range(len(words))]
+    assert option in [words[n : n + 2] for n in range(len(words))]
 
 
-def test_the_line_says_all_that_the_engine_would_be_told(plan: Plan) -> None:
+def test_the_command_line_has_all_options_of_the_container(plan: Plan) -> None:
     spec = render.render(plan, Task("w", 0), replace(PLACE, hosts={"w-1": "10.1.2.4"}), IMAGE, FACTS)
     words = shlex.split(command_line(spec, "podman"))
     assert words[:3] == ["podman", "run", "--rm"]
@@ -154,7 +154,7 @@ def test_the_line_says_all_that_the_engine_would_be_told(plan: Plan) -> None:
         assert pair in [words[n : n + 2] for n in range(place)]
 
 
-def test_a_container_may_do_little_and_a_role_more(tmp_path: Path) -> None:
+def test_a_role_can_add_capabilities(tmp_path: Path) -> None:
     plan = planned(tmp_path, {}, extras={"kedge": {"capabilities": {"w": ["NET_RAW"]}}})
     usual = render.render(planned(tmp_path, {}), Task("w", 0), PLACE, IMAGE, FACTS)
     assert (usual.dropped, usual.added) == (("NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP"), ())
@@ -173,32 +173,32 @@ def test_a_container_may_do_little_and_a_role_more(tmp_path: Path) -> None:
         assert option in line
 
 
-def test_ports_are_numbered_and_no_two_alike(plan: Plan) -> None:
+def test_ports_are_numbered_and_distinct(plan: Plan) -> None:
     numbers = [number for task in numbered(plan).values() for group in task.values() for number in group]
     assert len(numbers) == len(set(numbers)) == plan.port_count
     assert min(numbers) == 15000
 
 
-def test_storages_without_a_folder_are_told(tmp_path: Path) -> None:
+def test_storages_without_a_folder_get_a_note(tmp_path: Path) -> None:
     plan = planned(tmp_path, {}, extras={"storages": [{"name": "data", "mountPath": "/data"}]})
-    assert any("data at /data" in said for said in notes.of(plan, FACTS, (), None, False))
+    assert any("data at /data" in note for note in notes.of(plan, FACTS, (), None, False))
     assert not list(notes.of(plan, FACTS, ("data",), None, False))
 
 
 @pytest.mark.parametrize("names", [("GPU-1", "GPU-2"), ("nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2")])
-def test_containers_name_their_gpus_for_those_who_come_later(plan: Plan, names: tuple[str, ...]) -> None:
+def test_containers_have_labels_with_their_gpus(plan: Plan, names: tuple[str, ...]) -> None:
     assert GPUS not in render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS).labels
     rendered = render.render(plan, Task("w", 0), replace(PLACE, gpus=names), IMAGE, FACTS)
     assert rendered.labels[GPUS] == "GPU-1,GPU-2"
 
 
 @pytest.mark.parametrize(
-    ("host", "told"),
+    ("host", "noted"),
     [("127.0.0.1:8000", True), ("localhost", True), ("me@localhost:1", True), ("[::1]:80", True),
      ("localhost.example.org", False), ("10.127.0.1", False), ("example.org/127.0.0.1", False)],
 )  # fmt: skip
-def test_a_loopback_address_in_a_container_is_pointed_out(tmp_path: Path, host: str, told: bool) -> None:
+def test_a_loopback_address_in_a_container_gets_a_note(tmp_path: Path, host: str, noted: bool) -> None:
     data = {"name": "ds", "type": "data", "plugin": "download", "uri": f"http://{host}/x"}
     image = {"name": "image", "type": "dockerimage", "uri": "debian:12"}
     plan = planned(tmp_path, {"prerequisites": ["ds"]}, prerequisites=[image, data])
-    assert [said.startswith("ds: ") for said in notes.loopback(plan)] == [True] * told
+    assert [note.startswith("ds: ") for note in notes.loopback(plan)] == [True] * noted

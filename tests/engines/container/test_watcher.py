@@ -1,4 +1,4 @@
-"""Hearing of containers that end, from an engine that says strange things now and then."""
+"""Watching for ended containers with an engine that sometimes sends invalid answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDED = [{"Names": ["/kedge-x-worker-0"], "State": "exited"}]
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
-    """Answers what is asked first with `answers`, one after the other; the last one stays."""
+    """A fake engine that answers queries with `answers` in order, repeating the last one."""
 
     daemon_threads = True
 
@@ -46,7 +46,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         yield made
 
 
-def test_an_answer_that_is_not_understood_does_not_end_the_watch(engine: Engine, tmp_path: Path) -> None:
+def test_an_invalid_answer_does_not_end_the_watch(engine: Engine, tmp_path: Path) -> None:
     heard: list[str] = []
     troubles: list[str] = []
     watch = Watch(

@@ -84,7 +84,7 @@ def test_with_a_damaged_report_the_exit_code_decides(launch: Launch, make: Calla
     said = [reports.of_end(launch, code, "it broke") for code in (0, 139, RUNTIME_BROKE)]
     assert [report.exit_code for report in said] == [0, 139, RUNTIME_BROKE]
     assert [report.reason for report in said] == [SUCCEEDED, COMMAND_FAILED, RUNTIME_ERROR]
-    assert "report.json cannot be read" in said[0].message
+    assert "report.json is damaged" in said[0].message
 
 
 def test_without_a_report_the_supervisor_is_broken(launch: Launch) -> None:

@@ -23,7 +23,7 @@ NOWHERE = Path("/proc/no-claims-here")
 STRANGER = 1001
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be several users")
 
-# Another user's process: it locks bytes of a file of its own, and says so.
+# Another user's process: it locks bytes of its own file and then prints a line.
 CLAIM = (
     "import fcntl, os, struct, sys; from pathlib import Path; from kedge.engines.machine.claims import Claims\n"
     "os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))\n"
@@ -44,7 +44,7 @@ def shared() -> Iterator[Path]:
 
 @contextmanager
 def stranger(folder: Path, first: int, count: int) -> Iterator[None]:
-    """Another user who claims so many things from `first` on."""
+    """Another user, who claims `count` resources from `first` on."""
     command = [sys.executable, "-c", CLAIM, str(STRANGER), folder, str(first), str(count)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout
@@ -60,7 +60,7 @@ def test_a_claim_lasts_until_the_last_task_has_ended(tmp_path: Path) -> None:
     assert second.take(15001)
     assert first.fd is not None
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[first.fd]) as supervisor:
-        first.close()  # the controller is gone, the task is not
+        first.close()  # the controller is gone, but the task still runs
         assert not second.take(15000)
         supervisor.communicate()
     assert second.take(15000)
@@ -88,7 +88,7 @@ def test_without_a_file_everything_can_be_claimed() -> None:
     claims.close()
 
 
-def test_what_somebody_has_put_in_its_place_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_entry_in_place_of_the_file_is_left_alone(tmp_path: Path) -> None:
     name = f"kedge-claims-{os.geteuid()}"
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     os.mkfifo(tmp_path / f"{name}.1")
@@ -96,20 +96,20 @@ def test_what_somebody_has_put_in_its_place_is_left_alone(tmp_path: Path) -> Non
     first, second = Claims(tmp_path), Claims(tmp_path)
     assert not (tmp_path / "elsewhere").exists()
     assert first.take(15000)
-    assert not second.take(15000)  # both have found the same file
+    assert not second.take(15000)  # both use the same file
     first.close()
     second.close()
 
 
 @as_root
-def test_a_file_of_another_user_under_our_name_is_no_file_of_ours(shared: Path) -> None:
+def test_a_file_of_another_user_under_our_name_is_not_used(shared: Path) -> None:
     planted = shared / f"kedge-claims-{os.geteuid()}"
     planted.touch(0o666)
     os.chown(planted, STRANGER, STRANGER)
     first, second = Claims(shared), Claims(shared)
     assert first.take(15000)
     assert not second.take(15000)
-    with planted.open("r+b") as file:  # and locking it all changes nothing
+    with planted.open("r+b") as file:  # locking all of it has no effect
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
         assert first.take(15001)
     first.close()
@@ -117,14 +117,14 @@ def test_a_file_of_another_user_under_our_name_is_no_file_of_ours(shared: Path) 
 
 
 @as_root
-def test_others_claims_are_known_with_their_user(shared: Path) -> None:
+def test_claims_of_others_are_listed_with_their_user(shared: Path) -> None:
     with stranger(shared, 20000, 3):
         (claim,) = of_others(shared)
     assert (claim.user, claim.numbers) == (STRANGER, range(20000, 20003))
     assert of_others(shared) == []
 
 
-def test_own_claims_are_not_of_others(tmp_path: Path) -> None:
+def test_own_claims_are_not_listed_as_those_of_others(tmp_path: Path) -> None:
     claims = Claims(tmp_path)
     assert claims.take(20000)
     assert of_others(tmp_path) == []
@@ -132,7 +132,7 @@ def test_own_claims_are_not_of_others(tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_user_who_claims_all_ports_keeps_nobody_from_having_some(shared: Path) -> None:
+def test_a_user_who_claims_all_ports_blocks_nobody(shared: Path) -> None:
     with stranger(shared, 0, 1 << 40):
         held = ports.reserve(3, Claims(shared), shared)
     numbers = {each.getsockname()[1] for each in held}
@@ -142,7 +142,7 @@ def test_a_user_who_claims_all_ports_keeps_nobody_from_having_some(shared: Path)
 
 
 @as_root
-def test_ports_that_another_user_claims_are_taken_last(shared: Path) -> None:
+def test_ports_that_another_user_claims_come_last(shared: Path) -> None:
     pool = ports.pools()[0]
     free = pool[-5]
     with socket.socket() as probe:
@@ -154,18 +154,20 @@ def test_ports_that_another_user_claims_are_taken_last(shared: Path) -> None:
 
 
 @as_root
-def test_gpus_that_another_user_claims_are_not_ours_and_the_refusal_names_him(shared: Path) -> None:
+def test_gpus_that_another_user_claims_are_not_used_and_the_error_names_the_user(shared: Path) -> None:
     devices = [gpus.Device(0, "GPU-a"), gpus.Device(1, "GPU-b")]
     with stranger(shared, gpus.claim_number(devices[0]), 1):
         taken = gpus.take(1, devices, shared)
         assert [gpu.device for gpu in taken] == [devices[1]]
         os.close(taken[0].claim_fd)
-        with pytest.raises(CannotRun, match=r"there are 2 and 1 of them are taken by other jobs \(also of user 1001\)"):
+        with pytest.raises(
+            CannotRun, match=r"there are 2 and 1 of them are taken by other jobs \(including jobs of user 1001\)"
+        ):
             gpus.take(2, devices, shared)
     for gpu in gpus.take(2, devices, shared):
         os.close(gpu.claim_fd)
 
 
-def test_without_a_file_no_gpu_is_given_out() -> None:
-    with pytest.raises(CannotRun, match="cannot be used to share out GPUs: no file can be made in it"):
+def test_without_a_file_no_gpu_can_be_claimed() -> None:
+    with pytest.raises(CannotRun, match="cannot be used to claim GPUs: no file can be made in it"):
         gpus.take(1, [gpus.Device(0, "GPU-a")], NOWHERE)

@@ -23,7 +23,7 @@ ASK = (
 
 
 def ask(driver: Path | None, deadline: str = "", **variables: str) -> list[object]:
-    """What probe and count say in a process that finds this driver."""
+    """The results of probe and count in a process that finds this driver."""
     without = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     paths = {"LD_LIBRARY_PATH": str(driver)} if driver else {}
     command = [sys.executable, "-W", "error", "-c", ASK % deadline]
@@ -33,12 +33,12 @@ def ask(driver: Path | None, deadline: str = "", **variables: str) -> list[objec
     return answer
 
 
-def test_the_driver_is_asked(driver: Path) -> None:
+def test_the_gpus_are_those_of_the_driver(driver: Path) -> None:
     found = [[[0, "GPU-0000"], [1, "GPU-0001"]], None]
     assert ask(driver, FAKE_GPUS="2") == [found, 2]
 
 
-def test_acquired_gpus_are_those_that_are_visible(driver: Path, tmp_path: Path) -> None:
+def test_only_visible_gpus_are_acquired(driver: Path, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from kedge.engines.machine.gpus import acquire, acquired\n"
         "folder = Path(sys.argv[1])\n"
@@ -52,7 +52,7 @@ def test_acquired_gpus_are_those_that_are_visible(driver: Path, tmp_path: Path) 
     assert done.stdout == "['GPU-0003', 'GPU-0001']\n" * 2 + "[]\n"
 
 
-def test_a_gpu_in_use_is_not_taken_although_nobody_has_its_lock(tmp_path: Path) -> None:
+def test_a_busy_gpu_is_not_acquired_even_without_a_claim(tmp_path: Path) -> None:
     busy = {GPUS[0].uuid}
     taken = take(2, GPUS, tmp_path, busy)
     for gpu in taken:
@@ -66,38 +66,38 @@ def test_a_driver_without_gpus(driver: Path) -> None:
     assert ask(driver) == [[[], None], 0]
 
 
-def test_a_gpu_that_is_lost_is_left_out(driver: Path) -> None:
+def test_a_lost_gpu_is_skipped(driver: Path) -> None:
     found = [[[0, "GPU-0000"], [2, "GPU-0002"]], None]
     assert ask(driver, FAKE_GPUS="3", FAKE_LOST="1") == [found, 2]
 
 
-def test_only_the_visible_ones_count(driver: Path) -> None:
+def test_only_visible_gpus_count(driver: Path) -> None:
     assert ask(driver, FAKE_GPUS="4", CUDA_VISIBLE_DEVICES="3,GPU-0001")[1:] == [2]
     assert ask(driver, FAKE_GPUS="4", CUDA_VISIBLE_DEVICES="")[1:] == [0]
 
 
-def test_a_driver_that_is_not_loaded_is_no_problem(driver: Path) -> None:
+def test_a_driver_that_is_not_loaded_is_not_a_problem(driver: Path) -> None:
     assert ask(driver, FAKE_MODE="9") == [[[], None], 0]
 
 
-def test_a_driver_with_a_problem_is_named(driver: Path) -> None:
+def test_a_problem_of_the_driver_is_reported(driver: Path) -> None:
     problem = "RM has detected an NVML/RM version mismatch"
-    refused = f"CannotRun: the GPUs of this machine cannot be used: {problem}; nvidia-smi may say more"
+    refused = f"CannotRun: the GPUs of this machine cannot be used: {problem}; nvidia-smi may show more"
     assert ask(driver, FAKE_GPUS="1", FAKE_MODE="18") == [[[], problem], refused]
 
 
-def test_a_driver_that_crashes_does_not_take_us_along(driver: Path) -> None:
+def test_a_crash_of_the_driver_does_not_crash_kedge(driver: Path) -> None:
     (_, problem), count = ask(driver, FAKE_MODE="crash")  # type: ignore[misc]
-    assert problem.startswith("asking the NVIDIA driver ended with -6")
+    assert problem.startswith("the query of the NVIDIA driver failed with exit code -6")
     assert str(count).startswith("CannotRun: ")
 
 
-def test_a_driver_that_hangs_is_given_up(driver: Path) -> None:
+def test_a_hanging_driver_has_a_deadline(driver: Path) -> None:
     script = "from kedge.engines.machine import gpus; print(gpus.probe(0.5).problem)"
     environment = os.environ | {"LD_LIBRARY_PATH": str(driver), "FAKE_MODE": "hang"}
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "the NVIDIA driver does not answer within 0.5 s\n"
+    assert done.stdout == "the NVIDIA driver did not answer within 0.5 s\n"
     assert done.stderr == ""
 
 
@@ -129,7 +129,7 @@ def test_visible(setting: str | None, expected: list[int]) -> None:
     assert [device.number for device in visible(GPUS, setting)] == expected
 
 
-def test_a_part_of_a_gpu_is_taken_as_it_is() -> None:
+def test_a_part_of_a_gpu_is_used_by_its_uuid() -> None:
     assert visible(GPUS, "MIG-c6d4,MIG-GPU-x/1/0") == [Device(-1, "MIG-c6d4"), Device(-1, "MIG-GPU-x/1/0")]
 
 
@@ -153,7 +153,7 @@ def release(gpus: list[Gpu]) -> None:
         os.close(gpu.claim_fd)
 
 
-def test_no_gpu_is_given_twice(tmp_path: Path) -> None:
+def test_no_gpu_is_acquired_twice(tmp_path: Path) -> None:
     first = take(2, GPUS, tmp_path)
     assert numbers(first) == [0, 1]
     with pytest.raises(CannotRun, match="the job needs 2 GPUs; there are 3 and 2 of them are taken by other jobs"):
@@ -166,13 +166,13 @@ def test_no_gpu_is_given_twice(tmp_path: Path) -> None:
     release(second + third)
 
 
-def test_more_than_there_are(tmp_path: Path) -> None:
+def test_acquiring_more_gpus_than_there_are(tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match="the job needs 4 GPUs; there are 3 and 0 of them are taken by other jobs"):
         take(4, GPUS, tmp_path)
-    release(take(3, GPUS, tmp_path))  # the three were given back
+    release(take(3, GPUS, tmp_path))  # the three were released
 
 
-def test_none_needs_no_locks(tmp_path: Path) -> None:
+def test_acquiring_no_gpus_needs_no_claims(tmp_path: Path) -> None:
     assert take(0, [], tmp_path) == []
 
 
@@ -187,7 +187,7 @@ def test_a_task_that_outlives_its_controller_keeps_its_gpus(tmp_path: Path) -> N
     release(others + take(1, [GPUS[1]], tmp_path))
 
 
-def test_jobs_that_start_together(tmp_path: Path) -> None:
+def test_jobs_that_start_together_get_different_gpus(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from kedge.engines.machine.gpus import Device, take\n"
         "gpus = take(2, [Device(n, f'GPU-{n}') for n in range(8)], Path(sys.argv[1]))\n"
@@ -195,7 +195,7 @@ def test_jobs_that_start_together(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", script, tmp_path]
     jobs = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    said = [job.stdout.readline().split() for job in jobs if job.stdout]
+    acquired = [job.stdout.readline().split() for job in jobs if job.stdout]
     for job in jobs:
         job.communicate()
-    assert sorted(number for line in said for number in line) == [str(n) for n in range(8)]
+    assert sorted(number for line in acquired for number in line) == [str(n) for n in range(8)]

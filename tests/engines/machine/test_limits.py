@@ -29,11 +29,11 @@ def test_needs_grow_with_tasks_and_ports() -> None:
     assert large[PORTS] == 3000
 
 
-def test_every_limit_that_is_short_is_named() -> None:
+def test_every_limit_that_is_too_low_is_named() -> None:
     limits = [Limit(FILES, 10, "a"), Limit(PROCESSES, 1000, "b"), Limit(PROCESSES, -5, "c"), Limit(PORTS, 7, "d")]
     assert shortages({FILES: 11, PROCESSES: 8, PORTS: 7}, limits) == [
-        "11 open files are needed and 10 are left (a)",
-        "8 processes are needed and 0 are left (c)",
+        "11 open files are needed, 10 are left (a)",
+        "8 processes are needed, 0 are left (c)",
     ]
 
 
@@ -42,13 +42,13 @@ def test_this_machine_can_run_a_task() -> None:
     assert {limit.kind for limit in machine()} == {FILES, PROCESSES, PORTS}
 
 
-def test_a_job_that_is_too_large_is_refused_with_the_numbers() -> None:
+def test_the_error_for_a_job_that_is_too_large_has_the_numbers() -> None:
     with pytest.raises(CannotRun) as caught:
         check(10_000_000, 70_000)
     text = str(caught.value)
     assert text.startswith("this machine is too small for the job:\n  ")
-    assert "70000 TCP ports are needed and " in text
-    assert "30000008 processes are needed and " in text
+    assert "70000 TCP ports are needed, " in text
+    assert "30000008 processes are needed, " in text
 
 
 def limited(script: str, **options: int) -> str:
@@ -65,18 +65,18 @@ def test_raise_open_files() -> None:
     assert limited(script) == "100 200 (200, 200)\n"
 
 
-def test_a_low_limit_of_open_files_is_seen() -> None:
+def test_a_low_limit_of_open_files_is_detected() -> None:
     script = (
         "import resource; from kedge.engines.machine.limits import check\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
         "try: check(100, 300)\n"
         "except Exception as error: print(error)\n"
     )
-    assert "open files are needed and 100 are left (hard limit of RLIMIT_NOFILE, ulimit -Hn)" in limited(script)
+    assert "open files are needed, 100 are left (hard limit of RLIMIT_NOFILE, ulimit -Hn)" in limited(script)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="the superuser has no such limit")
-def test_the_users_limit_of_processes_is_seen() -> None:
+def test_the_users_limit_of_processes_is_detected() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     script = (
         "import resource; from kedge.engines.machine.limits import check\n"
@@ -111,6 +111,6 @@ def test_cgroup_v1(tmp_path: Path) -> None:
     assert [limit.free for limit in cgroup_limits(membership, tmp_path)] == [195]
 
 
-def test_in_a_container_the_own_cgroup_is_the_root_of_what_is_mounted(tmp_path: Path) -> None:
+def test_in_a_container_its_own_cgroup_is_the_mounted_root(tmp_path: Path) -> None:
     cgroup(tmp_path, "64", 4)
     assert [limit.free for limit in cgroup_limits("0::/kubepods/pod1/abc\n", tmp_path)] == [60]

@@ -44,11 +44,11 @@ def test_different_ports_outside_the_ephemeral_range(stack: ExitStack) -> None:
     assert not [port for port in ports if first <= port <= last]
 
 
-def test_none() -> None:
+def test_reserving_no_ports() -> None:
     assert reserve(0, Claims(NOWHERE)) == []
 
 
-def test_nobody_can_connect_and_nobody_inherits(stack: ExitStack) -> None:
+def test_held_ports_accept_no_connection_and_are_not_inherited(stack: ExitStack) -> None:
     held = stack.enter_context(reserve(1, Claims(NOWHERE))[0])
     with socket.socket() as client:
         assert client.connect_ex(("127.0.0.1", held.getsockname()[1])) != 0
@@ -70,7 +70,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize(("family", "address"), ADDRESSES)
-def test_a_held_port_is_nobody_elses_until_it_is_closed(family: socket.AddressFamily, address: str) -> None:
+def test_a_held_port_cannot_be_bound_until_it_is_closed(family: socket.AddressFamily, address: str) -> None:
     held = reserve(1, Claims(NOWHERE))[0]
     port = held.getsockname()[1]
     with socket.socket(family) as server:
@@ -96,7 +96,7 @@ def test_a_port_in_use_on_any_address_is_not_free(family: socket.AddressFamily, 
     again.close()
 
 
-def test_a_reservation_steps_over_what_is_taken(stack: ExitStack) -> None:
+def test_ports_that_are_taken_are_skipped(stack: ExitStack) -> None:
     assert not set(reserved(stack, 3000)) & set(reserved(stack, 3000))
 
 
@@ -122,33 +122,33 @@ TRY = (
 
 
 def run(files: int, count: int, *wrapper: str) -> str:
-    """What a program says that may have so many open files and wants so many ports."""
+    """The output of a program that reserves `count` ports with a limit of `files` open files."""
     command = [*wrapper, sys.executable, "-W", "error", "-c", TRY, str(files), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode and wrapper:
-        pytest.skip(f"no network of one's own can be made here: {done.stderr.strip()}")
+        pytest.skip(f"a network namespace cannot be made here: {done.stderr.strip()}")
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 def test_too_few_open_files_are_named() -> None:
-    expected = r"CannotRun 100 TCP ports need as many open files: Too many open files after \d\d\n\[\]\nleft open: 0\n"
+    expected = r"CannotRun 100 TCP ports need 100 open files: Too many open files after \d\d\n\[\]\nleft open: 0\n"
     assert re.fullmatch(expected, run(60, 100))
 
 
 def small_network(settings: str, count: int) -> str:
-    """The same in a network namespace with these settings."""
+    """The output in a network namespace with these settings."""
     return run(1000, count, "unshare", "--net", "--map-root-user", "sh", "-ec", f'{settings}; exec "$@"', "sh")
 
 
 def test_too_few_ports_are_named() -> None:
     settings = "echo '1030 65533' > /proc/sys/net/ipv4/ip_local_port_range"
     assert small_network(settings, 8) == f"{[*range(1024, 1030), 65534, 65535]}\nleft open: 0\n"
-    said = "CannotRun the job needs 9 TCP ports and only 8 are free on this machine\n[]\nleft open: 0\n"
-    assert small_network(settings, 9) == said
+    expected = "CannotRun the job needs 9 TCP ports, and only 8 are free on this machine\n[]\nleft open: 0\n"
+    assert small_network(settings, 9) == expected
 
 
-def test_ports_that_the_administrator_keeps_are_left_alone() -> None:
+def test_ports_reserved_by_the_administrator_are_skipped() -> None:
     settings = (
         "echo '1030 65535' > /proc/sys/net/ipv4/ip_local_port_range;"
         "echo 1025,1027-1028 > /proc/sys/net/ipv4/ip_local_reserved_ports"
@@ -178,11 +178,11 @@ def test_ranges_around_the_ephemeral_one(first: int, last: int, expected: list[r
     assert around(first, last) == expected
 
 
-def test_available_counts_them() -> None:
+def test_available_counts_the_pools() -> None:
     assert available() == sum(map(len, pools())) > 0
 
 
-def test_a_port_that_something_else_has_is_not_claimed(tmp_path: Path) -> None:
+def test_a_port_in_use_is_not_claimed(tmp_path: Path) -> None:
     taken, free = reserve(2, Claims(NOWHERE))
     port = taken.getsockname()[1]
     with taken, free:

@@ -9,7 +9,7 @@ from kedge.errors import DiskFull
 from kedge.resolve.model import Secrets
 
 
-def test_a_full_memory_is_told_as_such(small_disk: Path) -> None:
+def test_full_memory_is_a_disk_full_error(small_disk: Path) -> None:
     folder = small_disk / "kedge-secrets"
     text = "x" * (4 << 20)
     with (

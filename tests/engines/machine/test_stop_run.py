@@ -1,4 +1,4 @@
-"""What is known of a run whose controller is lost."""
+"""Stopping runs that have lost their controller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_grace_period_is_the_plans_or_the_default(tmp_path: Path, plan: str 
 
 @pytest.fixture
 def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run without a controller, with no grace period; nobody waits for long."""
+    """A run without a controller and grace period, with short waits."""
     monkeypatch.setattr(stop_run, "_ENDING_SEC", 0.1)
     monkeypatch.setattr(stop_run, "_PATIENCE_SEC", 0.1)
     run = create(tmp_path, "job")
@@ -96,14 +96,14 @@ def test_a_task_that_has_locked_the_log_of_a_lost_run_is_killed(lost: Run, tasks
     assert status.read(lost).state == State.STOPPED
 
 
-def test_a_log_that_nobody_can_unlock_is_an_error(lost: Run, tasks: list[Task]) -> None:
+def test_a_log_that_stays_locked_is_an_error(lost: Run, tasks: list[Task]) -> None:
     tasks.append(Task(lost.events))
     with pytest.raises(CannotRun, match="is not stopped: another process has locked"):
         stop_run.stop(lost, False, lambda run, kill: None)
     assert status.read(lost).state == State.LOST
 
 
-def test_a_task_that_has_taken_the_lock_of_a_lost_run_is_killed_on_demand(lost: Run, tasks: list[Task]) -> None:
+def test_a_task_that_has_taken_the_lock_of_a_lost_run_is_killed_by_stop_kill(lost: Run, tasks: list[Task]) -> None:
     tasks.append(task := Task(lost.lock))
     with pytest.raises(CannotRun, match="kedge stop --kill"):
         stop_run.stop(lost, False, task.end)

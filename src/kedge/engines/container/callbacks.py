@@ -1,4 +1,4 @@
-"""What threads have found out, for the one thread that decides what follows from it."""
+"""Callbacks from other threads, run by the one thread that decides."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from typing import Any
 
 
 class CallbackQueue:
-    """Functions that any thread puts in and one thread calls; its descriptor can be read when there are any."""
+    """A queue of functions: any thread adds them, one thread calls them. Its descriptor is readable when there are
+    any."""
 
     def __init__(self) -> None:
-        self._found: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+        self._callbacks: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def fileno(self) -> int:
         return self._wake
 
-    def post(self, found: Callable[[], Any]) -> None:
-        """Put in what is to be called, from any thread."""
-        self._found.put(found)
-        with suppress(BlockingIOError, OSError):  # full is awake enough; closed is over
+    def post(self, callback: Callable[[], Any]) -> None:
+        """Add a function to be called; from any thread."""
+        self._callbacks.put(callback)
+        with suppress(BlockingIOError, OSError):  # a full pipe is readable already; a closed one is not needed
             os.write(self._waker, b"\0")
 
     def call_all(self) -> None:
-        """Call, in their order, all that were put in."""
+        """Call all functions of the queue, in order."""
         with suppress(BlockingIOError):
             os.read(self._wake, 4096)
         with suppress(queue.Empty):
             while True:
-                self._found.get_nowait()()
+                self._callbacks.get_nowait()()
 
     def close(self) -> None:
-        """What is still in it is called."""
+        """Call the remaining functions and close the descriptor."""
         self.call_all()
         os.close(self._wake)
         os.close(self._waker)

@@ -1,4 +1,4 @@
-"""A container as a line for a shell, for Docker's and Podman's programs alike. Pure."""
+"""Renders a container as a shell command that works with both Docker and Podman. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, Con
 
 
 def command_line(spec: ContainerSpec, program: str = "docker") -> str:
-    """`docker run …`, with everything in it that the engine would be told, one option a line."""
+    """`docker run …` with all that the engine would be asked for, one option per line."""
     first, *rest = spec.entrypoint
     head = [program, "run", "--rm", *_option("--name", spec.name)]
     lines = [shlex.join(head), *(shlex.join(option) for option in _options(spec))]

@@ -1,4 +1,4 @@
-"""A connection to the container engine; where there is only the program podman, with a service of kedge's own."""
+"""Connects to the container engine; if there is only the program podman, kedge starts its own Podman service."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kedge.engines.container.client import Client
 
 _PREFIX = "kedge-podman-"
-PODMAN = "podman"  # as an address: a service of one's own
+PODMAN = "podman"  # the address that stands for kedge's own service
 _START_SEC = 60.0
-_STOP_SEC = 2.0  # it waits for whoever still pulls an image
-_IDLE_SEC = 60  # after which a service that lost its kedge ends by itself
+_STOP_SEC = 2.0  # the service waits for image pulls before it ends
+_IDLE_SEC = 60  # after this a service whose kedge is gone ends by itself
 
 
 def address(environment: Mapping[str, str] = os.environ) -> str:
-    """Where the engine is: `unix://…`, or PODMAN. CannotRun says what was looked for and what to install."""
+    """The address of the engine: `unix://…`, or PODMAN. CannotRun names where kedge looked and what to install."""
     if found := engine_address.named(environment) or engine_address.usable(environment):
         return found
     if shutil.which("podman", path=environment.get("PATH")):
@@ -38,14 +38,15 @@ def address(environment: Mapping[str, str] = os.environ) -> str:
 
 
 class Connection:
-    """A context: the client of the engine at `address`. `restore` makes a service of its own answer again."""
+    """A context with the `client` of the engine at `address`. `restore` restarts kedge's own service if it has
+    ended."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._service: _Service | None = None
 
     def __enter__(self) -> Connection:
-        # Loading the package takes long, and only who runs containers needs it.
+        # The package takes long to load, and only jobs in containers need it.
         connect = importlib.import_module("kedge.engines.container.client").Client
         if self.address == PODMAN:
             self._service = _Service()
@@ -63,7 +64,7 @@ class Connection:
             self._service.close()
 
     def restore(self) -> None:
-        """Start the own service again, if it has ended."""
+        """Restart kedge's own service, if it has ended."""
         if self._service:
             self._service.restore()
 
@@ -75,7 +76,7 @@ class _Service:
         _sweep()
         self._folder = tempfile.mkdtemp(prefix=_PREFIX)
         self._lock = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)  # as long as this kedge lives, whether its service does or not
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # held as long as this kedge lives, even if its service ends
         self._socket = f"{self._folder}/socket"
         self.address = f"unix://{self._socket}"
         try:
@@ -88,22 +89,22 @@ class _Service:
         command = ["podman", "system", "service", "--time", str(_IDLE_SEC), self.address]
         try:
             process = self._spawn(command)
-        except OSError as error:  # the program may be gone by now
+        except OSError as error:  # the program may have been removed
             raise CannotRun(f"podman cannot be started ({' '.join(command)}): {error}") from error
         end = time.monotonic() + _START_SEC
-        while not _answers(self._socket):  # the socket is there a moment before anybody listens
+        while not _answers(self._socket):  # the socket appears a moment before the service listens
             if process.poll() is not None or time.monotonic() > end:
                 process.kill()
-                said = Path(f"{self._folder}/log").read_text(errors="replace").strip()
-                raise CannotRun(f"podman cannot be started ({' '.join(command)}): {said or 'it does not answer'}")
+                output = Path(f"{self._folder}/log").read_text(errors="replace").strip()
+                raise CannotRun(f"podman cannot be started ({' '.join(command)}): {output or 'it does not answer'}")
             time.sleep(0.01)
         return process
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         Path(self._socket).unlink(missing_ok=True)
         with open(f"{self._folder}/log", "ab") as log:
-            # A session of its own: the terminal's Ctrl-C is not for it. A folder of its own: it leaves files (`oom`,
-            # after a container that needed too much memory) in the one that it was started in.
+            # In a new session, so that the terminal's Ctrl-C does not reach it. In its own folder, because it leaves
+            # files in its working directory (`oom`, after a container ran out of memory).
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=self._folder
             )
@@ -132,14 +133,14 @@ def _answers(path: str) -> bool:
 
 
 def _sweep() -> None:
-    """Remove what services leave behind whose kedge was killed: they end by themselves, their folders do not."""
+    """Remove the folders of services whose kedge was killed; the services themselves end when idle."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             _remove_abandoned(folder)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Unless its kedge lives, or has made it just now and not locked it yet."""
+    """Remove the folder, unless its kedge is alive or has just made it and not locked it yet."""
     lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(lock)

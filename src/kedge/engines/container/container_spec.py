@@ -1,4 +1,4 @@
-"""What one container is: a value that can be printed, compared, and turned into a command line."""
+"""The specification of one container: a value that can be printed, compared, and rendered as a command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Bind(NamedTuple):
-    """A file or folder of this machine and where the container sees it."""
+    """A bind mount: a file or folder of this machine and its path in the container."""
 
     source: str
     target: str
@@ -17,14 +17,15 @@ class Bind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """All that the container engine is told. Working directory and, if it is None, `user` are the image's.
+    """All that the container engine is asked for. The working directory is that of the image, and so is the user if
+    `user` is None.
 
-    Sizes are in bytes. `cpus` and `memory` are None where the machine cannot limit them. `network` is the name of a
-    network, or `host`; `address` is the container's in it. `hosts` are names that it knows besides, with their
-    addresses. `tmpfs` are folders in memory. `gpus` are devices for the NVIDIA runtime by UUID or, with an equals sign
-    in them, by their names for CDI; `devices` are paths. `pids` is how many processes and threads it may have at once.
-    `dropped` are capabilities of Linux that it does not get from the engine, `added` those that it gets besides.
-    `security` is as of `--security-opt`, `userns` as of `--userns`; `mounts` are options of every bind.
+    Sizes are in bytes. `cpus` and `memory` are None if the machine cannot limit them. `network` is the name of a
+    network, or `host`; `address` is the container's address in it. `hosts` are additional host names with their
+    addresses. `tmpfs` are folders in memory. `gpus` are devices for the NVIDIA runtime by UUID or, if they contain an
+    equals sign, by their CDI names; `devices` are paths. `pids` limits processes and threads. `dropped` are Linux
+    capabilities that the engine must not give, `added` those that it gives in addition. `security` is for
+    `--security-opt`, `userns` for `--userns`; `mounts` are options of every bind.
     """
 
     name: str
@@ -53,21 +54,21 @@ class ContainerSpec:
     userns: str | None = None
 
     def options(self, bind: Bind) -> str:
-        """Of one of its binds, with commas between."""
+        """The options of one of its binds, separated by commas."""
         return ",".join(("ro" if bind.read_only else "rw", *self.mounts))
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The specification as a JSON value."""
         return asdict(self) | {"binds": [bind._asdict() for bind in self.binds]}
 
 
-# Labels of everything that belongs to a job.
+# Labels of containers and networks that belong to a job.
 JOB = "kedge.job"
 USER = "kedge.user"
 ROLE = "kedge.role"
 TASK = "kedge.task"
 ATTEMPT = "kedge.attempt"
-GPUS = "kedge.gpus"  # UUIDs with commas between, for who comes when the job's controller and its locks are gone
+GPUS = "kedge.gpus"  # UUIDs separated by commas, for other jobs when this job's controller and its locks are gone
 
 TMPFS_OPTIONS = "size=16m,mode=1777,nosuid,nodev"
-LOG_LIMIT = "1m"  # the container's own log only holds what the runtime says if it cannot start
+LOG_LIMIT = "1m"  # the container's own log only holds the runtime's error if it cannot start

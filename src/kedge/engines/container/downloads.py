@@ -1,4 +1,4 @@
-"""Takes what tasks have downloaded into the user's cache of data, which containers can read and not write."""
+"""Copies what tasks have downloaded into the user's data cache, which containers can read but not write."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kedge.engines.controller.reports import Launch
 from kedge.plan.model import Plan, RolePlan
 from kedge.runs.data_cache import DataCache, is_sum
 
-_LOOKS = 2
+_MOST_LOOKS = 2  # per attempt of a task
 _DOWNLOAD = "download"  # the kind of action
 
 
 class Downloads:
-    """Of one job. A task is not asked what it has fetched: only what its role's steps name is looked for."""
+    """The downloads of one job. Only the files that the steps of a role name are looked for: tasks are not trusted."""
 
     def __init__(self, plan: Plan, cache: str | None) -> None:
         self._cache = DataCache(Path(cache)) if cache else None
@@ -32,29 +32,29 @@ class Downloads:
                 self._cache.touch(each)
 
     def look(self, launch: Launch) -> None:
-        """Take, in the background, what an attempt of a task has fetched by now. Any thread may call; when the command
-        runs and at its end is enough, and a task that says more often that it runs is not heard."""
+        """Copy in the background what an attempt of a task has fetched so far. Any thread may call it. Two calls are
+        enough, when the command starts and when it ends; more, which a task could cause, are ignored."""
         self._looks[launch.folder] = looks = self._looks.get(launch.folder, 0) + 1
-        if looks <= _LOOKS and self._wanted[launch.task.role] - self._taken:
+        if looks <= _MOST_LOOKS and self._wanted[launch.task.role] - self._taken:
             with suppress(RuntimeError):  # closed
                 self._pool.submit(self._take, launch)
 
     def give_up(self) -> None:
-        """Take nothing more: the job is to stop."""
+        """Copy nothing more, because the job is stopping."""
         self._over.set()
 
     def resume(self) -> None:
-        """Take again what is there."""
+        """Copy again."""
         self._over.clear()
 
     def close(self) -> None:
-        """What is being taken is still taken, unless it was given up."""
+        """Finish the current copies, unless they were given up."""
         self._pool.shutdown()
 
     def _take(self, launch: Launch) -> None:
         for each in self._wanted[launch.task.role] - self._taken:
             name = f"{PAI_DIR}/{FETCHED_DIR}/{each}"
-            with suppress(OSError):  # it costs a later task a download
+            with suppress(OSError):  # a later task will have to download the file
                 if self._cache and self._cache.take(launch.folder, name, each, self._over.is_set):
                     self._taken.add(each)
 

@@ -1,4 +1,4 @@
-"""What would be asked of the container engine, before a job runs: for `kedge plan`."""
+"""The requests that a job would make to the container engine, for `kedge plan`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NETWORK = "bridge"  # the engine's own, since there are no peers
 
 
 def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineRequest:
-    """The container of a role's first task. What is only known when it runs has words in its place."""
+    """The container of a role's first task. Placeholders stand for what is only known when it runs."""
     role, task = plan.role(name), Task(name, 0)
     place = ContainerPlace(
         run_id=_RUN,
@@ -46,10 +46,10 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineReques
 
 
 def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> EngineRequest:
-    """One task by itself, with its files really laid out below `folder`, so that its command line can be pasted. Its
-    output goes to the terminal; it has no peers, and none of the job's secrets and GPUs."""
+    """The container of a single task, with its files written below `folder`, so that its command line can be pasted.
+    Its output goes to the terminal; it has no peers, secrets or GPUs of the job."""
     shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # a container's root has written there, and it cannot be removed
+    if folder.exists():  # it cannot be removed, because root in a container has written there
         folder = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
     os.makedirs(folder, 0o700, exist_ok=True)
     run = Run(folder)
@@ -65,6 +65,6 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
 
 
 def image(client: Client, role: RolePlan, facts: Facts) -> LocalImage:
-    """What is known of a role's image; one that has not been pulled yet is taken to set nothing."""
+    """The local image of a role; an image that has not been pulled is assumed to have default settings."""
     found = client.image(pinned_images.reference(role))
     return found or LocalImage("", facts.architecture, "", "/", {})

@@ -1,4 +1,4 @@
-"""The container engine: every task in a container of the image that the job names, on this machine."""
+"""The container engine: runs every task on this machine, in a container of the image that the job names."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from kedge.runs.job_events import JobEvent
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _INFINIBAND = Path("/dev/infiniband")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
-_KEPT = Note("its containers are kept: kedge rm removes them, too", in_summary=True)
-_ROOTLESS = ("keep-id", "nomap")  # user namespaces
+_KEPT = Note("the containers are kept until kedge rm", in_summary=True)
+_ROOTLESS = ("keep-id", "nomap")  # user namespace modes of rootless Podman
 
 
 class ContainerEngine:
-    """`allow_fewer_gpus`: start with the GPUs there are, even none, instead of refusing. `network`: `job` for one of
-    the job's own, or `host`. `keep` leaves ended containers for a look at them. `storage` has folders of this machine
-    by the storages' names. `user`, `userns` and `pids_limit` are as in ContainerSpec."""
+    """`allow_fewer_gpus`: if there are too few GPUs, start with those that there are instead of failing. `network`:
+    `job` for a network of the job's own, or `host`. `keep` keeps ended containers for inspection. `storage` maps names
+    of storages to folders of this machine. `user`, `userns` and `pids_limit` are as in ContainerSpec."""
 
     name = "container"
 
@@ -67,7 +67,7 @@ class ContainerEngine:
 
     @functools.cached_property
     def _facts(self) -> Facts:
-        """What the engine says of this machine. CannotRun: there is none."""
+        """What the engine reports about this machine. CannotRun if there is no engine."""
         with Connection(connection.address()) as connected:
             return connected.client.facts()
 
@@ -99,28 +99,28 @@ class ContainerEngine:
         build.ensure()
         if gpus_wanted(plan, self._allow_fewer_gpus) and not self._facts.gpus:
             raise CannotRun(
-                f"{self._facts.name} cannot pass GPUs on to the job's tasks: use Podman 5.4 or newer, or Docker"
+                f"{self._facts.name} cannot give GPUs to the job's tasks; use Podman 5.4 or newer, or Docker"
             )
 
     def _check_storages(self, wanted: Set[str]) -> None:
-        """InputError for a folder that the engine would not understand, or that no task would see."""
+        """InputError for a folder that the engine cannot mount, or a storage that the job does not have."""
         for name, folder in self._storages.items():
             if name not in wanted:
-                there = f"it has {', '.join(sorted(wanted))}" if wanted else "it has none"
-                raise InputError(f"--storage {name}: the job has no storage of that name; {there}")
+                known = f"it has {', '.join(sorted(wanted))}" if wanted else "it has none"
+                raise InputError(f"--storage {name}: the job has no storage of that name; {known}")
             if ":" in folder:
-                raise InputError(f"--storage {name}={folder}: container engines take no path with a colon in it")
+                raise InputError(f"--storage {name}={folder}: container engines cannot mount paths with a colon")
 
     def _check_options(self) -> None:
         user, userns = self._options.user, self._options.userns
         if user is not None and not _USER.fullmatch(user):
-            raise InputError(f"--user {user}: write it as UID or UID:GID, or as names that the image knows")
+            raise InputError(f"--user {user}: write it as UID or UID:GID, or with names that the image defines")
         if userns is None or userns == "host":
             return
         if not self._facts.podman:
-            raise CannotRun(f"--userns {userns}: {self._facts.name} knows host; Podman knows more, as keep-id")
+            raise CannotRun(f"--userns {userns}: {self._facts.name} supports only host; Podman has more modes")
         if userns.partition(":")[0] in _ROOTLESS and not self._facts.rootless:
-            raise CannotRun(f"--userns {userns}: only the Podman of an ordinary user has it, and this one is root's")
+            raise CannotRun(f"--userns {userns}: only rootless Podman supports it, and this Podman runs as root")
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
@@ -136,8 +136,8 @@ class ContainerEngine:
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
             if ":" in str(run.path):
-                raise CannotRun(f"container engines take no path with a colon in it: {run.path}; set XDG_STATE_HOME")
-            limits.raise_open_files()  # reserved ports are some, and every container's control group is one
+                raise CannotRun(f"container engines cannot mount paths with a colon: {run.path}; set XDG_STATE_HOME")
+            limits.raise_open_files()  # every reserved port and every container's control group takes a descriptor
             address = connection.address()
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
@@ -154,16 +154,19 @@ class ContainerEngine:
         return controlled(run, body)
 
     def _leave_nothing(self, client: Client, run: Run, log: JobLog) -> None:
-        """At the end of the job. An engine that does not answer any more changes nothing about how it ended."""
+        """Remove the job's containers and networks at its end. If the engine no longer answers, only a note is
+        logged."""
         if self._keep:
             return
         try:
             leftovers.remove(client, run.id)
         except CannotRun as error:
-            log(JobEvent.NOTE, text=f"containers or networks of the job may be left: {error}; kedge rm removes them")
+            log(
+                JobEvent.NOTE, text=f"containers or networks of the job may be left: {error}; remove them with kedge rm"
+            )
 
     def _given(self, plan: Plan, bundle: Bundle) -> Given:
-        """What all tasks of a run share, without its secrets and GPUs."""
+        """What all tasks of a run share, except its secrets and GPUs."""
         return Given(
             facts=self._facts,
             bundle=bundle,
@@ -177,7 +180,7 @@ class ContainerEngine:
         )
 
     def _taken(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
-        """All that they share, for as long as the stack is open."""
+        """All that they share, with secrets and GPUs, as long as the stack is open."""
         wanted = gpus_wanted(plan, self._allow_fewer_gpus)
         busy = busy_gpus(client) if wanted else frozenset()
         return self._given(plan, stack.enter_context(build.held()))._replace(
@@ -206,7 +209,7 @@ class ContainerEngine:
 
 
 def _check_images(plan: Plan) -> None:
-    """InputError for an image that is here and is not what the lock file has."""
+    """InputError for a local image that is not the one in the lock file."""
     pinned = [role for role in plan.roles if role.pin]
     if not pinned:
         return
@@ -219,24 +222,25 @@ def _check_images(plan: Plan) -> None:
 
 
 def busy_gpus(client: Client) -> frozenset[str]:
-    """The UUIDs of the GPUs that containers have. They may run on without a controller, and so without its locks."""
+    """The UUIDs of the GPUs that containers use. Containers may outlive their controller, and so the locks that it
+    held."""
     return frozenset(uuid for value in client.labels(container_spec.GPUS) for uuid in value.split(","))
 
 
 def infiniband() -> tuple[str, ...]:
-    """The devices of fast networks on this machine."""
+    """The InfiniBand devices of this machine."""
     return tuple(sorted(map(str, _INFINIBAND.iterdir()))) if _INFINIBAND.is_dir() else ()
 
 
 def cache_folder() -> str:
-    """Where this user's containers have their files between runs. CannotRun for a user without a home folder."""
+    """The cache folder for this user's containers. CannotRun for a user without a home folder."""
     return xdg.cache(xdg.CONTAINERS, os.environ)
 
 
 def data_cache() -> str | None:
-    """The folder of downloads that the tasks of this user share; those in containers can only read it."""
+    """The folder of downloads that this user's tasks share, read-only in containers; None if it cannot be made."""
     try:
         make_folder(folder := data_cache_folder(), 0o755)
-    except OSError:  # without one, everybody fetches for himself
+    except OSError:  # without the cache, every task downloads for itself
         return None
     return str(folder)

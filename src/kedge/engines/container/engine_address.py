@@ -1,4 +1,4 @@
-"""Where the container engine of this machine is."""
+"""Finds the address of the container engine of this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTALL = (
 
 
 def named(environment: Mapping[str, str]) -> str | None:
-    """The address that the environment, or docker's settings, name. CannotRun if it leads elsewhere, or nowhere."""
+    """The address named by the environment or docker's settings. CannotRun if it is on another machine or missing."""
     for variable in VARIABLES:
         if address := environment.get(variable):
             return _local(address, variable)
@@ -27,7 +27,7 @@ def named(environment: Mapping[str, str]) -> str | None:
 
 
 def _of_context(environment: Mapping[str, str]) -> str | None:
-    """What the chosen context of the program docker says; see `docker context`."""
+    """The address of docker's current context; see `docker context`."""
     folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/"), ".docker"))
     try:
         name = environment.get("DOCKER_CONTEXT") or json.loads((folder / "config.json").read_bytes())["currentContext"]
@@ -42,26 +42,26 @@ def _of_context(environment: Mapping[str, str]) -> str | None:
 
 def _local(address: str, source: str) -> str:
     if address.startswith("/"):
-        raise CannotRun(f"{source} is {address}: a socket is written as unix://{address}")
+        raise CannotRun(f"{source} is {address}: write the socket as unix://{address}")
     scheme, _, path = address.partition("://")
     if scheme != "unix":
         raise CannotRun(
             f"{source} is {address}: the container engine must run on this machine (unix://…), because tasks share "
-            "their folders with kedge. Run kedge on that machine, or unset it."
+            f"folders with kedge. Run kedge on that machine, or unset {source}."
         )
     if not os.path.exists(path):
-        raise CannotRun(f"{source} is {address}, and there is no such socket: start that engine, or unset {source}")
+        raise CannotRun(f"{source} is {address}, but that socket does not exist: start the engine, or unset {source}")
     return address
 
 
 def sockets(environment: Mapping[str, str]) -> Iterator[str]:
-    """The usual places of sockets, whether anything is there or not."""
+    """The usual paths of sockets, whether or not they exist."""
     own = xdg.named(xdg.RUNTIME, environment) or f"/run/user/{os.getuid()}"
     yield from ("/var/run/docker.sock", f"{own}/docker.sock", f"{own}/podman/podman.sock", "/run/podman/podman.sock")
 
 
 def usable(environment: Mapping[str, str]) -> str | None:
-    """The first of them that this user may use."""
+    """The address of the first of these sockets that this user may use; None if there is none."""
     for path in sockets(environment):
         if Path(path).is_socket() and os.access(path, os.R_OK | os.W_OK):
             return f"unix://{path}"
@@ -69,9 +69,9 @@ def usable(environment: Mapping[str, str]) -> str | None:
 
 
 def nothing(environment: Mapping[str, str]) -> CannotRun:
-    """What to say when there is none."""
-    places = list(sockets(environment))
-    closed = [path for path in places if Path(path).is_socket()]
-    what = f"you may not use {', '.join(closed)} (are you in the group docker?)" if closed else "no container engine"
-    looked = f"looked for {', '.join(VARIABLES)}, {', '.join(places)} and the program podman"
-    return CannotRun(f"{what} was found: {looked}; {_INSTALL}" if not closed else f"{what}; {_INSTALL}")
+    """The error if there is no usable engine."""
+    paths = list(sockets(environment))
+    if denied := [path for path in paths if Path(path).is_socket()]:
+        return CannotRun(f"you may not use {', '.join(denied)} (are you in the group docker?); {_INSTALL}")
+    looked = f"looked for {', '.join(VARIABLES)}, {', '.join(paths)} and the program podman"
+    return CannotRun(f"no container engine was found: {looked}; {_INSTALL}")

@@ -1,4 +1,4 @@
-"""How images that are on this machine are pinned: for `kedge lock`, which needs no container engine otherwise."""
+"""Pins of the images on this machine, for `kedge lock`, which otherwise needs no container engine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kedge.engines.container.connection import Connection
 from kedge.errors import CannotRun
 
 
-def here(asked: Mapping[str, str | None]) -> dict[str, str]:
-    """The pins of those images that are here, by name; `asked` has the digests that their registries have said.
-    Without an engine there are none."""
+def here(registry_digests: Mapping[str, str | None]) -> dict[str, str]:
+    """The pins of those images that are on this machine, by name. `registry_digests` are the digests in their
+    registries, if known. Empty without an engine."""
     found = {}
     with suppress(CannotRun), Connection(connection.address()) as connected:
-        for name, digest in asked.items():
-            with suppress(CannotRun):  # no name of an image
+        for name, digest in registry_digests.items():
+            with suppress(CannotRun):  # not the name of an image
                 if image := connected.client.image(name):
                     found[name] = pinned_images.pin_of(name, image, digest)
     return found

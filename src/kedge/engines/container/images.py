@@ -1,4 +1,4 @@
-"""The images of a job: each pulled once, by whoever needs it first."""
+"""The images of a job: each is pulled once, by the first task that needs it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kedge.plan.model import RolePlan
 Say = Callable[[str], None]
 
 PATIENCE_SEC = 60.0  # with a registry that sends nothing
-_UNPACKING_SEC = 600.0  # what has been downloaded may take long to unpack, and engines do not tell how far that is
-_EVERY_SEC = 5.0  # between two words about the progress
+_UNPACKING_SEC = 600.0  # unpacking may take long, and engines do not report its progress
+_PROGRESS_SEC = 5.0  # between two messages about the progress
 _MIB = 1 << 20
-_OTHER = "The image that the lock file has is not the one that is here."
-_ACCEPT = "Bring the image that was locked, or accept the other one with --update-lock."
-_NO_NAME = ("invalid reference format", "must be lowercase")  # as Docker and Podman say
+_OTHER = "The image on this machine is not the one in the lock file."
+_ACCEPT = "Load the locked image, or accept the other one with --update-lock."
+_INVALID_NAME = ("invalid reference format", "must be lowercase")  # in the errors of Docker and Podman
 
 
 class ImageProblem(Exception):
-    """The image is not there, may not be had, or does not run here: the job's error. `cause`, as diagnose/ names it, is
-    set where kedge knows it better than the text tells, and `meaning` and `remedy` where it knows more than the cause
-    does."""
+    """The image does not exist, cannot be pulled, or does not run here: an error of the job. `cause`, one of
+    diagnose/'s, is set if kedge knows it better than the text shows, `meaning` and `remedy` if kedge knows more than
+    those of the cause."""
 
     def __init__(self, message: str, cause: str | None = None, meaning: str = "", remedy: str = "") -> None:
         super().__init__(message)
@@ -35,11 +35,11 @@ class ImageProblem(Exception):
 
 
 class Cancelled(Exception):
-    """The job was told to stop before an image was there."""
+    """The job was stopped before an image was there."""
 
 
 class Images:
-    """`secrets` are the values by key; `say` hears what is being pulled. For use by several threads."""
+    """`secrets` are the values by key; `say` receives messages about pulls. Safe for several threads."""
 
     def __init__(
         self,
@@ -56,27 +56,27 @@ class Images:
         self._cancelled: Future[None] = Future()
 
     def get(self, role: RolePlan, retry: int = 0) -> LocalImage:
-        """The image of a role, pulled if it is not here. A pull that failed has failed for all tasks that are at the
-        same `retry`. ImageProblem, Cancelled."""
+        """The image of a role, pulled if necessary. A failed pull fails all tasks with the same `retry`. ImageProblem,
+        Cancelled."""
         found = here(self._client, role) or self._pulled_once(role, retry)
         if found.architecture and found.architecture != self._architecture:
             raise ImageProblem(
-                f"the image {role.image} is for {found.architecture} and this machine is {self._architecture}",
+                f"the image {role.image} is for {found.architecture}, but this machine is {self._architecture}",
                 "container_failure",
                 "The image was built for another kind of processor.",
-                f"Take an image for {self._architecture} (docker manifest inspect NAME tells what there is), "
-                f"or a machine that is {found.architecture}.",
+                f"Use an image for {self._architecture} (docker manifest inspect NAME lists them), "
+                f"or a {found.architecture} machine.",
             )
         return found
 
     def cancel(self) -> None:
-        """Give up what is being pulled, and pull nothing more."""
+        """Abort the current pulls, and pull nothing more."""
         with self._guard:
             if not self._cancelled.done():
                 self._cancelled.set_result(None)
 
     def resume(self) -> None:
-        """Pull again what is needed, also what has failed."""
+        """Allow pulls again, also of images that failed before."""
         with self._guard:
             self._pulls.clear()
             if self._cancelled.done():
@@ -94,7 +94,7 @@ class Images:
         return pulled.result()
 
     def _settle(self, key: tuple[str, int], pulled: Future[LocalImage], role: RolePlan) -> None:
-        """Pull, for all who wait. Only what is the image's own problem is remembered for those that come later."""
+        """Pull for all waiting tasks. Only a problem of the image itself is kept for later tasks."""
         try:
             pulled.set_result(self._pulled(role))
         except BaseException as error:
@@ -120,13 +120,13 @@ class Images:
             pull.close()
         found = here(self._client, role)
         if found is None:
-            raise ImageProblem(f"the image {name} was pulled and is not there: was it removed?")
+            raise ImageProblem(f"the image {name} was pulled but is missing: was it removed?")
         self._say(f"pulled the image {name} in {time.monotonic() - started:.1f} s")
         return found
 
     def _follow(self, pull: Pull, name: str) -> None:
-        """Wait for the end of a pull, and say how far it is."""
-        cancelled, told, silent_since = self._cancelled, time.monotonic(), 0.0
+        """Wait for the end of a pull, and report its progress."""
+        cancelled, reported, silent_since = self._cancelled, time.monotonic(), 0.0
         while not pull.ended.done():
             wait((pull.ended, cancelled), min(1.0, self._patience_sec / 4), return_when=FIRST_COMPLETED)
             if cancelled.done():
@@ -136,15 +136,15 @@ class Images:
                 limit = max(limit, _UNPACKING_SEC)
             if now - pull.moved > limit:
                 raise ImageProblem(
-                    f"the image {name} cannot be pulled: no progress for {limit:.0f} s. Its registry does not answer, "
-                    "or the way to it is broken",
+                    f"the image {name} cannot be pulled: no progress for {limit:.0f} s. The registry does not answer, "
+                    "or cannot be reached",
                     "network_transient",
                 )
             if now - pull.moved > limit / 2 and silent_since != pull.moved:
                 silent_since = pull.moved
-                self._say(f"pulling the image {name}: no progress for {limit / 2:.0f} s; given up after {limit:.0f} s")
-            elif pull.progress.total and now - told > _EVERY_SEC and pull.moved > told:
-                told = now
+                self._say(f"pulling the image {name}: no progress for {limit / 2:.0f} s; giving up at {limit:.0f} s")
+            elif pull.progress.total and now - reported > _PROGRESS_SEC and pull.moved > reported:
+                reported = now
                 done, total = pull.progress.done // _MIB, pull.progress.total // _MIB
                 self._say(f"pulling the image {name}: {done} of {total} MiB")
         pull.ended.result()
@@ -158,7 +158,7 @@ class Images:
 
 
 def here(client: Client, role: RolePlan) -> LocalImage | None:
-    """The image of a role, if it is on this machine. ImageProblem: what is here is not what was pinned."""
+    """The image of a role, if it is on this machine. ImageProblem if it is not the pinned one."""
     found = _inspect(client, role.image)
     if found and role.pin and not pinned_images.fits(found, role.pin):
         raise ImageProblem(pinned_images.changed(role, found), "container_failure", _OTHER, _ACCEPT)
@@ -169,6 +169,6 @@ def _inspect(client: Client, name: str) -> LocalImage | None:
     try:
         return client.image(name)
     except EngineRefused as error:
-        if any(words in str(error) for words in _NO_NAME):
-            raise ImageProblem(f"{name} is not the name of an image: {error}") from error
+        if any(text in str(error) for text in _INVALID_NAME):
+            raise ImageProblem(f"{name} is not a valid image name: {error}") from error
         raise

@@ -1,4 +1,4 @@
-"""What is left of a run in the container engine: containers and networks, found by their label."""
+"""Stops and removes what is left of a run in the container engine: containers and networks, found by their label."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from kedge.untrusted import read_json
 
 _WORKERS = 4
 _LARGEST = 1 << 16  # bytes
-# After its grace period, in which a supervisor ends by itself, and writes its report.
-_PATIENCE_SEC = 15.0
+_PATIENCE_SEC = 15.0  # beyond the grace period, for supervisors to end and write their reports
 _PAUSE_SEC = 0.1
-_MOST_ROUNDS = 3  # what an engine was asked for just before may come into being in between
+_MOST_ROUNDS = 3  # the engine may still be making what was requested just before
 
 
 def note_engine(run: Run, address: str) -> None:
-    """Remember which engine a run uses."""
+    """Record which engine a run uses."""
     write_json(run.path / ENGINE_FILE, {"address": address})
 
 
 def engine_of(run: Run) -> str:
-    """The address of a run's engine; of the one that there is now, where that is not known or its socket is gone.
-    CannotRun: there is none."""
+    """The address of a run's engine; that of the current engine if it is unknown or its socket is gone. CannotRun if
+    there is none."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         found = str(read_json(run.path, ENGINE_FILE, _LARGEST)["address"])
         if found == connection.PODMAN or os.path.exists(found.removeprefix("unix://")):
@@ -42,25 +41,26 @@ def engine_of(run: Run) -> str:
 
 
 def remove(client: Client, run_id: str) -> None:
-    """Remove every container and network of a run, also those that the engine is just making. CannotRun names what is
+    """Remove every container and network of a run, even those that the engine is still making. CannotRun names what is
     left."""
     label = f"{container_spec.JOB}={run_id}"
     for _ in range(_MOST_ROUNDS):
         containers = [seen.name for seen in client.containers(label)]
-        why = _each(client.remove, containers)
+        errors = _each(client.remove, containers)
         networks = client.networks(label)
-        why |= _each(client.remove_network, networks)
+        errors |= _each(client.remove_network, networks)
         if not containers and not networks:
             return
     left = [*(seen.name for seen in client.containers(label)), *client.networks(label)]
     if left:
-        raise CannotRun("these cannot be removed: " + "; ".join(f"{name} ({why.get(name) or 'new'})" for name in left))
+        reasons = (f"{name} ({errors.get(name) or 'new'})" for name in left)
+        raise CannotRun("these cannot be removed: " + "; ".join(reasons))
 
 
 def _each(do: Callable[[str], None], names: Sequence[str]) -> dict[str, str]:
-    """Do something to them all; why that failed, by name. EngineGone."""
+    """Call `do` with every name; returns the errors by name, empty for those that worked. EngineGone."""
 
-    def tried(name: str) -> str:
+    def error_of(name: str) -> str:
         try:
             do(name)
         except EngineRefused as error:
@@ -68,11 +68,11 @@ def _each(do: Callable[[str], None], names: Sequence[str]) -> dict[str, str]:
         return ""
 
     with ThreadPoolExecutor(_WORKERS) as pool:
-        return dict(zip(names, pool.map(tried, names), strict=True))
+        return dict(zip(names, pool.map(error_of, names), strict=True))
 
 
 def forget(run: Run) -> None:
-    """Remove the containers that were kept of a run, and let this user delete what their users have written."""
+    """Remove the kept containers of a run, and make this user the owner of the files that they wrote."""
     if not os.path.lexists(run.path / ENGINE_FILE):
         return
     with Connection(engine_of(run)) as connected:
@@ -82,17 +82,17 @@ def forget(run: Run) -> None:
 
 
 def end(run: Run, kill: bool) -> None:
-    """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it. CannotRun says what is
-    left, or may be."""
+    """End every container of a lost run, by its stop ladder or (`kill`) at once, and remove it. CannotRun names what is
+    or may be left."""
     if not os.path.lexists(run.path / ENGINE_FILE):
-        return  # it was lost before it asked for any
+        return  # it was lost before it requested any
     try:
         with Connection(engine_of(run)) as connected:
             if not kill:
                 _stop(connected.client, run)
             remove(connected.client, run.id)
     except EngineGone as error:
-        raise CannotRun(f"{run.id} is not stopped, its containers may still run: {error}") from error
+        raise CannotRun(f"{run.id} is not stopped; its containers may still be running: {error}") from error
     except CannotRun as error:
         raise CannotRun(f"{run.id} is not stopped: {error}") from error
 
@@ -100,8 +100,8 @@ def end(run: Run, kill: bool) -> None:
 def _stop(client: Client, run: Run) -> None:
     """Ask all supervisors to stop their tasks, and wait for their end."""
     running = _running(client, run)
-    for number in (signal.SIGTERM, signal.SIGCONT):  # somebody may have suspended them
-        _each(partial(_signal, client, number), running)  # who cannot be asked is removed
+    for number in (signal.SIGTERM, signal.SIGCONT):  # they may be suspended
+        _each(partial(_signal, client, number), running)  # errors do not matter: all are removed later
     end = time.monotonic() + run.stop_grace_sec() + _PATIENCE_SEC
     while _running(client, run) and time.monotonic() < end:
         time.sleep(_PAUSE_SEC)

@@ -1,4 +1,4 @@
-"""Files that tasks have written inside their containers, and that are gone with them: how many, and the largest."""
+"""Notes about files that tasks wrote inside their containers and that are lost with them: how many, and the largest."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kedge.engines.container.client import Client
 from kedge.engines.container.container_spec import ContainerSpec
 from kedge.errors import CannotRun
 
-# What programs leave beside their results, and what belongs to the system that an image holds.
+# What programs leave besides results, and the system folders of an image.
 _NOISE = frozenset({"__pycache__", "site-packages", "dist-packages"})
 _SYSTEM = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
 _RESULTS = (".pt", ".pth", ".ckpt", ".safetensors", ".bin", ".h5", ".onnx", ".npz", ".npy", ".pkl", ".parquet", ".csv")
 _TIME_SEC = 5.0  # for all containers of a job together
-_MOST_QUESTIONS = 10  # to the engine about the files of one container
+_MOST_QUERIES = 10  # to the engine, about the files of one container
 _LONGEST_PATH = 200
 
 
-class Unkept(NamedTuple):
-    """What one container took with it; `size` of the `largest` file is in bytes."""
+class LostFiles(NamedTuple):
+    """The files that were lost with one container; `size` is that of the `largest` file, in bytes."""
 
     files: int
     largest: str
@@ -36,27 +36,27 @@ class Unkept(NamedTuple):
 
 
 class Looks:
-    """Looks at containers that have ended, by several threads, as long as that does not take long in all."""
+    """Finds lost files in ended containers, within a total time limit. Safe for several threads."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
         self._left = _TIME_SEC
-        self._found: dict[Task, Unkept] = {}
+        self._found: dict[Task, LostFiles] = {}
         self._missed = 0
 
     def look(self, task: Task, spec: ContainerSpec, workdir: str, layer: str | None) -> None:
-        """At one that has ended, whose image starts in `workdir`. `layer` is the folder of this machine that holds what
-        it has changed, if known."""
+        """Look at an ended container, whose image starts in `workdir`. `layer` is the folder of this machine that holds
+        its changes, if known."""
         began = time.monotonic()
         with self._lock:
-            self._found.pop(task, None)  # of an attempt before
+            self._found.pop(task, None)  # the result of an earlier attempt
             if self._left <= 0:
                 self._missed += 1
                 return
         try:
             found = self._look(spec, workdir, layer)
-        except (CannotRun, LookupError, OSError, TypeError, ValueError):  # it is a courtesy
+        except (CannotRun, LookupError, OSError, TypeError, ValueError):  # the note is optional
             found = None
         with self._lock:
             self._left -= time.monotonic() - began
@@ -64,28 +64,28 @@ class Looks:
                 self._found[task] = found
 
     def note(self) -> str | None:
-        """What the submitter should know, if anything."""
+        """The note for the user, if any."""
         return note(self._found, self._missed)
 
-    def _look(self, spec: ContainerSpec, workdir: str, layer: str | None) -> Unkept | None:
+    def _look(self, spec: ContainerSpec, workdir: str, layer: str | None) -> LostFiles | None:
         mounts = [*(bind.target for bind in spec.binds), *spec.tmpfs]
         paths = outputs(self._client.changes(spec.name), mounts, workdir)
         is_readable = layer is not None and os.access(layer, os.R_OK | os.X_OK)
-        sizes = _sizes(layer, paths) if layer and is_readable else self._ask(spec.name, paths)
-        files = len(sizes) if len(sizes) < _MOST_QUESTIONS or is_readable else len(paths)
+        sizes = _sizes(layer, paths) if layer and is_readable else self._query_sizes(spec.name, paths)
+        files = len(sizes) if len(sizes) < _MOST_QUERIES or is_readable else len(paths)
         largest = max(sizes, key=lambda path: sizes[path], default=None)
-        return Unkept(files, largest, sizes[largest]) if largest is not None else None
+        return LostFiles(files, largest, sizes[largest]) if largest is not None else None
 
-    def _ask(self, name: str, paths: list[str]) -> dict[str, int]:
-        """The sizes of a few, the likeliest results first."""
-        likely = sorted(paths, key=lambda path: not path.endswith(_RESULTS))[:_MOST_QUESTIONS]
+    def _query_sizes(self, name: str, paths: list[str]) -> dict[str, int]:
+        """The sizes of a few files, the likeliest results first."""
+        likely = sorted(paths, key=lambda path: not path.endswith(_RESULTS))[:_MOST_QUERIES]
         sizes = ((path, self._client.file_size(name, path)) for path in likely)
         return {path: size for path, size in sizes if size is not None}
 
 
 def outputs(changed: Iterable[str], mounts: Iterable[str], workdir: str) -> list[str]:
-    """The paths among those that a container has changed that may be somebody's results: outside of the system's
-    folders, unless the image starts in there. Pure."""
+    """The changed paths of a container that may be results: those outside the system folders, unless the image starts
+    in one. Pure."""
     every = set(changed)
     folders = {os.path.dirname(path) for path in every} | set(mounts)
     below = f"{workdir.rstrip('/')}/"
@@ -99,7 +99,7 @@ def _may_be_a_result(path: str, is_in_workdir: bool) -> bool:
 
 
 def _sizes(layer: str, paths: list[str]) -> dict[str, int]:
-    """Of the regular files. The engine has found the paths without following a link."""
+    """The sizes of the regular files. The engine found the paths without following links."""
     sizes = {}
     for path in paths:
         with suppress(OSError):
@@ -109,19 +109,19 @@ def _sizes(layer: str, paths: list[str]) -> dict[str, int]:
     return sizes
 
 
-def note(found: Mapping[Task, Unkept], missed: int) -> str | None:
-    """One sentence about all tasks. Pure."""
+def note(found: Mapping[Task, LostFiles], missed: int) -> str | None:
+    """The note about all tasks; None if no files were lost. Pure."""
     if not found:
         return None
     count = sum(each.files for each in found.values())
     task, most = max(found.items(), key=lambda item: item[1].size)
     files = ("at least " if missed else "") + ("1 file was" if count == 1 else f"{count:,} files were")
     path = "".join(c if c.isprintable() else "?" for c in most.largest)[:_LONGEST_PATH]
-    rest = f" (containers not looked at, for lack of time: {missed})" if missed else ""
+    rest = f" (containers not checked, for lack of time: {missed})" if missed else ""
     which = "it is" if count == 1 else "the largest is"
     return (
-        f"{files} written inside containers and not kept{rest}; {which} {path} of {task} ({_shown(most.size)}). "
-        "What is written below $PAI_LOG_DIR, or in a storage, is kept"
+        f"{files} written inside containers and lost{rest}; {which} {path} of {task} ({_shown(most.size)}). "
+        "Write results below $PAI_LOG_DIR or in a storage to keep them"
     )
 
 

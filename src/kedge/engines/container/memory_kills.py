@@ -1,5 +1,5 @@
-"""Containers in which the kernel kills for want of memory, seen in their control groups while they run: not every
-engine tells, and with a container its group is gone."""
+"""Detects out-of-memory kills in containers, by their control groups while they run: not every engine reports such
+kills, and the group is gone when the container ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 _ROOT = Path("/sys/fs/cgroup")
-_PAUSE_SEC = 0.02  # between two looks: a group of version 2 that is at its limit speaks up all the time
+_PAUSE_SEC = 0.02  # between two looks: a group of version 2 at its limit sends events all the time
 
 
 class MemoryKill(NamedTuple):
-    """The kernel has killed in a container. `at` is a time of time.monotonic(); `peak` is the most memory that the
-    container had by then, in bytes, if known; `own_limit`: it had reached its own limit (else the machine had none)."""
+    """An out-of-memory kill in a container. `at` is from time.monotonic(); `peak` is the container's largest memory use
+    so far, in bytes, if known; `own_limit`: it had reached its own limit (otherwise the machine ran out of memory)."""
 
     at: float
     peak: int | None
@@ -26,13 +26,13 @@ class MemoryKill(NamedTuple):
 
 
 class MemoryKills:
-    """Watches the groups of all containers that it is given: one descriptor each, and one thread. For use by several
+    """Watches the control groups of containers, with one descriptor each and one thread in all. Safe for several
     threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._groups: dict[str, _Group] = {}  # by the container's name
-        self._names: dict[int, str] = {}  # by the group's descriptor, while something may come
+        self._names: dict[int, str] = {}  # by the group's descriptor, while it is watched
         self._found: dict[str, MemoryKill] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory", daemon=True)
@@ -42,13 +42,13 @@ class MemoryKills:
             self._thread.start()
 
     def watch(self, name: str, identity: str, pid: int) -> None:
-        """From now on, the container with this name, the engine's id, and this first process. Nothing happens where its
-        group cannot be watched: it is another machine's, or an ordinary user's look at version 1."""
+        """Watch the container with this name, engine id and first process from now on. Does nothing if its group cannot
+        be watched: it is on another machine, or belongs to version 1 and the user is not root."""
         with suppress(OSError, ValueError), self._lock:
             if self._thread.is_alive() and name not in self._groups and (group := find(identity, pid)):
                 try:
                     self._poll.register(group.fd, select.EPOLLPRI if group.is_v2 else select.EPOLLIN)
-                except OSError:  # the kernel limits how many
+                except OSError:  # the kernel limits the number
                     os.close(group.fd)
                     raise
                 self._groups[name], self._names[group.fd] = group, name
@@ -58,14 +58,14 @@ class MemoryKills:
         return name in self._groups
 
     def of(self, name: str) -> MemoryKill | None:
-        """The last kill in this container, if any was seen."""
+        """The last kill seen in this container, if any."""
         with self._lock:
             if group := self._groups.get(name):
                 self._look(group)
             return self._found.get(name)
 
     def forget(self, name: str) -> None:
-        """The container has ended, and nobody asks any more."""
+        """Stop watching a container that has ended."""
         with self._lock:
             self._found.pop(name, None)
             if group := self._groups.pop(name, None):
@@ -105,7 +105,7 @@ class MemoryKills:
 
 
 class _Group:
-    """A control group of version 2: `memory.events` says by its descriptor when it changes, and has to be read then."""
+    """A control group of version 2: the descriptor of `memory.events` signals when it must be read again."""
 
     is_v2 = True
 
@@ -115,7 +115,7 @@ class _Group:
         self.fd = os.open(folder / "memory.events", os.O_RDONLY | os.O_CLOEXEC)
 
     def look(self) -> MemoryKill | None:
-        """What has happened since the last call. OSError when the group is gone."""
+        """The kill since the last call, if any. OSError if the group is gone."""
         table = dict(line.split() for line in os.pread(self.fd, 4096, 0).splitlines())
         kills, self._kills = int(table[b"oom_kill"]) - self._kills, int(table[b"oom_kill"])
         own_limit = int(table.get(b"oom", 0)) > 0
@@ -123,8 +123,8 @@ class _Group:
 
 
 class _GroupV1(_Group):
-    """One of version 1: an eventfd counts how often the limit was reached and nothing could be freed, after which the
-    kernel kills; and once more when the group is removed."""
+    """A control group of version 1: an eventfd counts how often the limit was reached and nothing could be freed, upon
+    which the kernel kills. It also counts once when the group is removed."""
 
     is_v2 = False
 
@@ -146,15 +146,15 @@ class _GroupV1(_Group):
             times = os.eventfd_read(self.fd)
         except BlockingIOError:
             return None
-        is_there = (self._folder / "memory.oom_control").exists()
-        if not is_there and times == 1:
+        exists = (self._folder / "memory.oom_control").exists()
+        if not exists and times == 1:
             raise FileNotFoundError(self._folder)
         return MemoryKill(time.monotonic(), _number(self._folder / "memory.max_usage_in_bytes"), own_limit=True)
 
 
 def find(identity: str, pid: int, root: Path = _ROOT) -> _Group | None:
-    """The container's group. Its path has the container's id in it; else the pid is that of a process of this machine,
-    and the container runs in another one, as with an engine for macOS."""
+    """The container's group, whose path contains the container's id. If it does not, the container runs on another
+    machine, as with an engine for macOS, and the pid here is another process: None."""
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         parts = path.strip("/").split("/")

@@ -1,4 +1,4 @@
-"""The network of one job: a range of addresses that nobody else uses, and the address of every task in it."""
+"""The network of one job: an unused range of addresses, and the address of every task in it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kedge.engines.container.client import Client, EngineRefused
 from kedge.errors import CannotRun
 
 _POOL = ipaddress.IPv4Network("10.128.0.0/9")
-_SMALLEST = 24  # bits of its prefix
-_RESERVED = 3  # the network itself, its gateway, its broadcast address
+_SMALLEST = 24  # prefix length of the smallest network
+_RESERVED = 3  # addresses: the network itself, its gateway, its broadcast address
 _TRIES = 20
 _MOST = 1000  # a Linux bridge has 1,024 ports
 _ROUTES = Path("/proc/net/route")
 
 
 def check(tasks: int) -> None:
-    """CannotRun when no network has room for so many tasks."""
+    """CannotRun if a network cannot hold so many tasks."""
     if tasks > _MOST:
-        raise CannotRun(f"the job has {tasks} tasks, and a network of containers holds {_MOST}; try --network host")
+        raise CannotRun(f"the job has {tasks} tasks, but a container network holds {_MOST}; try --network host")
 
 
 def create(client: Client, name: str, tasks: int, labels: dict[str, str]) -> IPv4Network:
-    """Make a network with room for so many tasks; its range. CannotRun when the engine takes none."""
+    """Make a network for `tasks` tasks and return its range. CannotRun if the engine accepts none."""
     problem = "no free range of addresses"
     taken = list(routes())
     for subnet in candidates(tasks):
@@ -35,15 +35,15 @@ def create(client: Client, name: str, tasks: int, labels: dict[str, str]) -> IPv
             continue
         try:
             client.create_network(name, str(subnet), str(subnet[1]), labels)
-        except EngineRefused as error:  # most likely, another job has just taken it
+        except EngineRefused as error:  # most likely, another job has just taken the range
             problem = str(error)
             continue
         return subnet
-    raise CannotRun(f"the job's network cannot be made: {problem}; --network host does without one")
+    raise CannotRun(f"the job's network cannot be made: {problem}; use --network host to run without one")
 
 
 def candidates(tasks: int) -> Iterator[IPv4Network]:
-    """Some ranges that are large enough, at random."""
+    """Random ranges that are large enough."""
     bits = min(_SMALLEST, 32 - (tasks + _RESERVED - 1).bit_length())
     count = 1 << (bits - _POOL.prefixlen)
     for _ in range(_TRIES):
@@ -52,7 +52,7 @@ def candidates(tasks: int) -> Iterator[IPv4Network]:
 
 
 def routes() -> Iterator[IPv4Network]:
-    """What this machine reaches by routes of their own, as of a VPN; the default route is none."""
+    """The networks that this machine has specific routes to, such as those of a VPN, without the default route."""
     try:
         lines = _ROUTES.read_text().splitlines()[1:]
     except FileNotFoundError:

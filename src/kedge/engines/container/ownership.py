@@ -1,4 +1,4 @@
-"""Files that a container's user has left and that this user may not delete: the engine gives them to him."""
+"""Makes this user the owner of files that containers left behind as another user, so that they can be deleted."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _MEMORY = 64 << 20
 
 
 def all_ours(folder: Path) -> bool:
-    """Whether this user owns every folder in it, and can so delete all that is in it."""
+    """Whether this user owns every folder in it, and so can delete its content."""
     if os.geteuid() == 0:
         return True
-    # Looked at from above, since the walk leaves out what may not be read.
+    # Checked from the parent folder, since the walk skips folders that cannot be read.
     found = (os.path.join(path, name) for path, folders, _ in os.walk(folder) for name in (".", *folders))
     return all(_is_ours(path) for path in found)
 
 
 def _is_ours(path: str) -> bool:
-    with suppress(FileNotFoundError):  # somebody else removes the run, too
+    with suppress(FileNotFoundError):  # another command is removing the run, too
         return os.lstat(path).st_uid == os.geteuid()
     return True
 
 
 def give_back(client: Client, run: Run) -> None:
-    """Make this user the owner, by root in a container. CannotRun says how else."""
+    """Make this user the owner of all files of a run, with root in a container. CannotRun names another way."""
     bundle = build.ensure()
     facts = client.facts()
     owner = 0 if facts.rootless else os.geteuid()
@@ -70,25 +70,26 @@ def give_back(client: Client, run: Run) -> None:
         client.remove(spec.name)
     except CannotRun as error:
         raise CannotRun(
-            f"{run.path} holds files of another user, left by its containers, which you may not delete: {error}. "
-            f"As root: rm -r {run.path}"
+            f"{run.path} contains files that its containers wrote as another user and that you may not delete: "
+            f"{error}. Delete them as root: rm -r {run.path}"
         ) from error
 
 
 def _image(client: Client, run: Run) -> str:
-    """The job's own image, or any other: what runs in it is the bundle's. CannotRun: there is none."""
+    """The job's own image, or any other, since the program that runs in it is the bundle's. CannotRun if there is
+    none."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         for role in run.plan()["roles"]:
             if found := client.image(str(role["image"])):
                 return found.id
     for name in client.images():
         return name
-    raise CannotRun("that takes an image, and the container engine has none: pull any")
+    raise CannotRun("changing their owner needs an image, and the container engine has none; pull any image")
 
 
 def _await(client: Client, run_id: str) -> None:
     end = time.monotonic() + _DEADLINE_SEC
     while any(seen.running for seen in client.containers(f"{JOB}={run_id}")):
         if time.monotonic() > end:
-            raise CannotRun(f"changing their owner takes longer than {_DEADLINE_SEC:.0f} s")
+            raise CannotRun(f"changing their owner took longer than {_DEADLINE_SEC:.0f} s")
         time.sleep(0.05)

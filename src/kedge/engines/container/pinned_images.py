@@ -1,5 +1,5 @@
-"""Images that a lock file has pinned: by the digest of their manifest, `sha256:…`, or, if they are in no registry, by
-their own ID, `id:sha256:…`. Pure."""
+"""Images that a lock file pins: by the digest of their manifest, `sha256:…`, or, if they are in no registry, by their
+own ID, `id:sha256:…`. Pure."""
 
 from __future__ import annotations
 
@@ -7,55 +7,54 @@ from kedge.engines.container.client import LocalImage
 from kedge.plan.model import RolePlan
 
 _OWN = "id:"
-_LOCAL = "localhost/"  # Podman's for images that were made here
+_LOCAL = "localhost/"  # Podman's prefix for images that were built on this machine
 
 
 def reference(role: RolePlan) -> str:
-    """By which name the engine is asked for the image of a role."""
+    """The name by which the engine is asked for the image of a role."""
     if role.pin is None:
         return role.image
     return role.pin.removeprefix(_OWN) if is_own(role) else f"{_repository(role.image)}@{role.pin}"
 
 
 def is_own(role: RolePlan) -> bool:
-    """Whether it is pinned to an image that no registry has."""
+    """Whether the role is pinned to an image that is in no registry."""
     return bool(role.pin) and str(role.pin).startswith(_OWN)
 
 
 def fits(image: LocalImage, pin: str) -> bool:
-    """Whether an image is the one that was pinned."""
+    """Whether an image is the pinned one."""
     return pin.removeprefix(_OWN) == image.id or any(digest.endswith(f"@{pin}") for digest in image.digests)
 
 
-def pin_of(name: str, image: LocalImage, asked: str | None) -> str:
-    """How to pin an image that is here under a name; `asked` is the digest that its registry has now, if that is
-    known."""
+def pin_of(name: str, image: LocalImage, registry_digest: str | None) -> str:
+    """The pin of a local image; `registry_digest` is the digest that its registry has now, if known."""
     repository = _repository(name)
     known = (digest.partition("@")[::2] for digest in image.digests if not digest.startswith(_LOCAL))
     digests = [digest for where, digest in known if where == repository or where.endswith(f"/{repository}")]
-    return asked if asked in digests else digests[0] if digests else f"{_OWN}{image.id}"
+    return registry_digest if registry_digest in digests else digests[0] if digests else f"{_OWN}{image.id}"
 
 
 def changed(role: RolePlan, image: LocalImage) -> str:
-    """What to say of an image that is another one than was pinned."""
+    """The error for an image that is not the pinned one."""
     here = f"{_OWN}{image.id}" if is_own(role) else pin_of(role.image, image, None)
     return (
         f"the image {role.image} has changed since it was locked: it was {role.pin}, and the one here is {here}; "
-        f"--update-lock {role.image} accepts the change"
+        f"accept the change with --update-lock {role.image}"
     )
 
 
 def missing(role: RolePlan) -> str:
-    """What to say where an image is not here that no registry has."""
+    """The error for a missing image that is in no registry."""
     return (
         f"the image {role.image} is locked to one that exists only on the machine where 'kedge lock' ran "
-        f"({role.pin}), "
-        f"and it is not here: bring it by podman (or docker) save and load; --update-lock {role.image} accepts another"
+        f"({role.pin}): copy it here with podman (or docker) save and load, or accept another image with "
+        f"--update-lock {role.image}"
     )
 
 
 def _repository(image: str) -> str:
-    """The name without its tag; a colon before the last slash is a port's."""
+    """The name without its tag; a colon before the last slash belongs to a port."""
     name = image.partition("@")[0]
     path, slash, last = name.rpartition("/")
     return f"{path}{slash}{last.partition(':')[0]}"

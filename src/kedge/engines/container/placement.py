@@ -1,4 +1,4 @@
-"""What each task of a job in containers is given: address, ports, GPUs; and the folders that its container mounts."""
+"""Assigns addresses, ports and GPUs to the tasks of a job in containers, and makes the folders that they mount."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from kedge.runs.folder import Run
 HOST = "127.0.0.1"
 FIRST_PORT = 15000
 _ENTRY = f'#!/bin/sh\nexec {PAI_HOME}/kedge/runtime "$@"\n'.encode()
-_OPEN = 0o777  # for whatever user an image has; the run's own folder keeps strangers out
+_OPEN = 0o777  # for any user of an image; the run folder itself keeps other users out
 
 
 class Given(NamedTuple):
-    """What is the same for all tasks of a run. `gpus` by their names for the engine."""
+    """What all tasks of a run share. `cdi`: whether GPUs are requested by their CDI names."""
 
     facts: Facts
     bundle: Bundle
@@ -58,8 +58,8 @@ class Given(NamedTuple):
 
 
 class ContainerPlaces:
-    """The places of all tasks of a run. `network` and `addresses` are None on the machine's own network, where ports
-    are reserved; in a network of the job's own they are numbered."""
+    """The placement of all tasks of a run. `network` and `addresses` are None on the machine's own network, where ports
+    are reserved; in a network of the job's own, ports are simply numbered."""
 
     def __init__(
         self, plan: Plan, run: Run, given: Given, network: str | None, addresses: Mapping[Task, str] | None
@@ -73,7 +73,7 @@ class ContainerPlaces:
             open_up(run.code)
 
     def distrust_bundle(self) -> None:
-        """A supervisor could not even report: look at all of the bundle before its next use."""
+        """Check the whole bundle before its next use, because a supervisor ended without a report."""
         build.distrust(self._given.bundle)
 
     @property
@@ -82,11 +82,11 @@ class ContainerPlaces:
         return self._given.cache
 
     def shared(self, attempt: int) -> Path:
-        """The folder that all tasks of a job attempt see."""
+        """The folder that all tasks of a job attempt share."""
         return self._run.attempt(attempt) / "shared"
 
     def reserve(self, attempt: int) -> None:
-        """Make what all tasks of a job attempt share. CannotRun: too few ports."""
+        """Make what all tasks of a job attempt share. CannotRun if there are too few ports."""
         if self._addresses is None:
             self._held.reserve()
             self._ports = self._held.ports
@@ -104,16 +104,16 @@ class ContainerPlaces:
             (shared / name).chmod(0o666)
 
     def start_holds(self, task: Task) -> None:
-        """The task's container is about to start: its ports are for it now."""
+        """Free the ports of a task whose container is about to start."""
         for hold in self._held.holds(task):
             hold.close()
 
     def release(self) -> None:
-        """Let go of every port."""
+        """Release every port."""
         self._held.release()
 
     def container(self, task: Task, attempt: int, task_attempt: int, image: LocalImage) -> ContainerSpec:
-        """Make the folder of a task attempt with its TaskSpec, and say what container it needs."""
+        """Make the folder of a task attempt with its TaskSpec, and return the container that it needs."""
         place = self._place(task, attempt, task_attempt)
         hosts = self._addresses or dict.fromkeys(self._ports, HOST)
         role = self._plan.role(task.role)
@@ -166,13 +166,13 @@ class ContainerPlaces:
         return [path for path in files if path.exists()]
 
     def _visible(self, task: Task) -> dict[str, str]:
-        """In a container its GPUs are all there are."""
+        """The GPU variable of a task: a container sees only its own GPUs, numbered from 0."""
         count = len(self._devices[task])
         return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count)))} if count else {}
 
 
 def numbered(plan: Plan) -> dict[Task, dict[str, list[int]]]:
-    """Ports for every task, no two alike in the job."""
+    """Ports for every task, all different within the job."""
     number = FIRST_PORT
     found: dict[Task, dict[str, list[int]]] = {}
     for role in plan.roles:
@@ -190,8 +190,8 @@ def device_name(gpu: gpus.Gpu, cdi: bool) -> str:
 
 
 def secret_binds(folder: str | None) -> dict[str, str]:
-    """The files with the secrets' values, readable for any user of a container; on this machine, their folder is
-    closed."""
+    """The secret files by their name in the container. Any user of a container can read them; on this machine their
+    folder is private."""
     if folder is None:
         return {}
     files = {name: os.path.join(folder, name) for name in (SECRET_VALUES, SECRET_DOCUMENT)}
@@ -217,19 +217,19 @@ def lay_out(folder: str, task: dict[str, object], place: ContainerPlace) -> None
 
 
 def make_folder(path: str | Path, mode: int) -> None:
-    """A folder with this mode, whatever the umask."""
+    """Make a folder with exactly this mode, regardless of the umask."""
     os.makedirs(path, exist_ok=True)
     os.chmod(path, mode)
 
 
 def write(path: str, data: bytes, mode: int) -> None:
-    """A file with this mode, whatever the umask; there as a whole, or not at all."""
+    """Write a file atomically with exactly this mode, regardless of the umask."""
     write_atomic(Path(path), data, synced=False)
     os.chmod(path, mode)
 
 
 def open_up(folder: Path) -> None:
-    """Let every user read and write what is in a folder, and execute what its owner may."""
+    """Let every user read and write the content of a folder, and execute what its owner may execute."""
     for path in (folder, *folder.rglob("*")):
         mode = path.lstat().st_mode
         if not stat.S_ISLNK(mode):

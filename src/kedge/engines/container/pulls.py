@@ -1,4 +1,4 @@
-"""One pull of an image: how far it is, by what the container engine tells of it."""
+"""One pull of an image and its progress, from the lines that the container engine sends."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from kedge.engines.container.client import Client, EngineRefused, JsonLines
 
-# Statuses of a layer for which something is still to come from the registry.
-_TO_COME = frozenset({"Pulling fs layer", "Waiting", "Downloading"})
+# Statuses of a layer that the registry has not sent completely.
+_INCOMPLETE = frozenset({"Pulling fs layer", "Waiting", "Downloading"})
 _NO_PROGRESS = "Retrying"
 
 
 class PullProgress:
-    """What the lines of an engine say; each has a status and often a layer's id and its bytes."""
+    """The progress of a pull. Each line of the engine has a status and often a layer's id and its bytes."""
 
     def __init__(self) -> None:
         self._bytes: dict[str, tuple[int, int]] = {}
@@ -25,7 +25,7 @@ class PullProgress:
         self._seen: set[tuple[str, str, int]] = set()
 
     def add(self, line: Mapping[str, Any]) -> bool:
-        """Whether a line tells of progress: one that was not there before, and not that something is tried again."""
+        """Add a line. Returns whether it shows progress: it is new, and not about a retry."""
         layer, status, detail = line.get("id", ""), line.get("status", ""), line.get("progressDetail") or {}
         if detail.get("total") and status == "Downloading":
             self._bytes[layer] = detail.get("current", 0), detail["total"]
@@ -33,32 +33,33 @@ class PullProgress:
             self._bytes[layer] = self._bytes[layer][1], self._bytes[layer][1]
         if layer:
             self._status[layer] = status
-        told = layer, status, detail.get("current", 0)
-        is_new = told not in self._seen and not status.startswith(_NO_PROGRESS)
-        self._seen.add(told)
-        return is_new
+        key = layer, status, detail.get("current", 0)
+        is_progress = key not in self._seen and not status.startswith(_NO_PROGRESS)
+        self._seen.add(key)
+        return is_progress
 
     @property
     def done(self) -> int:
-        """Bytes that are here, of the layers whose size is known."""
+        """The bytes received of the layers whose size is known."""
         return sum(done for done, _ in self._bytes.values())
 
     @property
     def total(self) -> int:
-        """All bytes of those layers; 0 if no size is known."""
+        """The total bytes of those layers; 0 if no size is known."""
         return sum(total for _, total in self._bytes.values())
 
     @property
     def waits_for_registry(self) -> bool:
-        """Whether something is still to come from the registry. What is here is then unpacked, in silence."""
-        return not self._status or any(status in _TO_COME for status in self._status.values())
+        """Whether the registry still has to send something. Once it has not, layers are unpacked without messages."""
+        return not self._status or any(status in _INCOMPLETE for status in self._status.values())
 
 
 class Pull(threading.Thread):
-    """A thread that pulls. `ended` gets the error, if there is one; `moved` is when (time.monotonic) it last got on."""
+    """A thread that pulls an image. `ended` receives the error, if any; `moved` is the time (time.monotonic) of the
+    last progress."""
 
     def __init__(self, client: Client, name: str, auth: Mapping[str, str] | None) -> None:
-        super().__init__(name="pull", daemon=True)  # the engine may not answer for long
+        super().__init__(name="pull", daemon=True)  # the engine may take long to answer
         self._client, self._name, self._auth = client, name, auth
         self._lines: JsonLines | None = None
         self._closed = False
@@ -85,7 +86,7 @@ class Pull(threading.Thread):
             self.moved = time.monotonic()
 
     def close(self) -> None:
-        """Let the engine give it up."""
+        """Close the connection, upon which the engine aborts the pull."""
         self._closed = True
         if self._lines:
             self._lines.close()

@@ -1,4 +1,4 @@
-"""From a plan and a place to the container that will be started. Pure: it looks at nothing."""
+"""Renders a plan and a placement into the container that will be started. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kedge.plan.model import Plan, RolePlan
 
 PAI = PAI_HOME
 BUNDLE = f"{PAI}/kedge"
-SHARED = f"{PAI}/shared"  # what the tasks of a job attempt have in common
+SHARED = f"{PAI}/shared"  # shared by the tasks of a job attempt
 SECRETS = f"{PAI}/secrets"
 SCRIPTS = f"{PAI}/scripts"
 DATA_CACHE = f"{PAI}/{DATA_CACHE_DIR}"
@@ -32,7 +32,7 @@ _LONGEST_HOSTNAME = 63
 
 
 class ContainerOptions(NamedTuple):
-    """What the submitter says of all containers: `user` and `userns` as in ContainerSpec."""
+    """The submitter's options for all containers; `user` and `userns` are as in ContainerSpec."""
 
     user: str | None = None
     userns: str | None = None
@@ -41,9 +41,10 @@ class ContainerOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlace:
-    """Where one attempt of a task runs: paths are of this machine, the rest is as in ContainerSpec.
+    """The placement of one task attempt. Paths are those of this machine; the rest is as in ContainerSpec.
 
-    `uid` is the attempt's own; `secrets` are files by their name in the container; `storages` are folders by theirs.
+    `uid` is unique to the attempt; `secrets` are files by their name in the container; `storages` are folders by their
+    path in the container.
     """
 
     run_id: str
@@ -98,24 +99,24 @@ def render(plan: Plan, task: Task, place: ContainerPlace, image: LocalImage, fac
 
 
 def security(facts: Facts) -> tuple[str, ...]:
-    """What `--security-opt` is given. With SELinux, mounts are not relabelled: they are the user's own."""
+    """The values for `--security-opt`. With SELinux, mounts are not relabelled, since they are the user's own files."""
     return ("no-new-privileges", *(("label=disable",) if facts.selinux else ()))
 
 
 def container_name(run_id: str, task: Task, job_attempt: int, task_attempt: int) -> str:
-    """`kedge-RUN-worker-0`, with `-a1` in it for a later attempt of the job, and `.1` behind it for one of the task."""
+    """`kedge-RUN-worker-0`, with `-a1` inserted for a later job attempt, and `.1` appended for a later task attempt."""
     attempt = f"-a{job_attempt}" if job_attempt else ""
     retry = f".{task_attempt}" if task_attempt else ""
     return f"kedge-{run_id}{attempt}-{task.role}-{task.task_index}{retry}"
 
 
 def hostname(task: Task) -> str:
-    """The name by which a task's peers know it: `worker-0`."""
+    """The host name of a task, by which its peers reach it: `worker-0`."""
     return f"{task.role}-{task.task_index}"[-_LONGEST_HOSTNAME:]
 
 
 def labels(run_id: str, user: str, task: Task, job_attempt: int, task_attempt: int) -> dict[str, str]:
-    """What marks a container as a task's."""
+    """The labels of a task's container."""
     return {
         container_spec.JOB: run_id,
         container_spec.USER: user,
@@ -140,21 +141,22 @@ def _entrypoint(place: ContainerPlace) -> tuple[str, ...]:
 
 
 def _environment(image: LocalImage, place: ContainerPlace) -> dict[str, str]:
-    """The image's own loader settings must not reach the bundle's loader; the runtime gives them back to the user."""
+    """The variables of the container. The image's own loader settings must not reach the bundle's loader; the runtime
+    restores them for the user's command."""
     set_by_image = [name for name in LOADER_VARIABLES if name in image.environment]
     shelved = {SHELVED + name: image.environment[name] for name in set_by_image}
     return {**dict.fromkeys(set_by_image, ""), **shelved, "NVIDIA_VISIBLE_DEVICES": _visible(place.gpus)}
 
 
 def _visible(gpus: tuple[str, ...]) -> str:
-    """For the NVIDIA runtime where it is the engine's default; images of CUDA ask it for all."""
+    """NVIDIA_VISIBLE_DEVICES, for engines whose default runtime is NVIDIA's; CUDA images request all GPUs by it."""
     if not gpus:
         return "none"
-    return "void" if "=" in gpus[0] else ",".join(gpus)  # with CDI it has nothing to do
+    return "void" if "=" in gpus[0] else ",".join(gpus)  # with CDI the runtime must do nothing
 
 
 def _binds(role: RolePlan, place: ContainerPlace) -> tuple[Bind, ...]:
-    """From the outside in, as they are mounted."""
+    """The bind mounts in mounting order: outer folders before inner ones."""
     binds = [
         Bind(f"{place.folder}/pai", PAI),
         Bind(place.folder, log_folder(place.uid)),

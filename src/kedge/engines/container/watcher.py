@@ -1,4 +1,4 @@
-"""Hears of containers that have ended: by the engine's events, and, where events may have been missed, by asking."""
+"""Watches for containers that have ended: by the engine's events, and by a query when events may have been missed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from kedge.engines.container.client import Client, Deaths
 from kedge.errors import CannotRun
 
-GIVE_UP_SEC = 60.0  # without any answer
+GIVE_UP_SEC = 60.0  # without an answer of the engine
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 0.1, 2.0
 
 
 class Watch(threading.Thread):
-    """Calls `ended(name)` for every container with the label that has ended, more than once perhaps; `gone(reason)`
-    when the engine does not answer any more, `back()` when it does again, and `lost()` whenever it has not for
-    GIVE_UP_SEC. `restore` may help it."""
+    """Calls `ended(name)`, possibly more than once, for every container with the label that has ended; `gone(reason)`
+    when the engine stops answering, `back()` when it answers again, and `lost()` each time it has not answered for
+    GIVE_UP_SEC. `restore` may restart the engine."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class Watch(threading.Thread):
         pause = _FIRST_PAUSE_SEC
         while not self._over.is_set():
             try:
-                self._ask()
+                self._query()
                 if gone_since is not None:
                     gone_since, pause = None, _FIRST_PAUSE_SEC
                     self._back()
                 self._listen()
-            except Exception as error:  # whatever it is, nobody else hears of containers that end
+            except Exception as error:  # any error: no other thread watches for ended containers
                 now = time.monotonic()
                 if gone_since is None and not self._over.is_set():
                     gone_since = now
@@ -55,7 +55,7 @@ class Watch(threading.Thread):
                     gone_since = now
                 self._over.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SEC)
-                with suppress(CannotRun):  # it is tried again
+                with suppress(CannotRun):  # it is retried
                     self._restore()
 
     def close(self) -> None:
@@ -65,14 +65,14 @@ class Watch(threading.Thread):
             self._deaths.close()
         self.join(5.0)
 
-    def _ask(self) -> None:
-        self._asked = time.time()
+    def _query(self) -> None:
+        self._queried = time.time()
         for seen in self._client.containers(self._label):
             if seen.ended:
                 self._ended(seen.name)
 
     def _listen(self) -> None:
-        self._deaths = self._client.deaths(self._label, self._asked)
+        self._deaths = self._client.deaths(self._label, self._queried)
         if self._deaths and self._over.is_set():
             self._deaths.close()
         for name in self._deaths or ():

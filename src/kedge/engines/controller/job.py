@@ -1,4 +1,4 @@
-"""The controller of engines that have none of their own: attempts of a job until its policies are satisfied."""
+"""The job loop of engines without a controller of their own: runs job attempts until the policies end the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kedge.states import State
 def run_job(
     plan: Plan, run: Run, backend: Backend, stops: Stops, emit: Emit, random: Callable[[], float]
 ) -> JobOutcome:
-    """Run attempts of the job until one is final, and say how the job ended. Nothing of it runs when this returns."""
+    """Run job attempts until one is final, and return how the job ended. Nothing of the job runs after this."""
     policy = retry.Policy(True, plan.retry.job)
     retries, history, judging = Retries(), History(), Judge(run, plan.rules)
     number = 0
@@ -50,7 +50,7 @@ def run_job(
 
 
 def _pause(seconds: float, stops: Stops) -> bool:
-    """Wait; False when a stop was asked for meanwhile."""
+    """Wait; False if a stop was requested in the meantime."""
     end = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
         selector.register(stops, selectors.EVENT_READ)

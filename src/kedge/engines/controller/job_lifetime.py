@@ -1,4 +1,4 @@
-"""What surrounds a job that a controller of ours runs: requests to stop it, its event log, its end."""
+"""The context of a job that kedge's own loop runs: requests to stop it, its event log, its recorded end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Body = Callable[[Stops, JobLog, ExitStack], JobOutcome]
 
 
 def controlled(run: Run, body: Body) -> JobOutcome:
-    """Run `body`, close what it leaves on the stack, and write down how the job ended, whatever goes wrong.
+    """Run `body`, close its stack, and record how the job ended, even after an error.
 
-    A full disk that nobody has put into words is DiskFull.
+    A full disk is always raised as DiskFull.
     """
     with Stops() as stops, JobLog(run, stops) as log:
         try:
             with disk_errors(run.path), ExitStack() as stack:
                 outcome = body(stops, log, stack)
-        except Exception as error:  # also a bug: without an end the run would be taken for lost
+        except Exception as error:  # even a bug: a run without an end would count as lost
             known = error if isinstance(error, KedgeError) else explained(error)
             text = str(known) if known else f"kedge failed: {error!r}"
             log(JobEvent.JOB_COMPLETED, state=State.FAILED, code=None, text=text)

@@ -1,4 +1,4 @@
-"""The controller's event log, which must be able to say how the job ended even when the disk is full."""
+"""The controller's event log, which must record how the job ended even if the disk is full."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ _FINAL = frozenset({JobEvent.ATTEMPT_COMPLETED, JobEvent.JOB_COMPLETED})
 
 
 class JobLog:
-    """Called with an event and its facts. When the disk is full it frees the run's reserve, writes there, and stops the
-    job.
-
-    `disk_full` is then the reason. DiskFull is raised only when the reserve is used up, too.
+    """Call it with an event and its facts. If the disk is full, it frees the run's reserve, writes the event and stops
+    the job; `disk_full` is then the reason. DiskFull is raised only if the reserve is used up, too.
     """
 
     def __init__(self, run: Run, stops: Stops) -> None:

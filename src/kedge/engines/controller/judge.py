@@ -1,4 +1,4 @@
-"""Why an attempt failed, from the reports of its tasks, and what that says about another attempt."""
+"""Determines why a job attempt failed, from the reports of its tasks, and what matters for a retry."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kedge.states import State
 
 _PHASES = {HOOK_FAILED: "hook", CANNOT_START: "init"}
 _UNSEEN = (
-    "The whole task was killed by SIGKILL, its supervisor too, so that nobody saw why: perhaps it needed more memory "
-    "than it may have."
+    "The whole task, including its supervisor, was killed by SIGKILL, so the reason is unknown; perhaps it needed "
+    "more memory than its limit."
 )
 
 
 def judge(tasks: Iterable[TaskState]) -> JobVerdict:
-    """The root task and cause of an attempt, everything else folded under it."""
+    """The root task and cause of an attempt, with everything else folded under it."""
     return job.verdict([_result(task, task.report) for task in tasks if task.report])
 
 
@@ -44,9 +44,9 @@ def _result(task: TaskState, report: Report) -> TaskResult:
 
 
 def _diagnosis(report: Report) -> Diagnosis:
-    """The task's own; where its supervisor could not make one, what the exit code alone says.
+    """The diagnosis of the task's supervisor or, without one, of the exit code alone.
 
-    Nor does it count what a supervisor takes for a stop by kedge: this task has failed, so it was a stranger's signal.
+    A diagnosis that the task was stopped is ignored as well: this task failed, so the signal was not from kedge.
     """
     if report.diagnosis and report.diagnosis["cause"] != STOPPED:
         return Diagnosis.from_json(report.diagnosis)
@@ -55,14 +55,14 @@ def _diagnosis(report: Report) -> Diagnosis:
 
 
 def _before_stop(report: Report) -> Diagnosis | None:
-    """What a task had failed of before it was stopped, if it had."""
+    """The diagnosis of a task that had failed before it was stopped; None if it had not."""
     found = Diagnosis.from_json(report.diagnosis) if report.diagnosis else None
     return found if found and found.before_stop else None
 
 
 class Judge:
-    """What a failure says about another attempt. It knows the rows of the user's own exit spec, which is one of the
-    files of `rules`, if there is one."""
+    """Collects what matters for a retry after a failure, including the rows of the user's own exit spec, if one is
+    among the files of `rules`."""
 
     def __init__(self, run: Run, rules: Iterable[str] = ()) -> None:
         self._run = run
@@ -71,8 +71,8 @@ class Judge:
         self._spec = names[0] if names else Failure._field_defaults["spec"]
 
     def failure(self, judged: JobVerdict, code: int, attempt: int, root: TaskState | None, before: History) -> Failure:
-        """What matters of an attempt that completed with `code`; `root` is the task that `judged` names. `before` takes
-        it in as the latest failure."""
+        """What matters of an attempt that completed with `code`; `root` is the task that `judged` names. The failure is
+        recorded in `before` as the latest one."""
         known = Failure(code, row=self._row(code), spec=self._spec)
         found = judged.diagnosis
         if found is None or root is None or root.report is None:
@@ -91,7 +91,7 @@ class Judge:
         return Behaviour(self._rows[code]) if code in self._rows else None
 
     def _again(self, found: Diagnosis, root: TaskState, attempt: int, before: History) -> bool:
-        """Whether the program failed as it had before, at the same place, and got no further."""
+        """Whether the program failed like the previous time, at the same place and without progress."""
         if not _of_program(found):
             before.forget()
             return False
@@ -105,8 +105,8 @@ class Judge:
 
 
 def _of_program(found: Diagnosis) -> bool:
-    """Whether it is a failure of the program that can be known to be the same again: of what lies around the program,
-    each try may go differently, and what may pass needs more than a guess or an exit code to be the same."""
+    """Whether this is a failure of the program that can be compared with an earlier one. Failures of the surroundings
+    may differ with every try, and failures that may pass need more than a guess or an exit code to count as equal."""
     if found.cause == UNKNOWN or packaged.is_around(found.cause):
         return False
     return found.behaviour == PERMANENT or (found.confidence != GUESS and bool(found.rule or found.frame))

@@ -1,4 +1,4 @@
-"""How often something was tried again, and whether and when it is tried once more."""
+"""Counts retries, and decides whether and when there is another one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kedge.plan.model import RetryPolicy
 from kedge.policy import retry, retry_decision
 from kedge.policy.retry_decision import Decision, Failure, RetriesSoFar
 
-# A server may ask for more patience than our own back-off has, but a job is not put off for ever.
+# A server may request a longer delay than kedge's own back-off, but not an unlimited one.
 MOST_ASKED_SEC = 3600.0
 
 
@@ -42,5 +42,5 @@ class Retries:
 
     @property
     def why(self) -> str:
-        """The latest decision in words."""
+        """The reason of the latest decision."""
         return self.last.why if self.last else ""

@@ -1,4 +1,4 @@
-"""The states of a task, and the only function that moves one."""
+"""The states of a task, and the only function that changes them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOVES = {
 
 @dataclass(slots=True)
 class History:
-    """What the attempt before failed of, and how far it had come by the counters in its log; None if it may well go
-    differently the next time."""
+    """The diagnosis of the previous attempt, and its progress by the counters in its log. None if the next attempt may
+    well go differently."""
 
     failure: tuple[Diagnosis, Mapping[str, int]] | None = None
 
@@ -36,14 +36,14 @@ class History:
 
 @dataclass(slots=True)
 class TaskState:
-    """Where one task of the current job attempt stands. Times are of time.monotonic()."""
+    """The state of one task of the current job attempt. Times are from time.monotonic()."""
 
     task: Task
     state: State = State.WAITING
     task_attempt: int = 0
     retries: Retries = field(default_factory=Retries)
     history: History = field(default_factory=History)
-    deadline: float | None = None  # when a stop that did not work is enforced
+    deadline: float | None = None  # when the task is killed if its stop has not worked
     report: Report | None = None
 
 
@@ -51,7 +51,7 @@ Emit = Callable[..., None]
 
 
 def move(task: TaskState, state: State, emit: Emit, event: str | None = None, **facts: Any) -> None:
-    """Move a task and announce it. A move that is not in MOVES is a bug."""
+    """Move a task to a state and emit the event. A move that is not in MOVES is a bug."""
     assert state in MOVES[task.state], f"{task.task}: {task.state} -> {state}"
     task.state = state
     if event:

@@ -1,4 +1,4 @@
-"""Requests to stop the job: they come as signals and wake the controller's loop."""
+"""Requests to stop the job, which arrive as signals and wake the controller's loop."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import signal
 from types import FrameType
 from typing import Any
 
-KILL = signal.SIGUSR1  # counts twice; two equal signals may become one
+KILL = signal.SIGUSR1  # counts twice, because two equal signals may be merged
 _SIGNALS = {
     signal.SIGINT: "Ctrl-C",
     signal.SIGTERM: "a stop request",
     KILL: "a stop request",
-    signal.SIGHUP: "the terminal that was closed",
+    signal.SIGHUP: "the closed terminal",
 }
 
 
 class Stops:
-    """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process; a SIGHUP that
-    is ignored stays so. Those that were blocked before come now, and are blocked again afterwards.
+    """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process; SIGHUP stays
+    ignored if it was. Signals that were blocked before are delivered now, and blocked again afterwards.
 
-    `count` is how often a stop was asked for, `by` who asked first. `fileno` becomes readable at any of them and at
-    SIGCHLD; `drain` makes it quiet again. Only in the main thread.
+    `count` is the number of requests, `by` the source of the first. `fileno` becomes readable at each of them and at
+    SIGCHLD, until `drain` is called. Use it only in the main thread.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Stops:
         self._read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._write = write
         ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # as by nohup
-        self._previous: dict[Any, Any] = {n: signal.signal(n, self._asked) for n in _SIGNALS.keys() - ignored}
+        self._previous: dict[Any, Any] = {n: signal.signal(n, self._on_signal) for n in _SIGNALS.keys() - ignored}
         self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._previous_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         self._blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -48,7 +48,7 @@ class Stops:
         os.close(self._write)
 
     def request(self, by: str) -> None:
-        """Ask for a stop from inside."""
+        """Request a stop from within the controller."""
         self.count += 1
         self.by = self.by or by
         os.write(self._write, b"\0")
@@ -63,7 +63,7 @@ class Stops:
         except BlockingIOError:
             return
 
-    def _asked(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.count += 2 if number == KILL else 1
         self.by = self.by or _SIGNALS[signal.Signals(number)]
         self.interrupted = self.interrupted or number == signal.SIGINT

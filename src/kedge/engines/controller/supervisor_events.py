@@ -1,4 +1,4 @@
-"""What supervisors say while they run, as far as a controller wants to know. Tasks can write to the same pipe."""
+"""Reads the events that supervisors send while they run. Tasks can write to the same pipe."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kedge import untrusted
 from kedge.contract import HOOK_RETRYING, RUNNING
 from kedge.engines.base import HookRetrying, Started, Task
 
-LONGEST_LINE = 4096  # bytes; a supervisor's fit into one write to a pipe
+LONGEST_LINE = 4096  # bytes; supervisors send each line in one atomic write to the pipe
 _AT_ONCE = 1 << 20
 
-NOT_HEARD = (AttributeError, KeyError, TypeError, ValueError)  # of a line that no supervisor has written
+NOT_HEARD = (AttributeError, KeyError, TypeError, ValueError)  # raised for lines that are not from a supervisor
 
 
 def read(fd: int) -> bytes:
-    """What waits in a pipe that never blocks, at most 1 MiB: a writer without end keeps nobody from working."""
+    """The available data of a non-blocking pipe, at most 1 MiB, so that an endless writer cannot occupy the caller."""
     found = b""
     try:
         while len(found) < _AT_ONCE and (data := os.read(fd, 1 << 16)):
@@ -28,13 +28,13 @@ def read(fd: int) -> bytes:
 
 
 def lines(data: bytes) -> tuple[list[bytes], bytes]:
-    """The whole lines of what was read, and the rest, which is to be completed. What is too long for one is dropped."""
+    """The complete lines in the data, and the rest, an incomplete line. A rest longer than a line is dropped."""
     *whole, rest = data.split(b"\n")
     return whole, rest if len(rest) <= LONGEST_LINE else b""
 
 
 def of_line(line: bytes) -> Started | HookRetrying | None:
-    """What a line means to the controller, if anything."""
+    """The update in a line; None if it has none."""
     try:
         return update(untrusted.parse(line))
     except NOT_HEARD:
@@ -42,14 +42,14 @@ def of_line(line: bytes) -> Started | HookRetrying | None:
 
 
 def task_of(event: Mapping[str, Any]) -> Task:
-    """The task whose supervisor said it."""
+    """The task whose supervisor sent the event."""
     role, _, index = event["task"].partition(":")
     return Task(role, int(index))
 
 
 def update(event: Mapping[str, Any]) -> Started | HookRetrying | None:
-    """What an event of a supervisor means to the controller, if anything. KeyError, TypeError, ValueError and
-    AttributeError if it is no such event."""
+    """The update in an event of a supervisor; None if it has none. KeyError, TypeError, ValueError or AttributeError if
+    it is not an event of a supervisor."""
     if event["event"] == RUNNING:
         return Started(task_of(event))
     if event["event"] == HOOK_RETRYING:

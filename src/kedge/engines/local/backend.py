@@ -1,4 +1,4 @@
-"""Starts and follows the supervisors of a local job: one process per task attempt, all children of the controller."""
+"""Starts and watches the supervisors of a local job: one process per task attempt, all children of the controller."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from kedge.runs.job_events import JobEvent
 
 LAUNCHER = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(kedge.__file__), "runtime"))
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-SUPERVISOR_LOG = "supervisor.log"  # what the interpreter says if the runtime cannot even start
+SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
 
 
 class LocalBackend:
-    """Runs task attempts on this machine. All waiting is the controller's, on `fileno`.
+    """Runs task attempts on this machine. It never waits; the controller does, on `fileno`.
 
-    `open_files` is the soft limit that the user's commands get back. `emit` hears of processes that cannot be ended.
+    `open_files` is the soft limit to restore for the user's commands. `emit` receives an event about processes that
+    cannot be ended.
     """
 
     def __init__(self, run: Run, places: LocalPlaces, open_files: int, emit: Emit) -> None:
         self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
         self._record = process_record.Record(run)
-        self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also marks the supervisors as the job's
+        self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also identifies the supervisors as the job's
         self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
         self._killed: set[int] = set()  # by pid, too
@@ -81,8 +82,8 @@ class LocalBackend:
         for fd in inherited:
             os.set_inheritable(fd, True)
         try:
-            # A session of its own: the terminal's Ctrl-C is for the controller alone. Stop signals wait until the
-            # supervisor can take them.
+            # In a new session, because the terminal's Ctrl-C is for the controller alone. Stop signals stay blocked
+            # until the supervisor can handle them.
             return os.posix_spawn(
                 argv[0], argv, self._environment, file_actions=actions, setsid=True, setsigmask=STOP_SIGNALS
             )
@@ -103,7 +104,7 @@ class LocalBackend:
             processes.kill_tree(pid)
 
     def _signal(self, task: Task, number: signal.Signals) -> None:
-        # A child that has ended keeps its pid until it is reaped, so this cannot hit a stranger.
+        # A child that has ended keeps its pid until it is reaped, so the signal cannot reach another process.
         if pid := self._pids.get(task):
             os.kill(pid, number)
             if processes.is_suspended(pid):
@@ -114,16 +115,16 @@ class LocalBackend:
 
     def poll(self) -> list[Update]:
         failed, self._failed = self._failed, []
-        return [*failed, *self._heard(), *self._reaped()]
+        return [*failed, *self._event_updates(), *self._reaped()]
 
-    def _heard(self) -> list[Update]:
-        """What the supervisors' event lines say."""
+    def _event_updates(self) -> list[Update]:
+        """The updates from the supervisors' event lines."""
         lines, self._partial = supervisor_events.lines(self._partial + supervisor_events.read(self._events))
         updates = [supervisor_events.of_line(line) for line in lines]
         return [update for update in updates if update and update.task in self._pids]
 
     def _reaped(self) -> list[Ended]:
-        """Every supervisor that has ended. As a subreaper, the controller also gets what killed ones left behind."""
+        """Reap every supervisor that has ended. As a subreaper, the controller also reaps orphans of killed ones."""
         ended = []
         while True:
             try:
@@ -141,12 +142,12 @@ class LocalBackend:
     def _report(self, child: Launch, code: int, killed: bool) -> Report:
         if report := reports.read(child):
             return report
-        # The supervisor was killed, or could not run at all. Whatever it left behind ends now.
+        # The supervisor was killed, or could not run at all. Its remaining processes are ended now.
         processes.kill_orphans(set(self._children))
         return reports.of_forced_stop(child) if killed else _without_report(child, code)
 
     def close(self) -> None:
-        for pid in self._children:  # some only after a fault
+        for pid in self._children:  # there are none, except after a fault
             processes.kill_tree(pid)
         if left := processes.kill_orphans(()):
             self._emit(JobEvent.PROCESSES_LEFT, text=process_record.survivors(left))
@@ -158,18 +159,18 @@ class LocalBackend:
 
 @functools.cache
 def _site() -> str | None:
-    """The folder of installed packages where google-re2 is, which the supervisors need to tell why a task failed."""
+    """The folder of installed packages that contains google-re2, which the supervisors need to diagnose failures."""
     found = importlib.util.find_spec("re2")
     return os.path.dirname(os.path.dirname(found.origin)) if found and found.origin else None
 
 
 def _without_report(child: Launch, code: int) -> Report:
     if code == -signal.SIGKILL:
-        what = "the task's supervisor was killed by SIGKILL, perhaps because this machine's memory was used up"
+        what = "the task's supervisor was killed by SIGKILL, perhaps because this machine ran out of memory"
         return reports.of_kill(child, -code, what, PERHAPS_MEMORY)
     if code < 0:
         return reports.of_kill(child, -code, f"the task's supervisor was killed by {signal.Signals(-code).name}")
-    what = f"the task's supervisor ended with {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
+    what = f"the task's supervisor ended with exit code {code} and no report; see {child.folder}/{SUPERVISOR_LOG}"
     return reports.of_end(child, code, what)
 
 

@@ -1,7 +1,8 @@
-"""A control group of a run, where this user may make one: what is in it stays in it, whatever it does to its parents,
-session and environment.
+"""The control group of a run, if this user may make one: a process stays in it even if it changes its parent, session
+or environment.
 
-It has no limits; it is only a list that the kernel keeps. Version 2 where it is mounted, else a hierarchy of version 1.
+It sets no limits; it is only a list of processes that the kernel keeps. Version 2 if it is mounted, otherwise a
+hierarchy of version 1.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
-_VERSION_1 = frozenset({"freezer", "pids"})  # hierarchies in which a group changes nothing for its processes
+_VERSION_1 = frozenset({"freezer", "pids"})  # hierarchies in which a new group has no effect on its processes
 _PROCS = "cgroup.procs"
-_KILL = "cgroup.kill"  # of version 2, since Linux 5.14
+_KILL = "cgroup.kill"  # version 2 only, since Linux 5.14
 
 
 @contextmanager
 def joined(name: str) -> Iterator[Path | None]:
-    """This process, and all that it starts, in a new group of that name below its own; None where none can be made.
+    """A context in which this process and all that it starts are in a new group of that name below its own; None if the
+    group cannot be made.
 
-    At the end this process leaves it, and it is removed, unless something is still in it.
+    At the end this process leaves the group, and the group is removed unless other processes are still in it.
     """
     own, group = _make(name)
     try:
@@ -35,7 +37,7 @@ def joined(name: str) -> Iterator[Path | None]:
 
 
 def find(name: str) -> Path | None:
-    """This user's group of that name, wherever on this machine it is."""
+    """This user's group of that name, anywhere on this machine."""
     for mount in _mounts().values():
         for folder, below, _ in os.walk(mount):
             if name in below and _is_ours(Path(folder, name)):
@@ -44,7 +46,7 @@ def find(name: str) -> Path | None:
 
 
 def pids(group: Path) -> list[int]:
-    """The processes in a group, and in those below it."""
+    """The processes in a group and in the groups below it."""
     found = []
     for folder, _, _ in os.walk(group):
         with suppress(OSError):  # just removed
@@ -53,13 +55,14 @@ def pids(group: Path) -> list[int]:
 
 
 def kill(group: Path) -> None:
-    """Let the kernel kill all that is in it, also what has become another user's. Nothing happens where it cannot."""
+    """Let the kernel kill all processes in a group, even those that now belong to another user. Does nothing if the
+    kernel cannot."""
     with suppress(OSError):
         (group / _KILL).write_text("1")
 
 
 def remove(group: Path) -> None:
-    """Remove a group with those below it, as far as they are empty."""
+    """Remove a group and those below it, if they are empty."""
     for folder, _, _ in os.walk(group, topdown=False):
         with suppress(OSError):
             os.rmdir(folder)
@@ -100,7 +103,7 @@ def _enter(group: Path) -> None:
 
 
 def _mounts() -> dict[str, str]:
-    """Where hierarchies are mounted, by what /proc/self/cgroup calls them; version 2 is the empty text."""
+    """The mount points of hierarchies, by their name in /proc/self/cgroup; that of version 2 is empty."""
     found = {}
     for line in _lines(_MOUNTS):
         head, _, tail = line.partition(" - ")

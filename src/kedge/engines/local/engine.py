@@ -1,4 +1,4 @@
-"""The local engine: every task as processes on this machine, in the environment and with the tools of the user."""
+"""The local engine: runs every task as processes on this machine, in the user's environment and with their tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kedge.runs.folder import Run
 
 
 class LocalEngine:
-    """`allow_fewer_gpus`: start with the GPUs there are, even none, instead of refusing."""
+    """`allow_fewer_gpus`: if there are too few GPUs, start with those that there are instead of failing."""
 
     name = "local"
 
@@ -43,7 +43,7 @@ class LocalEngine:
 
     def check(self, plan: Plan) -> None:
         if not sys.platform.startswith("linux"):
-            raise CannotRun("the local engine needs Linux; elsewhere, run the job in containers")
+            raise CannotRun("the local engine needs Linux; on other systems run the job with --engine container")
         limits.check(tasks=plan.task_count, ports=plan.port_count)
         gpus_wanted(plan, self._allow_fewer_gpus)
 

@@ -1,4 +1,4 @@
-"""What a controller that was killed leaves behind: supervisors that go on, and their tasks."""
+"""Ends what a killed controller leaves behind: its supervisors, which continue, and their tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kedge import processes
 from kedge.engines.local import process_record
 from kedge.runs.folder import Run
 
-# What a supervisor needs beyond the job's grace period, to kill what is left and to say so.
+# What a supervisor needs beyond the job's grace period to kill the remaining processes and record the end.
 PATIENCE_SEC = 15.0
 
 
@@ -18,7 +18,7 @@ def end(run: Run, kill: bool) -> None:
     ended."""
     supervisors = [] if kill else process_record.supervisors(run)
     for supervisor in supervisors:
-        with suppress(PermissionError):  # said at the end
+        with suppress(PermissionError):  # reported at the end
             processes.send(supervisor, signal.SIGTERM)
             processes.send(supervisor, signal.SIGCONT)
     processes.wait(supervisors, run.stop_grace_sec() + PATIENCE_SEC)

@@ -1,4 +1,4 @@
-"""What each task of a local job is given: ports, GPUs, folders; and the TaskSpec that says so."""
+"""Assigns ports, GPUs and folders to the tasks of a local job, and writes their TaskSpecs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ HOST = "127.0.0.1"
 
 
 class LocalPlaces:
-    """The places of all tasks. Ports are new for every job attempt and held by bound sockets until the task starts;
-    GPUs belong to a task for the whole job."""
+    """The resources of all tasks. Ports are new for every job attempt and held by bound sockets until the task starts;
+    a task keeps its GPUs for the whole job."""
 
     def __init__(self, plan: Plan, run: Run, secrets_dir: str | None, devices: list[gpus.Gpu]) -> None:
         self._plan, self._run, self._secrets_dir = plan, run, secrets_dir
@@ -33,27 +33,28 @@ class LocalPlaces:
         self._ports = HeldPorts(plan)
 
     def reserve(self, attempt: int) -> None:
-        """Ports for every task of this job attempt, and the file in which peers find each other. CannotRun: too few."""
+        """Reserve ports for every task of this job attempt and write the peers file. CannotRun if there are too few."""
         self._ports.reserve()
         self._run.make_attempt(attempt)
         write_peers(self._run, attempt, dict.fromkeys(self._ports.ports, HOST), self._ports.ports)
 
     def holds(self, task: Task) -> list[socket.socket]:
-        """The sockets that hold the task's ports; the caller closes them. None are left on a retry."""
+        """The sockets that hold the task's ports; the caller closes them. Empty on a retry."""
         return self._ports.holds(task)
 
     def locks(self, task: Task) -> list[int]:
-        """Descriptors that mark the task's GPUs and ports as taken, for as long as anybody has them open."""
+        """Descriptors that mark the task's GPUs and ports as taken as long as any process has them open."""
         return [device.claim_fd for device in self._devices[task]] + self._ports.locks
 
     def release(self) -> None:
-        """Let go of every port that no task has taken over."""
+        """Release every port that no task has taken over."""
         self._ports.release()
 
     def write_spec(self, task: Task, folder: str, attempt: int, task_attempt: int) -> str:
-        """Make the folder of a task attempt with its TaskSpec, and return the path of that."""
+        """Make the folder of a task attempt with its TaskSpec, and return the path of the TaskSpec."""
         role = self._plan.role(task.role)
-        decided = role.resources.gpu == 0 or self._some_gpus  # else it asked for some on a machine without any
+        # A task that requests GPUs on a machine without any keeps the user's own variables.
+        sets_gpu_variables = role.resources.gpu == 0 or self._some_gpus
         placement = Placement(
             job_id=self._run.id,
             job_attempt=attempt,
@@ -67,9 +68,9 @@ class LocalPlaces:
             secrets_dir=self._secrets_dir,
             rules=self._rules,
             exit_spec=self._exit_spec,
-            extra=gpus.environment(self._devices[task]) if decided else {},
+            extra=gpus.environment(self._devices[task]) if sets_gpu_variables else {},
         )
-        clear(folder)  # a task that is tried again may have put something there
+        clear(folder)  # an earlier attempt of a task may have put something there
         os.makedirs(folder)
         path = os.path.join(folder, SPEC_FILE)
         write_json(Path(path), task_spec(self._plan, *task, placement).to_json(), mode=0o644, synced=False)

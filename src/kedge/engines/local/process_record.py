@@ -1,8 +1,8 @@
-"""Which processes belong to a run: written down while its controller lives, found again when that is lost.
+"""The processes of a run: recorded while its controller lives, and found again when the controller is lost.
 
-What is below a supervisor stays below it, as it is a subreaper; when supervisors are lost, too, it stays below the
-controller's keeper. When that is lost, orphans are known by their control group, by the environment they got, and by
-sessions that supervisors have made.
+The descendants of a supervisor stay below it, since it is a subreaper; if supervisors are lost, too, they stay below
+the controller's keeper. If the keeper is lost, orphans are identified by their control group, by their environment, and
+by the sessions that supervisors made.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from kedge.runs.events import Event, EventLog
 from kedge.runs.folder import Run
 
 FILE = "processes.jsonl"
-_KILL_SEC = 2.0  # enough for all that is not hung in the kernel
+_KILL_SEC = 2.0  # enough for every process that does not hang in the kernel
 _MOST_SHOWN = 5
-# Events, with boot, pid, start_time, starts.
+# The events of the file; facts: boot, pid, start_time, starts.
 _KEEPER = "keeper"
 _SUPERVISOR = "supervisor"
-_SURVIVOR = "survivor"  # of an attempt to end the run
+_SURVIVOR = "survivor"  # a process that could not be ended
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RecordedProcess(NamedTuple):
-    """A process that was recorded in this boot of the machine. A supervisor's pid is also the number of its session.
-    `starts` is what `processes.starts` said before its start."""
+    """A process that was recorded since the last boot of the machine. A supervisor's pid is also its session id.
+    `starts` is the value of `processes.starts` before the process started."""
 
     kind: str
     process: Process
@@ -40,7 +40,7 @@ class RecordedProcess(NamedTuple):
 
 
 class Record:
-    """Written by the controller alone, which closes it."""
+    """The record of a run's processes. Only the controller writes it."""
 
     def __init__(self, run: Run) -> None:
         self._log = EventLog(run.path / FILE)
@@ -49,17 +49,17 @@ class Record:
             self._add(_KEEPER, found)
 
     def supervisor(self, pid: int) -> None:
-        """Add one that has just been started."""
+        """Record a supervisor that has just started."""
         if found := processes.identify(pid):
             self._add(_SUPERVISOR, found)
 
     def survivors(self, found: Sequence[Process]) -> None:
-        """Add what could not be ended: its parents, by which it was known, may be gone."""
+        """Record processes that could not be ended: the parents that identified them may be gone."""
         for process in found:
             self._add(_SURVIVOR, process)
 
     def _add(self, kind: str, process: Process) -> None:
-        with suppress(DiskFull):  # then less is known later
+        with suppress(DiskFull):  # the process may then not be found later
             self._log.append(kind, boot=self._boot, starts=self._starts, **process._asdict())
 
     def close(self) -> None:
@@ -67,27 +67,27 @@ class Record:
 
 
 def supervisors(run: Run) -> list[Process]:
-    """Those that still run."""
+    """The recorded supervisors that are still running."""
     started = (known.process for known in _recorded(run) if known.kind == _SUPERVISOR)
     return [process for process in started if processes.is_alive(process)]
 
 
 def find(run: Run, seen: Iterable[Process] = ()) -> list[Process]:
-    """Every process that is known to belong to the run, as do those `seen`, but for the caller."""
+    """Every process that belongs to the run, as those in `seen` do, except the caller."""
     recorded = list(_recorded(run))
     sessions = {known.process.pid: known.starts for known in recorded if known.kind == _SUPERVISOR}
     roots = {each.pid for each in (*seen, *(known.process for known in recorded)) if processes.is_alive(each)}
     roots |= {each.pid for each in processes.of_job(run.id)}
     if group := cgroups.find(group_name(run)):
         roots |= set(cgroups.pids(group))
-    # Without anybody who is known in it, a session is known only while its number cannot have been given out again.
+    # A session without a known process counts only as long as its id cannot have been reused.
     unique = processes.starts() - processes.most_pids()
     roots |= set(processes.in_sessions({session for session, starts in sessions.items() if starts > unique}))
     return processes.related(roots, sessions)
 
 
 def end(run: Run) -> None:
-    """Kill every process of the run. CannotRun names those that are left, which are remembered."""
+    """Kill every process of the run. CannotRun names those that are left; they are recorded."""
     seen: set[Process] = set()
 
     def known() -> list[Process]:
@@ -97,7 +97,7 @@ def end(run: Run) -> None:
     left = processes.kill(known)
     if group := cgroups.find(group_name(run)):
         if left:
-            cgroups.kill(group)  # also what has become another user's
+            cgroups.kill(group)  # even processes that now belong to another user
             left = processes.wait(left, _KILL_SEC)
         cgroups.remove(group)
     if left:
@@ -107,13 +107,13 @@ def end(run: Run) -> None:
 
 
 def survivors(left: Sequence[Process]) -> str:
-    """Who cannot be ended, and why, for the user."""
+    """A message that names the processes that cannot be ended, and why."""
     more = f"; and {len(left) - _MOST_SHOWN} more" if len(left) > _MOST_SHOWN else ""
-    return "it cannot end all of its processes: " + "; ".join(map(processes.why_alive, left[:_MOST_SHOWN])) + more
+    return "some of its processes cannot be ended: " + "; ".join(map(processes.why_alive, left[:_MOST_SHOWN])) + more
 
 
 def group_name(run: Run) -> str:
-    """Of the run's control group."""
+    """The name of the run's control group."""
     return f"kedge-{run.id}"
 
 
@@ -121,12 +121,12 @@ def _recorded(run: Run) -> Iterator[RecordedProcess]:
     with suppress(OSError):
         boot = _BOOT.read_text().strip()
         for event in events.read(run.path / FILE):
-            if event.get("boot") == boot and (found := _known(event)):
+            if event.get("boot") == boot and (found := _parse(event)):
                 yield found
 
 
-def _known(event: Event) -> RecordedProcess | None:
-    """What a line says, if anything: tasks can write there, too."""
+def _parse(event: Event) -> RecordedProcess | None:
+    """The process that an event names; None if it is malformed, since tasks can write to the file."""
     pid, start_time, starts = (event.get(name) for name in ("pid", "start_time", "starts"))
     if type(pid) is not int or type(start_time) is not int or type(starts) is not int or pid <= 1:
         return None

@@ -1,10 +1,9 @@
-"""What jobs have taken of the things that all users of a machine share: its TCP ports and its GPUs.
+"""Claims on what all users of a machine share: its TCP ports and its GPUs.
 
-Every user has a file of their own in /tmp that nobody else can open; a lock on byte N of it is a claim on thing N. No
-user can keep another from claiming anything. What the others claim is read from the kernel's list of locks
-(proc_locks(5)), which everybody may read; what it means is for the caller to say. A claim is a lock of an open file
-description (fcntl(2), F_OFD_SETLK), so it lasts as long as the controller or any supervisor that has been passed the
-descriptor.
+Every user has a private file in /tmp; a lock on byte N of it is a claim on resource N. No user can keep another from
+claiming anything. Claims of other users are read from the kernel's list of locks (proc_locks(5)), which everybody may
+read; the caller decides how to treat them. A claim is a lock of an open file description (fcntl(2), F_OFD_SETLK), so it
+lasts as long as the controller or any supervisor that inherited the descriptor.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path("/tmp")  # noqa: S108  made to be safe there
+FOLDER = Path("/tmp")  # noqa: S108  the files are safe there
 
 _NAME = "kedge-claims-"
-_NAMES = 10_000  # that are tried: others may have put files there under the first ones
+_NAMES = 10_000  # names to try: other users may have taken the first ones
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FLOCK = "hhqqi"  # struct flock: type, whence, start, length, pid
 _KERNEL_LIST = "/proc/locks"
@@ -29,23 +28,23 @@ _LIST_LIMIT = 4 << 20  # bytes
 
 
 class Claims:
-    """The claims of one job attempt, or of one part of it. Where no file can be had, all can be claimed, and nothing is
-    remembered: `fd` is then None."""
+    """The claims of one job attempt, or of a part of it. If no file can be made, `fd` is None: every claim succeeds and
+    none is recorded."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.fd = _own_file(folder)
 
     def take(self, number: int) -> bool:
-        """Claim a thing; False when another job of this user has it."""
+        """Claim a resource; False if another job of this user has claimed it."""
         return self.fd is None or self._set(number, fcntl.F_WRLCK)
 
     def give_back(self, number: int) -> None:
-        """It was no use: something else has it."""
+        """Withdraw a claim on a resource that turned out to be in use."""
         if self.fd is not None:
             self._set(number, fcntl.F_UNLCK)
 
     def close(self) -> None:
-        """Let go of all, but for the tasks that have the descriptor."""
+        """Release all claims, except those of tasks that have inherited the descriptor."""
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
@@ -60,20 +59,20 @@ class Claims:
 
 
 class OthersClaim(NamedTuple):
-    """What another user claims: the things of these numbers."""
+    """The numbers of the resources that another user claims."""
 
     user: int
     numbers: range
 
 
 def of_others(folder: Path = FOLDER) -> list[OthersClaim]:
-    """What other users claim now; nothing where the kernel does not tell."""
+    """The current claims of other users; none if the kernel does not list them."""
     owners = _owners(folder)
     return [OthersClaim(owners[inode], numbers) for inode, numbers in _locks() if inode in owners]
 
 
 def _owners(folder: Path) -> dict[int, int]:
-    """The users other than this one, by the inode of their files."""
+    """The other users, by the inode of their claim files."""
     owners = {}
     try:
         with os.scandir(folder) as scan:
@@ -93,7 +92,7 @@ def _user(entry: os.DirEntry[str]) -> int | None:
 
 
 def _locks() -> Iterator[tuple[int, range]]:
-    """The inode and the bytes of every such lock: `1: OFDLCK ADVISORY  WRITE -1 fe:00:2146408 15001 15001`."""
+    """The inode and the bytes of every OFD lock: `1: OFDLCK ADVISORY  WRITE -1 fe:00:2146408 15001 15001`."""
     try:
         with open(_KERNEL_LIST, encoding="ascii") as file:
             lines = file.read(_LIST_LIMIT).splitlines()
@@ -106,7 +105,7 @@ def _locks() -> Iterator[tuple[int, range]]:
 
 
 def _own_file(folder: Path) -> int | None:
-    """This user's file, made if need be: the first of a few names that nobody else has taken."""
+    """This user's file, made if necessary: the first name that no other user has taken. None if it cannot be made."""
     for number in range(_NAMES):
         path = folder / f"{_NAME}{os.geteuid()}{f'.{number}' if number else ''}"
         try:
@@ -123,7 +122,8 @@ def _own_file(folder: Path) -> int | None:
 
 
 def _open(path: Path) -> int:
-    """The file, made if need be. One that exists is opened without O_CREAT, which fs.protected_regular may forbid."""
+    """Open the file, made if necessary. An existing file is opened without O_CREAT, which fs.protected_regular may
+    forbid."""
     with suppress(FileNotFoundError):
         return os.open(path, _FLAGS)
     with suppress(FileExistsError):  # just made by another job

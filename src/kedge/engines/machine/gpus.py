@@ -1,8 +1,8 @@
 """The GPUs of this machine, each given to one job at a time.
 
-Ours are those that CUDA_VISIBLE_DEVICES leaves us. A job claims each of its GPUs; the claim lasts as long as any
+Only the GPUs that CUDA_VISIBLE_DEVICES leaves are used. A job claims each of its GPUs; a claim lasts as long as any
 process has its descriptor open, so a task's supervisor that outlives its controller keeps its GPUs. GPUs that another
-user claims are not given out, and the refusal says whose they are.
+user claims are not used, and the error names that user.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from kedge import processes
 from kedge.engines.machine.claims import FOLDER, Claims, of_others
 from kedge.errors import CannotRun
 
-DEADLINE_SEC = 20.0  # a driver without persistence takes seconds to start, a busy machine some more
+DEADLINE_SEC = 20.0  # a driver without persistence takes seconds to start, and longer on a busy machine
 _SETTING = "CUDA_VISIBLE_DEVICES"
-_AFTER_PORTS = 1 << 16  # the numbers of claims before are those of ports
+_AFTER_PORTS = 1 << 16  # smaller claim numbers are ports
 _PROBE = Path(__file__).with_name("nvml.py")
 
 
 class Device(NamedTuple):
-    """A GPU, or a part of one (MIG), by its UUID. `number` is its place on the PCI bus, -1 for a part."""
+    """A GPU, or a part of one (MIG), by its UUID. `number` is its index in PCI bus order, -1 for a part."""
 
     number: int
     uuid: str
 
 
 class MachineGpus(NamedTuple):
-    """All GPUs of the machine, in the order of the PCI bus; `problem` says why the driver did not tell."""
+    """All GPUs of the machine, in the order of the PCI bus; `problem` is why the driver could not list them."""
 
     devices: tuple[Device, ...]
     problem: str | None = None
@@ -46,30 +46,30 @@ class MachineGpus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU that this job has. Closing `claim_fd` everywhere gives it back."""
+    """A GPU that this job has claimed, until every process has closed `claim_fd`."""
 
     device: Device
     claim_fd: int
 
 
 def count() -> int:
-    """How many GPUs there are for us, taken or not; 0 without a driver. CannotRun when the driver has a problem."""
+    """The number of usable GPUs, whether claimed or not; 0 without a driver. CannotRun if the driver has a problem."""
     return len(_ours())
 
 
 def present() -> str:
-    """How many there are, as a sentence. CannotRun as `count`."""
+    """The number of usable GPUs, as a clause for messages. CannotRun as `count`."""
     number = count()
-    words = {0: "no GPU", 1: "1 GPU"}.get(number, f"{number} GPUs")
+    gpus = {0: "no GPU", 1: "1 GPU"}.get(number, f"{number} GPUs")
     setting = os.environ.get(_SETTING)
     if setting is not None and number < len(_machine().devices):
-        return f"{_SETTING}={setting} leaves it {words} of {len(_machine().devices)}"
-    return f"this machine has {words}"
+        return f"{_SETTING}={setting} leaves it {gpus} of {len(_machine().devices)}"
+    return f"this machine has {gpus}"
 
 
 @contextmanager
 def acquired(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> Iterator[list[Gpu]]:
-    """`acquire`, and at the end this process's hold on them is gone."""
+    """A context that acquires GPUs; at its end this process closes their descriptors."""
     gpus = acquire(count, folder, busy)
     try:
         yield gpus
@@ -79,16 +79,16 @@ def acquired(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> I
 
 
 def acquire(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> list[Gpu]:
-    """Take so many GPUs that no other job has. CannotRun says how many are needed, there and taken.
+    """Claim `count` GPUs that no other job has. CannotRun names how many are needed, present and taken.
 
-    `busy` are the UUIDs of those that are in use whoever claims them, if anybody.
-    The descriptors are not inherited unless they are passed on by name (pass_fds).
+    `busy` are the UUIDs of GPUs that are in use whether or not they are claimed.
+    Child processes inherit a descriptor only if it is passed on explicitly (pass_fds).
     """
     return take(count, _ours(), folder, busy) if count else []
 
 
 def take(count: int, devices: Sequence[Device], folder: Path, busy: Collection[str] = ()) -> list[Gpu]:
-    """`acquire` among these devices."""
+    """Claim `count` of these devices, as `acquire` does."""
     taken: list[Gpu] = []
     try:
         for device in (device for device in devices if device.uuid not in busy):
@@ -97,7 +97,7 @@ def take(count: int, devices: Sequence[Device], folder: Path, busy: Collection[s
         if len(taken) < count:
             raise CannotRun(
                 f"the job needs {count} GPUs; there are {len(devices)} and "
-                f"{len(devices) - len(taken)} of them are taken by other jobs{_of_whom(devices, folder)}"
+                f"{len(devices) - len(taken)} of them are taken by other jobs{_other_users(devices, folder)}"
             )
     except BaseException:
         for gpu in taken:
@@ -107,12 +107,12 @@ def take(count: int, devices: Sequence[Device], folder: Path, busy: Collection[s
 
 
 def _claim(number: int, folder: Path) -> int | None:
-    """A descriptor that claims the GPU; None when somebody else has it.
+    """A descriptor that claims the GPU; None if another job or user has claimed it.
 
-    Two users who ask in the same instant may both be refused, but never both get it: each claims before looking."""
+    Two users who ask at the same instant may both fail, but never both succeed: each claims before checking."""
     claim = Claims(folder)
     if claim.fd is None:
-        raise CannotRun(f"{folder}: cannot be used to share out GPUs: no file can be made in it")
+        raise CannotRun(f"{folder}: cannot be used to claim GPUs: no file can be made in it")
     if claim.take(number) and not any(number in other.numbers for other in of_others(folder)):
         return claim.fd
     claim.close()
@@ -124,9 +124,9 @@ def claim_number(device: Device) -> int:
     return _AFTER_PORTS + zlib.crc32(device.uuid.encode())
 
 
-def _of_whom(devices: Sequence[Device], folder: Path) -> str:
+def _other_users(devices: Sequence[Device], folder: Path) -> str:
     users = {claim.user for claim in of_others(folder) for each in devices if claim_number(each) in claim.numbers}
-    return f" (also of {', '.join(sorted(map(_name, users)))})" if users else ""
+    return f" (including jobs of {', '.join(sorted(map(_name, users)))})" if users else ""
 
 
 def _name(user: int) -> str:
@@ -137,9 +137,10 @@ def _name(user: int) -> str:
 
 
 def environment(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """The variables by which a task sees its GPUs and no others.
+    """The variables that make only its own GPUs visible to a task.
 
-    By number in the order of the bus, since many programs expect numbers; a part of a GPU has only a UUID.
+    GPUs are named by number in the order of the bus, since many programs expect numbers; a part of a GPU has only a
+    UUID.
     """
     devices = [gpu.device for gpu in gpus]
     by_number = all(device.number >= 0 for device in devices)
@@ -152,9 +153,9 @@ def environment(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 
 def visible(devices: Sequence[Device], setting: str | None) -> list[Device]:
-    """The devices that CUDA_VISIBLE_DEVICES names, by number or by the beginning of a UUID.
+    """The devices that CUDA_VISIBLE_DEVICES names, by number in the order of the bus or by a prefix of the UUID.
 
-    As CUDA does, the first name that means nothing ends the list. Numbers are taken in the order of the bus.
+    As in CUDA, the first unknown name ends the list.
     """
     if setting is None:
         return list(devices)
@@ -179,7 +180,7 @@ def _named(devices: Sequence[Device], name: str) -> Device | None:
 def _ours() -> list[Device]:
     found = _machine()
     if found.problem:
-        raise CannotRun(f"the GPUs of this machine cannot be used: {found.problem}; nvidia-smi may say more")
+        raise CannotRun(f"the GPUs of this machine cannot be used: {found.problem}; nvidia-smi may show more")
     return visible(found.devices, os.environ.get(_SETTING))
 
 
@@ -189,25 +190,25 @@ def _machine() -> MachineGpus:
 
 
 def probe(deadline_sec: float = DEADLINE_SEC) -> MachineGpus:
-    """Ask the driver, in a child process that may take so long."""
+    """Ask the driver for the GPUs, in a child process with a deadline."""
     command = [sys.executable, "-P", str(_PROBE)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = child.communicate(timeout=deadline_sec)
     except subprocess.TimeoutExpired:
         _give_up(child)
-        return MachineGpus((), f"the NVIDIA driver does not answer within {deadline_sec:g} s")
+        return MachineGpus((), f"the NVIDIA driver did not answer within {deadline_sec:g} s")
     if child.returncode != 0:
         last = err.decode(errors="replace").strip().rpartition("\n")[2]
-        return MachineGpus((), f"asking the NVIDIA driver ended with {child.returncode}: {last}")
+        return MachineGpus((), f"the query of the NVIDIA driver failed with exit code {child.returncode}: {last}")
     answer = json.loads(out)
     return MachineGpus(tuple(Device(number, uuid) for number, uuid in answer["gpus"]), answer["problem"])
 
 
 def _give_up(child: subprocess.Popen[bytes]) -> None:
-    processes.kill_tree(child.pid, 1.0)  # the driver's library starts programs, as nvidia-modprobe
+    processes.kill_tree(child.pid, 1.0)  # the driver's library starts programs such as nvidia-modprobe
     for pipe in (child.stdout, child.stderr):
         if pipe:
             pipe.close()
-    with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel does not even die
+    with suppress(subprocess.TimeoutExpired):  # a process that hangs in the kernel cannot be killed
         child.wait(0.1)

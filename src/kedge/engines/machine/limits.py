@@ -1,4 +1,4 @@
-"""What this machine can carry, compared with what a job needs, before anything starts."""
+"""Compares the limits of this machine with what a job needs, before anything starts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from kedge.engines.machine import ports as free_ports
 from kedge.errors import CannotRun
 
-# What kedge itself needs; the processes and threads of the user's program come on top and are not known.
-FILES_AT_ALL = 64
-FILES_PER_TASK = 1  # while a task starts; its ports are counted as such
-PROCESSES_AT_ALL = 8
+# What kedge itself needs; the processes and threads of the user's program are unknown and not counted.
+FILES_PER_JOB = 64
+FILES_PER_TASK = 1  # while a task starts; the files of its ports are counted as ports
+PROCESSES_PER_JOB = 8
 PROCESSES_PER_TASK = 3  # supervisor, shell, the user's program
 
 FILES = "open files"
@@ -26,7 +26,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class Limit(NamedTuple):
-    """How many of a kind can still be had, and what says so."""
+    """How many more of a kind are available, and which limit sets this."""
 
     kind: str
     free: int
@@ -34,23 +34,24 @@ class Limit(NamedTuple):
 
 
 def raise_open_files() -> int:
-    """Raise this process's soft limit of open files to the hard one. Returns the old one, for the user's programs."""
+    """Raise this process's soft limit of open files to the hard limit. Returns the old soft limit, for the user's
+    programs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return soft
 
 
 def check(tasks: int, ports: int) -> None:
-    """CannotRun, naming every number that is short, when so many tasks and ports do not fit on this machine."""
+    """CannotRun, naming every limit that is too low, if the tasks and ports do not fit on this machine."""
     if short := shortages(needs(tasks, ports), machine()):
         raise CannotRun("this machine is too small for the job:\n" + "\n".join(f"  {line}" for line in short))
 
 
 def needs(tasks: int, ports: int) -> dict[str, int]:
-    """What a job needs of each kind."""
+    """How many of each kind a job needs."""
     return {
-        FILES: FILES_AT_ALL + tasks * FILES_PER_TASK + ports,
-        PROCESSES: PROCESSES_AT_ALL + tasks * PROCESSES_PER_TASK,
+        FILES: FILES_PER_JOB + tasks * FILES_PER_TASK + ports,
+        PROCESSES: PROCESSES_PER_JOB + tasks * PROCESSES_PER_TASK,
         PORTS: ports,
     }
 
@@ -58,29 +59,29 @@ def needs(tasks: int, ports: int) -> dict[str, int]:
 def shortages(needed: Mapping[str, int], limits: Sequence[Limit]) -> list[str]:
     """One line for each limit that is too low."""
     return [
-        f"{needed[limit.kind]} {limit.kind} are needed and {max(0, limit.free)} are left ({limit.source})"
+        f"{needed[limit.kind]} {limit.kind} are needed, {max(0, limit.free)} are left ({limit.source})"
         for limit in limits
         if limit.free < needed[limit.kind]
     ]
 
 
 def machine() -> list[Limit]:
-    """The limits of this machine, user and cgroup as they are now."""
+    """The current limits of this machine, user and cgroup."""
     return [
         Limit(FILES, _open_files(), "hard limit of RLIMIT_NOFILE, ulimit -Hn"),
-        Limit(PORTS, free_ports.available(), "outside of /proc/sys/net/ipv4/ip_local_port_range"),
+        Limit(PORTS, free_ports.available(), "outside /proc/sys/net/ipv4/ip_local_port_range"),
         *_process_limits(),
     ]
 
 
 def _open_files() -> int:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    every = int((_PROC / "sys/fs/nr_open").read_text())
-    return every if hard == resource.RLIM_INFINITY else hard
+    kernel_maximum = int((_PROC / "sys/fs/nr_open").read_text())
+    return kernel_maximum if hard == resource.RLIM_INFINITY else hard
 
 
 def _process_limits() -> Iterator[Limit]:
-    """Threads count as processes in all of them."""
+    """The limits of processes. In all of them threads count as processes."""
     running = int((_PROC / "loadavg").read_text().split()[3].partition("/")[2])
     for name in ("pid_max", "threads-max"):
         highest = int((_PROC / "sys/kernel" / name).read_text())
@@ -93,7 +94,7 @@ def _process_limits() -> Iterator[Limit]:
 
 
 def _own_threads() -> int:
-    """How many threads this user has, on the whole machine."""
+    """The number of this user's threads on the whole machine."""
     count = 0
     for entry in os.scandir(_PROC):
         try:
@@ -105,9 +106,10 @@ def _own_threads() -> int:
 
 
 def cgroup_limits(membership: str, mount: Path) -> Iterator[Limit]:
-    """The pids limits of a process's cgroup and all those around it, of cgroup v1 and v2.
+    """The pids limits of a process's cgroup and all its parents, in cgroup v1 and v2.
 
-    `membership` is the text of /proc/PID/cgroup; what of it is not visible below `mount` is above a container's own.
+    `membership` is the text of /proc/PID/cgroup. Parents outside a container's own hierarchy are not visible below
+    `mount` and are skipped.
     """
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)

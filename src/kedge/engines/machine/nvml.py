@@ -1,6 +1,7 @@
-"""Asks the NVIDIA driver for the machine's GPUs; a program of its own, because the driver may hang or crash.
+"""Asks the NVIDIA driver for the machine's GPUs. It runs as a separate program, because the driver may hang or crash.
 
-Prints JSON: {"gpus": [[index, uuid], ...], "problem": null or a text}. No driver is no problem: there are no GPUs then.
+Prints JSON: {"gpus": [[index, uuid], ...], "problem": null or a text}. A missing driver is not a problem: there are no
+GPUs then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _NO_DRIVER = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_
 
 
 def gpus() -> list[tuple[int, str]]:
-    """Index and UUID of every GPU that answers; one that has fallen off the bus does not."""
+    """Index and UUID of every GPU that answers; a GPU that has fallen off the bus does not."""
     found = []
     for index in range(pynvml.nvmlDeviceGetCount()):
         try:

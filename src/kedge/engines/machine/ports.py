@@ -1,8 +1,8 @@
 """Free TCP ports for tasks, reserved as bound sockets that nobody can connect to.
 
-Ports come from below the kernel's ephemeral range, where no outgoing connection takes one between the moment a task's
-socket is closed and the moment its program binds the port: from 15000 on, as OpenPAI has it, or lower, or from above
-that range where it starts so low that there is no room.
+Ports come from below the kernel's ephemeral range, so that no outgoing connection takes one between the moment a task's
+socket is closed and the moment its program binds the port: from 15000 upwards, as in OpenPAI, then lower ones, then
+those above the ephemeral range.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
 def reserve(count: int, claims: Claims, folder: Path = FOLDER) -> list[socket.socket]:
-    """`count` different free ports of all this machine's addresses, each as a bound socket that does not listen.
+    """`count` different ports that are free on all addresses, each as a bound socket that does not listen.
 
-    The port is `getsockname()[1]`; closing the socket frees it for programs, `claims` keep it from other jobs. What
-    another user claims is taken last, if nobody has bound it: a claim costs nothing. CannotRun names what is needed and
-    what there is.
+    The port is `getsockname()[1]`. Closing the socket frees the port for programs; `claims` keep it from other jobs.
+    Ports that other users claim come last, and only if unbound: claims cost nothing, so users could claim all of them.
+    CannotRun names how many are needed and how many are free.
     """
     held: list[socket.socket] = []
     try:
@@ -42,18 +42,18 @@ def reserve(count: int, claims: Claims, folder: Path = FOLDER) -> list[socket.so
             else:
                 claims.give_back(port)
         if len(held) < count:
-            raise CannotRun(f"the job needs {count} TCP ports and only {len(held)} are free on this machine")
+            raise CannotRun(f"the job needs {count} TCP ports, and only {len(held)} are free on this machine")
     except BaseException as error:
         for found in held:
             found.close()
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            raise CannotRun(f"{count} TCP ports need as many open files: {error.strerror} after {len(held)}") from error
+            raise CannotRun(f"{count} TCP ports need {count} open files: {error.strerror} after {len(held)}") from error
         raise
     return held
 
 
 def hold(port: int) -> socket.socket | None:
-    """A socket bound to the port on all addresses, or None if another socket has it on any of them."""
+    """A socket bound to the port on all addresses, or None if another socket has the port on any of them."""
     dual_stack = socket.has_dualstack_ipv6()
     found = socket.socket(socket.AF_INET6 if dual_stack else socket.AF_INET)
     try:
@@ -69,12 +69,12 @@ def hold(port: int) -> socket.socket | None:
 
 
 def available() -> int:
-    """How many ports there are to choose from; those in use are among them."""
+    """The number of ports to choose from, including those in use."""
     return sum(len(pool) for pool in pools())
 
 
 def pools() -> list[range]:
-    """The ranges of ports to take from on this machine, the best first."""
+    """The ranges of ports to use on this machine, the best first."""
     first, last = map(int, (_SETTINGS / "ip_local_port_range").read_text().split())
     return around(first, last)
 
@@ -86,13 +86,13 @@ def around(first: int, last: int) -> list[range]:
 
 
 def _candidates(ranges: Sequence[range], claimed: Sequence[int]) -> Iterator[int]:
-    """Every port once, those that other users claim last; each range from a random place on, so that jobs that start
-    together do not collide."""
-    set_aside, last = _set_aside(), []
+    """Every port once, those that other users claim last. Each range starts at a random port, so that jobs that start
+    at the same time do not collide."""
+    reserved, last = _reserved_by_administrator(), []
     for pool in ranges:
         start = random.randrange(len(pool))  # noqa: S311  nothing secret
         for port in chain(pool[start:], pool[:start]):
-            if port in set_aside:
+            if port in reserved:
                 continue
             if claimed[port]:
                 last.append(port)
@@ -102,7 +102,7 @@ def _candidates(ranges: Sequence[range], claimed: Sequence[int]) -> Iterator[int
 
 
 def _claimed(folder: Path) -> bytearray:
-    """For every port, whether another user claims it. Users may claim any number of ranges, of any length."""
+    """Whether another user claims a port, by port number. Users may claim any number of ranges of any length."""
     claimed = bytearray(_END)
     for _, numbers in of_others(folder):
         first, end = min(numbers.start, _END), min(numbers.stop, _END)
@@ -110,8 +110,8 @@ def _claimed(folder: Path) -> bytearray:
     return claimed
 
 
-def _set_aside() -> set[int]:
-    """The ports that the administrator keeps for particular services, written as in `8080,9000-9010`."""
+def _reserved_by_administrator() -> set[int]:
+    """The ports that the administrator reserves for particular services, in the format `8080,9000-9010`."""
     ports: set[int] = set()
     for item in (_SETTINGS / "ip_local_reserved_ports").read_text().strip().split(","):
         if item:

@@ -1,4 +1,4 @@
-"""What of this machine each task of a job gets: its ports, and its GPUs."""
+"""Assigns the ports and GPUs of this machine to the tasks of a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kedge.runs.folder import Run
 
 
 class HeldPorts:
-    """The ports of all tasks of a job attempt: new ones for every attempt, held by bound sockets until the task
+    """The ports of all tasks of a job attempt, which are new for every attempt and held by bound sockets until the task
     starts."""
 
     def __init__(self, plan: Plan) -> None:
@@ -25,7 +25,7 @@ class HeldPorts:
         self.ports: dict[Task, dict[str, list[int]]] = {}
 
     def reserve(self) -> None:
-        """Ports for every task. CannotRun: there are too few."""
+        """Reserve ports for every task. CannotRun if there are too few."""
         self.release()
         self._claims = Claims()
         sockets = iter(ports.reserve(self._plan.port_count, self._claims))
@@ -37,16 +37,16 @@ class HeldPorts:
                 self._holds[task] = [s for group in held.values() for s in group]
 
     def holds(self, task: Task) -> list[socket.socket]:
-        """The sockets that hold the task's ports; the caller closes them. None are left on a retry."""
+        """The sockets that hold the task's ports; the caller closes them. Empty on a retry."""
         return self._holds.pop(task, [])
 
     @property
     def locks(self) -> list[int]:
-        """Descriptors that mark the ports as taken, for as long as anybody has them open."""
+        """Descriptors that mark the ports as taken as long as any process has them open."""
         return [] if self._claims.fd is None else [self._claims.fd]
 
     def release(self) -> None:
-        """Let go of every port that no task has taken over."""
+        """Release every port that no task has taken over."""
         self._claims.close()
         for sockets in self._holds.values():
             for hold in sockets:
@@ -57,7 +57,7 @@ class HeldPorts:
 def write_peers(
     run: Run, attempt: int, hosts: Mapping[Task, str], ports: Mapping[Task, Mapping[str, list[int]]]
 ) -> None:
-    """The file in which the tasks of a job attempt find each other."""
+    """Write the file with the addresses and ports of all tasks of a job attempt."""
     roles: dict[str, list[object]] = {}
     for task, numbers in ports.items():
         roles.setdefault(task.role, []).append({"host": hosts[task], "ports": numbers})
@@ -65,33 +65,34 @@ def write_peers(
 
 
 def gpus_wanted(plan: Plan, allow_fewer: bool) -> int:
-    """How many GPUs to take: what the job asks for. CannotRun when there are not so many; with `allow_fewer`, what
-    there is. All tasks of a job run at the same time: one that asks for more than the machine has could never start."""
-    there = gpus.count() if plan.gpu_count else 0
-    if there < plan.gpu_count and not allow_fewer:
-        way_out = "--allow-fewer-gpus starts it " + ("with what there is" if there else "without any")
-        raise CannotRun(f"{_asked(plan)} and {gpus.present()}; {way_out}")
-    return min(there, plan.gpu_count)
+    """The number of GPUs to claim: those that the job requests or, with `allow_fewer`, as many of them as there are.
+    CannotRun if there are too few: all tasks of a job run at the same time, so the job could never start."""
+    present = gpus.count() if plan.gpu_count else 0
+    if present < plan.gpu_count and not allow_fewer:
+        advice = "use --allow-fewer-gpus to start it " + ("with fewer" if present else "without any")
+        raise CannotRun(f"{_requested(plan)}, and {gpus.present()}; {advice}")
+    return min(present, plan.gpu_count)
 
 
 def too_few_gpus(plan: Plan) -> str | None:
-    """What to say of a job that gets fewer GPUs than it asks for, because its submitter allows that."""
+    """A note about a job that gets fewer GPUs than it requests, because its submitter allows that."""
     if not plan.gpu_count or gpus.count() >= plan.gpu_count:
         return None
-    return f"{_asked(plan)} and {gpus.present()}: " + ("the last tasks get fewer" if gpus.count() else "tasks get none")
+    result = "the last tasks get fewer" if gpus.count() else "tasks get none"
+    return f"{_requested(plan)}, and {gpus.present()}: {result}"
 
 
-def _asked(plan: Plan) -> str:
-    each = [_of_role(role.name, role.instances, role.resources.gpu) for role in plan.roles if role.resources.gpu]
-    return f"the job asks for {plan.gpu_count} GPU{'s' if plan.gpu_count > 1 else ''} ({', '.join(each)})"
+def _requested(plan: Plan) -> str:
+    each = [_per_role(role.name, role.instances, role.resources.gpu) for role in plan.roles if role.resources.gpu]
+    return f"the job requests {plan.gpu_count} GPU{'s' if plan.gpu_count > 1 else ''} ({', '.join(each)})"
 
 
-def _of_role(name: str, instances: int, count: int) -> str:
+def _per_role(name: str, instances: int, count: int) -> str:
     return f"{name}: {count}" if instances == 1 else f"{name}: {count} for each of {instances} tasks"
 
 
 def share_out(plan: Plan, devices: Sequence[gpus.Gpu]) -> dict[Task, list[gpus.Gpu]]:
-    """The job's GPUs, in order, to its tasks, in order. With too few, the last tasks get fewer."""
+    """Assign the job's GPUs, in order, to its tasks, in order. If there are too few, the last tasks get fewer."""
     left = iter(devices)
     shares = {}
     for role in plan.roles:

@@ -1,4 +1,4 @@
-"""The values of a job's secrets, in files of their own that only this user can read and that live in memory."""
+"""The values of a job's secrets, in memory-backed files that only this user can read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEMORY = "/dev/shm"  # noqa: S108  (the folder made in it is 0700, and must not
 
 
 def location(run: Run) -> str:
-    """The folder for a run's secrets: in memory where that is possible, else in the run folder."""
+    """The folder for a run's secrets: in memory if possible, otherwise in the run folder."""
     in_memory, on_disk = _places(run)
     return in_memory if os.access(_MEMORY, os.W_OK | os.X_OK) else on_disk
 
@@ -28,7 +28,8 @@ def _places(run: Run) -> tuple[str, str]:
 
 @contextmanager
 def written(folder: str, secrets: Secrets) -> Iterator[str | None]:
-    """The folder with the files of the contract in it, removed at the end; None for a job without secrets. DiskFull."""
+    """A context with the folder that holds the contract's secret files, or None for a job without secrets. The folder
+    is removed at the end. DiskFull."""
     if not secrets.texts:
         yield None
         return
@@ -49,12 +50,13 @@ def remove(folder: str) -> None:
 
 
 def remove_all(run: Run) -> None:
-    """Remove a run's secrets, wherever they can be. Its run.json, which a task may have changed, is not asked."""
+    """Remove a run's secrets from every possible place: its run.json is not trusted, since a task may have changed
+    it."""
     for folder in _places(run):
         remove(folder)
 
 
 def _write(path: str, values: object) -> None:
-    # JSON is YAML, so the document is both.
+    # JSON is also valid YAML, the format of the document.
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(values, file)

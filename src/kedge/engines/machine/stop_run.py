@@ -1,4 +1,4 @@
-"""The controller of a run from outside: asking it to stop, and ending what is left of a run that has lost it."""
+"""Stops a run from outside: asks its controller, or ends the remaining processes of a run that has lost it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.states import FINAL, State
 
-_PATIENCE_SEC = 5.0  # with a controller that is told to go on, and with one that cannot be seen
-_ENDING_SEC = 20.0  # what another kedge may need beyond the grace period to end what is left of a run
+_PATIENCE_SEC = 5.0  # with a controller that is being resumed, and with one that cannot be found
+_ENDING_SEC = 20.0  # what another kedge command may need beyond the grace period to end the rest of a run
 
-# Ends all that is left of a run, by its stop ladder or (True) at once.
+# Ends all remaining processes of a run, by the stop ladder or (True) at once.
 End = Callable[[Run, bool], None]
 
 
 def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
-    """Ask the controller of a run to stop it (`kill`: without grace). Without one, `end` what is left of it and write
-    its end and a report, unless it has them; of several who do that, one does, and the others wait. Notes for the user.
+    """Ask the controller of a run to stop it (`kill`: without grace). If there is no controller, `end` the remaining
+    processes and record the run's end and report, unless it has them; if several commands try that, one does it and
+    the others wait. Returns notes for the user.
 
-    A controller that is suspended goes on first. One that cannot is ended when it is to kill: what it has begun is
-    taken over only when it is gone. When it cannot be seen, which may be as a task has taken its lock, what it has
-    begun here is ended only when it is to kill."""
+    A suspended controller is resumed first. If that fails, it is killed, but only with `kill`, and its tasks are ended
+    after it is gone. If the controller cannot be found, perhaps because a task has taken its lock, the processes here
+    are ended only with `kill`."""
     notes: tuple[str, ...] = ()
-    if kill and not _can_be_told(run):
+    if kill and not _is_reachable(run):
         end(run, kill)
     while controller := _of(run):
         notes = _ask(run, controller, kill)
@@ -47,13 +48,13 @@ def _ask(run: Run, controller: processes.Process, kill: bool) -> tuple[str, ...]
     if not processes.is_suspended(controller.pid):
         return ()
     who = f"the job's controller (pid {controller.pid}) was suspended"
-    if _goes_on(controller):
-        return (f"{who}; it goes on now, to stop the job",)
+    if _resume(controller):
+        return (f"{who}; it was resumed to stop the job",)
     if not kill:
-        return (f"{who}, and does not go on: a debugger may hold it; kedge stop --kill {run.id} ends it",)
+        return (f"{who} and cannot be resumed; a debugger may hold it. End it with kedge stop --kill {run.id}",)
     processes.send(controller, signal.SIGKILL)
     processes.wait([controller])
-    return (f"{who}, and did not go on: it was killed, and all that it had started",)
+    return (f"{who} and could not be resumed; it was killed with everything that it had started",)
 
 
 def suspended(run: Run) -> int | None:
@@ -78,8 +79,8 @@ def _of(run: Run) -> processes.Process | None:
         time.sleep(0.01)
 
 
-def _can_be_told(run: Run) -> bool:
-    """Whether the run has a controller that can be seen, or none."""
+def _is_reachable(run: Run) -> bool:
+    """Whether the run's controller can be found, or it has none."""
     try:
         _of(run)
     except CannotRun:
@@ -87,7 +88,8 @@ def _can_be_told(run: Run) -> bool:
     return True
 
 
-def _goes_on(controller: processes.Process) -> bool:
+def _resume(controller: processes.Process) -> bool:
+    """Resume a suspended controller. Whether that worked."""
     processes.send(controller, signal.SIGCONT)
     end = time.monotonic() + _PATIENCE_SEC
     while processes.is_suspended(controller.pid) and time.monotonic() < end:
@@ -96,10 +98,10 @@ def _goes_on(controller: processes.Process) -> bool:
 
 
 def _close(run: Run, kill: bool, end: End) -> None:
-    """In the place of a lost controller. Whoever writes into the run's log does this, so there is one at a time; a run
-    that was removed meanwhile needs nothing."""
+    """Record the end of a run in place of its lost controller. The run's log has one writer, so only one command does
+    this at a time. Does nothing if the run was removed in the meantime."""
     if kill and events.is_written(run.events):
-        end(run, kill)  # for the one who gives the tasks their grace
+        end(run, kill)  # another command holds the log while the tasks have their grace period
     try:
         log = _own_log(run, end)
     except FileNotFoundError:
@@ -117,11 +119,11 @@ def _close(run: Run, kill: bool, end: End) -> None:
 
 
 def _own_log(run: Run, end: End) -> EventLog:
-    """The log of a run that is lost, when those who write its end have done so. A task that has it locked is killed;
-    CannotRun when even that does not help."""
+    """The log of a lost run, once other commands have finished with it. A task that keeps it locked is killed;
+    CannotRun if the log is still locked then."""
     for patience in (run.stop_grace_sec() + _ENDING_SEC, _PATIENCE_SEC):
         try:
             return EventLog(run.events, patience)
         except TimeoutError:
             end(run, True)
-    raise CannotRun(f"{run.id} is not stopped: another process has locked {run.events}; end that first")
+    raise CannotRun(f"{run.id} is not stopped: another process has locked {run.events}; end that process first")
