@@ -1,4 +1,4 @@
-"""The fuzz tests of tests/fuzz as rows of the table: random input in place of random harm."""
+"""The fuzz tests of tests/fuzz as rows of the soak table: random input instead of random attacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def play(seconds: float, folder: Path) -> list[Result]:
-    """Run every fuzz test with random examples, for so long together. A result a test, in the order of the files."""
+    """Run every fuzz test with random examples, within a total time. Returns one result per test, in file order."""
     folder.mkdir(parents=True, exist_ok=True)
     results, began = folder / "fuzz.xml", time.monotonic()
     with (folder / "fuzz.log").open("wb") as log:

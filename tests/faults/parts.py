@@ -1,7 +1,6 @@
-"""The processes that a scene's commands have started, and what each of them is.
+"""Finds the processes that a scene's commands have started, and classifies them.
 
-A process may leave its session, its parent and its environment behind; then its folder or its command line tell whose
-it is.
+A process may leave its session, parent and environment; then its working directory or command line identifies it.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ KEEPER = "keeper"  # the process above a controller
 SUPERVISOR = "supervisor"
 COMMAND = "command"  # a kedge command that is not the controller: a viewer, a stop
 TASK = "task"  # the user's processes: commands, hooks, what they start
-ENGINE = "engine"  # podman, and what it runs beside a container
+ENGINE = "engine"  # podman and its helper processes
 ENGINE_SERVICE = "engine service"
 _OF_ENGINE = frozenset({"podman", "conmon", "runc", "crun", "netavark", "catatonit", "rootlessport"})
-_SHARED = "aardvark-dns"  # one for all networks of the machine, whoever has started it
+_SHARED = "aardvark-dns"  # serves all networks of the machine, no matter who started it
 
 
 class Part(NamedTuple):
@@ -42,7 +41,7 @@ class Part(NamedTuple):
 
 
 def of(folder: Path, token: str, commands: Collection[int]) -> list[Part]:
-    """Every process that belongs to the scene in `folder`, in no order. `commands` are the pids of its commands."""
+    """Every process of the scene in `folder`, in no particular order. `commands` are the pids of its commands."""
     mark = f"{MARK}={token}".encode()
     controllers = _controllers(folder)
     found = []
@@ -83,7 +82,7 @@ def _kind(pid: int, controllers: Collection[int], commands: Collection[int]) -> 
 
 
 def _controllers(folder: Path) -> set[int]:
-    """Those who hold the locks of runs, by what the locks say."""
+    """The pids of the owners named in the locks of runs."""
     found = set()
     for path in folder.glob("state/kedge/jobs/*/lock"):
         with suppress(OSError, ValueError, TypeError, KeyError):

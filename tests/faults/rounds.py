@@ -1,4 +1,4 @@
-"""One attack from its seed to its result."""
+"""One round: an attack from its seed to its result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ THE_SUITE = "the fault suite itself"
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`act` does harm to a scene; all that it starts may still run when it returns. `excused` are the invariants that
-    cannot hold after it; `share` is how often it is tried, beside others. `ready` says why it cannot be tried here."""
+    """`act` attacks a scene; what it starts may still run when it returns. `excused` are the invariants that cannot
+    hold after it; `share` is its weight among the attacks. `ready` returns why it cannot be tried here."""
 
     name: str
     act: Callable[[Scene], object]
@@ -36,7 +36,7 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a round went: `broke` has what broke by the names of invariants; `folder` is kept then."""
+    """The result of a round: `broke` lists violations by the name of the invariant; `folder` is then kept."""
 
     attack: str
     seed: int
@@ -52,8 +52,8 @@ class Result:
 
 
 def play(attack: Attack, seed: int, folder: Path, cache: Path | None = None) -> Result:
-    """Do one round in a new folder below `folder`, which is deleted if everything holds. What kedge and Python keep for
-    later lies in `cache`, or beside it."""
+    """Run one round in a new folder below `folder`, which is deleted if all invariants hold. Caches of kedge and Python
+    are in `cache`, or next to it."""
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=f"{seed}-", dir=folder))
@@ -67,7 +67,7 @@ def play(attack: Attack, seed: int, folder: Path, cache: Path | None = None) -> 
         for name, check in INVARIANTS.items():
             if name not in attack.excused and (found := list(check(scene))):
                 broke[name] = found
-    except Exception:  # it must go on with the next round, and say so
+    except Exception:  # it must be reported, and the next round must follow
         broke[THE_SUITE] = [traceback.format_exc()]
     finally:
         signal.alarm(0)
@@ -82,7 +82,7 @@ def _too_long(*_: object) -> None:
 
 
 def settle(scene: Scene) -> None:
-    """Let what runs come to its end, for a while; then stop what does not, and close what is lost."""
+    """Wait a while for runs to end; then stop those that do not, and end those that are lost."""
     end = time.monotonic() + scene.random.choice((0.2, 1.0, 3.0))
     while time.monotonic() < end and (_at_work(scene) or _open(scene)):
         time.sleep(0.05)
@@ -94,7 +94,7 @@ def settle(scene: Scene) -> None:
             scene("stop", *(["--kill"] if scene.chance(0.4) else []), run)
             asked.add(run)
         time.sleep(0.05)
-    for run in sorted(_open(scene)):  # it was lost while it stopped
+    for run in sorted(_open(scene)):  # the run was lost during its stop
         scene("stop", "--kill", run)
     for command in scene.commands:
         scene.finish(command)

@@ -1,4 +1,4 @@
-"""kedge as users start it, in a folder of a round's own, and what has been seen of it."""
+"""A scene: the kedge commands of a round, in a folder of their own, and what was observed of them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from . import parts
 from .forked import Forked
 from .parts import Part
 
-NO_ROOM = "no room"  # among what was struck: files could not be written
-ANSWER_SEC = 60.0  # a command that takes longer hangs, however busy the machine is
+NO_ROOM = "no room"  # an entry of `struck`: files could not be written
+ANSWER_SEC = 60.0  # a command that takes longer hangs, even on a busy machine
 _BEGUN_SEC = 10.0
-_LARGEST = 50_000_000  # bytes of what is read
+_LARGEST = 50_000_000  # bytes to read of a file
 
 
 @dataclass(eq=False)
 class Command:
-    """A `kedge` command that was started. `struck` are the signals that it was sent, or what else was done to it."""
+    """A `kedge` command that was started. `struck` are the signals sent to it, and other harm done to it."""
 
     args: tuple[str, ...]
     process: subprocess.Popen[bytes] | Forked
@@ -43,7 +43,7 @@ class Command:
 
     @property
     def age(self) -> float:
-        """Seconds since it was started."""
+        """Seconds since its start."""
         return time.monotonic() - self.began
 
     @property
@@ -59,7 +59,7 @@ class Command:
         return self.files[0].read_text(errors="replace")
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended by then."""
+        """Whether it ends by this time."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -71,7 +71,7 @@ class Command:
 
 
 class Scene:
-    """One round's kedge. All of it lies below `folder`; `random` decides everything that is left to chance.
+    """The kedge of one round, with all its files below `folder`; `random` makes all random choices.
 
     `struck` are the kinds of parts that were harmed; `removed` the ids of runs that `kedge rm` may have deleted.
     """
@@ -83,7 +83,9 @@ class Scene:
         self.commands: list[Command] = []
         self.struck: set[str] = set()
         self.removed: set[str] = set()
-        self.broken: list[str] = []  # what was seen meanwhile, as facts that have changed after they were told
+        self.broken: list[
+            str
+        ] = []  # violations seen during the round, such as facts that changed after they were recorded
         self.on_end: list[Callable[[], object]] = []
         self._facts: dict[Path, bytes] = {}
         environment = self.kedge.environment
@@ -92,7 +94,7 @@ class Scene:
             "XDG_CACHE_HOME": str(cache),
             "PYTHONPYCACHEPREFIX": str(cache / "python"),
         }
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # whoever compiles everything again is slow
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without byte code every start is slow
 
     def start(
         self,
@@ -101,8 +103,8 @@ class Scene:
         stderr: int | None = None,
         before: Callable[[], object] | None = None,
     ) -> Command:
-        """Start a command in a session of its own; what it says goes into files, if to nothing else. `before` is called
-        in its process."""
+        """Start a command in a new session; its output goes to files unless redirected. `before` is called in its
+        process."""
         stem = self.folder / f"{len(self.commands):02}-{args[0]}"
         out, err = files = (stem.with_suffix(".out"), stem.with_suffix(".err"))
         with out.open("wb") as to_out, err.open("wb") as to_err:
@@ -124,25 +126,25 @@ class Scene:
         return command
 
     def finish(self, command: Command) -> None:
-        """Wait for its end; one that hangs is ended."""
+        """Wait for its end; kill it if it hangs."""
         if not command.wait(max(1.0, ANSWER_SEC - command.age)):
             command.hung = True
             command.process.kill()
             command.process.wait()
 
     def pause(self, longest: float) -> None:
-        """Let some time pass: often little, at times all of `longest` seconds."""
+        """Wait a random time: usually little, at most `longest` seconds."""
         time.sleep(longest * self.random.random() ** 2)
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
     def runs(self) -> list[Run]:
-        """The runs that are listed."""
+        """All runs that kedge lists."""
         return [Run(path) for path in self.kedge.runs() if (path / "run.json").exists()]
 
     def events(self, run: Run) -> list[dict[str, Any]]:
-        """The events in the log of a run; what is damaged is left out."""
+        """The events in the log of a run, without damaged lines."""
         found = []
         for line in (content(run.events) or b"").split(b"\n")[:-1]:
             with suppress(ValueError, RecursionError):
@@ -150,17 +152,17 @@ class Scene:
         return [event for event in found if isinstance(event, dict)]
 
     def state(self, run: Run) -> str | None:
-        """How a run has ended, by the last end in its log."""
+        """How a run ended, by the last job-completed event in its log."""
         ends = [event.get("state") for event in self.events(run) if event.get("event") == JobEvent.JOB_COMPLETED]
         return ends[-1] if ends else None
 
     def parts(self, *kinds: str) -> list[Part]:
-        """The processes of this scene that are of these kinds; of any, if none is named."""
+        """The processes of this scene of these kinds, or of all kinds if none is named."""
         commands = {command.process.pid for command in self.commands}
         return [part for part in parts.of(self.folder, self.token, commands) if not kinds or part.kind in kinds]
 
     def await_parts(self, *kinds: str) -> None:
-        """Let it come so far that there is such a process; one time in five do not wait for that."""
+        """Wait until there is such a process; one time in five, do not wait."""
         end = time.monotonic() + (_BEGUN_SEC if self.chance(0.8) else 0.0)
         while time.monotonic() < end and not self.parts(*kinds):
             if all(command.code is not None for command in self.commands):
@@ -168,7 +170,7 @@ class Scene:
             time.sleep(0.02)
 
     def strike(self, part: Part, number: int) -> None:
-        """Send a signal to a part, and remember it."""
+        """Send a signal to a part, and record it."""
         self.struck.add(part.kind)
         for command in self.commands:
             if command.process.pid == part.process.pid:
@@ -176,7 +178,7 @@ class Scene:
         processes.send(part.process, number)
 
     def observe(self) -> None:
-        """Remember every fact that is told by now; none that was told before may have gone."""
+        """Record all facts so far; none that was recorded before may be gone."""
         for path in self.kedge.runs():
             for file in (path / EVENTS_FILE, *path.glob(f"attempt-*/*/{REPORT_FILE}")):
                 self._remember(file)
@@ -184,13 +186,13 @@ class Scene:
     def _remember(self, file: Path) -> None:
         before, now = self._facts.get(file, b""), content(file)
         if now is None:
-            return  # a run that was removed; that nothing else is gone is seen in the end
+            return  # the run was removed; other missing facts are detected at the end
         if not now.startswith(before):
             self.broken.append(f"{file}: {before[:200]!r} has become {now[:200]!r}")
         self._facts[file] = now[: now.rfind(b"\n") + 1]
 
     def close(self) -> None:
-        """End everything that is left, whatever has happened."""
+        """End all remaining processes, whatever has happened."""
         for action in reversed(self.on_end):
             action()
         for command in self.commands:
@@ -200,7 +202,7 @@ class Scene:
 
 
 def content(file: Path) -> bytes | None:
-    """What a regular file holds; None where there is none, as when a task has put something else there."""
+    """The content of a regular file; None if there is none, for example because a task has replaced it."""
     try:
         found = file.lstat()
         return file.read_bytes() if stat.S_ISREG(found.st_mode) and found.st_size < _LARGEST else None

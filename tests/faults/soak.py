@@ -1,4 +1,4 @@
-"""Many rounds of random attacks, and a table of what held: `make soak`, or `python -m tests.faults --help`."""
+"""Many rounds of random attacks, and a table of the invariants that held: `make soak` or `python -m tests.faults`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ from .rounds import Attack, Result, play
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(min=1), help="How many rounds; 100 if no time is given.")
-@click.option("--seconds", type=click.FloatRange(min=1), help="How long to begin new rounds.")
-@click.option("--seed", type=int, help="Repeat the round with this seed; with --rounds, begin with it.")
-@click.option("--attack", "names", multiple=True, type=click.Choice(list(ATTACKS)), help="Only this one; repeatable.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Number of rounds; 100 without --seconds.")
+@click.option("--seconds", type=click.FloatRange(min=1), help="Start new rounds for this time.")
+@click.option("--seed", type=int, help="Repeat the round with this seed; with --rounds, start with it.")
+@click.option(
+    "--attack", "names", multiple=True, type=click.Choice(list(ATTACKS)), help="Run only this attack; repeatable."
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Rounds at the same time.")
-@click.option("--fuzz", type=click.FloatRange(min=1), help="Then run the tests of tests/fuzz for so many seconds.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where broken rounds are kept; a new one in /tmp.")
+@click.option("--fuzz", type=click.FloatRange(min=1), help="Then run the tests of tests/fuzz for this many seconds.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Where failed rounds are kept; defaults to a new folder in /tmp."
+)
 def main(
     rounds: int | None,
     seconds: float | None,
@@ -38,7 +42,7 @@ def main(
     fuzz: float | None,
     folder: Path | None,
 ) -> None:
-    """Attack real runs at random and check what must hold. Exit code 1 if anything broke."""
+    """Attack real runs at random and check the invariants. Exit code 1 if any was violated."""
     folder = folder or Path(tempfile.mkdtemp(prefix="kedge-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
     attacks = _possible([ATTACKS[name] for name in names or ATTACKS])
@@ -58,7 +62,7 @@ def main(
 
 
 def _possible(attacks: Iterable[Attack]) -> list[Attack]:
-    """Without those that this machine cannot have."""
+    """The attacks that are possible on this machine."""
     found = []
     for attack in attacks:
         if why := attack.ready():
@@ -69,7 +73,7 @@ def _possible(attacks: Iterable[Attack]) -> list[Attack]:
 
 
 def _planned(attacks: list[Attack], seed: int, rounds: int | None, end: float | None) -> Iterator[tuple[Attack, int]]:
-    """Which attack has which seed: the seed alone says it, for the same choice of attacks."""
+    """The attack for a seed; with the same choice of attacks, the seed alone determines it."""
     count = 0
     while (rounds is None or count < rounds) and (end is None or time.monotonic() < end):
         yield random.Random(seed).choices(attacks, [attack.share for attack in attacks])[0], seed
@@ -77,7 +81,7 @@ def _planned(attacks: list[Attack], seed: int, rounds: int | None, end: float | 
 
 
 def _played(planned: Iterator[tuple[Attack, int]], folder: Path, jobs: int) -> Iterator[Result]:
-    """The results, as they come."""
+    """The results, as they arrive."""
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         running: set[Future[Result]] = set()
         while True:

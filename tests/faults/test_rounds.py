@@ -1,4 +1,4 @@
-"""A round of every attack with a fixed seed. `make soak` has random ones; docs/reliability.md says what must hold."""
+"""A round of every attack with a fixed seed. `make soak` runs random ones; docs/reliability.md lists the invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random jobs: small, quick, and of everything that a job can have."""
+"""Random jobs: small, quick, and with all features of jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from .scene import Scene
 
 SECRET = "correct-horse-battery"
-WRITTEN = "written"  # in a task's folder: how many lines the task has said, by its own account
+WRITTEN = "written"  # a file in a task's folder: how many lines the task claims to have printed
 
-# say N: so many lines more, each told in WRITTEN when it is said. A line is one write: only kedge could tear it.
+# say N: prints N more lines and counts each in WRITTEN. A line is one write, so only kedge could tear it.
 _SAY = """\
 n=0
 say() {
@@ -63,8 +63,8 @@ _EVENTS = ("taskStarts", "taskSucceeds", "taskFails", "containerExit")
 
 
 def job(scene: Scene, name: str = "job", ends: tuple[str, ...] = _ENDS, largest: int = 2) -> Path:
-    """Write a random job file, of at most `largest` roles of as many tasks. `ends` are the last lines that its commands
-    may have."""
+    """Write a random job file with at most `largest` roles of at most as many tasks. `ends` are possible last lines of
+    its commands."""
     chance = scene.random
     roles = {f"r{number}": _role(chance, ends, largest) for number in range(chance.randint(1, largest))}
     hooks = [_hook(chance, f"h{number}") for number in range(chance.choice((0, 0, 1, 2)))]
@@ -77,7 +77,7 @@ def job(scene: Scene, name: str = "job", ends: tuple[str, ...] = _ENDS, largest:
 
 
 def options(scene: Scene) -> list[str]:
-    """What `kedge run` may be given besides."""
+    """Random additional options for `kedge run`."""
     chance, given = scene.random, []
     if chance.random() < 0.3:
         file = scene.folder / "secret"
@@ -88,17 +88,17 @@ def options(scene: Scene) -> list[str]:
 
 
 def endless(scene: Scene) -> Path:
-    """A job that ends only when it is stopped."""
+    """Write a job that ends only when it is stopped."""
     return job(scene, ends=(f"sleep {_LASTING}",))
 
 
 def steps(chance: random.Random) -> list[str]:
-    """Some lines of shell that do what tasks do."""
+    """Random shell lines that do what tasks do."""
     return [_SAY, *chance.choices(_STEPS, k=chance.randint(1, 5))]
 
 
 def _plugin(scene: Scene) -> dict[str, Any]:
-    """A prerequisite of an executable plugin, which takes a while, and may be killed before it has cleaned up."""
+    """A prerequisite with an executable plugin, which takes a while and may be killed before it cleans up."""
     programs = scene.folder / "bin"
     programs.mkdir()
     (programs / "kedge-plugin-slow").write_text(_SLOW)

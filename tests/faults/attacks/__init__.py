@@ -1,4 +1,4 @@
-"""All attacks, by their names."""
+"""All attacks, by name."""
 
 from __future__ import annotations
 

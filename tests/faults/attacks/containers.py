@@ -1,4 +1,4 @@
-"""The same harm to jobs in containers, and to the container engine's own processes."""
+"""Attacks on jobs in containers, and on the processes of the container engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE = "localhost/kedge/busybox:1"
 
 @cache
 def _ready() -> str:
-    """Make the image, once. Skip where no containers can be had."""
+    """Make the image, once. Skip if containers are not available."""
     try:
         subprocess.run([_BUILD, "busybox"], check=True, capture_output=True)
         subprocess.run(["podman", "run", "--rm", IMAGE, "true"], check=True, capture_output=True)
@@ -35,7 +35,7 @@ def _start(scene: Scene, *, endless: bool = False) -> None:
 
 
 def _killed(scene: Scene) -> None:
-    """kill -9 of the controller, a supervisor, conmon, podman."""
+    """kill -9 of the controller, a supervisor, conmon or podman."""
     _start(scene)
     scene.pause(2.0)
     scene.observe()
@@ -45,7 +45,7 @@ def _killed(scene: Scene) -> None:
 
 
 def _killed_by_podman(scene: Scene) -> None:
-    """Somebody kills, stops, pauses or removes the containers behind kedge's back."""
+    """Kill, stop, pause or remove the containers behind kedge's back."""
     _start(scene)
     scene.pause(2.0)
     for name in _containers(scene):
@@ -58,7 +58,7 @@ def _killed_by_podman(scene: Scene) -> None:
 
 
 def _lost(scene: Scene) -> None:
-    """Many stop a lost run in containers."""
+    """Stop a lost run in containers by many commands at once."""
     _start(scene, endless=True)
     scene.pause(1.0)
     for part in scene.parts(CONTROLLER):

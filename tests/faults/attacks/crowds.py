@@ -19,7 +19,7 @@ _LONGEST_SEC = 15.0
 
 
 def _many_runs(scene: Scene) -> None:
-    """Several runs of one job fight for ports, while others look on; no port may be given out twice."""
+    """Several runs compete for ports while other commands watch; no port may be assigned twice."""
     role = {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0, "ports": {"web": _PORTS}}, "instances": 2}
     seconds = 0.5 + scene.random.random()
     job = scene.kedge.job([f"touch $PAI_LOG_DIR/{_HERE}", f"sleep {seconds:.2f}"], roles={"worker": role})
@@ -30,13 +30,15 @@ def _many_runs(scene: Scene) -> None:
 
 
 def _no_port_twice(scene: Scene) -> None:
-    """Of all tasks that run at this moment, no two have a port in common."""
+    """Check that no two tasks that run at this moment share a port."""
     begun = [file.parent for file in scene.kedge.jobs.glob(f"*/attempt-*/*/{_HERE}")]
     ports = {folder: _ports(folder) for folder in begun if not (folder / REPORT_FILE).exists()}
-    running = [folder for folder in ports if not (folder / REPORT_FILE).exists()]  # all of them, since a moment ago
+    running = [
+        folder for folder in ports if not (folder / REPORT_FILE).exists()
+    ]  # all of these were running a moment ago
     given = Counter(port for folder in running for port in ports[folder])
     if twice := [port for port, count in given.items() if count > 1]:
-        scene.broken.append(f"ports are given out twice: {twice}, to {running}")
+        scene.broken.append(f"ports were assigned twice: {twice}, to {running}")
 
 
 def _ports(folder: Path) -> list[int]:
@@ -44,7 +46,7 @@ def _ports(folder: Path) -> list[int]:
 
 
 def _swarm(scene: Scene) -> None:
-    """A run of many short tasks that fail and are tried again, while it is looked at all the time."""
+    """A run of many short tasks that fail and are retried, while other commands watch it all the time."""
     job = work.job(scene, ends=("true", "exit 3", "kill -9 $$"), largest=4)
     command = scene.start("run", job)
     end = time.monotonic() + _LONGEST_SEC

@@ -1,4 +1,4 @@
-"""A disk that is full at any byte, at any moment."""
+"""Disks that become full at any byte, at any moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _ready() -> str:
 
 
 def _small_disk(scene: Scene) -> Path:
-    """Let the scene's runs lie on a small file system; returns a file to fill it with."""
+    """Put the scene's runs on a small file system; returns a file to fill it with."""
     disk = scene.folder / "state"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "none", disk], check=True)
@@ -36,13 +36,13 @@ def _fill(scene: Scene, filler: Path) -> None:
     """Leave a random number of bytes, often none."""
     scene.struck.add(NO_ROOM)
     left = int(_MOST_LEFT * scene.random.random() ** 2) if scene.chance(0.7) else 0
-    with filler.open("wb") as file, suppress(OSError):  # what the job has taken since is not there any more
+    with filler.open("wb") as file, suppress(OSError):  # the job may have used some of the space since
         free = os.statvfs(filler.parent)
         os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - left))
 
 
 def _full_before(scene: Scene) -> None:
-    """There is little space when the job is submitted, so that something of it finds none."""
+    """Submit the job with so little space that some of its files cannot be written."""
     filler = _small_disk(scene)
     _fill(scene, filler)
     scene.start("run", *work.options(scene), work.job(scene))
@@ -53,7 +53,7 @@ def _full_before(scene: Scene) -> None:
 
 
 def _full_meanwhile(scene: Scene) -> None:
-    """It becomes full while the job runs, and some space may come back."""
+    """Fill the disk while the job runs; some space may become free again."""
     filler = _small_disk(scene)
     scene.start("run", *work.options(scene), work.job(scene))
     scene.await_parts(CONTROLLER)
@@ -65,7 +65,7 @@ def _full_meanwhile(scene: Scene) -> None:
     filler.unlink()
 
 
-# What a task said when there was no room for it is lost, and told to be.
+# Output of a task that finds no space is lost, and kedge reports this.
 _EXCUSED = frozenset({"lines are kept"})
 ATTACKS = (
     Attack("disk full before the start", _full_before, _EXCUSED, ready=_ready),

@@ -1,4 +1,4 @@
-"""Tasks that plant what they can where kedge reads and writes."""
+"""Tasks that plant links, FIFOs, folders and garbage where kedge reads and writes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BRIEFLY = {"stop": {"graceSec": 0.5}, "retry": {"maxTransient": 1, "backoffSec"
 
 
 def _plant(scene: Scene, names: tuple[str, ...]) -> list[str]:
-    """Lines of shell that put something in the place of files."""
+    """Shell lines that replace files by something else."""
     chance, lines = scene.random, []
     for _ in range(chance.randint(1, 3)):
         name = chance.choice(names)
@@ -75,12 +75,12 @@ def _job(scene: Scene, folder: str, names: tuple[str, ...]) -> None:
 
 
 def _own_folder(scene: Scene) -> None:
-    """A task damages what is in its own folder, which is where its supervisor works."""
+    """A task damages its own folder, in which its supervisor works."""
     _job(scene, "$PAI_LOG_DIR", _NAMES)
 
 
 def _run_folder(scene: Scene) -> None:
-    """A task damages the files of the run, which on this machine are its user's."""
+    """A task damages the files of the run, which belong to its user."""
     _job(scene, "$PAI_LOG_DIR/../..", _RUN_NAMES)
     scene("ps")
     if (shown := scene("show", "other")).code:
@@ -88,7 +88,7 @@ def _run_folder(scene: Scene) -> None:
 
 
 def _shouts(scene: Scene) -> None:
-    """A task prints what no terminal and no reader of lines likes."""
+    """A task prints control characters, endless lines and other hostile output."""
     lines = scene.random.choices(_SHOUTS, k=2)
     scene.start("run", *work.options(scene), scene.kedge.job([*lines, *work.steps(scene.random)]))
     scene.await_parts(TASK)
@@ -97,7 +97,7 @@ def _shouts(scene: Scene) -> None:
         scene(*scene.random.choice((("logs",), ("show",), ("stop",))), run.id)
 
 
-# What it damages itself need not stay, nor be whole; that others' is, `facts stay` says of the rest.
+# What a task damages itself need not survive or be valid; the invariants still hold for the files of others.
 _OWN = frozenset({"facts stay", "documents are whole", "lines are kept"})
 _WHOLE_RUN = _OWN | {
     "every run ends once", "the end is shown", "exit codes agree", "reports are written", "locks are free",

@@ -14,11 +14,11 @@ from ..scene import Scene
 
 _DEADLY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT)
 _ANY = (*_DEADLY, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGCHLD, signal.SIGALRM)
-_LONGEST_SEC = 2.5  # before the harm: until all kinds of jobs have ended
+_LONGEST_SEC = 2.5  # before the attack; by then all kinds of jobs have ended
 
 
 def _strikes(numbers: tuple[int, ...], *kinds: str, most: int = 1) -> Callable[[Scene], None]:
-    """An attack that sends some of these signals to some of these parts, `most` times at most."""
+    """An attack that sends random ones of these signals to random parts of these kinds, at most `most` times."""
 
     def act(scene: Scene) -> None:
         scene.start("run", *work.options(scene), work.job(scene))
@@ -33,8 +33,8 @@ def _strikes(numbers: tuple[int, ...], *kinds: str, most: int = 1) -> Callable[[
 
 
 def _some(scene: Scene, *kinds: str) -> list[Part]:
-    """One part of these kinds, or several; none where there is none. By kind first: supervisors are few, processes of
-    tasks many."""
+    """One or several parts of these kinds, if there are any. The kind is chosen first, because there are few
+    supervisors and many task processes."""
     found = sorted(scene.parts(*kinds), key=lambda part: part.process)
     if not found:
         return []
@@ -45,7 +45,7 @@ def _some(scene: Scene, *kinds: str) -> list[Part]:
 
 
 def _everything(scene: Scene) -> None:
-    """kill -9 of all that there is, at once, as a machine's memory killer or an impatient administrator does."""
+    """kill -9 of everything at once, as by an out-of-memory killer or an impatient administrator."""
     scene.start("run", *work.options(scene), work.job(scene))
     scene.await_parts(scene.random.choice((CONTROLLER, SUPERVISOR, TASK)))
     scene.pause(_LONGEST_SEC)
@@ -55,7 +55,7 @@ def _everything(scene: Scene) -> None:
 
 
 def _suspended(scene: Scene) -> None:
-    """Some parts are suspended for a while, or until a stop."""
+    """Suspend some parts for a while, or until a stop."""
     scene.start("run", *work.options(scene), work.job(scene))
     scene.await_parts(CONTROLLER)
     scene.pause(1.5)

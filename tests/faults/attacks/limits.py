@@ -1,4 +1,4 @@
-"""Too little of what a process may have, and standard streams that are closed, full or slow."""
+"""Low resource limits, and standard streams that are closed, full or slow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _close(fds: list[int]) -> None:
 
 
 def _few_files(scene: Scene) -> None:
-    """A low limit of open files, for the run and for who looks at it."""
+    """A low limit of open files, for the run and for the commands that watch it."""
     low = partial(_limit, resource.RLIMIT_NOFILE, scene.random.randint(8, 64))
     scene.start("run", *work.options(scene), work.job(scene), before=low)
     scene.await_parts(CONTROLLER)
@@ -33,20 +33,20 @@ def _few_files(scene: Scene) -> None:
 
 
 def _small_files(scene: Scene) -> None:
-    """A low limit of the size of files, as `ulimit -f` sets it."""
+    """A low file size limit, as set by `ulimit -f`."""
     scene.struck.add(NO_ROOM)
     low = partial(_limit, resource.RLIMIT_FSIZE, scene.random.choice((0, 100, 2_000, 30_000, 1 << 20, 1 << 21)))
     scene.start("run", *work.options(scene), work.job(scene), before=low)
 
 
 def _closed_streams(scene: Scene) -> None:
-    """Some of the standard streams are closed from the start."""
+    """Start commands with some standard streams closed."""
     closed = [fd for fd in (0, 1, 2) if scene.chance(0.5)]
     scene.start("run", *work.options(scene), work.job(scene), before=lambda: _close(closed))
 
 
 def _full_output(scene: Scene) -> None:
-    """Nothing can be written to stdout, or to stderr."""
+    """Start commands whose stdout or stderr cannot be written."""
     full = os.open("/dev/full", os.O_WRONLY)
     try:
         stdout, stderr = scene.random.choice(((full, None), (None, full), (full, full)))
@@ -56,7 +56,7 @@ def _full_output(scene: Scene) -> None:
 
 
 def _slow_reader(scene: Scene) -> None:
-    """Nobody reads what the live view shows, or only for a while, and then the reader goes."""
+    """Read the output of the live view not at all, or only for a while."""
     reader, writer = os.pipe()
     say = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo much output, more than any terminal takes at once: $i; done"
     job = scene.kedge.job([say, "sleep 0.3", say], roles={"a": {"instances": 2}})

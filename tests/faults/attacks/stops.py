@@ -1,4 +1,4 @@
-"""Many who stop, remove, watch and wait at the same time, whatever the run is doing."""
+"""Many commands stop, remove, watch and wait for a run at the same time, at any stage of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AT_ONCE = (
 
 
 def at_once(scene: Scene, most: int) -> None:
-    """Several commands for every run, started together."""
+    """Start several commands for every run at the same time."""
     for run in scene.runs():
         for _ in range(scene.random.randint(2, most)):
             args = scene.random.choice(_AT_ONCE)
@@ -35,7 +35,7 @@ def _running(scene: Scene) -> None:
 
 
 def _ending(scene: Scene) -> None:
-    """The job ends by itself just then."""
+    """Stop a job that ends by itself at the same moment."""
     scene.start("run", *work.options(scene), scene.kedge.job(f"sleep {scene.random.random():.2f}"))
     scene.await_parts(TASK)
     scene.pause(1.5)
