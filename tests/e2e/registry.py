@@ -1,4 +1,4 @@
-"""A registry of one image, on the loopback, that can want a password and fail in the ways of real ones."""
+"""A registry of one image on the loopback interface. It can require a password and fail like real ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Registry(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def tag(self, image: str) -> None:
-        """Let the name mean another image; what it meant can still be had by its digest."""
+        """Let the name refer to another image; the previous one stays available by its digest."""
         archive = self._folder / "image.tar"
         archive.unlink(missing_ok=True)
         subprocess.run(["podman", "save", "--quiet", "--format", "oci-archive", "--output", archive, image], check=True)

@@ -33,7 +33,7 @@ def test_show_gives_the_summary_the_masked_file_and_json(kedge: Kedge) -> None:
     assert (status["state"], status["tasks"][0]["exit_code"]) == ("succeeded", 0)
 
 
-def test_names_that_are_not_there_are_answered_with_what_is(kedge: Kedge) -> None:
+def test_errors_for_unknown_names_list_the_known_ones(kedge: Kedge) -> None:
     assert "there are no runs yet" in kedge("logs", "job", code=2).stderr
     kedge("run", "-q", kedge.job("true"))
     assert "did you mean job" in kedge("show", "jbo", code=2).stderr
@@ -50,7 +50,7 @@ def test_a_run_that_is_named_twice_is_removed_once(kedge: Kedge) -> None:
     assert kedge.runs() == []
 
 
-def test_ps_says_that_there_are_older_runs(kedge: Kedge) -> None:
+def test_ps_counts_older_runs(kedge: Kedge) -> None:
     kedge("run", "-q", kedge.job("true", name="again"))
     assert "older" not in kedge("ps").stderr
     first = kedge.only_run()
@@ -107,7 +107,7 @@ def test_completion_scripts_are_understood_by_bash(kedge: Kedge) -> None:
     assert kedge(**words).stdout == "plain,worker-0\n"
 
 
-def test_output_into_a_closed_pipe_is_no_error(kedge: Kedge) -> None:
+def test_output_into_a_closed_pipe_is_not_an_error(kedge: Kedge) -> None:
     kedge("run", "-q", kedge.job("seq 200000"))
     process = kedge.start("logs", "job", "worker:0")
     assert process.stdout is not None

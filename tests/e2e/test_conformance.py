@@ -1,4 +1,4 @@
-"""What every engine does in the same way, on each of them."""
+"""The behaviours that all engines share, on each of them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ SEEN = ConformanceCase("echo out; echo err >&2; exit 3", code=1)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_not_as_it_must_be_is_named(kedge: Kedge, wrong: ConformanceCase, message: str) -> None:
+def test_a_wrong_result_is_named(kedge: Kedge, wrong: ConformanceCase, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         wrong(kedge)

@@ -1,5 +1,5 @@
-"""What only containers have: images, limits, networks, and an engine that may fail. (What they have in common with the
-other engines is in kedge.testing.conformance.)"""
+"""What only containers have: images, limits, networks, and an engine that may fail. (The behaviours of all engines are
+in kedge.testing.conformance.)"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kedge(in_containers: Callable[[str], Kedge]) -> Kedge:
 
 
 def running(kedge: Kedge) -> list[str]:
-    """The names of the only run's containers that run."""
+    """The names of the only run's running containers."""
     label = f"label=kedge.job={kedge.only_run().name}"
     return tool("ps", "--filter", label, "--format", "{{.Names}}")
 
@@ -56,7 +56,7 @@ def test_the_bundle_is_built_once_and_kept_while_it_is_used(kedge: Kedge, tmp_pa
     wait_until(lambda: "deleted 1 bundle," in kedge("cache", "--prune").stdout, TIMEOUT)
 
 
-def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
+def test_tasks_reach_each_other_by_name(kedge: Kedge) -> None:
     roles = {
         "server": {
             "commands": ["nc -l -p $PAI_CONTAINER_HOST_http_PORT_LIST -e echo hello"],
@@ -70,7 +70,7 @@ def test_tasks_know_each_other_by_name(kedge: Kedge) -> None:
     assert kedge.said("client-0") == "client-0\nhello\n"
 
 
-def test_limits_are_enforced_and_clamped(kedge: Kedge) -> None:
+def test_limits_are_enforced_and_capped(kedge: Kedge) -> None:
     show = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes || cat /sys/fs/cgroup/memory.max; df -k /dev/shm"
     role = {
         "resourcePerInstance": {"cpu": 9999, "memoryMB": 128, "gpu": 0},
@@ -85,19 +85,19 @@ def test_limits_are_enforced_and_clamped(kedge: Kedge) -> None:
 @pytest.mark.parametrize(
     ("memory", "command"),
     [
-        (64, "tail /dev/zero"),  # its supervisor lives to tell
-        (64, "dd if=/dev/zero of=/dev/shm/x bs=1M count=400"),  # nothing lives
+        (64, "tail /dev/zero"),  # the supervisor survives
+        (64, "dd if=/dev/zero of=/dev/shm/x bs=1M count=400"),  # nothing survives
         (4, "true"),  # nothing can start
     ],
 )
-def test_memory_above_the_limit_is_the_tasks_own_fault(kedge: Kedge, memory: int, command: str) -> None:
+def test_memory_above_the_limit_is_a_fault_of_the_task(kedge: Kedge, memory: int, command: str) -> None:
     role = {"resourcePerInstance": {"cpu": 1, "memoryMB": memory, "gpu": 0}}
     kedge("run", kedge.job(command, roles={"worker": role}), code=1)
     assert (report(kedge)["root"]["cause"], report(kedge)["attempts"]) == ("host_oom_kill", 1)
-    assert not (kedge.folder / "oom").exists()  # which podman leaves where it was started
+    assert not (kedge.folder / "oom").exists()  # podman leaves this file where it was started
 
 
-def test_tasks_may_do_little_and_run_as_the_user_that_is_asked_for(kedge: Kedge) -> None:
+def test_tasks_have_few_rights_and_run_as_the_requested_user(kedge: Kedge) -> None:
     show = "id -u; grep -E 'CapBnd|NoNewPrivs' /proc/self/status; grep ' /usr/local/pai ' /proc/mounts"
     limit = "cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
     kedge("run", kedge.job([show, limit, "touch $PAI_LOG_DIR/mine"]), "--user", "1234:5678", "--pids-limit", "100")
@@ -109,20 +109,20 @@ def test_tasks_may_do_little_and_run_as_the_user_that_is_asked_for(kedge: Kedge)
     assert "nosuid,nodev" in mount or tool("--version")[0].startswith("Docker")
 
 
-def test_what_engines_take_away_a_role_gets_back(kedge: Kedge) -> None:
+def test_a_role_can_restore_capabilities(kedge: Kedge) -> None:
     extras = {"kedge": {"capabilities": {"worker": ["NET_RAW"]}}}
     kedge("run", kedge.job("grep CapBnd /proc/self/status", extras=extras))
     assert int(kedge.said().split()[1], 16) >> 13 & 1
 
 
-def test_users_that_no_container_can_have_are_refused_beforehand(kedge: Kedge) -> None:
+def test_invalid_users_are_an_error_before_the_start(kedge: Kedge) -> None:
     assert "write it as UID or UID:GID" in kedge("run", kedge.job("true"), "--user", "a b", code=2).stderr
     if os.geteuid() == 0:
         done = kedge("run", kedge.job("true"), "--userns", "keep-id", code=4)
         assert "--userns keep-id" in done.stderr
 
 
-def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:
+def test_a_missing_image_is_reported_as_such(kedge: Kedge) -> None:
     kedge.image = "localhost:1/none:1"
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254
@@ -130,14 +130,14 @@ def test_an_image_that_is_not_there_is_told_as_that(kedge: Kedge) -> None:
     assert "the image localhost:1/none:1 cannot be pulled" in message(kedge)
 
 
-def test_what_is_no_name_of_an_image_is_the_jobs_error(kedge: Kedge) -> None:
+def test_an_invalid_image_name_is_an_error_of_the_job(kedge: Kedge) -> None:
     kedge.image = "docker://some/image"
     kedge("run", kedge.job("true"), code=1)
     assert report(kedge)["code"] == 254
     assert "docker://some/image is not the name of an image" in message(kedge)
 
 
-def test_stored_passwords_that_cannot_be_read_are_told_as_that(kedge: Kedge, tmp_path: Path) -> None:
+def test_unreadable_stored_passwords_are_reported_as_such(kedge: Kedge, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"credsStore": "nowhere"}')
     kedge.image = "localhost:1/kedge/none:1"
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1, DOCKER_CONFIG=str(tmp_path))
@@ -145,7 +145,7 @@ def test_stored_passwords_that_cannot_be_read_are_told_as_that(kedge: Kedge, tmp
     assert report(kedge)["code"] == 254
 
 
-def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:
+def test_an_image_for_another_machine_is_an_error_of_the_job(kedge: Kedge, derived: Callable[..., str]) -> None:
     kedge.image = derived("--arch", "s390x")
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254
@@ -153,7 +153,7 @@ def test_an_image_for_another_machine_is_the_jobs_error(kedge: Kedge, derived: C
     assert "built for another kind of processor" in json.dumps(report(kedge)["root"])
 
 
-def test_an_image_whose_user_does_not_exist_is_the_jobs_error(kedge: Kedge, derived: Callable[..., str]) -> None:
+def test_an_image_with_a_missing_user_is_an_error_of_the_job(kedge: Kedge, derived: Callable[..., str]) -> None:
     kedge.image = derived("--change", "USER nowhere")
     kedge("run", kedge.job("true"), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254
@@ -161,7 +161,9 @@ def test_an_image_whose_user_does_not_exist_is_the_jobs_error(kedge: Kedge, deri
     assert "unable to find user nowhere" in message(kedge)
 
 
-def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callable[..., str], tmp_path: Path) -> None:
+def test_user_folder_and_variables_are_those_of_the_image(
+    kedge: Kedge, derived: Callable[..., str], tmp_path: Path
+) -> None:
     changes = ("USER 1234", "WORKDIR /here", "ENV LD_PRELOAD=/none.so", "ENV PATH=/bin:/usr/bin")
     kedge.image = derived(*(word for change in changes for word in ("--change", change)))
     job = kedge.job(
@@ -180,7 +182,7 @@ def test_user_folder_and_variables_are_the_images(kedge: Kedge, derived: Callabl
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of another user")
 @pytest.mark.parametrize("plan", ['{"roles": [{"image": "localhost/kedge/none:1"}]}', "damaged"])
-def test_files_of_other_users_are_given_back_although_their_image_is_gone(
+def test_files_of_other_users_can_be_deleted_even_if_their_image_is_gone(
     kedge: Kedge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
@@ -207,7 +209,7 @@ def test_code_is_where_the_command_starts(kedge: Kedge, derived: Callable[..., s
     assert not list((code / "sub").iterdir())
 
 
-def test_storages_are_folders_that_the_submitter_names(kedge: Kedge, tmp_path: Path) -> None:
+def test_storages_are_mounted_from_the_submitters_folders(kedge: Kedge, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "file").write_text("content\n")
@@ -216,7 +218,7 @@ def test_storages_are_folders_that_the_submitter_names(kedge: Kedge, tmp_path: P
     assert kedge.said() == "content\n"
 
 
-def test_a_storage_that_no_task_would_see_is_an_error(kedge: Kedge, tmp_path: Path) -> None:
+def test_an_unknown_storage_is_an_error(kedge: Kedge, tmp_path: Path) -> None:
     (tmp_path / "a:b").mkdir()
     job = kedge.job("true", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
     done = kedge("run", job, "--storage", f"sett={tmp_path}", code=2)
@@ -224,7 +226,7 @@ def test_a_storage_that_no_task_would_see_is_an_error(kedge: Kedge, tmp_path: Pa
     assert "with a colon" in kedge("run", job, "--storage", f"set={tmp_path}/a:b", code=2).stderr
 
 
-def test_secrets_are_not_in_what_the_engine_knows(kedge: Kedge) -> None:
+def test_the_engine_never_receives_secrets(kedge: Kedge) -> None:
     job = kedge.job(f"echo <% $secrets.token %>; {SLEEP}", secrets={"token": "never-shown-1"})
     process = kedge.start("run", job)
     kedge.wait_for_output("ready")
@@ -235,7 +237,7 @@ def test_secrets_are_not_in_what_the_engine_knows(kedge: Kedge) -> None:
     assert "never-shown-1" not in known + kedge.said()
 
 
-def test_the_machines_own_network_is_there_on_request(kedge: Kedge) -> None:
+def test_the_machines_own_network_can_be_used(kedge: Kedge) -> None:
     kedge("run", kedge.job("echo $PAI_CURRENT_CONTAINER_IP; readlink /proc/self/ns/net"), "--network", "host")
     assert kedge.said() == f"127.0.0.1\n{os.readlink('/proc/self/ns/net')}\n"
 
@@ -243,15 +245,15 @@ def test_the_machines_own_network_is_there_on_request(kedge: Kedge) -> None:
 WRITE = "mkdir -p /app/empty; head -c 2000000 /dev/zero > /app/model.pt; echo 1 > /app/log; echo 1 > /tmp/noise"
 
 
-def test_what_is_gone_with_its_container_is_told(kedge: Kedge) -> None:
+def test_lost_files_are_noted(kedge: Kedge) -> None:
     done = kedge("run", kedge.job([WRITE, "echo 1 > $PAI_LOG_DIR/kept"]))
-    said = "2 files were written inside containers and not kept; the largest is /app/model.pt of worker:0 (2 MB)"
+    said = "2 files were written inside containers and lost; the largest is /app/model.pt of worker:0 (2 MB)"
     for text in (done.stdout, kedge("show", "job").stdout):
         assert said in " ".join(text.split())
     assert report(kedge)["notes"][0].startswith(said)
 
 
-def test_what_is_gone_is_told_where_only_the_engine_may_look(kedge: Kedge) -> None:
+def test_lost_files_are_noted_if_only_the_engine_can_see_them(kedge: Kedge) -> None:
     name = f"kedge-changes-{os.urandom(4).hex()}"
     command = ("/bin/sh", "-c", WRITE)
     made = ContainerSpec(name, kedge.image, "box", command, {}, {JOB: name}, (), (), None, None, 1 << 20, "none")
@@ -267,7 +269,7 @@ def test_what_is_gone_is_told_where_only_the_engine_may_look(kedge: Kedge) -> No
             connected.client.remove(name)
 
 
-def test_kept_containers_can_be_looked_at_until_the_run_is_removed(kedge: Kedge) -> None:
+def test_kept_containers_exist_until_the_run_is_removed(kedge: Kedge) -> None:
     kedge("run", kedge.job("exit 3"), "--keep", code=1)
     name = f"kedge-{kedge.only_run().name}-worker-0"
     assert tool("inspect", "--format", "{{.State.ExitCode}}", name) == ["255"]
@@ -277,7 +279,7 @@ def test_kept_containers_can_be_looked_at_until_the_run_is_removed(kedge: Kedge)
     assert not tool("ps", "--all", "--filter", f"name={name}", "--format", "{{.Names}}")
 
 
-def test_what_is_paused_or_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
+def test_a_stop_resumes_paused_and_suspended_tasks(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(SLEEP, roles={"worker": {"instances": 2}}))
     for task in ("worker-0", "worker-1"):
         kedge.wait_for_output("ready", task)
@@ -285,7 +287,7 @@ def test_what_is_paused_or_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None
     tool("pause", paused)
     os.kill(int(tool("inspect", "--format", "{{.State.Pid}}", suspended)[0]), signal.SIGSTOP)
     os.kill(kedge.controller(), signal.SIGSTOP)
-    assert "was suspended; it goes on now" in kedge("stop", "job").stderr
+    assert "was suspended; it was resumed" in kedge("stop", "job").stderr
     assert "was paused; it goes on, to be stopped" in kedge.finish(process, 1)
     assert [task["state"] for task in report(kedge)["tasks"]] == ["stopped"] * 2
     for task in ("worker-0", "worker-1"):
@@ -293,7 +295,7 @@ def test_what_is_paused_or_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None
     assert not kedge.leftovers()
 
 
-def test_a_container_that_a_stranger_kills_is_told_as_that(kedge: Kedge) -> None:
+def test_a_container_killed_from_outside_is_reported_as_such(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(SLEEP, extras=NO_RETRY))
     kedge.wait_for_output("ready")
     tool("kill", *running(kedge))
@@ -303,7 +305,7 @@ def test_a_container_that_a_stranger_kills_is_told_as_that(kedge: Kedge) -> None
     assert not kedge.leftovers()
 
 
-def test_a_container_that_a_stranger_removes_is_told_as_that(kedge: Kedge) -> None:
+def test_a_container_removed_from_outside_is_reported_as_such(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(f"trap '' TERM; {SLEEP.partition(';')[2]}", extras=NO_RETRY))
     kedge.wait_for_output("ready")
     tool("rm", "--force", "--time", "0", *running(kedge))
@@ -312,7 +314,7 @@ def test_a_container_that_a_stranger_removes_is_told_as_that(kedge: Kedge) -> No
     assert not kedge.leftovers()
 
 
-def test_an_image_that_is_removed_meanwhile_does_not_matter(kedge: Kedge, derived: Callable[..., str]) -> None:
+def test_an_image_may_be_removed_while_the_job_runs(kedge: Kedge, derived: Callable[..., str]) -> None:
     kedge.image = derived()
     process = kedge.start("run", kedge.job("echo ready; until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done; echo done"))
     kedge.wait_for_output("ready")
@@ -322,7 +324,7 @@ def test_an_image_that_is_removed_meanwhile_does_not_matter(kedge: Kedge, derive
     assert kedge.said() == "ready\ndone\n"
 
 
-def test_two_jobs_at_once_do_not_meet(kedge: Kedge) -> None:
+def test_two_jobs_at_once_do_not_interfere(kedge: Kedge) -> None:
     said = "echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"
     roles = {"worker": {"instances": 2, "commands": [said, "until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done"]}}
     jobs = [kedge.start("run", kedge.job("", name=name, roles=roles)) for name in ("one", "two")]
@@ -353,7 +355,7 @@ def test_after_a_killed_controller_rm_leaves_nothing(kedge: Kedge) -> None:
     kedge("rm", name)
 
 
-def test_a_service_that_dies_is_started_again(kedge: Kedge) -> None:
+def test_a_service_that_ends_is_restarted(kedge: Kedge) -> None:
     need_own_service()
     process = kedge.start("run", kedge.job(SLEEP))
     kedge.wait_for_output("ready")
@@ -367,7 +369,7 @@ def test_a_service_that_dies_is_started_again(kedge: Kedge) -> None:
     assert not kedge.leftovers()
 
 
-def test_a_container_may_be_asked_for_again_when_the_answer_got_lost(kedge: Kedge) -> None:
+def test_a_container_can_be_requested_again_after_a_lost_answer(kedge: Kedge) -> None:
     name = f"kedge-again-{os.urandom(4).hex()}"
     made = ContainerSpec(name, kedge.image, "again", ("true",), {}, {JOB: name}, (), (), None, None, 1 << 20, "none")
     with Connection(connection.address()) as connected:
@@ -379,7 +381,7 @@ def test_a_container_may_be_asked_for_again_when_the_answer_got_lost(kedge: Kedg
             connected.client.remove(name)
 
 
-def test_a_container_that_ran_is_not_started_again_when_the_answer_got_lost(kedge: Kedge, tmp_path: Path) -> None:
+def test_a_container_is_not_started_twice_after_a_lost_answer(kedge: Kedge, tmp_path: Path) -> None:
     name = f"kedge-again-{os.urandom(4).hex()}"
     ran, command = Bind(str(tmp_path), "/out"), ("/bin/sh", "-c", "echo ran >> /out/file")
     made = ContainerSpec(name, kedge.image, "again", command, {}, {JOB: name}, (ran,), (), None, None, 1 << 20, "none")
@@ -394,7 +396,7 @@ def test_a_container_that_ran_is_not_started_again_when_the_answer_got_lost(kedg
             connected.client.remove(name)
 
 
-def test_gpus_of_containers_that_run_are_busy(kedge: Kedge) -> None:
+def test_gpus_of_running_containers_are_busy(kedge: Kedge) -> None:
     label = f"kedge.gpus=GPU-{os.urandom(4).hex()},GPU-{os.urandom(4).hex()}"
     (box,) = tool("run", "--detach", "--label", label, kedge.image, "sleep", "1000")
     with Connection(connection.address()) as connected:
@@ -405,12 +407,12 @@ def test_gpus_of_containers_that_run_are_busy(kedge: Kedge) -> None:
         assert not busy_gpus(connected.client) & set(label.partition("=")[2].split(","))
 
 
-def test_without_an_engine_it_is_said_what_to_install(kedge: Kedge) -> None:
+def test_without_an_engine_the_error_names_what_to_install(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("true"), code=4, PATH="/nowhere", DOCKER_HOST="", CONTAINER_HOST="")
     assert "apt-get install podman" in done.stderr
 
 
-def test_whoever_builds_the_bundle_says_so_first(kedge: Kedge, tmp_path: Path) -> None:
+def test_a_note_announces_the_build_of_the_bundle(kedge: Kedge, tmp_path: Path) -> None:
     job = kedge.job("true")
     for args in (("plan", job, "--engine", "container"), ("bundle", "--layers", "core")):
         cache = str(tmp_path / args[0])
@@ -418,12 +420,12 @@ def test_whoever_builds_the_bundle_says_so_first(kedge: Kedge, tmp_path: Path) -
         assert "bundle" not in kedge(*args, XDG_CACHE_HOME=cache).stderr
 
 
-def test_an_engine_on_another_machine_is_refused(kedge: Kedge) -> None:
+def test_an_engine_on_another_machine_is_an_error(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("true"), code=4, DOCKER_HOST="tcp://10.0.0.1:2375")
     assert "must run on this machine" in done.stderr
 
 
-def test_the_line_that_plan_prints_runs_the_task(kedge: Kedge) -> None:
+def test_the_command_that_plan_prints_runs_the_task(kedge: Kedge) -> None:
     job = kedge.job("echo I am $PAI_TASK_INDEX; exit 7", roles={"worker": {"instances": 3}})
     done = kedge("plan", job, "--engine", "container", "--task", "worker:2")
     line = done.stdout[done.stdout.index("podman run" if "podman run" in done.stdout else "docker run") :]
@@ -432,7 +434,7 @@ def test_the_line_that_plan_prints_runs_the_task(kedge: Kedge) -> None:
     assert shell.returncode == 255
 
 
-def test_a_line_that_plan_prints_has_the_storages(kedge: Kedge, tmp_path: Path) -> None:
+def test_the_command_that_plan_prints_has_the_storages(kedge: Kedge, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "file").write_text("the set\n")
@@ -443,7 +445,7 @@ def test_a_line_that_plan_prints_has_the_storages(kedge: Kedge, tmp_path: Path) 
     assert shell.stdout == "the set\n"
 
 
-def test_what_plan_prints_has_the_machines_infiniband_devices(
+def test_the_plan_has_the_machines_infiniband_devices(
     kedge: Kedge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = tmp_path / "infiniband" / "uverbs0"
@@ -467,7 +469,7 @@ def test_plan_prints_the_container_of_every_role(kedge: Kedge) -> None:
     assert "container of b:0" in kedge("plan", job, "--engine", "container").stdout
 
 
-def test_a_full_disk_below_the_logs_is_told_as_that(kedge: Kedge, tmp_path: Path) -> None:
+def test_a_full_disk_below_the_logs_is_reported_as_such(kedge: Kedge, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make a small file system")
     small = tmp_path / "small"

@@ -1,5 +1,5 @@
-"""One run's damaged files: every file of a real run in turn becomes everything that a task could make of it, and the
-commands go on for all other runs, and say and remove what is damaged."""
+"""Damaged files of a run: every file of a real run is replaced by everything that a task could put there. All commands
+must still work for other runs, and report and remove the damaged one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kedge.cli import main as command_line
 from kedge.testing.command import Kedge
 
 HEALTHY, DAMAGED = "healthy-aaaaaa", "damaged-bbbbbb"
-LIMIT_SEC = 60  # far more than any command takes, far less than for ever
+LIMIT_SEC = 60  # far more than any command takes
 DEEP = b'{"event": ' * 50_000
 HOSTILE_TEXTS = {
     "empty": b"",
@@ -61,7 +61,7 @@ def _sparse(path: Path) -> None:
 
 
 class Hangs(BaseException):
-    """Nobody takes it for a bug."""
+    """The command has not failed with a bug."""
 
 
 class Done(NamedTuple):
@@ -89,7 +89,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def run_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Runs kedge in this process; what takes too long is interrupted and fails."""
+    """Runs kedge in this process; a command that takes too long is interrupted and fails."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
@@ -117,7 +117,7 @@ def run_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
 @pytest.fixture
 def jobs(tmp_path: Path, finished: Path) -> Path:
-    """A folder with two copies of the run; the second is there to be damaged."""
+    """A folder with two copies of the run; the second will be damaged."""
     jobs = tmp_path / "state" / "kedge" / "jobs"
     for name in (HEALTHY, DAMAGED):
         copy_of(finished, jobs / name)
@@ -145,7 +145,7 @@ def replace(path: Path, plant: Callable[[Path], None]) -> None:
 
 
 def hold_up(run_command: Callable[..., Done], what: str) -> None:
-    """All commands with the damaged run do as they should, and the healthy run is as before."""
+    """Check that all commands handle the damaged run, and that the healthy run is unchanged."""
     for args in COMMANDS if "/" in what else MORE_COMMANDS + COMMANDS:
         done = run_command(*args)
         assert done.code in (0, 1, 2), f"{what}: kedge {' '.join(args)}: {done}"
@@ -160,9 +160,9 @@ def hold_up(run_command: Callable[..., Done], what: str) -> None:
 def test_anything_in_place_of_any_file(kind: str, jobs: Path, finished: Path, run_command: Callable[..., Done]) -> None:
     for number, name in enumerate(parts(finished), list(PLANTED).index(kind)):
         if "/" in name and number % 5:
-            continue  # what lies deeper has one or two kinds each
+            continue  # deeper files get one or two kinds each
         if kind == "sparse" and ("user-" in name or name.endswith(".log")):
-            continue  # what a task says may be endless; it is printed as it is read
+            continue  # a log may be endless; it is printed while it is read
         replace(jobs / DAMAGED / name, PLANTED[kind])
         hold_up(run_command, f"{name} is {kind}")
         assert run_command("rm", DAMAGED) == Done(0, f"{DAMAGED} removed\n", "")
@@ -185,7 +185,7 @@ VALUES: list[Any] = [None, True, -1, 10**18, 1.5, "x", "\ud800", "../..", [], {}
 
 
 def places(value: Any, way: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The ways to all values inside a JSON value."""
+    """The paths to all values inside a JSON value."""
     yield way
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in below:

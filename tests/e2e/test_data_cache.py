@@ -22,7 +22,7 @@ SUM = hashlib.sha256(DATA).hexdigest()
 
 
 class Served(http.server.ThreadingHTTPServer):
-    """One file, and how often it was asked for."""
+    """A server of one file that counts requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -51,7 +51,7 @@ def served() -> Iterator[Served]:
         server.shutdown()
 
 
-def test_tasks_share_what_they_fetch_and_cannot_touch_it(
+def test_tasks_share_downloads_and_cannot_change_them(
     in_containers: Callable[[str], Kedge], served: Served, tmp_path: Path
 ) -> None:
     kedge = in_containers("busybox")

@@ -136,7 +136,7 @@ def test_diagnose_reads_plain_and_compressed_logs_and_stdin(kedge: Kedge) -> Non
     assert "train.py:88 in step" in shown
     assert "batch size" in shown
     assert "No such file" in kedge("diagnose", "nothing.log", code=2).stderr
-    assert "not of a run" in kedge("diagnose", ".", code=2).stderr
+    assert "not a run folder" in kedge("diagnose", ".", code=2).stderr
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])

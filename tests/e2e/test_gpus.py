@@ -15,7 +15,7 @@ SHOW = "echo sees [${CUDA_VISIBLE_DEVICES-unset}]"
 
 
 def roles(**gpus: int) -> dict[str, dict[str, object]]:
-    """Roles of one task with so many GPUs; the job waits for all of them."""
+    """Roles of one task each with these numbers of GPUs; the job waits for all of them."""
     return {
         name: {
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": gpu},
@@ -27,13 +27,13 @@ def roles(**gpus: int) -> dict[str, dict[str, object]]:
 
 @pytest.fixture
 def machine(kedge: Kedge, driver: Path) -> Kedge:
-    """A machine with three GPUs of the test's own: all users of the real one share the locks."""
+    """A machine with three GPUs that only this test uses; real machines share claims between all users."""
     kedge.environment |= {"LD_LIBRARY_PATH": str(driver), "FAKE_GPUS": "3", "FAKE_NAME": os.urandom(4).hex()}
     kedge.environment.pop("CUDA_VISIBLE_DEVICES", None)
     return kedge
 
 
-def test_every_task_gets_gpus_of_its_own_and_others_see_none(machine: Kedge) -> None:
+def test_every_task_gets_its_own_gpus_and_tasks_without_gpus_see_none(machine: Kedge) -> None:
     done = machine("run", machine.job(SHOW, roles=roles(a=2, b=1, c=0)))
     seen = dict(re.findall(r"^(\w):0 \| sees \[(.*)\]$", done.stdout, re.MULTILINE))
     assert sorted(f"{seen['a']},{seen['b']}".split(",")) == ["0", "1", "2"]
@@ -54,8 +54,8 @@ def test_two_jobs_never_have_the_same_gpu(machine: Kedge) -> None:
 
 def test_too_few_gpus_are_an_error_that_names_both_numbers(machine: Kedge) -> None:
     job = machine.job(SHOW, roles=roles(a=2, b=2))
-    said = "the job asks for 4 GPUs (a: 2, b: 2) and this machine has 3 GPUs"
-    assert f"{said}; --allow-fewer-gpus starts it with what there is" in machine("run", job, code=4).stderr
+    said = "the job requests 4 GPUs (a: 2, b: 2), and this machine has 3 GPUs"
+    assert f"{said}; use --allow-fewer-gpus to start it with fewer" in machine("run", job, code=4).stderr
     assert f"the job cannot run here: {said}" in machine("plan", job).stderr
     assert not machine.runs()
     done = machine("run", "--allow-fewer-gpus", job)
@@ -64,10 +64,10 @@ def test_too_few_gpus_are_an_error_that_names_both_numbers(machine: Kedge) -> No
     assert "b:0 | sees [2]" in done.stdout
 
 
-def test_without_any_gpu_the_job_is_refused_unless_that_is_allowed(kedge: Kedge) -> None:
+def test_a_machine_without_gpus_is_an_error_unless_allowed(kedge: Kedge) -> None:
     job = kedge.job(SHOW, roles={"a": {"instances": 3, **roles(a=2)["a"]}})
-    said = "the job asks for 6 GPUs (a: 2 for each of 3 tasks) and this machine has no GPU"
-    assert f"{said}; --allow-fewer-gpus starts it without any" in kedge("run", job, code=4).stderr
+    said = "the job requests 6 GPUs (a: 2 for each of 3 tasks), and this machine has no GPU"
+    assert f"{said}; use --allow-fewer-gpus to start it without any" in kedge("run", job, code=4).stderr
     assert not kedge.runs()
     done = kedge("run", job, "--allow-fewer-gpus")
     assert f"note: {said}: tasks get none" in done.stderr
@@ -75,16 +75,16 @@ def test_without_any_gpu_the_job_is_refused_unless_that_is_allowed(kedge: Kedge)
     assert "GPU" not in kedge("run", kedge.job(SHOW)).stderr
 
 
-def test_gpus_that_the_user_has_hidden_are_told_as_that(machine: Kedge) -> None:
+def test_the_error_mentions_hidden_gpus(machine: Kedge) -> None:
     done = machine("run", machine.job(SHOW, roles=roles(a=2)), code=4, CUDA_VISIBLE_DEVICES="1")
-    assert "(a: 2) and CUDA_VISIBLE_DEVICES=1 leaves it 1 GPU of 3;" in done.stderr
+    assert "(a: 2), and CUDA_VISIBLE_DEVICES=1 leaves it 1 GPU of 3;" in done.stderr
 
 
-def test_containers_are_refused_the_same_gpus(in_containers: Callable[[str], Kedge]) -> None:
+def test_too_few_gpus_are_an_error_for_containers_too(in_containers: Callable[[str], Kedge]) -> None:
     kedge = in_containers("busybox")
     job = kedge.job("echo ran", roles=roles(a=1))
-    said = "the job asks for 1 GPU (a: 1) and this machine has no GPU"
-    assert f"{said}; --allow-fewer-gpus" in kedge("run", job, code=4).stderr
+    said = "the job requests 1 GPU (a: 1), and this machine has no GPU"
+    assert f"{said}; use --allow-fewer-gpus" in kedge("run", job, code=4).stderr
     assert not kedge.runs()
     assert f"note: {said}: tasks get none" in kedge("run", job, "--allow-fewer-gpus").stderr
     assert kedge.said("a-0") == "ran\n"

@@ -133,7 +133,7 @@ def test_a_locked_image_is_pulled_by_its_digest_whatever_its_tag_means(
     done = kedge("run", job, code=2)
     told = f"the image {registry.name} has changed since it was locked: it was sha256:{first}, and the one here is"
     assert f"{told} sha256:" in done.stderr
-    assert f"; --update-lock {registry.name} accepts the change" in done.stderr
+    assert f"; accept the change with --update-lock {registry.name}" in done.stderr
     kedge("run", job, "--update-lock", "image")
     pins = json.loads(job.with_suffix(".lock").read_text())["images"]
     assert pins == {registry.name: {"value": f"sha256:{registry.digest}"}}
@@ -201,10 +201,10 @@ def test_a_registry_that_falls_silent_is_given_up(asking: Asking, registry: Regi
     registry.silent.clear()
     assert {str(error) for error in errors} == {
         f"the image {registry.name} cannot be pulled: no progress for 2 s. "
-        "Its registry does not answer, or the way to it is broken"
+        "The registry does not answer, or cannot be reached"
     }
     assert [error.cause for error in errors if isinstance(error, ImageProblem)] == ["network_transient"] * 8
-    assert f"pulling the image {registry.name}: no progress for 1 s; given up after 2 s" in asking.said
+    assert f"pulling the image {registry.name}: no progress for 1 s; giving up at 2 s" in asking.said
 
 
 def test_after_a_stop_nothing_is_pulled(asking: Asking, registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""Lines without an end: whatever a task prints, or puts in place of its logs, kedge needs little memory for it."""
+"""Endless lines: kedge needs little memory for anything that a task prints or puts in place of its logs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MEASURE = (
 
 
 def peak_mib(kedge: Kedge, *args: object) -> int:
-    """The memory that a command needs at most; it must succeed. The measuring process is a small one: what a process
-    has before it executes a program counts for that."""
+    """The peak memory of a command, which must succeed. It is measured by a small process, because the memory that a
+    process has before it executes a program counts for the program."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", MEASURE, *kedge.argv(args)],
         cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, timeout=TIMEOUT, check=False,
@@ -42,7 +42,7 @@ def test_a_job_that_prints_a_long_line_is_followed(kedge: Kedge, options: tuple[
 
 
 def lengthen(path: Path, ending: bytes) -> None:
-    """A hole of LONG bytes and a last line: quickly made, and read like any others."""
+    """Append a hole of LONG bytes and a last line, which is fast."""
     with path.open("ab") as file:
         file.truncate(LONG)
         file.seek(LONG)
@@ -59,7 +59,7 @@ def test_logs_and_events_of_a_long_line_are_read(kedge: Kedge) -> None:
         assert peak_mib(kedge, *args) < MEMORY_MIB
 
 
-def test_a_lost_run_with_a_long_event_is_told(kedge: Kedge) -> None:
+def test_a_lost_run_with_a_long_event_is_shown(kedge: Kedge) -> None:
     kedge("run", kedge.job("true"))
     events = kedge.only_run() / EVENTS_FILE
     whole = events.read_bytes().splitlines(keepends=True)

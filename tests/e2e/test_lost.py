@@ -1,4 +1,4 @@
-"""Runs whose controller was killed: `kedge stop` ends all that is known of them, and says what it cannot end."""
+"""Runs whose controller was killed: `kedge stop` ends all of their known processes, and names those it cannot end."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .conftest import Kedge
 
 NOBODY = 65534
 TIMEOUT = 60.0
-# Who may read everything, as the tests' python may lie in root's home.
+# May read everything, because the Python of the tests may be in root's home.
 AS_NOBODY = (
     "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
     "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
 )  # fmt: skip
 
-# In the command's own session, in another one, and a daemon whose parents have gone: all without an environment.
+# One in the command's session, one in another session, and an orphaned daemon; all without an environment.
 SAME, OTHER, DAEMON = "same", "other", "daemon"
 FAMILY = """
 env -i sleep {nap}1 &
@@ -42,7 +42,7 @@ sleep {nap}4
 
 
 class Unprivileged(Kedge):
-    """kedge of a user who may make no control group."""
+    """kedge run by a user who may not make control groups."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -66,7 +66,7 @@ def nobody() -> Iterator[Kedge]:
 
 @pytest.fixture
 def nap() -> Iterator[str]:
-    """Begins the seconds of all sleeps of a test, by which they can be told from others."""
+    """The first digits of the seconds of all sleeps of a test, which distinguish them from others."""
     number = f"{uuid.uuid4().int % 10**6 + 10**6}"
     yield number
     for pid in sleepers(number).values():
@@ -75,13 +75,13 @@ def nap() -> Iterator[str]:
 
 
 def sleepers(nap: str) -> dict[str, int]:
-    """The pids of those that still sleep, by the last digits of their seconds."""
+    """The pids of the sleeps that still run, by the last digits of their seconds."""
     found = subprocess.run(["pgrep", "-af", f"^sleep {nap}"], capture_output=True, text=True, check=False).stdout
     return {name.rpartition(nap)[2]: int(pid) for pid, _, name in (line.partition(" ") for line in found.splitlines())}
 
 
 def lost_run(kedge: Kedge, nap: str, commands: str = FAMILY) -> Run:
-    """A run whose controller has been killed, and whose tasks go on."""
+    """A run whose controller was killed and whose tasks continue."""
     process = kedge.start("run", kedge.job(commands.format(nap=nap)))
     kedge.wait_for_output("ready")
     run = Run(kedge.only_run())
@@ -106,7 +106,9 @@ def keeper_of(run: Run) -> processes.Process | None:
 
 
 @pytest.mark.parametrize("options", [(), ("--kill",)])
-def test_what_has_no_environment_is_ended_below_its_supervisor(nobody: Kedge, nap: str, options: tuple[str]) -> None:
+def test_processes_without_an_environment_are_found_below_their_supervisor(
+    nobody: Kedge, nap: str, options: tuple[str]
+) -> None:
     lost_run(nobody, nap, FAMILY.replace("echo ready", "trap 'exit 0' TERM; echo ready"))
     wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
     assert nobody("stop", *options, "job").stdout.endswith(" stopped\n")
@@ -114,7 +116,7 @@ def test_what_has_no_environment_is_ended_below_its_supervisor(nobody: Kedge, na
     assert nobody.leftovers() == []
 
 
-def test_without_supervisors_the_control_group_tells_who_belongs_to_it(kedge: Kedge, nap: str) -> None:
+def test_without_supervisors_processes_are_found_by_the_control_group(kedge: Kedge, nap: str) -> None:
     with cgroups.joined(f"kedge-test-{nap}") as group:
         if group is None:
             pytest.skip("no control group can be made here")
@@ -138,7 +140,7 @@ def test_without_supervisors_orphans_are_found_below_the_keeper(nobody: Kedge, n
     wait_until(lambda: keeper_of(run) is None, TIMEOUT)
 
 
-def test_a_keeper_ends_with_the_last_process_that_it_keeps(kedge: Kedge, nap: str) -> None:
+def test_a_keeper_ends_with_its_last_process(kedge: Kedge, nap: str) -> None:
     run = lost_run(kedge, nap, "echo ready; exec sleep {nap}1")
     kill_supervisors(run)
     assert keeper_of(run)
@@ -146,7 +148,7 @@ def test_a_keeper_ends_with_the_last_process_that_it_keeps(kedge: Kedge, nap: st
     wait_until(lambda: keeper_of(run) is None, TIMEOUT)
 
 
-def test_without_keeper_supervisors_and_control_groups_environment_and_session_tell(nobody: Kedge, nap: str) -> None:
+def test_otherwise_processes_are_found_by_environment_and_session(nobody: Kedge, nap: str) -> None:
     run = lost_run(nobody, nap)
     wait_until(lambda: len(sleepers(nap)) == 4, TIMEOUT)
     kill_supervisors(run)
@@ -154,11 +156,11 @@ def test_without_keeper_supervisors_and_control_groups_environment_and_session_t
     assert found
     os.kill(found.pid, signal.SIGKILL)
     assert nobody("stop", "job").stdout.endswith(" stopped\n")
-    # As the manual says: of a daemon without environment, parents and control group nothing tells.
+    # As documented, a daemon without environment, parents and control group cannot be found.
     assert sleepers(nap).keys() == {"3"}
 
 
-def test_lines_of_a_task_in_its_events_keep_no_run_from_being_stopped_and_removed(kedge: Kedge, nap: str) -> None:
+def test_forged_events_of_a_task_do_not_prevent_stop_and_removal(kedge: Kedge, nap: str) -> None:
     lines = ['{"event": "starting"}', "[1]", '{"event": "starting", "pid": "x", "start_time": null}', "{", "\\377"]
     lines += ['{"event": "finished", "exit_code": {}}', '{"event": "starting", "pid": -1, "start_time": 1}']
     write = "; ".join(f"printf '%b\\n' '{line}'" for line in lines)
@@ -177,7 +179,7 @@ def test_lines_of_a_task_in_its_events_keep_no_run_from_being_stopped_and_remove
 
 @pytest.fixture
 def becoming_root() -> Iterator[Path]:
-    """A program by which anybody becomes root: as sudo, without a password."""
+    """A program that makes any user root, like sudo without a password."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a program that makes others root")
     folder = Path(tempfile.mkdtemp(prefix="kedge-test-"))
@@ -190,7 +192,7 @@ def becoming_root() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_another_users_process_is_named_and_the_run_not_called_stopped(
+def test_another_users_process_is_named_and_the_run_is_not_stopped(
     nobody: Kedge, nap: str, becoming_root: Path
 ) -> None:
     as_root = f"{becoming_root} --reuid=0 --regid=0 --clear-groups"
@@ -204,14 +206,14 @@ def test_another_users_process_is_named_and_the_run_not_called_stopped(
     assert "stopped" not in done.stdout
     assert sleepers(nap).keys() == {"5"}
     assert " lost " in nobody("ps").stdout
-    # Its parents, by which it was known, are gone; it is remembered.
+    # The parents that identified it are gone; it was recorded.
     assert f"pid {pid} (sleep)" in nobody("rm", run.id, code=4).stderr
     assert run.path.exists()
     os.kill(pid, signal.SIGKILL)
     assert nobody("stop", "job").stdout.endswith(" stopped\n")
 
 
-def test_a_controller_that_lives_says_what_it_cannot_end(nobody: Kedge, nap: str, becoming_root: Path) -> None:
+def test_a_live_controller_names_what_it_cannot_end(nobody: Kedge, nap: str, becoming_root: Path) -> None:
     as_root = f"{becoming_root} --reuid=0 --regid=0 --clear-groups"
     commands = f"setsid {as_root} sleep {nap}5 & echo ready; exec sleep {nap}1"
     process = nobody.start("run", nobody.job(commands, extras={"kedge": {"stop": {"graceSec": 1}}}))

@@ -139,7 +139,7 @@ def test_known_plugins_that_do_nothing_yet_give_one_warning(kedge: Kedge) -> Non
 
 def test_a_job_that_is_too_large_for_the_machine_is_refused_with_the_numbers(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("true", roles={"worker": {"instances": 100_000}}), code=4)
-    assert re.search(r"200000 TCP ports are needed and \d+ are left", done.stderr)
+    assert re.search(r"200000 TCP ports are needed, \d+ are left", done.stderr)
     assert kedge.runs() == []
     done = kedge("plan", "--json", kedge.job("true", roles={"worker": {"instances": 100_000}}))
     assert json.loads(done.stdout)["tasks"] == 100_000

@@ -187,7 +187,7 @@ def test_what_is_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
     controller = kedge.controller()
     suspend(controller)
     done = kedge("stop", "job")
-    assert f"controller (pid {controller}) was suspended; it goes on now" in done.stderr
+    assert f"controller (pid {controller}) was suspended; it was resumed" in done.stderr
     kedge.finish(process, 1)
     for task in ("worker-0", "worker-1"):
         assert "saved" in kedge.said(task)
