@@ -143,12 +143,22 @@ class Kedge:
         for process in self._started:
             process.kill()
             process.communicate()
+        remains = Kedge.leftovers(self)
         for run in self.runs():
-            subprocess.run(
-                self.argv(("stop", "--kill", run.name)), env=self.environment, capture_output=True, check=False
-            )
+            if remains or not _has_ended(run):
+                subprocess.run(
+                    self.argv(("stop", "--kill", run.name)), env=self.environment, capture_output=True, check=False
+                )
 
     def argv(self, args: tuple[object, ...]) -> list[str]:
         """The full command line for these arguments."""
         engine = ("--engine", self.engine, *self._options) if args[:1] == ("run",) else ()
         return [sys.executable, "-m", "kedge", *map(str, (*args[:1], *engine, *args[1:]))]
+
+
+def _has_ended(run: Path) -> bool:
+    """Whether the last of the controller's events is the end of the job."""
+    try:
+        return b'"job-completed"' in (run / EVENTS_FILE).read_bytes().splitlines()[-1]
+    except (OSError, IndexError):
+        return False
