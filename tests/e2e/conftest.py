@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.forked import Captured
 
 from kedge.testing.command import TIMEOUT, Kedge
 
@@ -21,14 +22,33 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 _TOOL = ["podman" if shutil.which("podman") else "docker"]
 
 
+class Loaded(Kedge):
+    """A command that is waited for is forked from a process that has loaded kedge already (tests/faults/forked.py).
+
+    `start` executes a new interpreter, and so does a command whose interpreter gets settings of its own.
+    """
+
+    def execute(self, args: tuple[object, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        changed = dict(environment.items() ^ os.environ.items())
+        if any(name.startswith(("PYTHON", "LD_", "LC_", "LANG", "TZ")) for name in changed):
+            return super().execute(args, environment)
+        argv = self.argv(args)
+        command = Captured(argv[3:], self.folder, environment)
+        try:
+            return subprocess.CompletedProcess(argv, *command.finish(TIMEOUT))
+        except subprocess.TimeoutExpired:
+            command.kill()
+            raise
+
+
 @pytest.fixture
 def kedge(tmp_path: Path) -> Iterator[Kedge]:
-    command = Kedge(tmp_path)
+    command = Loaded(tmp_path)
     yield command
     command.close()
 
 
-class InContainers(Kedge):
+class InContainers(Loaded):
     """Jobs in containers of one image."""
 
     def __init__(self, folder: Path, image: str, cache: Path) -> None:

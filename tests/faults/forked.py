@@ -6,6 +6,7 @@ It is a server of its own, because a process with threads, as pytest has, must n
 from __future__ import annotations
 
 import multiprocessing
+import os
 import runpy
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -39,5 +40,29 @@ class Forked:
             raise subprocess.TimeoutExpired("kedge", timeout or 0.0)
         return self._process.exitcode
 
+    def terminate(self) -> None:
+        self._process.terminate()
+
     def kill(self) -> None:
         self._process.kill()
+
+
+class Captured(Forked):
+    """A command whose output is caught, as by `subprocess.run`."""
+
+    def __init__(self, args: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._outputs = [os.memfd_create(name) for name in ("out", "err")]
+        out, err = (Path(f"/proc/{os.getpid()}/fd/{fd}") for fd in self._outputs)
+        super().__init__(args, folder, environment, out, err)
+
+    def finish(self, timeout: float) -> tuple[int, str, str]:
+        """Wait for the end; the exit code and what was printed to stdout and stderr. subprocess.TimeoutExpired."""
+        code = self.wait(timeout)
+        out, err = map(_text, self._outputs)
+        return code, out, err
+
+
+def _text(fd: int) -> str:
+    text = os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
+    os.close(fd)
+    return text.replace("\r\n", "\n").replace("\r", "\n")  # like subprocess

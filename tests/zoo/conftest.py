@@ -7,18 +7,40 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
 import pytest
+from tests.faults.forked import Captured
 
 from kedge.testing.wait import wait_until
 
 from .case import SUCCESS, Case
-from .places import Place
+from .places import KEDGE, Place
 
 TIMEOUT = 600.0
+
+
+class Executed:
+    """A command that is not forked from a server, because its place has its own way to start it."""
+
+    def __init__(self, argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+
+    def finish(self, timeout: float) -> tuple[int, str, str]:
+        out, err = self._process.communicate(timeout=timeout)
+        return self._process.returncode, out, err
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+
+Command = Captured | Executed
 
 
 class Run:
@@ -30,21 +52,22 @@ class Run:
         environment = {
             **os.environ, "PATH": path, "XDG_STATE_HOME": str(self._state), "OMP_NUM_THREADS": "1", **place.environment
         }  # fmt: skip
-        self._process = subprocess.Popen(
-            [*place.kedge, "run", "--quiet", job], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        args = ("run", "--quiet", str(job))
+        if place.kedge == KEDGE:
+            self._process: Command = Captured(args, folder, environment)
+        else:
+            self._process = Executed((*place.kedge, *args), folder, environment)
 
     def finish(self) -> str:
         """Wait for the end and return kedge's output."""
         try:
-            said, _ = self._process.communicate(timeout=TIMEOUT)
+            code, out, err = self._process.finish(TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.terminate()  # kedge stops the job
-            said, _ = self._process.communicate(timeout=TIMEOUT)
-            pytest.fail(f"the job did not end\n{said}\n{_tails(self)}")
-        assert self._process.returncode in (0, 1), said
-        return said
+            _, out, err = self._process.finish(TIMEOUT)
+            pytest.fail(f"the job did not end\n{out}{err}\n{_tails(self)}")
+        assert code in (0, 1), out + err
+        return out + err
 
     def logs(self, name: str) -> dict[str, str]:
         """The contents so far of this log of every task, by path."""

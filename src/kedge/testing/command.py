@@ -41,13 +41,17 @@ class Kedge:
 
     def __call__(self, *args: object, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end and check its exit code."""
-        done = subprocess.run(
-            self.argv(args), cwd=self.folder, env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False,
-        )  # fmt: skip
+        done = self.execute(args, {**self.environment, **environment})
         assert done.returncode == code, f"exit code {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr
         return done
+
+    def execute(self, args: tuple[object, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            self.argv(args), cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=TIMEOUT, check=False,
+        )  # fmt: skip
 
     def start(self, *args: object) -> subprocess.Popen[str]:
         """Start a command in a new session."""
