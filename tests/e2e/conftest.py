@@ -122,6 +122,50 @@ def on_engine(request: pytest.FixtureRequest) -> Kedge:
 
 
 @pytest.fixture
+def stubs(kedge: Kedge) -> dict[str, str]:
+    """Programs that are not on this machine, and repositories of github.com, as variables."""
+    repository = kedge.folder / "github.com" / "ieee8023" / "covid-chestxray-dataset.git"
+    repository.mkdir(parents=True)
+    (repository / "metadata.csv").write_text("patientid\n")
+    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    for argv in (("init", "-q"), ("add", "."), (*identity, "commit", "-q", "-m", "x")):
+        subprocess.run(["git", *argv], cwd=repository, check=True)
+    (kedge.folder / "bin").mkdir()
+    for name in ("apt", "wget", "pai_copy"):
+        stub = kedge.folder / "bin" / name
+        stub.write_text(f'#!/bin/sh\necho "{name} $*"\n')
+        stub.chmod(0o755)
+    return {
+        "PATH": f"{kedge.folder}/bin:{kedge.environment['PATH']}",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{kedge.folder}/github.com/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/",
+    }
+
+
+@pytest.fixture(params=["local", "container"])
+def equipped(request: pytest.FixtureRequest) -> Iterator[tuple[Kedge, dict[str, str]]]:
+    """A kedge whose tasks have the stubs, and the variables for that: none in containers, whose image has them all."""
+    stubs = request.getfixturevalue("stubs")
+    if request.param == "local":
+        yield request.getfixturevalue("kedge"), stubs
+        return
+    kedge = request.getfixturevalue("in_containers")("git")
+    box = f"kedge-{os.urandom(4).hex()}"
+    tool("create", "--name", box, kedge.image, "true")
+    tool("cp", str(kedge.folder / "bin"), f"{box}:/stubs")
+    tool("cp", str(kedge.folder / "github.com"), f"{box}:/github.com")
+    variables = {key: value.replace(str(kedge.folder), "") for key, value in stubs.items()}
+    variables["PATH"] = "/stubs:/usr/sbin:/usr/bin"
+    changes = [word for key, value in variables.items() for word in ("--change", f"ENV {key}={value}")]
+    kedge.image = f"localhost/kedge/test-{box}:1"
+    tool("commit", *changes, box, kedge.image)
+    tool("rm", box)
+    yield kedge, {}
+    tool("rmi", "--force", kedge.image)
+
+
+@pytest.fixture
 def derived(image: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Makes an image that differs from the one of busybox by `podman import` options."""
     made = []
