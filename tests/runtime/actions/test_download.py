@@ -1,90 +1,24 @@
-"""The download action: a real server that misbehaves, real archives, a real cache, real kills."""
+"""The download action: a real server that misbehaves, a real cache, real kills."""
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import io
 import json
 import os
 import signal
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
+from tests.runtime.actions.downloads import DATA, QUICK, SUM, cause
 
 from kedge import contract
-from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR, Action, Callback, Retry, SecretRef, Step
+from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR, Retry, SecretRef
 from kedge.testing.wait import wait_until
-
-QUICK = {"tries": 4, "first_sec": 0.01, "cap_sec": 0.02}
-DATA = bytes(range(256)) * 4096  # 1 MiB
-SUM = hashlib.sha256(DATA).hexdigest()
-
-
-def tar(*entries, mode="w:gz"):
-    """A tar file. An entry is a name and the content; or a name and (type, target)."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode=mode) as archive:
-        for name, content in entries:
-            info = tarfile.TarInfo(name)
-            if isinstance(content, tuple):
-                info.type, info.linkname = content
-                archive.addfile(info)
-            else:
-                info.size, info.mode = len(content), 0o4755
-                archive.addfile(info, io.BytesIO(content))
-    return file.getvalue()
-
-
-def zipped(*entries):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in entries:
-            archive.writestr(name, content)
-    return file.getvalue()
-
-
-@pytest.fixture
-def served(web, tmp_path):
-    """Let the server serve one more file, and return its address."""
-    web.folder = tmp_path / "served"
-    web.folder.mkdir()
-
-    def serve(name, data=DATA):
-        (web.folder / name).write_bytes(data)
-        return f"{web.url}/{name}"
-
-    return serve
-
-
-@pytest.fixture
-def download(attempt, tmp_path):
-    """Run an attempt whose only step downloads, and return its exit status."""
-
-    def prepare(**parameters):
-        action = Action("download", {"patience": QUICK, **parameters})
-        environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "no_proxy": "*", **attempt.spec.environment}
-        steps = (Step("data", (Callback("taskStarts", action=action),)),)
-        attempt.spec = attempt.spec._replace(steps=steps, environment=environment)
-
-    def run(**parameters):
-        prepare(**parameters)
-        return attempt.run("true")
-
-    run.prepare = prepare
-    return run
 
 
 def cache(tmp_path):
     folders = (tmp_path / "cache/kedge" / name for name in ("data", "data-partial"))
     return {path.name: path for folder in folders if folder.exists() for path in folder.iterdir()}
-
-
-def cause(attempt):
-    return attempt.report["diagnosis"]["cause"]
 
 
 @pytest.mark.parametrize("digest", [None, SUM])
@@ -397,139 +331,6 @@ def test_secrets_in_an_address_are_not_logged(attempt, download, served, tmp_pat
     for path in attempt.folder.rglob("*"):
         assert not path.is_file() or b"a+b/c=d?" not in path.read_bytes(), path
     assert "pin4" not in "\n".join(attempt.log)
-
-
-@pytest.mark.parametrize("name", ["set.tar", "set.tar.gz", "set.tgz", "set.tar.bz2", "set.tar.xz", "set.zip"])
-def test_archives_are_unpacked(download, served, tmp_path, name):
-    entries = [("a/b/file", b"x"), ("empty", b""), (".hidden", b"y")]
-    kinds = {"set.tar": "w", "set.tar.gz": "w:gz", "set.tgz": "w:gz", "set.tar.bz2": "w:bz2", "set.tar.xz": "w:xz"}
-    data = zipped(*entries) if name == "set.zip" else tar(*entries, mode=kinds[name])
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set/there").write_text("before")
-    assert download(uri=served(name, data), path=str(tmp_path / "set")) == 0
-    assert (tmp_path / "set/a/b/file").read_bytes() == b"x"
-    assert sorted(os.listdir(tmp_path / "set")) == [".hidden", "a", "empty", "there"]
-    mode = (tmp_path / "set/a/b/file").stat().st_mode
-    assert mode & 0o7000 == 0
-
-
-def test_unpacking_can_be_turned_off(download, served, tmp_path):
-    data = tar(("a", b"x"))
-    assert download(uri=served("set.tgz", data), path=str(tmp_path / "kept.tgz"), unpack=False) == 0
-    assert (tmp_path / "kept.tgz").read_bytes() == data
-
-
-def test_links_within_an_archive(download, served, tmp_path):
-    data = tar(
-        ("sub/link", (tarfile.SYMTYPE, "../file")), ("hard", (tarfile.LNKTYPE, "file")), ("file", b"x"),
-        ("other", (tarfile.SYMTYPE, "sub/link")),
-    )  # fmt: skip
-    assert download(uri=served("set.tar.gz", data), path=str(tmp_path / "set")) == 0
-    assert os.readlink(tmp_path / "set/sub/link") == "../file"
-    assert (tmp_path / "set/other").read_bytes() == (tmp_path / "set/hard").read_bytes() == b"x"
-
-
-def symlink_in_zip(target):
-    info = zipfile.ZipInfo("link")
-    info.external_attr = 0o120777 << 16
-    return zipped((info, target))
-
-
-HOSTILE = {
-    "up.tar.gz": tar(("../evil", b"x")),
-    "absolute.tar.gz": tar(("/tmp/kedge-evil", b"x")),
-    "link-up.tar.gz": tar(("link", (tarfile.SYMTYPE, ".."))),
-    "link-absolute.tar.gz": tar(("link", (tarfile.SYMTYPE, "/etc"))),
-    "through-a-link.tar.gz": tar(("link", (tarfile.SYMTYPE, "sub")), ("link/file", b"x")),
-    "links-in-a-row.tar.gz": tar(("d", (tarfile.SYMTYPE, ".")), ("e", (tarfile.SYMTYPE, "d/.."))),
-    "a-link-in-a-link.tar.gz": tar(("a", (tarfile.SYMTYPE, ".")), ("a/c", (tarfile.SYMTYPE, "../x"))),
-    "hard-link-up.tar.gz": tar(("link", (tarfile.LNKTYPE, "../../../../../../etc/passwd"))),
-    "hard-link-to-a-link.tar.gz": tar(("s", (tarfile.SYMTYPE, "x")), ("h", (tarfile.LNKTYPE, "s"))),
-    "device.tar.gz": tar(("null", (tarfile.CHRTYPE, ""))),
-    "fifo.tar.gz": tar(("fifo", (tarfile.FIFOTYPE, ""))),
-    "up.zip": zipped(("a/../../evil", b"x")),
-    "backslash.zip": zipped(("..\\evil", b"x")),
-    "link.zip": symlink_in_zip("../evil"),
-    "cut.tar.gz": tar(("a", os.urandom(100_000)))[:50_000],
-    "cut.zip": zipped(("a", b"x" * 1000))[:-30],
-    "none.tar": b"no archive at all",
-    "none.zip": b"no archive at all",
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_archives_leave_no_files(attempt, download, served, tmp_path, name):
-    assert download(uri=served(name, HOSTILE[name]), path=str(tmp_path / "set")) == 255
-    assert not (tmp_path / "set").exists()
-    assert not list(tmp_path.rglob("evil"))
-    assert not [path for path in tmp_path.iterdir() if ".kedge-" in path.name]
-    assert "a bug in kedge" not in attempt.report["message"]
-    if name not in ("through-a-link.tar.gz", "a-link-in-a-link.tar.gz"):
-        assert cause(attempt) == "data_corrupt"
-
-
-@pytest.mark.parametrize("name", ["bomb.zip", "bomb.tar.gz"])
-def test_an_archive_bomb_is_stopped(attempt, download, served, tmp_path, name):
-    zeros = bytes(50 << 20)
-    data = zipped(("zeros", zeros)) if name == "bomb.zip" else tar(("zeros", zeros))
-    assert download(uri=served(name, data), path=str(tmp_path / "set"), max_unpacked_bytes=10 << 20) == 255
-    assert "unpacks to more than 10.5 MB" in attempt.report["message"]
-    assert not (tmp_path / "set").exists()
-
-
-def test_local_files_and_folders(attempt, download, tmp_path):
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here/file").write_bytes(DATA)
-    (tmp_path / "here/link").symlink_to("file")
-    assert download(uri=str(tmp_path / "here/file"), sha256=SUM, path=str(tmp_path / "one")) == 0
-    assert download(uri=f"file://{tmp_path}/here/f%69le?a/b#c", path=str(tmp_path / "two")) == 0
-    assert download(uri=str(tmp_path / "here"), path=str(tmp_path / "all")) == 0
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == DATA
-    assert (tmp_path / "all/link").is_symlink()
-    assert (tmp_path / "here/file").exists()
-
-
-def bin_with(tmp_path, name, text):
-    """A PATH with one more program at the front."""
-    (tmp_path / "bin").mkdir(exist_ok=True)
-    program = tmp_path / "bin" / name
-    program.write_text(text)
-    program.chmod(0o755)
-    return f"{tmp_path}/bin:{os.environ['PATH']}"
-
-
-@pytest.mark.parametrize("what", ["file", "folder"])
-def test_fsspec_of_the_image(attempt, download, tmp_path, what):
-    path = bin_with(tmp_path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    attempt.spec = attempt.spec._replace(environment={"PATH": path})
-    (tmp_path / "bucket").mkdir()
-    (tmp_path / "bucket/file").write_bytes(DATA)
-    uri = f"local://{tmp_path}/bucket" + ("/file" if what == "file" else "")
-    assert download(uri=uri, path=str(tmp_path / "got")) == 0
-    assert (tmp_path / ("got" if what == "file" else "got/file")).read_bytes() == DATA
-    assert download(uri=f"local://{tmp_path}/none", path=str(tmp_path / "no")) == 255
-    assert cause(attempt) == "data_file_missing"
-
-
-def test_fsspec_without_its_backend(attempt, download, tmp_path):
-    path = bin_with(tmp_path, "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    attempt.spec = attempt.spec._replace(environment={"PATH": path})
-    assert download(uri="s3://bucket/x?secret=1") == 255
-    assert "pip install fsspec s3fs" in attempt.report["message"]
-    assert "secret=1" not in attempt.report["message"]
-    assert cause(attempt) == "missing_module"
-
-
-def test_no_fsspec_and_no_python(attempt, download, tmp_path):
-    path = bin_with(tmp_path, "python3", f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
-    attempt.spec = attempt.spec._replace(environment={"PATH": path})
-    assert download(uri="hf://datasets/x/y") == 255
-    assert "pip install fsspec huggingface_hub" in attempt.report["message"]
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty/bash").symlink_to("/bin/bash")
-    attempt.spec = attempt.spec._replace(environment={"PATH": str(tmp_path / "empty")})
-    assert download(uri="gs://bucket/x") == 255
-    assert "there is no python3 in the task's image" in attempt.report["message"]
 
 
 def children(pid):
