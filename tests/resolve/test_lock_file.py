@@ -225,13 +225,13 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys
+import os, sys
 from pathlib import Path
 from kedge.resolve.document_cache import DocumentCache
 cache = DocumentCache(Path(sys.argv[1]))
 print(flush=True)
 while True:
-    cache.put(bytes([65 + len(cache.entries()) % 8]) * 500_000)
+    cache.put(bytes([65 + os.urandom(1)[0] % 8]) * 500_000)
     cache.prune() if sys.argv[2] == "prune" else None
 """
 
@@ -253,7 +253,7 @@ def test_writers_readers_and_prunes_at_once_and_writers_that_are_killed(tmp_path
     try:
         for writer in writers:
             assert writer.stdout is not None
-            writer.stdout.readline()
+            assert writer.stdout.readline() == b"\n"
         wait_until(enough, what="documents of all writers")
     finally:
         for writer in writers:
