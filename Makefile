@@ -12,7 +12,7 @@ TORCH ?= torch==2.13.0
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-local demo-container test lint types check docs soak clean
+.PHONY: demo demo-local demo-container test lint types check coverage docs soak clean
 
 demo: demo-$(ENGINE)
 
@@ -34,6 +34,11 @@ types: $(VENV)/.test
 
 check: $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 --rerun-failed --durations=20 $(ARGS)
+
+# Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
+# in processes of their own, which start with a clean environment and without site-packages.
+coverage: $(VENV)/.test
+	$(BIN)/pytest -n 2 -q --cov $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
 
 # The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
 docs: $(VENV)/.docs
@@ -63,4 +68,4 @@ $(VENV)/.test: $(VENV)/.venv pyproject.toml
 	@touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist
+	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache build dist
