@@ -9,6 +9,9 @@ IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
 TORCH ?= torch==2.13.0
 
+# Tests at the same time: two a core of the machine that CI has, as many wait for processes, disks and grace periods.
+WORKERS ?= 4
+
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -33,12 +36,12 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 check: $(VENV)/.test
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 --rerun-failed --durations=20 $(ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --rerun-failed --durations=20 $(ARGS)
 
 # Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
 # in processes of their own, which start with a clean environment and without site-packages.
 coverage: $(VENV)/.test
-	$(BIN)/pytest -n 2 -q --cov $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
+	$(BIN)/pytest --cov -q -n $(WORKERS) $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
 
 # The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
 docs: $(VENV)/.docs
