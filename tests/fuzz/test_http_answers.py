@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge.runtime.actions import addresses, http_headers
-from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience
+from kedge.runtime.actions.backoff import Backoff
+from kedge.runtime.actions.base import ActionFailed, ActionJob
 from kedge.runtime.actions.http_download import Transfer, TransferLimits
 from kedge.runtime.actions.http_headers import InvalidResponse
 from kedge.testing.raw_server import RawServer, reset, serving
@@ -81,7 +82,7 @@ def test_any_answer(server: RawServer, job: ActionJob, sent: list[bytes], checke
         with open(path, "wb") as file:
             file.write(there)
         transfer = Transfer(f"{server.url}/x", path, TransferLimits(1 << 20, 20.0), job, checked)
-        patience = Patience(tries=3, first_sec=0.0, cap_sec=0.0)
+        patience = Backoff(tries=3, first_sec=0.0, cap_sec=0.0)
         if failed := failure(lambda: patience.retry(job, transfer.attempt)):
             assert failed.cause
             assert str(failed).isprintable()
@@ -141,7 +142,7 @@ def test_versions_are_never_mixed(server: RawServer, job: ActionJob, plan: list[
     server.answer = answer
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/file"
-        persistent = Patience(tries=20, first_sec=0.0, cap_sec=0.0)
+        persistent = Backoff(tries=20, first_sec=0.0, cap_sec=0.0)
         persistent.retry(job, Transfer(f"{server.url}/x", path, TransferLimits(), job, False).attempt)
         with open(path, "rb") as file:
             assert file.read() in VERSIONS

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from kedge.runtime.actions import download
-from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience
+from kedge.runtime.actions.backoff import Backoff
+from kedge.runtime.actions.base import ActionFailed, ActionJob
 from kedge.runtime.actions.http_download import Transfer, TransferLimits
 from kedge.testing.raw_server import reset, serving
 
 DATA = os.urandom(1_500_000)
-QUICK = Patience(tries=3, first_sec=0.001, cap_sec=0.002)
+QUICK = Backoff(tries=3, first_sec=0.001, cap_sec=0.002)
 TAG = b'ETag: "one"\r\n'
 LONG_AGO = b"Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT\r\n"
 
@@ -34,7 +35,7 @@ def job(tmp_path: Path) -> Iterator[ActionJob]:
 def get(job: ActionJob, tmp_path: Path) -> Callable[..., bytes]:
     """Fetch an address in as many tries as needed, and return what arrived. ActionFailed if it fails."""
 
-    def run(uri: str, patience: Patience = QUICK, silence_sec: float = 20.0, checked: bool = False) -> bytes:
+    def run(uri: str, patience: Backoff = QUICK, silence_sec: float = 20.0, checked: bool = False) -> bytes:
         path = tmp_path / "file"
         patience.retry(job, Transfer(uri, str(path), TransferLimits(None, silence_sec), job, checked).attempt)
         return path.read_bytes()
@@ -79,7 +80,7 @@ def breaking(sent: int, **options: bytes) -> Callable[[socket.socket, dict[str, 
 @pytest.mark.parametrize("version", [TAG, LONG_AGO])
 def test_a_server_that_always_resets_after_500_kb(get: Callable[..., bytes], version: bytes) -> None:
     with serving(breaking(500_000, version=version)) as server:
-        assert get(server.url, Patience(tries=2, first_sec=0.001)) == DATA
+        assert get(server.url, Backoff(tries=2, first_sec=0.001)) == DATA
         assert [asked(each) for each in server.requests] == [0, 500_000, 1_000_000]
         assert server.requests[1]["if-range"] == version.split(b": ")[1].decode().strip()
 
@@ -209,7 +210,7 @@ def test_416(get: Callable[..., bytes], tmp_path: Path, said: bytes, requests: i
 def test_a_partial_file_of_another_process_is_resumed(get: Callable[..., bytes], tmp_path: Path) -> None:
     with serving(breaking(500_000)) as server:
         with pytest.raises(ActionFailed):
-            get(f"{server.url}/a", Patience(tries=1))
+            get(f"{server.url}/a", Backoff(tries=1))
         assert get(f"{server.url}/a") == DATA
         assert asked(server.requests[1]) == 500_000
         (tmp_path / "file").write_bytes(DATA[:7])
@@ -272,7 +273,7 @@ def test_equal_lengths_are_one(get: Callable[..., bytes]) -> None:
 def test_retry_after(get: Callable[..., bytes], said: str, delay: float | None) -> None:
     with serving(b"HTTP/1.1 503 Busy\r\nRetry-After: " + said.encode() + b"\r\n\r\n") as server:
         with pytest.raises(ActionFailed, match="HTTP Error 503: Busy") as caught:
-            get(server.url, Patience(tries=1))
+            get(server.url, Backoff(tries=1))
         assert caught.value.delay_sec == delay
 
 
@@ -375,7 +376,7 @@ def drip(connection: socket.socket, start: bytes, again: bytes) -> None:
 def test_headers_that_arrive_byte_by_byte(get: Callable[..., bytes], start: bytes) -> None:
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
         with pytest.raises(ActionFailed, match=r"no complete response within 0\.3 seconds|timed out") as caught:
-            get(server.url, Patience(tries=1), 0.3)
+            get(server.url, Backoff(tries=1), 0.3)
         assert caught.value.transient
 
 
@@ -383,7 +384,7 @@ def test_a_body_that_arrives_too_slowly_is_no_progress(get: Callable[..., bytes]
     start = head("200 OK", TAG, size(1 << 20))
     with serving(lambda connection, _: drip(connection, start, b"a")) as server:
         with pytest.raises(ActionFailed, match="less than 1000 bytes a second") as caught:
-            get(server.url, Patience(tries=2, first_sec=0.001), 0.3)
+            get(server.url, Backoff(tries=2, first_sec=0.001), 0.3)
         assert len(server.requests) == 2
         assert caught.value.transient
 
@@ -397,14 +398,14 @@ def test_all_redirects_share_one_time_limit(get: Callable[..., bytes]) -> None:
 
     with serving(answer) as server:
         with pytest.raises(ActionFailed, match=r"no complete response within 0\.6 seconds|timed out"):
-            get(server.url, Patience(tries=1), 0.6)
+            get(server.url, Backoff(tries=1), 0.6)
         assert len(server.requests) < 5
 
 
 def test_a_server_that_does_not_speak_tls(get: Callable[..., bytes]) -> None:
     # It waits for a request. Which of the two limits is first depends on how busy the machine is.
     with serving() as server, pytest.raises(ActionFailed, match=r"timed out|no complete response") as caught:
-        get(server.url.replace("http:", "https:"), Patience(tries=1), 0.3)
+        get(server.url.replace("http:", "https:"), Backoff(tries=1), 0.3)
     assert caught.value.transient
 
 
@@ -414,7 +415,7 @@ def test_silence(get: Callable[..., bytes]) -> None:
         connection.recv(1)
 
     with serving(answer) as server, pytest.raises(ActionFailed, match="timed out") as caught:
-        get(server.url, Patience(tries=1), 0.2)
+        get(server.url, Backoff(tries=1), 0.2)
     assert caught.value.transient
 
 
@@ -427,7 +428,7 @@ def test_an_address_that_does_not_answer_does_not_use_up_the_time_of_others(get:
             each.connect_ex(("127.0.0.1", port))
         began = time.monotonic()
         with pytest.raises(ActionFailed, match="timed out") as caught:
-            get(f"http://127.0.0.1:{port}/", Patience(tries=1), 0.3)
+            get(f"http://127.0.0.1:{port}/", Backoff(tries=1), 0.3)
         assert caught.value.transient
         assert time.monotonic() - began < 60
         for each in held:

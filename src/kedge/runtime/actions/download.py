@@ -2,7 +2,7 @@
 
 Parameters: `uri`, or `uris` (a list); `path`, a folder if it ends with "/" or if there are several addresses; `sha256`
 (only for a single address); `unpack` (default true: archives are unpacked); `max_bytes` and `max_unpacked_bytes`;
-`silence_sec`; `patience` (kedge.runtime.actions.base.Patience). An address is http(s), file, anything that fsspec
+`silence_sec`; `patience` (kedge.runtime.actions.backoff.Backoff). An address is http(s), file, anything that fsspec
 supports, or a path.
 """
 
@@ -20,7 +20,8 @@ from urllib.parse import unquote
 from kedge.runtime.actions import addresses, data_cache, fsspec_storages, staging
 from kedge.runtime.actions.addresses import shown
 from kedge.runtime.actions.archives import is_archive
-from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience, expand, of_os_error, required
+from kedge.runtime.actions.backoff import Backoff
+from kedge.runtime.actions.base import ActionFailed, ActionJob, expand, of_os_error, required
 from kedge.runtime.actions.http_download import VERSION_SUFFIX, Transfer, TransferLimits, format_size
 from kedge.runtime.actions.unpack import unpack
 
@@ -44,7 +45,7 @@ def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
     """Fetch all addresses. ActionFailed explains a failure."""
     uris = parameters.get("uris") or [required(parameters, "uri", "download")]
     items = [_item(parameters, uri, several=len(uris) > 1) for uri in uris]
-    patience = Patience.of(parameters)
+    patience = Backoff.of(parameters)
     patience.spread(job)
     for item in items:
         if _is_there(item):
@@ -95,7 +96,7 @@ def _is_there(item: DownloadItem) -> bool:
     return data_cache.sha256(item.place) == item.digest
 
 
-def _fetch(item: DownloadItem, patience: Patience, job: ActionJob) -> None:
+def _fetch(item: DownloadItem, patience: Backoff, job: ActionJob) -> None:
     with staging.beside(item.place, (_FETCHED, _FETCHED + VERSION_SUFFIX)) as folder:
         with _obtained(item, folder, patience, job) as path:
             ready = os.path.join(folder, "ready")
@@ -110,7 +111,7 @@ def _fetch(item: DownloadItem, patience: Patience, job: ActionJob) -> None:
 
 
 @contextlib.contextmanager
-def _obtained(item: DownloadItem, folder: str, patience: Patience, job: ActionJob) -> Iterator[str]:
+def _obtained(item: DownloadItem, folder: str, patience: Backoff, job: ActionJob) -> Iterator[str]:
     """The path of the complete, checked data: in `folder`, in the cache, or at its local address."""
     if (local := _local(item.uri)) is not None:
         _check_local(local, item)
@@ -131,7 +132,7 @@ def _obtained(item: DownloadItem, folder: str, patience: Patience, job: ActionJo
     yield path
 
 
-def _complete(item: DownloadItem, path: str, patience: Patience, job: ActionJob) -> None:
+def _complete(item: DownloadItem, path: str, patience: Backoff, job: ActionJob) -> None:
     """Fetch what is missing at `path`, and check the whole. If the check fails and an earlier process had left a part,
     fetch everything again."""
     had_part = os.path.exists(path)
@@ -146,7 +147,7 @@ def _complete(item: DownloadItem, path: str, patience: Patience, job: ActionJob)
         _complete(item, path, patience, job)
 
 
-def _transfer(item: DownloadItem, path: str, patience: Patience, job: ActionJob) -> None:
+def _transfer(item: DownloadItem, path: str, patience: Backoff, job: ActionJob) -> None:
     if _scheme(item.uri) in addresses.HTTP:
         patience.retry(job, Transfer(item.uri, path, item.limits, job, bool(item.digest)).attempt)
     else:

@@ -1,7 +1,7 @@
 """The action `git`: clones a repository into a temporary folder, and moves it into place when it is complete.
 
 Parameters: `repo_uri`; `clone_dir`; `options` of git clone, each a string like `--depth 1`; `commit`; `depth`;
-`sparse`, a list of folders; `submodules`; `username` and `token`; `patience` (kedge.runtime.actions.base.Patience).
+`sparse`, a list of folders; `submodules`; `username` and `token`; `patience` (kedge.runtime.actions.backoff.Backoff).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 from kedge.contract import SHELL_NOT_FOUND
 from kedge.runtime.actions import addresses, git_failures, staging
-from kedge.runtime.actions.base import ActionFailed, ActionJob, Patience, expand, required
+from kedge.runtime.actions.backoff import Backoff
+from kedge.runtime.actions.base import ActionFailed, ActionJob, expand, required
 from kedge.runtime.files import write_all
 from kedge.runtime.setup.environment import quote
 
@@ -90,7 +91,7 @@ def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
     if not staging.is_free(target):
         message = f"fatal: destination path '{target}' already exists and is not an empty directory."
         raise ActionFailed(message, "output_path_error", code=128)
-    patience = Patience.of(parameters)
+    patience = Backoff.of(parameters)
     patience.spread(job)
     git = _git(job, address)
     with staging.beside(target) as folder:
