@@ -19,7 +19,7 @@ from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import ExitSpec, is_exit_spec
 from kedge.diagnose.rules import rule_files
 from kedge.engines.base import Engine, EngineRequest, Task
-from kedge.engines.registry import ENGINES, make
+from kedge.engines.registry import UnknownEngine, make
 from kedge.errors import CannotRun, InputError, Problem
 from kedge.plan.build import build
 from kedge.plan.lossless import to_lossless
@@ -150,8 +150,8 @@ def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> 
 
 
 def engine(name: str, **options: Any) -> Engine:
-    """The engine of that name, a key of ENGINES, with its own options, without those that are None or empty. InputError
-    for one that it does not have."""
+    """The engine of that name with its own options, without those that are None or empty. InputError for an engine or
+    an option that does not exist. CannotRun: a package brings the engine, and it cannot be used."""
     return make(name, **options)
 
 
@@ -310,9 +310,10 @@ def _engine_of(run: Run) -> Engine:
     name = info.engine
     if info.damage:  # what an engine has noted tells more than nothing
         name = "container" if os.path.lexists(run.path / ENGINE_FILE) else "local"
-    if name not in ENGINES:
-        raise InputError(f"{run.id} is on the engine {name!r}, which kedge {__version__} does not have")
-    return engine(name)
+    try:
+        return engine(name)
+    except UnknownEngine as error:
+        raise InputError(f"{run.id} is on the engine {name!r}, which is not installed here") from error
 
 
 def all_runs() -> list[tuple[Run, RunInfo, JobStatus]]:

@@ -14,7 +14,8 @@ from click.shell_completion import CompletionItem
 
 from kedge import jobs
 from kedge.contract import RUNTIME_LOG, STREAMS
-from kedge.engines.registry import ENGINES
+from kedge.engines.base import EngineOption
+from kedge.engines.registry import BUILT_IN_OPTIONS, ENGINES, engine_names, read_options
 from kedge.errors import InputError
 from kedge.resolve.model import Inputs
 from kedge.resolve.secrets import read_given
@@ -72,40 +73,43 @@ _INPUT_OPTIONS = (
         help="Accept a prerequisite or image that has changed since it was locked.",
     ),
 )
+
+
+def _complete_engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in engine_names() if name.startswith(incomplete)]
+
+
+def _option_of_engine(option: EngineOption) -> Callable[[F], F]:
+    """The option of the command line for one that a built-in engine declares."""
+    names = (option.flag, option.name)
+    if option.kind is bool:
+        return click.option(*names, is_flag=True, help=option.help)
+    if option.kind is dict:
+        return click.option(*names, multiple=True, metavar="NAME=FOLDER", help=option.help)
+    kind: Any = click.Choice(option.choices) if option.choices else click.STRING
+    kind = click.IntRange(min=option.least) if option.kind is int else kind
+    return click.option(*names, type=kind, metavar=option.metavar or None, help=option.help)
+
+
 _ENGINE_OPTIONS = (
     click.option(
-        "--engine", type=click.Choice(list(ENGINES)), default="local", show_default=True, help="Where to run."
+        "--engine",
+        "engine_name",
+        metavar="NAME",
+        default="local",
+        show_default=True,
+        shell_complete=_complete_engine,
+        help=f"Where to run: {', '.join(ENGINES)}, or an engine that an installed package brings.",
     ),
+    *map(_option_of_engine, BUILT_IN_OPTIONS),
     click.option(
-        "--allow-fewer-gpus", is_flag=True, help="Start even if there are fewer GPUs than the job requests, or none."
-    ),
-    click.option(
-        "--network",
-        type=click.Choice(["job", "host"]),
-        help="Containers: use a network of the job's own, or this machine's.",
-    ),
-    click.option("--keep", is_flag=True, help="Containers: keep ended containers for inspection."),
-    click.option(
-        "--storage",
-        "storage",
+        "-o",
+        "engine_options",
         multiple=True,
-        metavar="NAME=FOLDER",
-        help="Containers: mount this folder as the storage NAME.",
-    ),
-    click.option("--user", metavar="UID[:GID]", help="Containers: run tasks as this user, not the image's."),
-    click.option(
-        "--userns",
-        metavar="MODE",
-        help="Containers: set the user namespace mode, such as keep-id for rootless Podman.",
-    ),
-    click.option(
-        "--pids-limit",
-        type=click.IntRange(min=16),
-        metavar="N",
-        help="Containers: limit the processes and threads of a task (default 32768).",
+        metavar="NAME=VALUE",
+        help="Set an option of the engine by its name, for engines that are not built in.",
     ),
 )
-_ENGINE_NAMES = ("engine", "allow_fewer_gpus", "network", "keep", "storage", "user", "userns", "pids_limit")
 
 
 def engine(function: F) -> F:
@@ -114,10 +118,12 @@ def engine(function: F) -> F:
 
     @functools.wraps(function)
     def with_engine(**given: Any) -> Any:
-        name, *values = (given.pop(option) for option in _ENGINE_NAMES)
-        options = dict(zip(_ENGINE_NAMES[1:], values, strict=True))
-        folders = [_pair("--storage", text) for text in options["storage"]]
-        options["storage"] = {key: _folder(value) for key, value in folders}
+        name, others = given.pop("engine_name"), given.pop("engine_options")
+        options = {option.name: given.pop(option.name) for option in BUILT_IN_OPTIONS}
+        for option in (option for option in BUILT_IN_OPTIONS if option.kind is dict):
+            pairs = [_pair(option.flag, text) for text in options[option.name]]
+            options[option.name] = {key: _folder(option.flag, value) for key, value in pairs}
+        options |= read_options(name, dict(_pair("-o", text) for text in others))
         return function(where=jobs.engine(name, **options), **given)
 
     decorated: Any = with_engine
@@ -126,10 +132,10 @@ def engine(function: F) -> F:
     return decorated  # type: ignore[no-any-return]
 
 
-def _folder(text: str) -> str:
+def _folder(option: str, text: str) -> str:
     path = os.path.abspath(os.path.expanduser(text))
     if not os.path.isdir(path):
-        raise InputError(f"--storage: there is no folder {path}")
+        raise InputError(f"{option}: there is no folder {path}")
     return path
 
 

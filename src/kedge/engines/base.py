@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kedge.contract import Report
 from kedge.diagnose.decide.job import JobVerdict
@@ -56,10 +56,34 @@ class Note(NamedTuple):
     in_summary: bool = False
 
 
-class Engine(Protocol):
-    """One place to run jobs. `notes` and `check` look at the machine and start nothing."""
+class EngineOption(NamedTuple):
+    """An option of an engine: a keyword of its class, and an option of the command line with dashes in its name.
+
+    `kind` is bool, int, str, or dict for folders of this machine by names. `metavar` stands for the value in the help;
+    `choices` are all values that there are, `least` the smallest.
+    """
 
     name: str
+    kind: type[bool] | type[int] | type[str] | type[dict[str, str]]
+    help: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+
+    @property
+    def flag(self) -> str:
+        """As people write it."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+class Engine(Protocol):
+    """One place to run jobs. `notes` and `check` look at the machine and start nothing.
+
+    `accepts` declares all keywords of the class, each with a default.
+    """
+
+    name: str
+    accepts: ClassVar[tuple[EngineOption, ...]]
 
     @property
     def options(self) -> Mapping[str, Any]:

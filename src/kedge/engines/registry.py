@@ -1,33 +1,102 @@
-"""The engines by their names, loaded one by one."""
+"""The engines by their names, loaded one by one: the built-in ones, then those of installed packages."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
-import inspect
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from kedge.engines.base import Engine
+from kedge.engines.base import Engine, EngineOption
+from kedge.engines.container.options import ACCEPTS as CONTAINER_OPTIONS
+from kedge.engines.local.options import ACCEPTS as LOCAL_OPTIONS
 from kedge.errors import InputError
 
+# Known by a table, not by entry points: no package can take the place of these, and nothing is read to find them.
 ENGINES = {
     "local": "kedge.engines.local.engine:LocalEngine",
     "container": "kedge.engines.container.engine:ContainerEngine",
 }
+# The options of all built-in engines, each once.
+BUILT_IN_OPTIONS = tuple(dict.fromkeys((*LOCAL_OPTIONS, *CONTAINER_OPTIONS)))
+_WORDS = {"true": True, "yes": True, "false": False, "no": False}
+_KINDS = {bool: "true or false", int: "a whole number", str: "a text", dict: "folders by names"}
 
 
-def load(name: str) -> Callable[..., Engine]:
-    """The class of the engine of that name, a key of ENGINES."""
-    module, _, cls = ENGINES[name].partition(":")
-    found: Callable[..., Engine] = getattr(importlib.import_module(module), cls)
-    return found
+class UnknownEngine(InputError):
+    """There is no engine of that name."""
+
+
+def engine_names() -> list[str]:
+    """The names of all engines."""
+    return [*ENGINES, *(name for name in _installed().names() if name not in ENGINES)]
+
+
+def load(name: str) -> type[Engine]:
+    """The class of the engine of that name. UnknownEngine; CannotRun: a package brings it, and it cannot be used."""
+    if name in ENGINES:
+        module, _, cls = ENGINES[name].partition(":")
+        found: type[Engine] = getattr(importlib.import_module(module), cls)
+        return found
+    if brought := _installed().load(name):
+        return brought  # type: ignore[no-any-return]
+    near = difflib.get_close_matches(name, engine_names(), n=1)
+    known = f"available: {', '.join(engine_names())}, and those of installed packages"
+    hint = f"did you mean {near[0]!r}?" if near else known
+    raise UnknownEngine(f"there is no engine {name!r}; {hint}")
 
 
 def make(name: str, **options: Any) -> Engine:
     """The engine of that name with its own options, without those that are None or empty. InputError for one that it
-    does not have."""
+    does not have, or of a wrong type; what `load` raises."""
     cls = load(name)
     given = {option: value for option, value in options.items() if value}
-    for option in given.keys() - inspect.signature(cls).parameters:
-        raise InputError(f"--{option.replace('_', '-')} means nothing to the engine {name}")
-    return cls(**given)
+    for option, value in given.items():
+        _check(name, _declared(name, cls, option), value)
+    made: Engine = cls(**given) if name in ENGINES else _installed().make(name, cls, given)
+    return made
+
+
+def read_options(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values of options that are given as texts. InputError for one that the engine does not have, or that its type
+    does not allow."""
+    cls = load(name)
+    return {option: _read(name, _declared(name, cls, option), text) for option, text in texts.items()}
+
+
+def _declared(name: str, cls: type[Engine], option: str) -> EngineOption:
+    found = next((each for each in cls.accepts if each.name == option), None)
+    if found is None:
+        has = ", ".join(each.flag for each in cls.accepts)
+        flag = EngineOption(option, str, "").flag
+        raise InputError(f"the {name} engine has no option {flag}; {f'it has {has}' if has else 'it has none'}")
+    return found
+
+
+def _check(name: str, option: EngineOption, value: Any) -> None:
+    wrong = type(value) is not option.kind or (option.choices and value not in option.choices)
+    if wrong or (option.least is not None and value < option.least):
+        raise _wrong(name, option, value)
+
+
+def _read(name: str, option: EngineOption, text: str) -> Any:
+    value: Any = text
+    try:
+        if option.kind is bool:
+            value = _WORDS[text.lower()]
+        elif option.kind is int:
+            value = int(text)
+    except (KeyError, ValueError):
+        raise _wrong(name, option, text) from None
+    _check(name, option, value)
+    return value
+
+
+def _wrong(name: str, option: EngineOption, value: Any) -> InputError:
+    kind = f"one of {', '.join(option.choices)}" if option.choices else _KINDS[option.kind]
+    least = "" if option.least is None else f" of at least {option.least}"
+    return InputError(f"{option.flag} of the {name} engine must be {kind}{least}, not {value!r}")
+
+
+def _installed() -> Any:
+    return importlib.import_module("kedge.engines.installed")  # it reads all packages, which most runs need not

@@ -5,26 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
+from kedge import entry_points
 from kedge.plugins.base import Parameter, ParameterError, Plugin, PluginFailed, Steps, checked
 
 GROUP = "kedge.plugins"
 
 
-@cache
 def installed() -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of all plugins of installed packages, by name; read once in a process."""
-    found: dict[str, dict[EntryPoint, None]] = {}
-    for point in entry_points(group=GROUP):
-        found.setdefault(point.name, {})[point] = None
-    return {name: tuple(points) for name, points in found.items()}
+    """The entry points of all plugins of installed packages, by name."""
+    return entry_points.by_name(GROUP)
 
 
 class Installed:
@@ -33,7 +28,7 @@ class Installed:
 
     def __init__(self, points: tuple[EntryPoint, ...]) -> None:
         self._name = points[0].name
-        self._package = " and ".join(sorted({point.dist.name if point.dist else "?" for point in points}))
+        self._package = entry_points.packages(points)
         if len({point.value for point in points}) > 1:
             raise PluginFailed(f"several packages bring a plugin {self._name}: {self._package}; uninstall all but one")
         with self._guarded("cannot be loaded"):
@@ -78,19 +73,8 @@ class Installed:
                 raise self._failed(what, error) from error
 
     def _failed(self, what: str, error: BaseException) -> PluginFailed:
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": ")
-        if isinstance(error, SystemExit):
-            reason = f"it would end kedge with sys.exit({error.code!r})"
-        return PluginFailed(f"the plugin {self._name} ({self._package}) {what}: {reason} ({_place(error)})")
-
-
-def _place(error: BaseException) -> str:
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    # Of a module that is being imported the last frames may be those of the import itself.
-    last = next((frame for frame in reversed(frames) if not frame.filename.startswith("<frozen")), frames[-1])
-    return f"{last.filename}:{last.lineno}"
+        failure = entry_points.failure(error)
+        return PluginFailed(f"the plugin {self._name} ({self._package}) {what}: {failure}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar
 
 from kedge import xdg
 from kedge.bundle import build
@@ -18,8 +19,9 @@ from kedge.engines.container import connection, container_spec, dry_run, images,
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client, Facts
 from kedge.engines.container.connection import Connection
+from kedge.engines.container.options import ACCEPTS, DEFAULT_PIDS
 from kedge.engines.container.placement import ContainerPlaces, Given, make_folder
-from kedge.engines.container.render import DEFAULT_PIDS, ContainerOptions
+from kedge.engines.container.render import ContainerOptions
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
@@ -46,6 +48,7 @@ class ContainerEngine:
     of storages to folders of this machine. `user`, `userns` and `pids_limit` are as in ContainerSpec."""
 
     name = "container"
+    accepts: ClassVar = ACCEPTS
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
 from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.container_spec import Bind, ContainerSpec
+from kedge.engines.container.options import DEFAULT_PIDS
 from kedge.plan.model import Plan, RolePlan
 
 PAI = PAI_HOME
@@ -24,7 +25,6 @@ DATA_CACHE = f"{PAI}/{DATA_CACHE_DIR}"
 GATE, STATUS = "gate", "status"
 
 DEFAULT_SHM_MB = 512  # OpenPAI's
-DEFAULT_PIDS = 32768  # threads count, and programs of many data loaders have thousands
 # Of those that engines give by default: what training does not need, and attacks begin with.
 DROPPED = ("NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP")
 _MIB = 1 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import ExitStack
+from typing import ClassVar
 
 from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
 from kedge.engines.controller.job import run_job
@@ -13,6 +14,7 @@ from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.local import cgroups, leftovers, process_record
 from kedge.engines.local.backend import LocalBackend
+from kedge.engines.local.options import ACCEPTS
 from kedge.engines.local.placement import LocalPlaces
 from kedge.engines.machine import gpus, limits, secret_files, stop_run
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
@@ -27,6 +29,7 @@ class LocalEngine:
     """`allow_fewer_gpus`: if there are too few GPUs, start with those that there are instead of failing."""
 
     name = "local"
+    accepts: ClassVar = ACCEPTS
 
     def __init__(self, allow_fewer_gpus: bool = False) -> None:
         self._allow_fewer_gpus = allow_fewer_gpus
