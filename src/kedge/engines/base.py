@@ -156,7 +156,11 @@ Update = Started | HookRetrying | Ended
 
 
 class Backend(Protocol):
-    """What engines/controller needs from an engine that has no controller of its own."""
+    """What engines/controller needs from an engine that has no controller of its own.
+
+    `stop`, `end_grace` and `kill` may come for a task whose end `poll` has not told yet, or has told in the same list:
+    they do nothing then. `kedge.testing.backend.ScriptedBackend` is one without processes, for tests.
+    """
 
     def place(self, attempt: int) -> None:
         """Reserve what all tasks of a job attempt need, before any of them starts. CannotRun if it is not there."""

@@ -8,7 +8,7 @@ import pytest
 
 from kedge.contract import COMMAND_FAILED, CURRENT, PERHAPS_MEMORY, USER_ALL, Report
 from kedge.diagnose.decide.classify import classify
-from kedge.diagnose.model import Evidence
+from kedge.diagnose.model import STOPPED, Evidence
 from kedge.engines.base import Task
 from kedge.engines.container import failures
 from kedge.engines.container.images import ImageProblem
@@ -113,3 +113,41 @@ def test_rows_of_the_job_s_own_exit_spec_are_known_by_their_code(tmp_path: Path)
     run.exit_spec.write_text('[{"containerExitCode": 137, "patterns": [], "behavior": "PERMANENT"}]')
     known, other = failures_of(run, (137, ""), (143, ""))
     assert (known.row, known.spec, other.row) == (Behaviour.PERMANENT, "the exit spec", None)
+
+
+EARLY, LATE = "2026-01-01T00:00:01Z", "2026-01-01T00:00:09Z"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("listed", [(0, 1), (1, 0)])
+def test_the_root_is_what_failed_first_whichever_end_was_seen_first(
+    tmp_path: Path, first: int, listed: tuple[int, int]
+) -> None:
+    tasks = []
+    for index in listed:
+        report = ended(Run(tmp_path / str(index)), 0, 1, NO_MODULE)
+        when = EARLY if index == first else LATE
+        tasks.append(TaskState(Task("worker", index), State.FAILED, report=report._replace(ended=when)))
+    assert judge(tasks).task == f"worker:{first}"
+
+
+@pytest.mark.parametrize("state", [State.STOPPED, State.SUCCEEDED])
+def test_a_task_that_did_not_fail_is_no_root(tmp_path: Path, state: State) -> None:
+    early = ended(Run(tmp_path / "a"), 0, 1, NO_MODULE)._replace(ended=EARLY)
+    late = ended(Run(tmp_path / "b"), 0, 1, NO_MODULE)._replace(ended=LATE)
+    other = TaskState(Task("worker", 0), state, report=early)
+    judged = judge([other, TaskState(Task("worker", 1), State.FAILED, report=late)])
+    assert judged.task == "worker:1"
+    assert judge([other]).task is None
+
+
+def test_a_failed_task_whose_supervisor_saw_a_stop_was_ended_by_a_stranger(tmp_path: Path) -> None:
+    report = ended(Run(tmp_path), 0, 143)
+    stop = {**(report.diagnosis or {}), "cause": STOPPED}
+    judged = judge([TaskState(TASK, State.FAILED, report=report._replace(diagnosis=stop))])
+    assert judged.diagnosis is not None
+    assert judged.diagnosis.cause not in (STOPPED, "unknown")
+
+
+def test_without_reports_nothing_is_known() -> None:
+    assert judge([TaskState(TASK, State.STOPPED), TaskState(TASK, State.WAITING)]).diagnosis is None

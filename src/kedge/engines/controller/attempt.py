@@ -129,7 +129,7 @@ class Attempt:
         task.report, task.deadline = report, None
         if report.reason == DISK_FULL and not self.disk_full:
             self.disk_full = True
-            self._end(completion.AttemptVerdict(State.FAILED, None, report.exit_code, report.message))
+            self._end(completion.AttemptVerdict(State.FAILED, None, report.exit_code, report.message), ended=task)
         if task.state == State.STOPPING and report.stopped_by is not None:
             self._complete(task, State.STOPPED, self._stop_code())
         elif report.exit_code == 0:
@@ -173,13 +173,16 @@ class Attempt:
         if kill:
             self._end_all_graces()
 
-    def _end(self, verdict: completion.AttemptVerdict) -> None:
-        """The attempt is decided: what still runs is stopped, what has not started never will be."""
+    def _end(self, verdict: completion.AttemptVerdict, ended: TaskState | None = None) -> None:
+        """The attempt is decided: what still runs is stopped, what has not started never will be. `ended` is a task
+        that has just ended and is not completed yet."""
         if self._verdict is not None:
             return
         self._verdict = verdict
         self._to_start.clear()
         for task in self.tasks.values():
+            if task is ended:
+                continue
             if task.state == State.WAITING:
                 self._complete(task, State.STOPPED, self._stop_code())
             elif task.state in (State.LAUNCHED, State.RUNNING):
