@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -70,10 +71,12 @@ def test_containers_end(in_containers: Callable[[str], Kedge], run: Run, monkeyp
         client, facts = connected.client, connected.client.facts()
         stack.callback(leftovers.remove, client, run.id)
         places = ContainerPlaces(plan, run, Given(facts, bundle, None, [], False, (), None, {}), None, None)
+        threads = threading.active_count()
         backend = ContainerBackend(
             plan, run, client, Images(client, facts.architecture, {}, print), places, lambda *_, **__: None, True,
             connected.restore,
         )  # fmt: skip
+        assert threading.active_count() == threads  # they start with the first attempt
         start(backend)
         killed, left = (seen.name for seen in client.containers(f"{JOB}={run.id}"))
         client.signal(killed, signal.SIGKILL)

@@ -36,6 +36,7 @@ def group() -> Iterator[Path]:
 @pytest.fixture
 def kills() -> Iterator[MemoryKills]:
     made = MemoryKills()
+    made.start()
     yield made
     made.close()
 

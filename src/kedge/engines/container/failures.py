@@ -21,6 +21,7 @@ from kedge.contract import (
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
 from kedge.diagnose.rules.packaged import packaged
+from kedge.engines.container import out_of_memory
 from kedge.engines.container.client import ContainerState, EngineRefused
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
@@ -30,11 +31,8 @@ from kedge.errors import DiskFull
 
 # OpenPAI's codes for what happens to a container from outside.
 REMOVED = -101
-OUT_OF_MEMORY = -1200
 NOT_STARTED = -1201
 IMAGE = 254
-_MIB = 1 << 20
-RUNTIME_NEEDS = 8 * _MIB  # measured: what a container whose command is a shell needs at most
 _DOCKER_FAILED = 125  # what `docker run` exits with when it could not start the container
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
@@ -66,43 +64,15 @@ def of_container(launch: Launch, state: ContainerState | None, known: KnownFacts
         return reports.of_forced_stop(launch)
     if state is None:
         return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
-    if what := _for_memory(state, known):
-        return _out_of_memory(launch, what)
+    if what := out_of_memory.explained(state, known.kill, known.memory, known.up):
+        return out_of_memory.report(launch, what)
     if state.exit_code == SHELL_KILLED and not known.watched and not reports.is_damaged(launch):
-        return reports.of_kill(launch, signal.SIGKILL, _perhaps_for_memory(known.memory), PERHAPS_MEMORY)
+        return reports.of_kill(launch, signal.SIGKILL, out_of_memory.suspected(known.memory), PERHAPS_MEMORY)
     if state.exit_code > 128 and not reports.is_damaged(launch):
         return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
     said = "; ".join(filter(None, (state.error, state.said[-_LONGEST_QUOTE:])))
     what = f"the task's container ended with {state.exit_code} and no report: {said or 'it said nothing'}"
     return reports.of_end(launch, state.exit_code, what)
-
-
-def _for_memory(state: ContainerState, known: KnownFacts) -> str:
-    """In which way memory ended a container; empty when it did not."""
-    limit = f"its memoryMB{f' of {known.memory // _MIB}' if known.memory else ''}"
-    if state.exit_code == SHELL_KILLED and not known.up and known.memory and known.memory < RUNTIME_NEEDS:
-        return (
-            f"{limit} is less than the runtime needs, about {RUNTIME_NEEDS // _MIB}: the kernel killed it at its start"
-        )
-    if known.kill and not known.kill.own_limit:
-        return "this machine's memory was used up: the kernel killed in the task's container"
-    if known.kill or state.out_of_memory:
-        peak = known.kill.peak if known.kill else None
-        most = f", which had {peak // _MIB} MiB" if peak else ""
-        return f"the task needed more memory than {limit}: the kernel killed all of its container{most}"
-    return ""
-
-
-def _out_of_memory(launch: Launch, what: str) -> Report:
-    found = classify(Evidence((), SHELL_KILLED, {"oom_kills": 1}))._replace(confidence=SURE)
-    return reports.ended(launch, OUT_OF_MEMORY, COMMAND_KILLED, what)._replace(diagnosis=found.to_json())
-
-
-def _perhaps_for_memory(limit: int | None) -> str:
-    what = (
-        f"it needed more memory than its memoryMB of {limit // _MIB}" if limit else "this machine's memory was used up"
-    )
-    return f"the task's container was killed (signal 9), perhaps because {what}: kedge cannot watch it here"
 
 
 def of_problem(launch: Launch, error: Exception) -> Report:

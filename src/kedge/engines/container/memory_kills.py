@@ -39,6 +39,10 @@ class MemoryKills:
         if sys.platform == "linux":
             self._poll, self._wake = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC)
             self._poll.register(self._wake, select.EPOLLIN)
+
+    def start(self) -> None:
+        """Start the thread; before that nothing is watched. Nothing happens where there are no control groups."""
+        if sys.platform == "linux":
             self._thread.start()
 
     def watch(self, name: str, identity: str, pid: int) -> None:
@@ -75,13 +79,15 @@ class MemoryKills:
     def close(self) -> None:
         """End the thread."""
         self._over.set()
+        if sys.platform != "linux":
+            return
         if self._thread.is_alive():
             os.eventfd_write(self._wake, 1)
             self._thread.join()
-            for name in list(self._groups):
-                self.forget(name)
-            self._poll.close()
-            os.close(self._wake)
+        for name in list(self._groups):
+            self.forget(name)
+        self._poll.close()
+        os.close(self._wake)
 
     def _run(self) -> None:
         while not self._over.is_set():
