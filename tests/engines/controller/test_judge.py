@@ -151,3 +151,13 @@ def test_a_failed_task_whose_supervisor_saw_a_stop_was_ended_by_a_stranger(tmp_p
 
 def test_without_reports_nothing_is_known() -> None:
     assert judge([TaskState(TASK, State.STOPPED), TaskState(TASK, State.WAITING)]).diagnosis is None
+
+
+@pytest.mark.parametrize(("before_stop", "root"), [(True, "worker:0"), (False, "worker:1")])
+def test_a_stopped_task_is_the_root_if_it_had_failed_before_the_stop(
+    tmp_path: Path, before_stop: bool, root: str
+) -> None:
+    report = ended(Run(tmp_path / "a"), 0, 1, NO_MODULE)
+    report = report._replace(diagnosis={**(report.diagnosis or {}), "before_stop": before_stop})
+    victim = TaskState(Task("worker", 1), State.FAILED, report=ended(Run(tmp_path / "b"), 0, 1))
+    assert judge([TaskState(TASK, State.STOPPED, report=report), victim]).task == root
