@@ -6,7 +6,7 @@ import pytest
 import urllib3
 
 from kedge.engines.container import client
-from kedge.engines.container.client import EngineGone
+from kedge.engines.container.engine_answers import EngineGone
 
 
 def test_an_engine_whose_answer_breaks_off_is_gone() -> None:

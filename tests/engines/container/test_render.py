@@ -13,9 +13,9 @@ import yaml
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Task
 from kedge.engines.container import notes, render
-from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.command_line import command_line
 from kedge.engines.container.container_spec import GPUS
+from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.placement import numbered
 from kedge.engines.container.render import ContainerOptions, ContainerPlace
 from kedge.jobs import prepare

@@ -22,7 +22,8 @@ lost_files        files that were written inside containers and not kept
 downloads         takes downloads into the data cache
 callbacks         results of threads, for the deciding thread
 
-client            Docker's API; engine_retries repeats calls while the engine restarts
+client            Docker's API; engine_answers are its values and errors
+engine_retries    repeats calls while the engine restarts
 connection        starts podman's service where there is none; engine_address is where the engine is
 images            each image pulled once; pulls is the progress of one; pinned_images, image_pins: digests
 leftovers         what is left of a run in the engine; ownership: files of other users

@@ -7,8 +7,9 @@ from contextlib import suppress
 
 from kedge.contract import RUNTIME_BROKE, Report
 from kedge.engines.container import failures
-from kedge.engines.container.client import Client, EngineGone
+from kedge.engines.container.client import Client
 from kedge.engines.container.downloads import Downloads
+from kedge.engines.container.engine_answers import EngineGone
 from kedge.engines.container.engine_retries import EngineRetries
 from kedge.engines.container.failures import KnownFacts
 from kedge.engines.container.lost_files import Looks

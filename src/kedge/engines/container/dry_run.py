@@ -10,8 +10,9 @@ from pathlib import Path
 from kedge.contract import LogPolicy
 from kedge.engines.base import EngineRequest, Task
 from kedge.engines.container import pinned_images, render
-from kedge.engines.container.client import Client, Facts, LocalImage
+from kedge.engines.container.client import Client
 from kedge.engines.container.command_line import command_line
+from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.placement import ContainerPlaces, Given
 from kedge.engines.container.render import ContainerPlace
 from kedge.plan.model import Plan, RolePlan

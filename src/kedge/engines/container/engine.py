@@ -17,8 +17,9 @@ from kedge.bundle.build import Bundle
 from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
 from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes
 from kedge.engines.container.backend import ContainerBackend
-from kedge.engines.container.client import Client, Facts
+from kedge.engines.container.client import Client
 from kedge.engines.container.connection import Connection
+from kedge.engines.container.engine_answers import Facts
 from kedge.engines.container.options import ACCEPTS, DEFAULT_PIDS
 from kedge.engines.container.placement import ContainerPlaces, Given, make_folder
 from kedge.engines.container.render import ContainerOptions

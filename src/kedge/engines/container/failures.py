@@ -22,7 +22,7 @@ from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
 from kedge.diagnose.rules.packaged import packaged
 from kedge.engines.container import out_of_memory
-from kedge.engines.container.client import ContainerState, EngineRefused
+from kedge.engines.container.engine_answers import ContainerState, EngineRefused
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller import reports

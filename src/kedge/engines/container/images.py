@@ -9,7 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from kedge.contract import render_text
 from kedge.engines.container import pinned_images
-from kedge.engines.container.client import Client, EngineRefused, LocalImage
+from kedge.engines.container.client import Client
+from kedge.engines.container.engine_answers import EngineRefused, LocalImage
 from kedge.engines.container.pulls import Pull
 from kedge.plan.model import RolePlan
 

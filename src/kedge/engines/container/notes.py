@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from kedge.contract import show_text
-from kedge.engines.container.client import Facts
+from kedge.engines.container.engine_answers import Facts
 from kedge.engines.container.render import DEFAULT_SHM_MB
 from kedge.plan.model import Plan, RolePlan, action_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedge.contract import COMMAND_KILLED, SHELL_KILLED, Report
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
-from kedge.engines.container.client import ContainerState
+from kedge.engines.container.engine_answers import ContainerState
 from kedge.engines.container.memory_kills import MemoryKill
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch

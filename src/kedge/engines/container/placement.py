@@ -26,8 +26,8 @@ from kedge.contract import (
 )
 from kedge.engines.base import Task
 from kedge.engines.container import render
-from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.container_spec import ContainerSpec
+from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.render import GATE, STATUS, ContainerOptions, ContainerPlace
 from kedge.engines.machine import gpus
 from kedge.engines.machine.resources import HeldPorts, share_out, write_peers

@@ -11,8 +11,8 @@ from kedge.bundle.build import Bundle
 from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, PAI_HOME, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
-from kedge.engines.container.client import Facts, LocalImage
 from kedge.engines.container.container_spec import Bind, ContainerSpec
+from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.options import DEFAULT_PIDS
 from kedge.plan.model import Plan, RolePlan
 

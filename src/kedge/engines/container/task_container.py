@@ -6,8 +6,8 @@ import signal
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from kedge.engines.container.client import RunningContainer
 from kedge.engines.container.container_spec import ContainerSpec
+from kedge.engines.container.engine_answers import RunningContainer
 from kedge.engines.controller.reports import Launch
 
 
