@@ -137,7 +137,7 @@ def family(folder: Path, end: str) -> Path:
 def members(folder: Path) -> list[int]:
     """Their pids, once all are there."""
     files = [folder / name for name in NAMES]
-    wait_until(lambda: all(file.exists() and file.read_text().strip() for file in files), 60, "all processes")
+    wait_until(lambda: all(file.exists() and file.read_text().strip() for file in files), what="all processes")
     return [int(file.read_text()) for file in files]
 
 

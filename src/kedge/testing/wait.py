@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], deadline: float = 120.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], deadline: float = 600.0, what: str = "") -> T:
     """Call `condition` until it returns a true value, and return that value.
 
     `deadline` is in seconds from now. AssertionError names `what` was waited for when the deadline passes.
