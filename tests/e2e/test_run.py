@@ -128,7 +128,7 @@ def test_known_plugins_that_do_nothing_yet_give_one_warning(kedge: Kedge) -> Non
     plugins = [{"plugin": "ssh", "parameters": {"jobssh": True}}]
     job = kedge.job("true", extras={"com.microsoft.pai.runtimeplugin": plugins, "hivedScheduler": {}})
     done = kedge("run", job)
-    assert done.stderr.count("not acted on") == 1
+    assert done.stderr.count("without effect in this version") == 1
     assert "ssh" in done.stderr
     done = kedge("validate", kedge.job("true", extras={"hivedSheduler": {}}))
     assert "unknown key 'hivedSheduler'; did you mean 'hivedScheduler'?" in done.stderr

@@ -93,5 +93,5 @@ def test_a_program_gets_the_bytes_of_one_task_and_anybody_with_raw(kedge: Kedge,
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
 def test_a_note_has_the_same_colour_in_every_command(kedge: Kedge, command: str) -> None:
     screen = seen(kedge, command, kedge.job("true", extras={"hivedScheduler": {}}))
-    (row,) = (y for y, text in enumerate(screen.display) if text.startswith("note: checked but not acted on"))
+    (row,) = (y for y, text in enumerate(screen.display) if text.startswith("note: checked, but without effect"))
     assert {screen.buffer[row][x].fg for x in range(4)} == {"brown"}  # ANSI yellow, as pyte names it

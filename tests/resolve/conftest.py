@@ -1,4 +1,4 @@
-"""A folder with a job file, and things around it that the job may name."""
+"""A folder with a job file, and servers and files around it that the job may refer to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kedge.spec.parse import parse
 
 
 def as_text(name: str, content: object) -> str:
-    """A text as it is, a value as JSON or YAML, by the name of its file."""
+    """A string unchanged; any other value as JSON or YAML, depending on the file's name."""
     if isinstance(content, str):
         return content
     return json.dumps(content) if name.endswith(".json") else str(yaml.safe_dump(content, sort_keys=False))
@@ -34,7 +34,7 @@ class Folder:
         self.path = path
 
     def write(self, name: str, content: object) -> Path:
-        """A file with a text, or with a value as YAML or JSON."""
+        """Write a file with a string, or with a value as YAML or JSON."""
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(as_text(name, content))
@@ -54,23 +54,23 @@ class Folder:
         return yaml.safe_dump({**document, "taskRoles": {"w": role}, **keys}, sort_keys=False)
 
     def resolve(self, listed: list[str], inputs: dict[str, Any] | None = None, **keys: Any) -> ResolvedJob:
-        """What such a job means. It lies in job.yaml."""
+        """Resolve such a job, written to job.yaml."""
         return self.resolve_text(self.job(listed, **keys), **(inputs or {}))
 
     def resolve_text(self, text: str, **inputs: Any) -> ResolvedJob:
-        """What the text of a job means."""
+        """Resolve a job from its text."""
         given = {"user": "me", "cache": str(self.path / "cache"), **inputs}
         return resolve(parse(text, str(self.path / "job.yaml")), Inputs(**given))
 
     def problems(self, listed: list[str], inputs: dict[str, Any] | None = None, **keys: Any) -> list[Problem]:
-        """Everything that is wrong with such a job; there must be something."""
+        """All problems of such a job, which must have some."""
         with pytest.raises((InputError, Unreachable)) as caught:
             self.resolve(listed, inputs, **keys)
         assert all(isinstance(problem, Problem) for problem in caught.value.problems)
         return [problem for problem in caught.value.problems if isinstance(problem, Problem)]
 
     def problem(self, listed: list[str], inputs: dict[str, Any] | None = None, **keys: Any) -> Problem:
-        """The only thing that is wrong."""
+        """The only problem of such a job."""
         (problem,) = self.problems(listed, inputs, **keys)
         return problem
 
@@ -107,7 +107,7 @@ def reference(name: str, item: str, **values: Any) -> dict[str, Any]:
 
 
 class Server:
-    """A web server on this machine: `answers` maps paths to what happens there, `asked` collects the requests."""
+    """A web server on this machine: `answers` maps paths to handlers, `asked` collects the requests."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -115,7 +115,7 @@ class Server:
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def serve(self, path: str, content: object, status: int = 200, **headers: str) -> str:
-        """Answer with a text, or with a value as YAML (JSON for .json). Gives the URL."""
+        """Answer with a string, or with a value as YAML (JSON for .json). Returns the URL."""
         data = as_text(path, content).encode()
 
         def answer(handler: BaseHTTPRequestHandler) -> None:
@@ -134,7 +134,7 @@ class Server:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A server that ends with the context."""
+    """A server that is closed at the end of the context."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -144,7 +144,7 @@ def serving() -> Iterator[Server]:
             else:
                 self.send_error(404)
 
-        do_HEAD = do_GET  # noqa: N815 (the names that the library wants)
+        do_HEAD = do_GET  # noqa: N815 (names that the library requires)
 
         def log_message(self, *args: object) -> None:
             pass

@@ -1,4 +1,4 @@
-"""The page about prerequisites: what it shows, works."""
+"""The examples on the page about prerequisites work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def blocks(language: str) -> list[str]:
     return found
 
 
-def test_the_jobs_on_the_page(folder: Folder) -> None:
+def test_the_jobs_on_the_page_resolve(folder: Folder) -> None:
     first, numbers, references, share = blocks("yaml")
     job = folder.resolve(
         ["mnist"], prerequisites=[*yaml.safe_load(first)["prerequisites"], echo("tools", type="script")]
@@ -33,7 +33,7 @@ def test_the_jobs_on_the_page(folder: Folder) -> None:
     assert scripts(job) == {"numbers": "seq 5 > numbers.txt\n"}
 
 
-def test_the_index_on_the_page(folder: Folder) -> None:
+def test_the_index_on_the_page_is_valid(folder: Folder) -> None:
     (index,) = blocks("json")
     folder.write("market/index.json", index)
     for entry in json.loads(index)["items"]:
@@ -46,7 +46,7 @@ def test_the_index_on_the_page(folder: Folder) -> None:
     assert names(folder.resolve(["marketplace://name/mine"], {**inputs, "user": "alice"})) == ["mine"]
 
 
-def test_every_reference_of_the_table_is_one(folder: Folder) -> None:
+def test_every_reference_in_the_table_is_valid(folder: Folder) -> None:
     table = [line for line in PAGE.splitlines() if line.startswith("| `") and "|" in line[3:]]
     written = [
         text

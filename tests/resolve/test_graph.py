@@ -21,7 +21,7 @@ GRAPHS = st.integers(1, 8).flatmap(
 
 
 def expected(needs: list[list[int]], listed: list[int]) -> list[int]:
-    """Depth first, dependencies first, each once: the definition, without anything clever."""
+    """The order by definition: depth first, dependencies first, each item once."""
     out: list[int] = []
 
     def visit(item: int) -> None:
@@ -45,7 +45,7 @@ def has_cycle(needs: list[list[int]]) -> bool:
 
 @given(GRAPHS, st.data())
 @settings(max_examples=60)
-def test_every_graph_is_ordered_or_its_cycle_named(needs: list[list[int]], data: st.DataObject) -> None:
+def test_every_graph_is_ordered_or_its_cycle_is_named(needs: list[list[int]], data: st.DataObject) -> None:
     listed = data.draw(st.lists(st.integers(0, len(needs) - 1), max_size=5))
     items = [echo(f"i{n}", type="script", require=[f"i{m}" for m in below]) for n, below in enumerate(needs)]
     with tempfile.TemporaryDirectory() as path:
@@ -65,7 +65,7 @@ def test_every_graph_is_ordered_or_its_cycle_named(needs: list[list[int]], data:
         assert all(below in needs[above] for above, below in itertools.pairwise(chain))
 
 
-def test_two_roles_share_what_both_need(tmp_path: Path) -> None:
+def test_two_roles_share_their_common_items(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     items = [echo("a", type="script", require=["b"]), echo("b", type="script")]
     text = folder.job(["a"], prerequisites=items)

@@ -1,4 +1,4 @@
-"""Whatever stands in an item, in an index or in a lock file: an answer or errors for people, never anything else."""
+"""Whatever an item, an index or a lock file contains, the result is an answer or readable errors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_index_or_a_lock_file_with_any_edit(piece: str, at: float, removed: i
         survives(folder, ["marketplace://name/a", "marketplace://data/a"], marketplace=str(folder.path / "m"))
 
 
-def test_the_item_is_right_without_an_edit() -> None:
+def test_the_unedited_item_is_valid() -> None:
     with tempfile.TemporaryDirectory() as path:
         folder = Folder(Path(path))
         folder.write("items.yaml", ITEM)

@@ -1,4 +1,4 @@
-"""Other machines that lie, hang or send nonsense while a job is resolved."""
+"""Servers that lie, hang or send garbage while a job is being resolved."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def refused(url: str, limits: RequestLimits | None = None) -> str:
     ["http://[::1/x", "http://h:99999/x", "http://h:-1/x", "http://h:0/x", "http://h:²/x", "http://h:" + "9" * 30,
      "http://a..b/x", "http://" + "a" * 64 + "/x", "http://xn--a/x", "http://h/\x01", "http://h/\ud800", "http://h\n/"],
 )  # fmt: skip
-def test_addresses_that_are_none(place: str) -> None:
-    assert "is no address" in refused(place)
+def test_invalid_addresses_are_refused(place: str) -> None:
+    assert "is not a valid address" in refused(place)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_redirects_that_lead_nowhere(target: str) -> None:
         assert len(server.requests) == 1
 
 
-def test_what_a_server_says_is_shown_as_text() -> None:
+def test_text_from_a_server_is_shown_escaped() -> None:
     with serving(b"HTTP/1.1 404 \x1b[2J\x9b" + b"x" * 5000 + b"\r\n\r\n") as server:
         message = refused(server.url)
         assert "answers 404 \\x1b[2J" in message
         assert len(message) < 500
 
 
-def test_headers_in_drops_end_at_the_limit() -> None:
+def test_slow_headers_end_at_the_time_limit() -> None:
     def drip(connection: socket.socket, _headers: dict[str, str]) -> None:
         connection.settimeout(0.01)
         connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
@@ -68,7 +68,7 @@ def test_headers_in_drops_end_at_the_limit() -> None:
         assert "takes more than 0.5 s" in refused(server.url, QUICK)
 
 
-def test_the_limit_is_for_all_redirects_together() -> None:
+def test_all_redirects_share_one_time_limit() -> None:
     def slow(connection: socket.socket, headers: dict[str, str]) -> None:
         connection.settimeout(0.2)
         with contextlib.suppress(TimeoutError):
@@ -83,7 +83,7 @@ def test_the_limit_is_for_all_redirects_together() -> None:
 
 
 def digest_from(token: bytes) -> str | None:
-    """Why there is no digest if the registry's token server answers so."""
+    """The reason why there is no digest if the registry's token server gives this answer."""
 
     def answer(connection: socket.socket, headers: dict[str, str]) -> None:
         if headers[":path"].startswith("/token"):
@@ -100,36 +100,36 @@ def digest_from(token: bytes) -> str | None:
     [b"[" * 200_000, b'{"token": "\\ud800"}', b'{"token": "a\\nb"}', b"\xff", b"[]", b"", b'"x"', b" " * (2 << 20),
      b'{"token": ' + b"9" * 5000 + b"}"],
 )  # fmt: skip
-def test_tokens_that_are_none(token: bytes) -> None:
+def test_invalid_tokens_are_not_used(token: bytes) -> None:
     assert "the registry " in (digest_from(token) or "")
 
 
 @pytest.mark.parametrize(
     "realm", ["http://[", "http://h:99999/", "file:///etc/passwd", "/x", "http://127.0.0.1:99999/"]
 )
-def test_a_token_server_that_is_none(realm: str) -> None:
+def test_an_invalid_token_server_is_not_contacted(realm: str) -> None:
     challenge = f'WWW-Authenticate: Bearer realm="{realm}"\r\n'.encode()
     with serving(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n" + challenge + b"\r\n") as server:
-        assert "cannot be asked" in (registry.digest(f"localhost:{server.port}/x").unlocked or "")
+        assert "cannot be reached" in (registry.digest(f"localhost:{server.port}/x").unlocked or "")
 
 
-def test_a_digest_that_is_none() -> None:
+def test_an_invalid_digest_is_not_pinned() -> None:
     with serving(b"HTTP/1.1 200 OK\r\nDocker-Content-Digest: \x1b[2J\r\nContent-Length: 0\r\n\r\n") as server:
         pin = registry.digest(f"localhost:{server.port}/x")
-        assert pin.unlocked == "the registry gives no digest, but '\\x1b[2J'"
+        assert pin.unlocked == "the registry answers with '\\x1b[2J', which is not a digest"
 
 
 @pytest.mark.parametrize("image", ["localhost:99999/x", "localhost:" + "9" * 30 + "/x", "a..b/x", "a" * 64 + ".b/x"])
-def test_registries_that_cannot_be(image: str) -> None:
-    assert "cannot be asked: " in (registry.digest(image).unlocked or "")
+def test_impossible_registries_are_not_pinned(image: str) -> None:
+    assert "cannot be reached: " in (registry.digest(image).unlocked or "")
 
 
 @pytest.mark.parametrize(("uri", "ref"), [("a\0b", "main"), ("\ud800", "main"), ("/tmp", "a\0")])
-def test_repositories_that_cannot_be(uri: str, ref: str) -> None:
-    assert "git cannot be asked" in (git.commit(Repository(uri, ref)).unlocked or "")
+def test_impossible_repositories_are_not_pinned(uri: str, ref: str) -> None:
+    assert "git cannot be run" in (git.commit(Repository(uri, ref)).unlocked or "")
 
 
-def test_an_index_with_what_is_no_character(folder: Folder) -> None:
+def test_an_index_with_a_lone_surrogate_is_refused(folder: Folder) -> None:
     folder.write("m/index.json", '{"items": [{"id": "\\ud800", "name": "x", "path": "\\udc00"}]}')
     problem = folder.problem(["marketplace://name/x"], {"marketplace": str(folder.path / "m")})
-    assert "cannot be understood" in problem.message
+    assert "is invalid" in problem.message

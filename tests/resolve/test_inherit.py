@@ -10,7 +10,7 @@ from .conftest import Folder, echo, scripts
 
 
 def items(line: str, *required: dict[str, Any], **own: Any) -> list[dict[str, Any]]:
-    """An item `top` with one line and these keys, and what it requires."""
+    """An item `top` with one shell line and these keys, and the items that it requires."""
     needs = [item["name"] for item in required]
     return [echo("top", line, type="script", require=needs, **own), *required]
 
@@ -36,7 +36,7 @@ def line(folder: Folder, written: str, *required: dict[str, Any], **own: Any) ->
         ("<% that.x %> {{ this.x }}", {}, "<% that.x %> {{ this.x }}"),
     ],
 )
-def test_own_values(folder: Folder, written: str, own: dict[str, Any], expected: str) -> None:
+def test_an_item_can_refer_to_its_own_values(folder: Folder, written: str, own: dict[str, Any], expected: str) -> None:
     job = folder.resolve(["top"], prerequisites=items(written, **own), parameters={"p": "from the job"})
     assert scripts(job)["top"] == f"{expected}\n"
 
@@ -48,7 +48,7 @@ def test_the_nearest_definition_wins(folder: Folder) -> None:
     assert scripts(found)["top"] == "other deep\n"
 
 
-def test_what_a_storage_says_reaches_the_data_on_it(folder: Folder) -> None:
+def test_data_inherits_values_of_its_storage(folder: Folder) -> None:
     storage = {
         "name": "nfs-storage-1", "type": "storage", "plugin": "com.microsoft.pai.rest.storage", "config": "nfsconfig",
         "mountPoint": "/mnt/nfs-storage-1",
@@ -58,11 +58,11 @@ def test_what_a_storage_says_reaches_the_data_on_it(folder: Folder) -> None:
     assert line(folder, "ls <% this.mountPath %>", pvc) == "ls /q\n"
 
 
-def test_an_inherited_value_means_what_it_means_where_it_stands(folder: Folder) -> None:
+def test_an_inherited_value_is_rendered_in_its_own_item(folder: Folder) -> None:
     assert line(folder, "<% this.x %>", holder("h", x="<% this.y %>", y="theirs"), y="ours") == "theirs\n"
 
 
-def test_a_tag_that_is_a_whole_scalar_takes_the_type(folder: Folder) -> None:
+def test_a_tag_that_is_a_whole_scalar_takes_the_type_of_the_value(folder: Folder) -> None:
     item = echo("top", type="script", timeoutSec="<% this.patience %>", require=["h"])
     (step,) = folder.resolve(["top"], prerequisites=[item, holder("h", patience=2.5)]).roles[0].steps
     assert step.timeout_sec == 2.5
@@ -78,11 +78,11 @@ def test_a_tag_that_is_a_whole_scalar_takes_the_type(folder: Folder) -> None:
         ("<% this.uri %>", "Reference this.uri of prerequisite top is undefined."),
         ("<% this.list[2] %>", "Reference this.list[2] of prerequisite top is undefined."),
         ("<% this.list %>", "Reference this.list of prerequisite top is a list, not a scalar."),
-        ("<% this.loop %>", "Reference this.loop of prerequisite top stands for itself."),
+        ("<% this.loop %>", "Reference this.loop of prerequisite top refers to itself."),
         ("<% this %>", "'<% this %>' is not a reference; write it like <% this.key %>"),
     ],
 )
-def test_no_value(folder: Folder, written: str, message: str) -> None:
+def test_a_tag_without_a_value_is_an_error(folder: Folder, written: str, message: str) -> None:
     made = items(f"ok <% this.list[0] %> {written}", holder("h", uri=["u"]), list=["a", "b"], loop="<% this.loop %>")
     problems = [p for p in folder.problems(["top"], prerequisites=made) if p.where.endswith("commands[0]")]
     (problem,) = problems
@@ -90,5 +90,5 @@ def test_no_value(folder: Folder, written: str, message: str) -> None:
     assert problem.excerpt[problem.column - 1 :].startswith(written)
 
 
-def test_what_people_read_is_not_touched(folder: Folder) -> None:
+def test_descriptions_are_not_rendered(folder: Folder) -> None:
     assert line(folder, "a", description="see <% this.no %>", contributor="<% this.no %>") == "a\n"

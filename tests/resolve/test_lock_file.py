@@ -1,4 +1,4 @@
-"""Lock files and the cache: what changed is refused, what is locked can be had offline, and nothing is half there."""
+"""Lock files and the cache: changes are refused, locked documents are available offline, and writes are atomic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A = "marketplace://name/a"
 
 
 class Locked:
-    """A job in a folder whose one item is in a marketplace; `lock` writes its lock file as it is now."""
+    """A job in a folder whose only item is in a marketplace; `lock` writes its current lock file."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ def test_the_lock_file_names_source_version_and_content(folder: Folder, server: 
     }
 
 
-def test_an_item_alone_in_its_document_says_its_version_itself(locked: Locked) -> None:
+def test_an_item_alone_in_its_document_gives_its_own_version(locked: Locked) -> None:
     locked.item("echo 1", version="1.0")
     locked.lock()
     assert locked.resolve().lock.new.items[A].version == locked.resolve(offline=True).lock.new.items[A].version == "1.0"
@@ -77,7 +77,7 @@ def test_an_item_alone_in_its_document_says_its_version_itself(locked: Locked) -
     assert "(version" not in locked.problem().message.partition("\n")[0]
 
 
-def test_it_reads_back_and_is_the_same_wherever_it_is_written_from(locked: Locked, tmp_path: Path) -> None:
+def test_a_lock_file_reads_back_and_does_not_depend_on_the_working_directory(locked: Locked, tmp_path: Path) -> None:
     lock = load(str(locked.file))
     assert lock is not None
     assert lock.to_json() == json.loads(locked.file.read_text())
@@ -85,11 +85,13 @@ def test_it_reads_back_and_is_the_same_wherever_it_is_written_from(locked: Locke
     assert locked.resolve().lock.new == lock
 
 
-def test_content_that_changed_is_refused_until_it_is_accepted(locked: Locked) -> None:
+def test_changed_content_is_refused_until_it_is_accepted(locked: Locked) -> None:
     locked.item("echo 2", version=2)
     problem = locked.problem()
     first, *rest = problem.message.split("\n")
-    assert first == f"Prerequisite {A}: it has changed since job.lock was written; --update-lock a accepts the change"
+    assert (
+        first == f"Prerequisite {A}: it has changed since job.lock was written; accept the change with --update-lock a"
+    )
     assert [line.strip() for line in rest] == ["-  - echo 1", "+  - echo 2", "+version: 2"]
     for accepted in ("a", A, "all"):
         job = locked.resolve(update_lock=(accepted,))
@@ -98,12 +100,12 @@ def test_content_that_changed_is_refused_until_it_is_accepted(locked: Locked) ->
     assert locked.problem(update_lock=("b",))
 
 
-def test_a_name_of_nothing_that_may_change_is_an_error(locked: Locked) -> None:
-    with pytest.raises(InputError, match="--update-lock b: the job takes nothing of that name from elsewhere"):
+def test_an_unused_update_lock_name_is_an_error(locked: Locked) -> None:
+    with pytest.raises(InputError, match="--update-lock b: the job uses nothing of that name from outside its file"):
         locked.resolve(update_lock=("a", "b"))
 
 
-def test_a_version_that_changed_is_told(folder: Folder) -> None:
+def test_a_changed_version_is_reported(folder: Folder) -> None:
     made = Locked(folder)
     index: dict[str, Any] = {"items": [{"id": 1, "name": "a", "path": "a.yaml", "version": 1}]}
     folder.write("market/index.json", index)
@@ -114,13 +116,13 @@ def test_a_version_that_changed_is_told(folder: Folder) -> None:
     assert "(version 1 is now 2)" in made.problem().message
 
 
-def test_what_is_new_is_taken_with_a_note(locked: Locked) -> None:
+def test_a_new_item_is_used_with_a_note(locked: Locked) -> None:
     locked.folder.write("market/b.yaml", echo("b"))
     job = locked.folder.resolve([A, "marketplace://name/b"], {"marketplace": str(locked.folder.path / "market")})
-    assert job.notes == ("marketplace://name/b is not in job.lock yet; 'kedge lock' puts it there",)
+    assert job.notes == ("marketplace://name/b is not in job.lock yet; run 'kedge lock' to add it",)
 
 
-def test_files_of_this_machine_are_only_noted(folder: Folder) -> None:
+def test_a_changed_local_file_gives_only_a_note(folder: Folder) -> None:
     folder.write("l.yaml", echo("l"))
     save(str(folder.path / "job.lock"), folder.resolve(["./l.yaml"]).lock.new)
     assert folder.resolve(["./l.yaml"]).notes == ()
@@ -138,11 +140,11 @@ def test_offline_everything_comes_from_the_cache(locked: Locked) -> None:
     assert "does not exist" in locked.problem().message
 
 
-def test_a_server_that_fails_is_no_reason_not_to_run(folder: Folder, server: Server) -> None:
+def test_a_locked_job_runs_offline_if_the_server_fails(folder: Folder, server: Server) -> None:
     url = server.serve("/x.yaml", echo("x"))
     save(str(folder.path / "job.lock"), folder.resolve([url]).lock.new)
     server.serve("/x.yaml", "", status=503)
-    hint = "--offline takes what was locked from the cache"
+    hint = "use --offline to take the locked version from the cache"
     assert hint in folder.problem([url]).message
     assert scripts(folder.resolve([url], {"offline": True})) == {"x": "echo x\n"}
     (folder.path / "job.lock").unlink()
@@ -158,21 +160,21 @@ def test_offline_needs_the_lock_file_and_the_cache(locked: Locked) -> None:
     assert scripts(locked.resolve()) == {"a": "echo 1\n"}
     assert scripts(locked.resolve(offline=True)) == {"a": "echo 1\n"}
     locked.file.unlink()
-    assert "'kedge lock' puts it there" in locked.problem(offline=True).message
+    assert "run 'kedge lock' to add it" in locked.problem(offline=True).message
 
 
 @pytest.mark.parametrize(
     "content", ["", "{}", "[]", "3", '{"version": 2}', '{"version": 1, "items": {"a": {}}}', "[" * 100_000]
 )
-def test_a_lock_file_that_is_none(folder: Folder, content: str) -> None:
+def test_an_invalid_lock_file_is_an_error(folder: Folder, content: str) -> None:
     folder.write("job.lock", content)
     with pytest.raises(
-        InputError, match=r"job\.lock\S*: this lock file cannot be read .*'kedge lock' writes a new one"
+        InputError, match=r"job\.lock\S*: this lock file cannot be read .*run 'kedge lock' to write a new one"
     ):
         folder.resolve([])
 
 
-def test_a_lock_file_is_written_as_a_whole_or_not_at_all(folder: Folder) -> None:
+def test_a_lock_file_is_written_atomically(folder: Folder) -> None:
     file = folder.write("job.lock", "old")
     os.chmod(folder.path, 0o500)
     try:
@@ -206,7 +208,7 @@ def test_the_cache_keeps_and_prunes(tmp_path: Path) -> None:
     assert list(cache.folder.iterdir()) == []
 
 
-def test_what_is_used_stays(tmp_path: Path) -> None:
+def test_used_documents_are_not_pruned(tmp_path: Path) -> None:
     cache = DocumentCache(tmp_path)
     for use in (cache.put, lambda data: cache.get(digest(data))):
         cache.put(b"x")
@@ -215,7 +217,7 @@ def test_what_is_used_stays(tmp_path: Path) -> None:
         assert cache.prune(unused_sec=3600) == []
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = DocumentCache(tmp_path / "file" / "cache")
     cache.put(b"x")
@@ -236,7 +238,7 @@ while True:
 """
 
 
-def test_writers_readers_and_prunes_at_once_and_writers_that_are_killed(tmp_path: Path) -> None:
+def test_the_cache_survives_concurrent_use_and_killed_writers(tmp_path: Path) -> None:
     argv = [[sys.executable, "-c", WRITER, str(tmp_path), kind] for kind in ("write", "write", "prune")]
     writers = [subprocess.Popen(one, stdout=subprocess.PIPE) for one in argv]
     cache = DocumentCache(tmp_path)
@@ -284,7 +286,7 @@ def repository(folder: Path) -> tuple[str, dict[str, str]]:
     return str(folder), {"HEAD": run("rev-parse", "HEAD"), "main": run("rev-parse", "main"), "v1": first}
 
 
-def test_commits_are_asked_of_the_server(tmp_path: Path) -> None:
+def test_commits_come_from_the_git_server(tmp_path: Path) -> None:
     uri, commits = repository(tmp_path / "repo")
     wanted = [Repository(uri, ref) for ref in commits]
     assert pinning.commits(wanted) == {f"{uri}#{ref}": Pin(commit) for ref, commit in commits.items()}
@@ -307,7 +309,7 @@ def test_commits_are_asked_of_the_server(tmp_path: Path) -> None:
         ({"repo_uri": {"text": []}}, None),
     ],
 )
-def test_what_is_cloned_without_a_commit_is_pinned(parameters: dict[str, Any], ref: str | None) -> None:
+def test_clones_without_a_commit_are_pinned(parameters: dict[str, Any], ref: str | None) -> None:
     action = Action("git", {"repo_uri": "https://h/x.git", **parameters})
     step = Step("s", (Callback("taskStarts", ("a",)), Callback("taskStarts", action=action)))
     found = list(pins.repositories([step]))
@@ -333,7 +335,7 @@ def test_the_commit_of_a_lock_file_reaches_the_step(folder: Folder) -> None:
     assert again.lock.new == again.lock.old
 
 
-def test_digests_are_asked_of_the_registry(server: Server) -> None:
+def test_digests_come_from_the_registry(server: Server) -> None:
     host = server.url.removeprefix("http://")
     digests = {"Docker-Content-Digest": "sha256:abc"}
     server.serve("/v2/team/image/manifests/v1", "", **digests)
@@ -344,12 +346,12 @@ def test_digests_are_asked_of_the_registry(server: Server) -> None:
     found = pinning.digests([f"{host}/team/image:v1", f"{host}/closed", f"{host}/busy", "x@sha256:1", "No Name"])
     assert found[f"{host}/team/image:v1"] == Pin("sha256:abc")
     assert found["x@sha256:1"] == Pin("sha256:1")
-    assert found["No Name"].unlocked == "this is no name of an image"
+    assert found["No Name"].unlocked == "this is not an image name"
     assert found[f"{host}/busy"].unlocked == "the registry answers 429 Too Many Requests"
     assert found[f"{host}/closed"].unlocked == "the registry answers 401 Unauthorized"
     tokens = [headers.get("Authorization") for path, headers in server.asked if "closed" in path]
     assert tokens == [None, "Bearer t"]
-    assert "cannot be asked" in str(registry.digest("127.0.0.1:9/x").unlocked)
+    assert "cannot be reached" in str(registry.digest("127.0.0.1:9/x").unlocked)
 
 
 @pytest.mark.parametrize(

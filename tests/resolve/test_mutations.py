@@ -1,4 +1,4 @@
-"""A job file in which anything is changed into anything is refused or accepted, and never breaks kedge."""
+"""A job file with any value replaced by any other is refused or accepted, and never breaks kedge."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def put(job: Any, path: tuple[Any, ...], value: Any) -> None:
         else:
             job[path[-1]] = value
     except (KeyError, IndexError, TypeError):
-        pass  # an earlier change has taken the place away
+        pass  # an earlier change has removed this place
 
 
 @given(st.lists(st.tuples(st.sampled_from(places(JOB)[1:]), JUNK | st.just(DELETED)), min_size=1, max_size=4))

@@ -1,4 +1,4 @@
-"""What the names of a job mean: references, prerequisites, code, secrets."""
+"""Resolving the names in a job: references, prerequisites, code, secrets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cmd(name: str, *commands: str, **keys: Any) -> dict[str, Any]:
         ("<% other.x %> {{ x }} <% $other.x %>", 1, "<% other.x %> {{ x }} <% $other.x %>"),
     ],
 )
-def test_references_are_replaced_by_the_text_of_the_value(written: str, value: object, expected: str) -> None:
+def test_references_are_replaced_with_the_text_of_the_value(written: str, value: object, expected: str) -> None:
     assert command(written, parameters={"x": value}) == expected
 
 
@@ -82,7 +82,7 @@ def test_a_secret_stays_a_reference_and_its_value_is_kept_apart() -> None:
     assert "hunter2" not in repr(job)
 
 
-def test_given_parameters_and_secrets_win() -> None:
+def test_given_parameters_and_secrets_override_those_of_the_file() -> None:
     inputs = Inputs("me", parameters={"x": "2.50"}, secrets={"s": "new", "t": "only given"})
     job = resolved(
         {"commands": ["<% $parameters.x %> <% $secrets.s %> <% $secrets.t %>"]},
@@ -95,7 +95,7 @@ def test_given_parameters_and_secrets_win() -> None:
     assert job.secrets.document == {"s": "new", "t": "only given"}
 
 
-def test_all_unknown_references_are_reported_at_once_with_their_places() -> None:
+def test_all_unknown_references_are_reported_at_once_with_positions() -> None:
     with pytest.raises(InputError) as error:
         command("a <% $parameters.x %>", "b <% $data.uri %>", parameters={"y": 1})
     first, second = error.value.problems
@@ -104,7 +104,7 @@ def test_all_unknown_references_are_reported_at_once_with_their_places() -> None
     assert str(first).startswith("job.yaml:")
 
 
-def test_names_that_mean_nothing_hide_nothing_else(tmp_path: Path) -> None:
+def test_undefined_names_do_not_hide_other_problems(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
         """
 protocolVersion: 2
@@ -148,7 +148,7 @@ def test_unknown_references_can_be_kept() -> None:
     assert command(text, extras={"kedge": {"unknownReferences": "keep"}}) == text
 
 
-def test_names_given_for_nothing_are_errors() -> None:
+def test_given_names_that_the_job_does_not_have_are_errors() -> None:
     with pytest.raises(InputError, match="no parameter is named 'lrr'; did you mean 'lr'"):
         resolved({}, Inputs("me", parameters={"lrr": "1"}), parameters={"lr": 1})
     with pytest.raises(InputError, match="no secret is named 'tok'"):
@@ -178,11 +178,11 @@ def test_the_active_deployment_surrounds_the_commands() -> None:
     assert command("a", deployments=deployments, defaults={"deployment": "prod"}) == "x\na\ny"
 
 
-def test_around_a_command_the_same_is_space_as_in_openpai() -> None:
+def test_commands_are_trimmed_as_in_openpai() -> None:
     assert command("\ufeff a \xa0", "b\x85") == "a\nb\x85"
 
 
-def test_an_unknown_reference_in_a_deployment_is_found_at_its_place() -> None:
+def test_an_unknown_reference_in_a_deployment_is_reported_at_its_position() -> None:
     deployments = [{"name": "prod", "taskRoles": {"w": {"preCommands": ["x", "<% $parameters.no %>"]}}}]
     with pytest.raises(InputError) as error:
         command("a", deployments=deployments, defaults={"deployment": "prod"})
@@ -208,7 +208,7 @@ def test_a_cycle_of_prerequisites_is_named() -> None:
     assert "prerequisites[3].require[0]" in str(error.value)
 
 
-def test_a_required_item_that_is_not_there_is_an_error() -> None:
+def test_a_missing_required_item_is_an_error() -> None:
     with pytest.raises(InputError, match="nothere"):
         resolved({"prerequisites": ["a"]}, prerequisites=[cmd("a", "echo a", require=["nothere"])])
 
@@ -238,7 +238,7 @@ def test_hooks_get_parameters_rendered_and_secrets_as_references() -> None:
     )
 
 
-def test_credentials_of_an_image_may_hold_secrets_only() -> None:
+def test_only_secrets_are_rendered_in_the_credentials_of_an_image() -> None:
     image = {
         "name": "image", "type": "dockerimage", "uri": "u",
         "auth": {"username": "<% $parameters.u %>", "password": "<% $secrets.p %>"},
@@ -279,7 +279,7 @@ def test_a_working_directory_can_be_given_or_be_part_of_the_job(tmp_path: Path) 
         ("file://x", False),
     ],
 )
-def test_a_local_uri_says_so(uri: str, local: bool) -> None:
+def test_local_uris_are_recognised(uri: str, local: bool) -> None:
     assert is_local(uri) is local
 
 

@@ -1,4 +1,4 @@
-"""Secrets that the submitter gives, from wherever they come."""
+"""Secrets that the submitter gives, from all sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ taskRoles:
 """
 
 
-def test_where_a_value_may_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_comes_from_text_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("of a file\n\n")
     monkeypatch.setenv("GIVEN", "of a variable")
     reader, writer = os.pipe()
@@ -40,7 +40,7 @@ def test_where_a_value_may_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("folder", "a directory"), ("large", "more than 1 MiB"), ("bytes", "not UTF-8"), ("a\0b", "null byte"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_told_without_its_name(tmp_path: Path, file: str, why: str) -> None:
+def test_an_unreadable_file_is_reported_without_its_name(tmp_path: Path, file: str, why: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     with (tmp_path / "large").open("wb") as large:
@@ -52,13 +52,13 @@ def test_what_cannot_be_read_is_told_without_its_name(tmp_path: Path, file: str,
     assert "hunter2" not in str(error.value)
 
 
-def test_a_variable_that_is_not_there_may_be_a_value() -> None:
+def test_a_missing_variable_is_reported_without_its_name() -> None:
     with pytest.raises(InputError, match="--secret token: the variable after 'env:' is not set"):
         read_given("token", "env:hunter2")
 
 
 @pytest.mark.parametrize("value", ["a\0b", os.fsdecode(b"hunter2\xff"), "\ud800"])
-def test_what_no_script_can_hold_is_refused(value: str) -> None:
+def test_a_value_that_no_script_can_contain_is_refused(value: str) -> None:
     with pytest.raises(InputError, match="the secret token is not UTF-8 text") as error:
         collect(parse(JOB), Inputs("me", secrets={"token": value}), {})
     assert "hunter2" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Where prerequisites come from: files, addresses, marketplaces; and what is done when something goes wrong there."""
+"""The sources of prerequisites (files, addresses, marketplaces) and their failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refused(http: Http, url: str) -> Unavailable:
 # Files.
 
 
-def test_files_start_at_the_file_that_names_them(folder: Folder) -> None:
+def test_paths_are_relative_to_the_file_that_names_them(folder: Folder) -> None:
     folder.write("data/mnist.yaml", echo("mnist", require=["./parts/deep.yaml", "../beside.yaml"]))
     folder.write("data/parts/deep.yaml", echo("deep", require=["../../beside.yaml"]))
     absolute = folder.write("elsewhere/x.yaml", echo("x"))
@@ -36,7 +36,7 @@ def test_files_start_at_the_file_that_names_them(folder: Folder) -> None:
     assert names(job) == ["beside", "deep", "mnist", "x"]
 
 
-def test_a_file_may_hold_several_items(folder: Folder) -> None:
+def test_a_file_may_have_several_items(folder: Folder) -> None:
     folder.write("all.yaml", [echo("a", require=["b"]), echo("b"), echo("c")])
     folder.write(
         "job-like.yaml",
@@ -70,17 +70,17 @@ def test_a_plain_name_in_a_file_means_the_jobs_item_first(folder: Folder) -> Non
         ("name: x\nrequire: nothing\n", "must be a list"),
         ("name: x\nrequire: [{}]\n", "the key 'name' is missing"),
         ("name: x\nplugin: nosuch\n", "Plugin 'nosuch' is not supported"),
-        ("x" * (1 << 20) + "y", "has more than 1 MiB"),
+        ("x" * (1 << 20) + "y", "is larger than 1 MiB"),
     ],
 )
-def test_a_file_that_is_wrong(folder: Folder, content: str, message: str) -> None:
+def test_a_file_without_a_valid_prerequisite_is_an_error(folder: Folder, content: str, message: str) -> None:
     folder.write("x.yaml", content)
     problems = folder.problems(["./x.yaml"])
     assert any(message in problem.message for problem in problems), problems
     assert all(problem.code == INVALID for problem in problems)
 
 
-def test_what_is_no_file(folder: Folder) -> None:
+def test_only_regular_files_are_read(folder: Folder) -> None:
     os.mkfifo(folder.path / "fifo")
     (folder.path / "dir").mkdir()
     assert "it is a named pipe, not a regular file" in folder.problem(["./fifo"]).message
@@ -102,12 +102,15 @@ def test_an_item_at_an_address(folder: Folder, server: Server) -> None:
     assert not {name.lower() for name in headers} & {"authorization", "cookie"}
 
 
-def test_an_item_from_elsewhere_may_not_name_files(folder: Folder, server: Server) -> None:
+def test_an_item_from_another_machine_must_not_refer_to_files(folder: Folder, server: Server) -> None:
     secret = folder.write("secret.yaml", echo("secret"))
     for number, wanted in enumerate(["./secret.yaml", "../secret.yaml", str(secret)]):
         url = server.serve(f"/{number}.yaml", echo("a", require=[wanted]))
         problem = folder.problem([url])
-        assert problem.message == f"Prerequisite {wanted}: an item from elsewhere may not name files of this machine"
+        assert (
+            problem.message
+            == f"Prerequisite {wanted}: an item from another machine must not refer to files of this machine"
+        )
         assert problem.file == url
 
 
@@ -131,7 +134,7 @@ def test_every_answer_but_200_is_an_error(folder: Folder, server: Server, status
     assert problem.where == "taskRoles.w.prerequisites[0]"
 
 
-def test_a_fault_of_another_machine_is_none_of_the_input(folder: Folder, server: Server) -> None:
+def test_a_failure_of_another_machine_is_not_an_input_error(folder: Folder, server: Server) -> None:
     text = folder.job([server.serve("/x.yaml", "name: [", status=200)])
     with pytest.raises(Unreachable):
         folder.resolve_text(text)
@@ -144,25 +147,25 @@ def test_a_fault_of_another_machine_is_none_of_the_input(folder: Folder, server:
 @pytest.mark.parametrize(
     "address", ["http://..../x", f"http://{'a' * 300}/x", "https://xn--a/x", "http://256.1.1.1/x", "http://[::1/x"]
 )
-def test_an_address_that_no_host_can_have(folder: Folder, address: str) -> None:
+def test_an_impossible_host_is_an_input_error(folder: Folder, address: str) -> None:
     problem = folder.problem([address])
-    assert "is no address" in problem.message or "is invalid" in problem.message
+    assert "is not a valid address" in problem.message or "is invalid" in problem.message
     assert (problem.where, problem.line) == ("taskRoles.w.prerequisites[0]", 11)
 
 
 @pytest.mark.parametrize("address", ["http://[::1/x", "http://xn--a/", "http:///", "https://host:port/"])
-def test_an_address_that_no_marketplace_can_have(folder: Folder, address: str) -> None:
+def test_an_impossible_marketplace_address_is_an_error(folder: Folder, address: str) -> None:
     problem = folder.problem(["marketplace://name/x"], {"marketplace": address})
-    assert "is no address" in problem.message
+    assert "is not a valid address" in problem.message
 
 
-def test_redirects_are_followed_a_little(server: Server) -> None:
+def test_a_few_redirects_are_followed(server: Server) -> None:
     for number in range(7):
         server.serve(f"/{number}", "", status=302, Location=f"{server.url}/{number + 1}")
     server.serve("/7", "name: a")
     http = Http()
     assert http.fetch(f"{server.url}/2").data == b"name: a"
-    assert "more than 5 redirects" in refused(http, f"{server.url}/1").message
+    assert "redirects more than 5 times" in refused(http, f"{server.url}/1").message
 
 
 def test_other_hosts_get_neither_requests_nor_credentials(server: Server) -> None:
@@ -183,11 +186,11 @@ def test_other_hosts_get_neither_requests_nor_credentials(server: Server) -> Non
     assert server.paths() == ["/cookie", "/user"]
 
 
-def test_redirects_stay_on_the_list_and_on_the_web(server: Server) -> None:
+def test_redirects_must_lead_to_allowed_hosts_and_safe_schemes(server: Server) -> None:
     server.serve("/away", "", status=302, Location="http://localhost:1/x")
     server.serve("/file", "", status=302, Location="file:///etc/passwd")
     assert "host localhost is not allowed" in refused(Http(["127.0.0.1"]), f"{server.url}/away").message
-    assert "not as safe" in refused(Http(), f"{server.url}/file").message
+    assert "less secure" in refused(Http(), f"{server.url}/file").message
 
 
 def test_an_answer_has_limits(server: Server) -> None:
@@ -214,16 +217,16 @@ def test_an_answer_has_limits(server: Server) -> None:
         handler.wfile.write(b"name: a")
 
     server.answers |= {"/endless": endless, "/silent": silent, "/dies": dies}
-    assert "has more than 0 KiB" in refused(Http(limits=patient), f"{server.url}/endless").message
+    assert "is larger than 0 KiB" in refused(Http(limits=patient), f"{server.url}/endless").message
     wait_until(lambda: -1 in sent, what="the server notices that nobody reads")
     assert sum(sent) < 1 << 26
     assert "does not answer in time" in refused(Http(limits=limits), f"{server.url}/silent").message
     assert refused(Http(limits=patient), f"{server.url}/dies").code == UNKNOWN
     server.serve("/packed", "x", **{"Content-Encoding": "gzip"})
-    assert "a form that was not asked for" in refused(Http(), f"{server.url}/packed").message
+    assert "a content encoding that was not requested" in refused(Http(), f"{server.url}/packed").message
 
 
-def test_a_document_that_comes_in_drops_ends_at_the_limit(server: Server) -> None:
+def test_a_slow_document_ends_at_the_time_limit(server: Server) -> None:
     def drops(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.end_headers()
@@ -244,13 +247,13 @@ def test_a_document_that_comes_in_drops_ends_at_the_limit(server: Server) -> Non
     assert "takes more than 0.3 s" in refused(Http(limits=limits), f"{server.url}/drops").message
 
 
-def test_at_most_20_documents_of_a_job_come_over_the_network(folder: Folder, server: Server) -> None:
+def test_a_job_may_fetch_at_most_20_documents(folder: Folder, server: Server) -> None:
     urls = [server.serve(f"/{n}.yaml", echo(f"i{n}")) for n in range(21)]
     assert len(names(folder.resolve(urls[:20]))) == 20
-    assert folder.problem(urls).message.endswith("a job may have at most 20 documents from other machines")
+    assert folder.problem(urls).message.endswith("a job may use at most 20 documents from other machines")
 
 
-def test_a_place_that_does_not_answer_is_asked_once(folder: Folder, server: Server) -> None:
+def test_a_place_that_does_not_answer_is_tried_once(folder: Folder, server: Server) -> None:
     url = server.serve("/x.yaml", "", status=503)
     assert (
         len(
@@ -281,7 +284,7 @@ def test_a_folder_without_an_index(folder: Folder) -> None:
     assert folder.problem(["marketplace://data/wget"], inputs).code == NOT_FOUND
 
 
-def test_the_same_files_behind_a_url(folder: Folder, server: Server) -> None:
+def test_the_same_files_at_a_url(folder: Folder, server: Server) -> None:
     entries = [{"id": 7, "name": "a b", "type": "data", "path": "data/a b.yaml", "version": 2}]
     server.serve("/market/index.json", {"items": entries})
     server.serve("/market/data/a%20b.yaml", echo("ab"))
@@ -304,7 +307,7 @@ def test_an_index_cannot_lead_out_of_the_marketplace(folder: Folder, path: str) 
     (folder.path / "m/link.yaml").symlink_to("../secret.yaml")
     problem = folder.problem(["marketplace://name/x"], {"marketplace": str(folder.path / "m")})
     assert problem.code == UNKNOWN
-    assert "inside of the marketplace" in problem.message or "out of the marketplace" in problem.message
+    assert "inside the marketplace" in problem.message or "out of the marketplace" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -319,20 +322,22 @@ def test_an_index_cannot_lead_out_of_the_marketplace(folder: Folder, path: str) 
         "[" * 200_000,
     ],
 )
-def test_an_index_that_is_none(folder: Folder, index: str) -> None:
+def test_an_invalid_index_is_an_error(folder: Folder, index: str) -> None:
     folder.write("m/index.json", index)
     problem = folder.problem(["marketplace://name/x"], {"marketplace": str(folder.path / "m")})
-    assert "cannot be understood" in problem.message
+    assert "is invalid" in problem.message
 
 
-def test_where_the_marketplace_is(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_marketplace_can_be_set_in_three_places(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("given", "own", "usual"):
         folder.write(f"{name}/x.yaml", echo(name))
     x = ["marketplace://name/x"]
     own: dict[str, Any] = {"extras": {"kedge": {"marketplace": "./own"}}}
-    assert "it is not known where the marketplace is" in folder.problem(x).message
+    assert "no marketplace is configured; set --marketplace DIR|URL" in folder.problem(x).message
     monkeypatch.setenv("KEDGE_MARKETPLACE", str(tmp_path / "usual"))
     assert names(folder.resolve(x)) == ["usual"]
     assert names(folder.resolve(x, **own)) == ["own"]
     assert names(folder.resolve(x, {"marketplace": str(tmp_path / "given")}, **own)) == ["given"]
-    assert "is no folder" in folder.problem(x, {"marketplace": str(tmp_path / "none")}).message
+    assert "is not a folder" in folder.problem(x, {"marketplace": str(tmp_path / "none")}).message

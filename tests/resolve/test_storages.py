@@ -1,4 +1,4 @@
-"""Which storages a job gets: its own, those of its prerequisites, and what goes against each other."""
+"""The storages of a job: its own, those of its prerequisites, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIGNFS = [{"name": "confignfs", "mountPath": "/mnt/confignfs"}]
 
 
 def merged(folder: Folder, listed: Any, required: list[dict[str, str]], usable: tuple[str, ...]) -> Any:
-    """The mounts of a job with these `extras.storages` whose items require these; default storage is d1."""
+    """The mounts of a job with these `extras.storages` and these requirements of its items; d1 is the default."""
     extras = {} if listed is None else {"extras": {"storages": listed}}
     job = parse(folder.job([], **extras))
     wanted = [*of_job(job, ["d1"]), *requests(required, job.source, ("requireStorages",))]
@@ -40,7 +40,7 @@ def merged(folder: Folder, listed: Any, required: list[dict[str, str]], usable: 
         ([{}, {"name": ""}], CONFIGNFS, ("confignfs",), [("confignfs", "/mnt/confignfs")]),
     ],
 )
-def test_put_together(
+def test_storages_of_the_job_and_its_items_are_merged(
     folder: Folder, listed: Any, required: Any, usable: tuple[str, ...], expected: list[tuple[str, str]]
 ) -> None:
     mounts, problems, _ = merged(folder, listed, required, usable)
@@ -70,24 +70,26 @@ def test_put_together(
             None,
             [{"name": "confignfs", "mountPath": "relative"}],
             ("confignfs",),
-            "the mount path 'relative' is not absolute, or holds '..'",
+            "the mount path 'relative' must be absolute and must not contain '..'",
             INVALID,
         ),
     ],
 )
-def test_refused(folder: Folder, listed: Any, required: Any, usable: tuple[str, ...], message: str, code: str) -> None:
+def test_conflicting_and_invalid_storages_are_refused(
+    folder: Folder, listed: Any, required: Any, usable: tuple[str, ...], message: str, code: str
+) -> None:
     _, (problem,), _ = merged(folder, listed, required, usable)
     assert (problem.message, problem.code) == (message, code)
 
 
-def test_one_inside_of_another_is_told(folder: Folder) -> None:
+def test_nested_storages_give_a_note(folder: Folder) -> None:
     nested = [{"name": "a", "mountPath": "/mnt/a"}, {"name": "b", "mountPath": "/mnt/a/b"}]
     _, problems, notes = merged(folder, nested, [], ("a", "b"))
     assert problems == []
-    assert notes == ["the storage b at /mnt/a/b stands inside of the storage a"]
+    assert notes == ["the storage b at /mnt/a/b is mounted inside the storage a"]
 
 
-def test_all_that_a_job_names_is_mounted_into_all_its_tasks(folder: Folder) -> None:
+def test_every_storage_of_a_job_is_mounted_into_all_tasks(folder: Folder) -> None:
     rest = {
         "name": "r",
         "type": "storage",
@@ -104,14 +106,14 @@ def test_all_that_a_job_names_is_mounted_into_all_its_tasks(folder: Folder) -> N
     assert [step.name for step in job.roles[0].steps] == ["n"]
 
 
-def test_a_conflict_stands_at_the_item_that_brings_it(folder: Folder) -> None:
+def test_a_conflict_is_reported_at_the_item_that_causes_it(folder: Folder) -> None:
     needs = echo("n", type="data", requireStorages=[{"name": "a"}, {"name": "b", "mountPath": "/mnt/a/"}])
     problem = folder.problem(["n"], prerequisites=[needs])
     assert problem.where == "prerequisites[1].requireStorages[1]"
 
 
 @pytest.mark.parametrize(("storages", "expected"), [(None, ["share"]), ([{"name": "s"}], ["s"])])
-def test_the_older_plugin_counts_where_there_is_no_list(folder: Folder, storages: Any, expected: list[str]) -> None:
+def test_teamwise_storage_counts_if_there_is_no_list(folder: Folder, storages: Any, expected: list[str]) -> None:
     plugins = [
         {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": names}} for names in (["x"], ["share"])
     ]

@@ -1,4 +1,4 @@
-"""Template variables of prerequisites: their values, types and errors, with the places of the errors."""
+"""Template variables of prerequisites: their values, types and errors with positions."""
 
 from __future__ import annotations
 
@@ -54,12 +54,14 @@ def test_values_of_each_type(folder: Folder, kind: str, value: object, shown: st
         ("number", "fast", "must be a number, not 'fast'"),
         ("number", float("nan"), "must be a number, not '.nan'"),
         ("boolean", "yes", "must be true or false, not 'yes'"),
-        ("path", "", "must be a path: a text of one line, not empty, not ''"),
-        ("path", "a\nb", "must be a path: a text of one line, not empty, not 'a\\nb'"),
+        ("path", "", "must be a path: a string of one line, not empty, not ''"),
+        ("path", "a\nb", "must be a path: a string of one line, not empty, not 'a\\nb'"),
         ("choice", "sdg", "must be one of 'sgd', 'adam', not 'sdg'"),
     ],
 )
-def test_a_wrong_value_says_what_is_allowed(folder: Folder, kind: str, value: object, allowed: str) -> None:
+def test_the_message_about_a_wrong_value_names_what_is_allowed(
+    folder: Folder, kind: str, value: object, allowed: str
+) -> None:
     more = {"choices": ["sgd", "adam"]} if kind == "choice" else {}
     extras = {"reference_prerequisites": [reference("r", "t", v=value)]}
     problem = folder.problem(["r"], prerequisites=[typed(kind, **more)], extras=extras)
@@ -73,10 +75,10 @@ def test_a_wrong_value_says_what_is_allowed(folder: Folder, kind: str, value: ob
         ("integer", "ten", "must be a whole number, not 'ten' (prerequisite t)"),
         ("choice", "c", "must be one of 'a', 'b', not 'c' (prerequisite t)"),
         ("boolean", 1, "must be true or false, not '1' (prerequisite t)"),
-        ("path", "", "must be a path: a text of one line, not empty, not '' (prerequisite t)"),
+        ("path", "", "must be a path: a string of one line, not empty, not '' (prerequisite t)"),
     ],
 )
-def test_a_reference_to_a_parameter_is_held_against_the_type(
+def test_the_value_of_a_referenced_parameter_is_checked(
     folder: Folder, kind: str, parameter: object, message: str
 ) -> None:
     more = {"choices": ["a", "b"]} if kind == "choice" else {}
@@ -87,7 +89,7 @@ def test_a_reference_to_a_parameter_is_held_against_the_type(
     assert "no parameter is named 'x'" in problem.message
 
 
-def test_a_default_stands_in_and_an_unknown_name_has_a_suggestion(folder: Folder) -> None:
+def test_defaults_are_used_and_unknown_names_get_a_suggestion(folder: Folder) -> None:
     item = typed("integer", default=3)
     assert scripts(folder.resolve(["t"], prerequisites=[item])) == {"t": "echo 3\n"}
     extras = {"reference_prerequisites": [reference("r", "t", V=4)]}
@@ -102,7 +104,7 @@ def test_the_same_item_with_other_values_is_another_one(folder: Folder) -> None:
     assert names(job) == ["t(v=1)", "a", "t(v=1)", "b", "c", "d"]
 
 
-def test_a_value_keeps_the_spelling_of_its_author(folder: Folder) -> None:
+def test_a_value_keeps_its_spelling(folder: Folder) -> None:
     text = folder.job(
         ["r"], prerequisites=[echo("t", "echo {{ v }} {{v}}", type="script", template_variables=[{"name": "v"}])]
     )
@@ -110,7 +112,7 @@ def test_a_value_keeps_the_spelling_of_its_author(folder: Folder) -> None:
     assert scripts(folder.resolve_text(text)) == {"t": "echo 1.0 1.0\n"}
 
 
-def test_a_scalar_that_is_only_a_variable_takes_its_type(folder: Folder) -> None:
+def test_a_scalar_that_is_only_a_variable_takes_the_type_of_the_value(folder: Folder) -> None:
     folder.write("t.yaml", "name: t\nretry: {max: {{ n }}}\ntimeoutSec: {{ n }}\ncallbacks:\n  - {event: taskStarts, "
                  "commands: [{{ n }}, '{{ n }} {{ other }} ${{ n }}']}\ntemplate_variables: [{name: n}]\n")  # fmt: skip
     extras = {"reference_prerequisites": [reference("r", "./t.yaml", n=2)]}
@@ -142,7 +144,7 @@ def test_a_broken_tag_in_a_value_is_found(folder: Folder) -> None:
     assert "never closed" in problem.message
 
 
-def test_values_go_on_to_what_is_required(folder: Folder) -> None:
+def test_values_are_passed_on_to_required_items(folder: Folder) -> None:
     inner = echo("inner", "echo {{ p }}", type="script", template_variables=[{"name": "p"}])
     given = {"name": "inner", "template_variables": {"p": "{{ root }}/<% this.sub %>"}}
     outer = echo("outer", type="script", sub="x", template_variables=[{"name": "root"}], require=[given])
@@ -151,7 +153,7 @@ def test_values_go_on_to_what_is_required(folder: Folder) -> None:
     assert scripts(job)["inner"] == "echo /data/x\n"
 
 
-def test_data_of_a_role_has_the_defaults(folder: Folder) -> None:
+def test_data_of_a_role_has_the_defaults_of_its_variables(folder: Folder) -> None:
     data = {
         "name": "d",
         "type": "data",
@@ -191,14 +193,14 @@ SHAPES = st.recursive(
 
 
 def shape(value: object) -> object:
-    """The same with all scalars alike: what is left is structure."""
+    """The value with all scalars made equal, so that only its structure is left."""
     if isinstance(value, dict):
         return {key: shape(below) for key, below in value.items()}
     return [shape(below) for below in value] if isinstance(value, list) else "scalar"
 
 
 def flow(value: object) -> str:
-    """A value in flow style, its texts as plain scalars in places where they can be ones."""
+    """A value in flow style, with strings as plain scalars where possible."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {flow(below)}" for key, below in value.items()) + "}"
     if isinstance(value, list):
@@ -217,24 +219,24 @@ def test_no_value_can_change_the_structure(value: object, values: dict[str, str]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12), st.sampled_from(["{{ a }}", "x {{a}} y"]))
-def test_what_is_put_in_comes_out(value: str, template: str) -> None:
+def test_a_filled_in_value_is_unchanged(value: str, template: str) -> None:
     filled = fill(read(f"top: {template}").root, {"a": Value(value, value)}).value["top"]
     assert filled == template.replace("{{ a }}", value).replace("{{a}}", value)
 
 
 @given(st.text("{} \t\nab_1:'\"-\ue000\ue001", max_size=20))
-def test_undeclared_variables_stay_as_they_are_written(text: str) -> None:
+def test_undeclared_variables_are_kept_as_written(text: str) -> None:
     quoted = "'" + text.replace("'", "''").replace("\n", " ").replace("\t", " ") + "'"
     assert read(f"a: {quoted}").value["a"] == text.replace("\n", " ").replace("\t", " ")
 
 
 @given(st.integers() | st.floats(allow_nan=False) | st.booleans())
-def test_a_value_that_was_given_as_text_means_what_yaml_says(value: object) -> None:
+def test_a_value_given_as_text_is_read_as_yaml(value: object) -> None:
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     assert parsed(text).value == value or "e" in text or "inf" in text
 
 
-def test_a_token_has_a_place_like_any_scalar() -> None:
+def test_a_placeholder_has_a_mark_like_any_scalar() -> None:
     document = read("a: 1\nb: [x, {{ p }}, {{q}}]\n")
     assert document.value == {"a": 1, "b": ["x", "{{ p }}", "{{q}}"]}
     assert (document.source.marks["b", 1].line, document.source.marks["b", 1].column) == (2, 8)

@@ -1,4 +1,4 @@
-"""What nothing in a job uses, and cycles among it."""
+"""Values and items that a job does not use, and cycles among them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def warnings(folder: Folder, listed: list[str], **keys: Any) -> list[str]:
         ),
         (
             {"parameters": {"one two": 1}},
-            ["parameters.'one two': this parameter is not used, and no reference can have such a name"],
+            ["parameters.'one two': this parameter is not used, and no reference can contain its name"],
         ),
         ({"secrets": {"a": 1}}, ["secrets.a: this secret is not used; refer to it as <% $secrets.a %>, or remove it"]),
         ({"prerequisites": [IMAGE]}, ["prerequisites[1]: no task role uses 'other'"]),
@@ -44,7 +44,7 @@ def warnings(folder: Folder, listed: list[str], **keys: Any) -> list[str]:
     ],
     ids=str,
 )
-def test_what_nothing_uses_is_told(folder: Folder, keys: dict[str, Any], expected: list[str]) -> None:
+def test_unused_values_and_items_are_reported(folder: Folder, keys: dict[str, Any], expected: list[str]) -> None:
     found = warnings(folder, [], **keys)
     assert len(found) == len(expected)
     assert all(message.startswith(beginning) for message, beginning in zip(found, expected, strict=True))

@@ -1,4 +1,4 @@
-"""The protocol's own cases: what lists of prerequisites mean with one given marketplace."""
+"""The protocol's test cases: lists of prerequisites and their meaning with one given marketplace."""
 
 from __future__ import annotations
 
@@ -90,19 +90,17 @@ def test_refused(
 
 
 @pytest.mark.parametrize("wrong", ["marketplace://data", "ftp://h/x", "marketplace://foo/b", "http://u:p@h/x"])
-def test_no_references_at_all(folder: Folder, market: dict[str, Any], wrong: str) -> None:
+def test_malformed_lists_of_references_are_refused(folder: Folder, market: dict[str, Any], wrong: str) -> None:
     problem = folder.problem([wrong], market)
     assert problem.message.startswith(f"Prerequisite reference {wrong.replace(':p@', ':******@')} is invalid.")
     assert problem.where == "taskRoles.w.prerequisites[0]"
 
 
-def test_an_entry_of_the_job_file_may_require_what_is_wrong_only_if_it_is_used(
-    folder: Folder, market: dict[str, Any]
-) -> None:
+def test_wrong_requirements_of_an_entry_are_reported_if_it_is_used(folder: Folder, market: dict[str, Any]) -> None:
     assert names(folder.resolve([], market, extras={"reference_prerequisites": [reference("r", f"{M}none")]})) == []
 
 
-def test_requirements_run_before_what_requires_them(folder: Folder) -> None:
+def test_required_items_run_first(folder: Folder) -> None:
     items = [
         echo("A", type="script", require=["B", "C"]),
         echo("B", type="script", require=["D"]),
@@ -124,26 +122,28 @@ def test_at_most_16_in_a_chain_and_64_in_a_role(folder: Folder) -> None:
 
     assert len(names(folder.resolve(["i0"], prerequisites=chain(16)))) == 16
     deep = folder.problem(["i0"], prerequisites=chain(17))
-    assert deep.message.startswith("Prerequisites require each other more than 16 deep: i0 -> i1 -> ")
+    assert deep.message.startswith("Prerequisites require each other more than 16 levels deep: i0 -> i1 -> ")
     assert deep.where == "prerequisites[16].require[0]"
     wide = [echo(f"i{n}", type="script") for n in range(65)]
     assert len(names(folder.resolve([f"i{n}" for n in range(64)], prerequisites=wide))) == 64
     many = folder.problem([f"i{n}" for n in range(65)], prerequisites=wide)
-    assert many.message == "a task role may need at most 64 prerequisites"
+    assert many.message == "a task role may require at most 64 prerequisites"
     assert many.where == "taskRoles.w.prerequisites"
 
 
-def test_depth_counts_on_every_way_to_an_item(folder: Folder) -> None:
+def test_depth_is_checked_on_every_path_to_an_item(folder: Folder) -> None:
     items = [echo(f"i{n}", type="script", require=[f"i{n + 1}"] if n < 15 else []) for n in range(16)]
     items.append(echo("above", type="script", require=["i0"]))
     deep = folder.problem(["i0", "above"], prerequisites=items)
-    assert "more than 16 deep: above -> i0" in deep.message
+    assert "more than 16 levels deep: above -> i0" in deep.message
 
 
 def test_an_item_whose_values_always_change_ends_at_the_limit(folder: Folder) -> None:
     again = {"name": "a", "template_variables": {"p": "{{ p }}x"}}
     item = echo("a", type="script", template_variables=[{"name": "p", "default": "x"}], require=[again])
-    assert "more than 16 deep" in folder.problem(["a"], prerequisites=[item]).message
+    assert "more than 16 levels deep" in folder.problem(["a"], prerequisites=[item]).message
     both = echo("a", type="script", template_variables=[{"name": "p", "default": "x"}], require=[again, {
         "name": "a", "template_variables": {"p": "{{ p }}y"}}])  # fmt: skip
-    assert {p.message[:30] for p in folder.problems(["a"], prerequisites=[both])} >= {"a task role may need at most 6"}
+    assert {p.message[:33] for p in folder.problems(["a"], prerequisites=[both])} >= {
+        "a task role may require at most 6"
+    }

@@ -1,4 +1,4 @@
-"""The code of a job: which folders of this machine its tasks start in a copy of."""
+"""The code of a job: the folders of this machine that are copied and used as its tasks' working directories."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kedge.resolve.items import Item
 from kedge.resolve.model import Inputs
 from kedge.spec.model import Job, Path
 
-WORKDIR = "workdir"  # the name of the snapshot that --workdir makes
+WORKDIR = "workdir"  # the name of the snapshot of --workdir or of extras.kedge.workdir
 
 
 class CodeFolders:
-    """Which folders of this machine are copied for the job, by the name of their snapshot."""
+    """The folders of this machine to copy for the job. `paths` maps snapshot names to absolute paths."""
 
     def __init__(self, job: Job, inputs: Inputs) -> None:
         self._job = job
@@ -21,14 +21,14 @@ class CodeFolders:
         self.paths: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.messages: list[str] = []
-        self._everywhere: str | None = None
+        self._for_all_roles: str | None = None
         if inputs.workdir is not None:
-            self._for_all(os.path.abspath(os.path.expanduser(inputs.workdir)), f"--workdir {inputs.workdir}")
+            self._use_for_all_roles(os.path.abspath(os.path.expanduser(inputs.workdir)), f"--workdir {inputs.workdir}")
 
     def of(self, script: Item | None) -> str | None:
-        """The snapshot in which tasks with this script start; None for an empty folder per task."""
-        if self._everywhere:
-            return self._everywhere
+        """The name of the snapshot that tasks with this script start in; None for an empty folder per task."""
+        if self._for_all_roles:
+            return self._for_all_roles
         uri = script.data.get("uri") if script else None
         if script and isinstance(uri, str) and is_local(uri):
             self._add(script.name, uri, (*script.path, "uri"))
@@ -39,7 +39,7 @@ class CodeFolders:
         return None
 
     def rules(self, inputs: Inputs) -> tuple[str, ...]:
-        """Rule files: the job's, relative to its file, then the submitter's."""
+        """Absolute paths of rule files: first the job's, relative to its file, then the submitter's."""
         return (
             *(self._absolute(written) for written in self._job.kedge.rules),
             *(os.path.abspath(os.path.expanduser(path)) for path in inputs.rules),
@@ -54,13 +54,13 @@ class CodeFolders:
             self.problems.append(self._job.source.problem(path, f"there is no file or folder {full}"))
         self.paths[name] = full
 
-    def _for_all(self, full: str, option: str) -> None:
+    def _use_for_all_roles(self, full: str, option: str) -> None:
         if not os.path.isdir(full):
             self.messages.append(f"{option}: there is no folder {full}")
         self.paths[WORKDIR] = full
-        self._everywhere = WORKDIR
+        self._for_all_roles = WORKDIR
 
 
 def is_local(uri: str) -> bool:
-    """Whether a script's uri is a path on this machine: absolute, in the home folder, or from `.` or `..`."""
+    """Whether a script's uri is a path on this machine: absolute, in the home folder, or starting with `.` or `..`."""
     return uri in (".", "..") or uri.startswith(("./", "../", "/", "~/"))

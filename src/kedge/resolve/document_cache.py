@@ -1,7 +1,7 @@
-"""Documents that were fetched once, by the SHA-256 of their bytes: what a lock file names is here without a network.
+"""A cache of fetched documents by the SHA-256 of their bytes, so that a locked job needs no network.
 
-Runs share it without a lock: a file is put in its place in one move, its name says what must be in it, and a reader
-who finds it missing or damaged fetches the document again.
+Runs share the cache without a lock: a file is moved into place atomically, its name is the digest of its content, and
+a reader that finds it missing or damaged fetches the document again.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import NamedTuple
 from kedge import untrusted, xdg
 from kedge.own_files import clear
 
-_LARGEST = 64 << 20  # bytes of a document
+_MAX_BYTES = 64 << 20  # of a document
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/kedge/items`, where the variable is unset `~/.cache/kedge/items`. CannotRun without a home."""
+    """`$XDG_CACHE_HOME/kedge/items`, by default `~/.cache/kedge/items`. CannotRun: there is no home folder."""
     return Path(xdg.cache(xdg.DOCUMENTS, environment))
 
 
 def digest(data: bytes) -> str:
-    """The SHA-256 of some bytes in hex."""
+    """The SHA-256 of the bytes in hex."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -40,16 +40,16 @@ class Cached(NamedTuple):
 
 
 class DocumentCache:
-    """The cache in one folder, which is made when something is put there."""
+    """The cache in one folder, which is created by the first `put`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def get(self, sha256: str) -> bytes | None:
-        """The document with this digest; None if it is not there as it should be."""
+        """The document with this digest; None if it is missing or damaged."""
         path = self.folder / sha256
         try:
-            data = untrusted.read(self.folder, sha256, _LARGEST)
+            data = untrusted.read(self.folder, sha256, _MAX_BYTES)
         except OSError:
             return None
         if digest(data) != sha256:
@@ -61,7 +61,7 @@ class DocumentCache:
         return data
 
     def put(self, data: bytes) -> None:
-        """Keep a document. A cache that cannot be written costs the next run a download and is no error."""
+        """Store a document. A failure to write is ignored, because it only costs the next run a download."""
         with suppress(OSError):
             self._put(self.folder / digest(data), data)
 
@@ -80,23 +80,24 @@ class DocumentCache:
                 raise
 
     def entries(self) -> list[Cached]:
-        """Everything in it, the latest used first."""
+        """All documents, the most recently used first."""
         return sorted(self._entries(), key=lambda entry: -entry.used)
 
     def _entries(self) -> Iterator[Cached]:
         for path in self.folder.glob("[0-9a-f]*"):
-            with suppress(OSError):  # another run prunes
+            with suppress(OSError):  # another run may prune at the same time
                 status = path.lstat()
                 yield Cached(path.name, status.st_size, status.st_mtime)
 
     def prune(self, unused_sec: float = 0.0) -> list[Cached]:
-        """Delete what nobody has used for so many seconds, and what writers that died have left. Gives what went."""
+        """Delete documents that were not used for `unused_sec` seconds, and leftovers of writers that died. Returns the
+        deleted documents."""
         limit = time.time() - unused_sec
-        gone = [entry for entry in self.entries() if entry.used <= limit]
-        for entry in gone:
+        deleted = [entry for entry in self.entries() if entry.used <= limit]
+        for entry in deleted:
             clear(self.folder / entry.sha256)
         for path in self.folder.glob(".*"):
             with suppress(FileNotFoundError):
                 if path.lstat().st_mtime < time.time() - 3600:
                     clear(path)
-        return gone
+        return deleted

@@ -1,4 +1,4 @@
-"""Gets the documents behind addresses: from their source, held against the lock file; or, offline, from the cache."""
+"""Gets the documents at addresses: from their source, compared with the lock file, or offline from the cache."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kedge.resolve.sources.base import INVALID, UNKNOWN, FetchedDocument, Source
 from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, ItemAddress
 
 ALL = "all"
-MOST_LOOKUPS = 20  # documents that one job may have fetched over the network
-_SHOWN_CHANGES = 6  # lines
+MAX_NETWORK_DOCUMENTS = 20  # that one job may fetch
+_SHOWN_CHANGES = 6  # lines of a diff
 _SOURCES = "kedge.resolve.sources"
 
 
 class Settings:
-    """Where a job's documents may come from. `job_file` is the file whose lock file counts.
+    """Where a job's documents may come from. The lock file is the one beside `job_file`.
 
-    `marketplace` is a folder or a URL, `hosts` the only ones that are asked (empty for all).
+    `marketplace` is a folder or a URL. `hosts` are the only hosts that may be contacted; empty means all.
     """
 
     def __init__(self, job_file: str, user: str, marketplace: str | None, hosts: tuple[str, ...]) -> None:
@@ -36,7 +36,7 @@ class Settings:
 
 
 class DocumentStore:
-    """The documents of one job. `notes` is what its user should know; `lock` what a new lock file would say."""
+    """The documents of one job. `notes` are for its user; `lock` is the content of a new lock file."""
 
     def __init__(
         self, settings: Settings, cache: DocumentCache, offline: bool = False, update: tuple[str, ...] = ()
@@ -49,9 +49,9 @@ class DocumentStore:
         self.notes: list[str] = []
         self._items: dict[str, Locked] = {}
         self._files: dict[str, str] = {}
-        self._documents: dict[tuple[str, str], FetchedDocument | Unavailable] = {}  # each place is asked once
+        self._documents: dict[tuple[str, str], FetchedDocument | Unavailable] = {}  # each place is fetched only once
         self._sources: dict[str, Source] = {}
-        self._lookups = 0
+        self._network_documents = 0
 
     def __enter__(self) -> DocumentStore:
         return self
@@ -62,48 +62,48 @@ class DocumentStore:
 
     @property
     def lock_file(self) -> str:
-        """The job's lock file, whether it exists or not; empty if the job can have none."""
+        """The path of the job's lock file, whether it exists or not; empty if the job cannot have one."""
         return self._settings.lock_file
 
     @property
     def lock(self) -> Lock:
-        """What every name stands for now; commits and digests as they were."""
-        return replace(self.old or lock_file.NOTHING, items=self._items, files=self._files)
+        """The current content behind every name, with the commits and digests of the old lock file."""
+        return replace(self.old or lock_file.EMPTY, items=self._items, files=self._files)
 
     def document(self, address: ItemAddress, folder: str | None) -> FetchedDocument:
-        """The document at an address; relative paths start in `folder`. Unavailable says why there is none."""
+        """The document at an address; relative paths start in `folder`. Unavailable: there is none."""
         place = address.place
         if address.kind == FILE:
             if folder is None:
-                raise Unavailable("an item from elsewhere may not name files of this machine")
+                raise Unavailable("an item from another machine must not refer to files of this machine")
             place = os.path.normpath(os.path.join(folder, place))
-        asked = (address.kind, place)
-        if asked not in self._documents:
+        request = (address.kind, place)
+        if request not in self._documents:
             try:
-                self._documents[asked] = self._local(place) if address.kind == FILE else self._remote(address)
+                self._documents[request] = self._local(place) if address.kind == FILE else self._remote(address)
             except Unavailable as error:
-                self._documents[asked] = error
-        found = self._documents[asked]
+                self._documents[request] = error
+        found = self._documents[request]
         if isinstance(found, Unavailable):
             raise found
         return found
 
     def note_version(self, address: ItemAddress, version: str) -> None:
-        """Put what a document says of its own version into the lock."""
+        """Record in the lock the version that a document gives itself."""
         name = key(address)
         if name in self._items:
             self._items[name] = replace(self._items[name], version=version)
 
     def _local(self, place: str) -> FetchedDocument:
         document = self._source(FILE).fetch(place)
-        name = self._beside_lock(document.origin)
+        name = self._relative_to_lock(document.origin)
         sha256 = self._files[name] = digest(document.data)
         if self.old and self.old.files.get(name, sha256) != sha256:
             self.notes.append(f"{document.origin} has changed since {self._lock_name} was written")
         return document
 
-    def _beside_lock(self, path: str) -> str:
-        """A path as the lock file has it, the same wherever the job is started from."""
+    def _relative_to_lock(self, path: str) -> str:
+        """A path relative to the lock file's folder, so that it does not depend on the working directory."""
         return os.path.relpath(path, os.path.dirname(self._settings.lock_file) or ".")
 
     def _remote(self, address: ItemAddress) -> FetchedDocument:
@@ -115,15 +115,16 @@ class DocumentStore:
             document = self._fetched(address, locked)
             self._cache.put(document.data)
             self._compare(name, locked, document)
-        origin = document.origin if is_url(document.origin) or self._offline else self._beside_lock(document.origin)
+        keep = is_url(document.origin) or self._offline
+        origin = document.origin if keep else self._relative_to_lock(document.origin)
         self._items[name] = Locked(document.identity, origin, digest(document.data), document.version)
         return document
 
     def _cached(self, name: str, locked: Locked | None) -> FetchedDocument:
         if locked is None and not self._lock_name:
-            raise Unavailable("--offline needs it in a lock file, and a job from stdin has none", UNKNOWN)
+            raise Unavailable("--offline needs a lock file, and a job from stdin has none", UNKNOWN)
         if locked is None:
-            raise Unavailable(f"--offline needs it in {self._lock_name}; 'kedge lock' puts it there", UNKNOWN)
+            raise Unavailable(f"--offline needs it in {self._lock_name}; run 'kedge lock' to add it", UNKNOWN)
         data = self._cache.get(locked.sha256)
         if data is None:
             raise Unavailable("it is not in the cache; run once without --offline", UNKNOWN)
@@ -131,15 +132,16 @@ class DocumentStore:
 
     def _fetched(self, address: ItemAddress, locked: Locked | None) -> FetchedDocument:
         if self._is_on_network(address):
-            self._lookups += 1
-            if self._lookups > MOST_LOOKUPS:
-                raise Unavailable(f"a job may have at most {MOST_LOOKUPS} documents from other machines")
+            self._network_documents += 1
+            if self._network_documents > MAX_NETWORK_DOCUMENTS:
+                raise Unavailable(f"a job may use at most {MAX_NETWORK_DOCUMENTS} documents from other machines")
         try:
             return self._source(address.kind).fetch(address.place)
         except Unavailable as error:
             if error.code != UNKNOWN or locked is None or self._cache.get(locked.sha256) is None:
                 raise
-            raise Unavailable(f"{error.message}; --offline takes what was locked from the cache", UNKNOWN) from error
+            message = f"{error.message}; use --offline to take the locked version from the cache"
+            raise Unavailable(message, UNKNOWN) from error
 
     def _is_on_network(self, address: ItemAddress) -> bool:
         return address.kind == HTTP or is_url(self._settings.marketplace or "")
@@ -148,7 +150,7 @@ class DocumentStore:
         if self.old is None:
             return
         if locked is None:
-            self.notes.append(f"{name} is not in {self._lock_name} yet; 'kedge lock' puts it there")
+            self.notes.append(f"{name} is not in {self._lock_name} yet; run 'kedge lock' to add it")
         elif locked.sha256 != digest(document.data) and not self._may_change(name):
             raise Unavailable(self._change(name, locked, document), INVALID)
 
@@ -156,10 +158,10 @@ class DocumentStore:
         return any(given in _names(name) for given in self._update)
 
     def unused(self, others: Iterable[str]) -> list[str]:
-        """What may change without being among what was fetched, nor among the names of `others`, as messages."""
+        """A message for each --update-lock name that matches neither a fetched document nor a name in `others`."""
         known = {ALL}.union(others, *map(_names, self._items))
         return [
-            f"--update-lock {given}: the job takes nothing of that name from elsewhere"
+            f"--update-lock {given}: the job uses nothing of that name from outside its file"
             for given in self._update
             if given not in known
         ]
@@ -168,8 +170,8 @@ class DocumentStore:
         is_same = document.version in (None, locked.version)
         versions = "" if is_same else f" (version {locked.version} is now {document.version})"
         before = self._cache.get(locked.sha256)
-        shown = _differences(before, document.data) if before is not None else ["what it was is not in the cache"]
-        accept = f"--update-lock {name.rpartition('/')[2]} accepts the change"
+        shown = _differences(before, document.data) if before is not None else ["the old content is not in the cache"]
+        accept = f"accept the change with --update-lock {name.rpartition('/')[2]}"
         return "\n    ".join((f"it has changed since {self._lock_name} was written{versions}; {accept}", *shown))
 
     @property
@@ -177,34 +179,34 @@ class DocumentStore:
         return os.path.basename(self._settings.lock_file)
 
     def _source(self, kind: str) -> Source:
-        """The source of a kind, loaded when it is first needed: most jobs need none, and HTTP takes long to import."""
+        """The source of a kind. It is loaded on first use, because most jobs need none and HTTP is slow to import."""
         if kind not in self._sources:
-            self._sources[kind] = self._made(kind)
+            self._sources[kind] = self._load_source(kind)
         return self._sources[kind]
 
-    def _made(self, kind: str) -> Source:
-        made: Any = importlib.import_module(f"{_SOURCES}.{'files' if kind == FILE else kind}")
+    def _load_source(self, kind: str) -> Source:
+        module: Any = importlib.import_module(f"{_SOURCES}.{'files' if kind == FILE else kind}")
         if kind == FILE:
-            return made.Files()  # type: ignore[no-any-return]
+            return module.Files()  # type: ignore[no-any-return]
         if kind == HTTP:
             hosts = self._settings.hosts
-            return made.Http(hosts)  # type: ignore[no-any-return]
+            return module.Http(hosts)  # type: ignore[no-any-return]
         where = self._settings.marketplace
         if where is None:
-            hint = "--marketplace DIR|URL, KEDGE_MARKETPLACE or extras.kedge.marketplace"
-            raise Unavailable(f"it is not known where the marketplace is; {hint} says it")
+            options = "--marketplace DIR|URL, KEDGE_MARKETPLACE or extras.kedge.marketplace"
+            raise Unavailable(f"no marketplace is configured; set {options}")
         if is_url(where):
-            return made.remote(where, self._settings.user, self._source(HTTP))  # type: ignore[no-any-return]
-        return made.folder(where, self._settings.user)  # type: ignore[no-any-return]
+            return module.remote(where, self._settings.user, self._source(HTTP))  # type: ignore[no-any-return]
+        return module.folder(where, self._settings.user)  # type: ignore[no-any-return]
 
 
 def is_url(where: str) -> bool:
-    """Whether a marketplace is a URL and no folder."""
+    """Whether a location is a URL rather than a path."""
     return where.startswith(("http://", "https://"))
 
 
 def key(address: ItemAddress) -> str:
-    """How a lock file names an address."""
+    """The key of an address in a lock file."""
     if address.kind != MARKETPLACE:
         return address.place
     folder = "prerequisites/" if address.place.startswith(f"{BY_ID}/") else ""
@@ -212,7 +214,7 @@ def key(address: ItemAddress) -> str:
 
 
 def _names(key: str) -> tuple[str, ...]:
-    """How a user may name what a lock file names so."""
+    """The names that a user may give for an entry of a lock file."""
     last = key.rpartition("/")[2]
     return ALL, key, last, os.path.splitext(last)[0]
 

@@ -1,4 +1,4 @@
-"""From the bytes of a document to the prerequisites in it."""
+"""Reads the prerequisites in a document."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kedge.spec.model import Path
 from kedge.spec.tolerant import entries, mapping
 
 
-class NotRead(Exception):
-    """A document that is no YAML; `problems` say where."""
+class UnreadableDocument(Exception):
+    """A document that is not valid YAML; `problems` have the positions."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__()
@@ -19,26 +19,26 @@ class NotRead(Exception):
 
 
 def read(document: FetchedDocument) -> yaml.YamlDocument:
-    """The values of a document. NotRead: it is no YAML."""
+    """The values of a document. UnreadableDocument: it is not valid YAML."""
     try:
         found = yaml.read_any(decode(document.data, document.origin), document.origin)
     except InputError as error:
-        raise NotRead(*(problem for problem in error.problems if isinstance(problem, Problem))) from None
+        raise UnreadableDocument(*(problem for problem in error.problems if isinstance(problem, Problem))) from None
     if found.problems:
-        raise NotRead(*found.problems)
+        raise UnreadableDocument(*found.problems)
     return found
 
 
 def named(found: yaml.YamlDocument, name: str) -> Path | None:
-    """Where the only prerequisite of that name stands in a document; None if there is none, or several."""
+    """The path of the only prerequisite with this name in a document; None if there is none or more than one."""
     paths = [path for path, item in _listed(found) if item.get("name") == name]
     return paths[0] if len(paths) == 1 else None
 
 
 def only(found: yaml.YamlDocument) -> Path | None:
-    """Where the only prerequisite of a document stands; None if there is none, or several.
+    """The path of the only prerequisite in a document; None if there is none or more than one.
 
-    The document is that prerequisite, a list of it, or a whole job, of which the images do not count.
+    The document may be the prerequisite itself, a list of one, or a whole job, whose images do not count.
     """
     listed = _listed(found)
     if "prerequisites" in mapping(found.value):

@@ -1,4 +1,4 @@
-"""What roles need, and what that needs: a graph of items with all their values, each made once."""
+"""The graph of the prerequisites that roles require, directly or indirectly, with all their values filled in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from kedge.errors import INVALID, UNKNOWN, Problem
-from kedge.resolve.documents import NotRead
+from kedge.resolve.documents import UnreadableDocument
 from kedge.resolve.inherit import inherit
 from kedge.resolve.items import Item
 from kedge.resolve.lookup import ItemPlace, Lookup, Template
@@ -22,17 +22,17 @@ from kedge.spec.schema import check_item as check_shape
 from kedge.spec.templates import Value, fill, variables
 from kedge.spec.yaml_escapes import LATER
 
-DEEPEST = 16  # items in a chain of requirements
-MOST_ITEMS = 64  # in one role
+MAX_DEPTH = 16  # items in a chain of requirements
+MAX_ITEMS = 64  # of one role
 _IMAGE = "dockerimage"
 
-Key = tuple[Any, ...]  # what an item is and with which values
+Key = tuple[Any, ...]  # identifies an item together with its values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Needed:
-    """An item in its place in the graph: the reference that led to it first, where it is from (empty for the job file)
-    and the values of its variables. `height` counts the items in the longest chain from here."""
+    """A node of the graph: an item, the first reference to it, its origin (empty for the job file), and the values of
+    its template variables. `height` is the number of items in the longest chain of requirements from here."""
 
     item: Item
     reference: str
@@ -45,11 +45,11 @@ class Needed:
 
 
 class _TooMany(Exception):
-    """A role needs more than MOST_ITEMS."""
+    """A role requires more than MAX_ITEMS."""
 
 
 def ordered(needed: Iterable[Needed]) -> list[Needed]:
-    """These items and all that they need, dependencies first, each once, at its first place. No images."""
+    """These items and everything that they require, each once, dependencies first, without images."""
     found: dict[int, Needed] = {}
     seen: set[int] = set()
 
@@ -68,34 +68,34 @@ def ordered(needed: Iterable[Needed]) -> list[Needed]:
 
 
 class Graph:
-    """Makes the items of one job, and adds to `problems` what is wrong with them. `parameters` renders references to
-    the job's parameters in a text, which stands at a path of a file."""
+    """Builds the items of one job and adds their errors to `problems`. `parameters` renders references to the job's
+    parameters in a text at a path of a file."""
 
     def __init__(self, lookup: Lookup, parameters: Render, problems: list[Problem]) -> None:
         self._lookup = lookup
         self._parameters = parameters
         self._problems = problems
-        self._made: dict[Key, Needed | None] = {}
-        self.used: set[Path] = set()  # the items of the job file that something needs
-        self._fresh = 0  # made for the role at hand
+        self._built: dict[Key, Needed | None] = {}
+        self.used: set[Path] = set()  # paths of the items in the job file that are required
+        self._built_for_role = 0  # number of new items for the current role
 
     def of_role(self, name: str, references: Iterable[str], source: JobFileSource) -> tuple[Needed, ...]:
-        """What a role lists. What is wrong is left out, with all that needs it."""
-        self._fresh = 0
+        """The items that a role lists. Items with errors, and items that require them, are left out."""
+        self._built_for_role = 0
         path: Path = ("taskRoles", name, "prerequisites")
-        asked = [Requirement(reference, source, (*path, index)) for index, reference in enumerate(references)]
+        requirements = [Requirement(reference, source, (*path, index)) for index, reference in enumerate(references)]
         try:
-            made = [self._visit(one, self._lookup.job_place, ()) for one in asked]
-            needed = tuple(one for one in made if one is not None)
-            if len(ordered(needed)) <= MOST_ITEMS:
+            built = [self._visit(one, self._lookup.job_place, ()) for one in requirements]
+            needed = tuple(one for one in built if one is not None)
+            if len(ordered(needed)) <= MAX_ITEMS:
                 return needed
         except _TooMany:
             pass
-        self._problems.append(source.problem(path, f"a task role may need at most {MOST_ITEMS} prerequisites"))
+        self._problems.append(source.problem(path, f"a task role may require at most {MAX_ITEMS} prerequisites"))
         return ()
 
     def alone(self, prerequisite: Prerequisite) -> Item:
-        """An item of the job with the defaults of its variables, whatever it requires."""
+        """An item of the job with the defaults of its template variables; its requirements are ignored."""
         template = self._lookup.of_job(prerequisite)
         defaults = {name: one.default for name, one in variables(template.node).items() if one.default is not None}
         return _item(template, _filled(template.node, defaults))
@@ -113,51 +113,51 @@ class Graph:
         key = (template.key, *sorted((name, value.text, type(value.value).__name__) for name, value in values.items()))
         if not self._fits(key, template, asked, above):
             return None
-        if key not in self._made:
-            self._made[key] = self._make(template, values, asked.reference, (*above, (key, template.display)))
-        return self._made[key]
+        if key not in self._built:
+            self._built[key] = self._build(template, values, asked.reference, (*above, (key, template.display)))
+        return self._built[key]
 
     def _find(self, asked: Requirement, place: ItemPlace) -> Template | None:
         try:
             return self._lookup.find(asked.reference, place)
         except Unavailable as error:
             self._problems.append(asked.source.problem(asked.path, error.message)._replace(code=error.code))
-        except NotRead as error:
+        except UnreadableDocument as error:
             code = UNKNOWN if "://" in asked.reference or place.marketplace else INVALID
-            said = asked.source.problem(asked.path, f"Prerequisite {bare(asked.reference)} cannot be read")
-            self._problems += (problem._replace(code=code) for problem in (said, *error.problems))
+            summary = asked.source.problem(asked.path, f"Prerequisite {bare(asked.reference)} cannot be read")
+            self._problems += (problem._replace(code=code) for problem in (summary, *error.problems))
         return None
 
     def _fits(self, key: Key, template: Template, asked: Requirement, above: tuple[tuple[Key, str], ...]) -> bool:
-        """Whether an item may stand below these: it is none of them, and they are not too many."""
+        """Whether the items `above` may require this one: there is no cycle, and the chain is not too long."""
         chain = [known for known, _ in above]
-        made = self._made.get(key)
-        if key not in chain and len(above) + (made.height if made else 1) <= DEEPEST:
+        built = self._built.get(key)
+        if key not in chain and len(above) + (built.height if built else 1) <= MAX_DEPTH:
             return True
         shown = [bare(display) for _, display in (*above, (key, template.display))]
         if key in chain:
             message = f"Prerequisite cycle: {' -> '.join(shown[chain.index(key) :])}"
         else:
-            message = f"Prerequisites require each other more than {DEEPEST} deep: {' -> '.join(shown)}"
+            message = f"Prerequisites require each other more than {MAX_DEPTH} levels deep: {' -> '.join(shown)}"
         self._problems.append(asked.source.problem(asked.path, message))
         return False
 
-    def _make(
+    def _build(
         self, template: Template, values: Mapping[str, Value], reference: str, above: tuple[tuple[Key, str], ...]
     ) -> Needed | None:
-        self._fresh += 1
-        if self._fresh > MOST_ITEMS:
+        self._built_for_role += 1
+        if self._built_for_role > MAX_ITEMS:
             raise _TooMany
         before = len(self._problems)
         node = self._inherited(_filled(template.node, values), (), template, "require")
-        asked = list(required(node, _item(template, node).source, template.path))
-        found = [self._visit(one, template.place, above) for one in asked]
+        requirements = list(required(node, _item(template, node).source, template.path))
+        found = [self._visit(one, template.place, above) for one in requirements]
         needs = tuple(one for one in found if one is not None)
-        if len(needs) < len(asked) or len(self._problems) > before:
+        if len(needs) < len(requirements) or len(self._problems) > before:
             return None
         node = self._inherited(node, needs, template)
         item = _item(template, node)
-        if template.origin or node is not template.node or _has_later(template.source.text):
+        if template.origin or node is not template.node or _has_placeholders(template.source.text):
             self._problems += check_shape(item.data, item.path, item.source)
             self._problems += check_meaning(item.data, item.path, item.source)
         if len(self._problems) > before:
@@ -166,7 +166,7 @@ class Graph:
         return Needed(item, reference, template.origin, template.version, values, needs, height, node)
 
     def _inherited(self, node: Node, needs: tuple[Needed, ...], template: Template, only: str | None = None) -> Node:
-        if not _has_later(template.source.text):
+        if not _has_placeholders(template.source.text):
             return node
         new, problems = inherit(node, needs, template.source, template.path, only)
         self._problems += problems
@@ -174,7 +174,7 @@ class Graph:
 
 
 def _filled(node: Node, values: Mapping[str, Value]) -> Node:
-    """The item with its values; the declarations stay as they are."""
+    """The item with its values filled in, except in the declarations of its variables."""
     filled = fill(node, values)
     declared = node.items.get("template_variables")
     if filled is node or declared is None:
@@ -192,6 +192,6 @@ def _name(template: Template) -> str:
 
 
 @lru_cache(maxsize=128)
-def _has_later(text: str) -> bool:
-    """Whether something in a file gets its value only here. The whole file, because of aliases."""
+def _has_placeholders(text: str) -> bool:
+    """Whether a file has placeholders that are filled in here. Aliases make it necessary to search the whole file."""
     return bool(LATER.search(text))

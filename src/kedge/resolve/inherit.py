@@ -1,4 +1,4 @@
-"""`<% this.key %>` in a prerequisite: its own value, else the nearest one among what it requires."""
+"""`<% this.key %>` in a prerequisite: its own value, or else that of the nearest prerequisite that it requires."""
 
 from __future__ import annotations
 
@@ -19,54 +19,56 @@ NOT_INHERITED = frozenset({
     "protocolVersion", "auth", "template_variables", "requireStorages", "retry",
     "plugin_params", "preCommands", "postCommands", "timeoutSec",
 })  # fmt: skip
-_AS_WRITTEN = frozenset({"name", "contributor", "description", "require"})
+_NOT_RENDERED = frozenset({"name", "contributor", "description", "require"})
 _TAG = re.compile(r"<%\s*this\b((?:(?!%>).)*)%>", re.DOTALL)
 _STEP = re.compile(r"\s*\.\s*([^\s.\[\]]+)\s*|\s*\[\s*([0-9]{1,9})\s*\]\s*")
 
 
-class Giver(Protocol):
-    """What is required: its values, in place, and what it requires itself."""
+class Provider(Protocol):
+    """A required prerequisite, with its values filled in, and what it requires in turn."""
 
     @property
     def node(self) -> Node: ...
 
     @property
-    def needs(self) -> Sequence[Giver]: ...
+    def needs(self) -> Sequence[Provider]: ...
 
 
 class _Missing(Exception):
-    """A tag without a value; the message says why."""
+    """A tag has no value; the message gives the reason."""
 
 
 def inherit(
-    node: Node, needs: Sequence[Giver], source: JobFileSource, path: Path, only: str | None = None
+    node: Node, needs: Sequence[Provider], source: JobFileSource, path: Path, only: str | None = None
 ) -> tuple[Node, list[Problem]]:
-    """The item at `path` with its `this` tags replaced, and what is wrong with them. A tag that is a whole scalar
-    becomes the value with its type. `only` is the one key to look at; without it all but `require` and what is for
-    people."""
-    looked = [key for key in node.items if key == only or (only is None and key not in _AS_WRITTEN)]
-    tagged = [found for key in looked for found in _tagged(node.items[key], (key,))]
-    made = _Inheritance(node, needs, bare(str(node.value.get("name"))))
+    """The item at `path` with its `this` tags replaced, and the problems with them. A scalar that is nothing but a tag
+    takes the value's type. `only` restricts this to one key; by default it covers all keys except `require` and
+    descriptive ones."""
+    keys = [key for key in node.items if key == only or (only is None and key not in _NOT_RENDERED)]
+    tagged = [found for key in keys for found in _tagged(node.items[key], (key,))]
+    inheritance = _Inheritance(node, needs, bare(str(node.value.get("name"))))
     problems = [
         source.problem((*path, *below), message, mark=locate(source, (*path, *below), tag, nth))
-        for below, tag, nth, message in made.wrong(tagged)
+        for below, tag, nth, message in inheritance.missing(tagged)
     ]
     if problems or not tagged:
         return node, problems
-    new: dict[str | int, Node] = {below[0]: rewritten(node.items[below[0]], made.filled) for below, _ in tagged}
+    new: dict[str | int, Node] = {below[0]: rewritten(node.items[below[0]], inheritance.filled) for below, _ in tagged}
     return with_items(node, {**node.items, **new}), []
 
 
 class _Inheritance:
-    def __init__(self, node: Node, needs: Sequence[Giver], name: str) -> None:
+    """Looks up and caches the values of the `this` tags in one item."""
+
+    def __init__(self, node: Node, needs: Sequence[Provider], name: str) -> None:
         self._node = node
         self._needs = needs
         self._name = name
         self._open: list[Path] = []
-        self._known: dict[str, Value] = {}  # by what stands behind `this`
+        self._known: dict[str, Value] = {}  # by the text after `this`
 
-    def wrong(self, tagged: Iterable[tuple[Path, Node]]) -> Iterator[tuple[Path, str, int, str]]:
-        """Path of the scalar, source and number of the tag in it, and message, for each tag without a value."""
+    def missing(self, tagged: Iterable[tuple[Path, Node]]) -> Iterator[tuple[Path, str, int, str]]:
+        """For each tag without a value: the path of its scalar, its text, its number in the scalar, and a message."""
         for path, scalar in tagged:
             seen: Counter[str] = Counter()
             for tag in _TAG.finditer(scalar.text or ""):
@@ -77,7 +79,7 @@ class _Inheritance:
                 seen[tag[0]] += 1
 
     def filled(self, scalar: Node) -> Value | None:
-        """What replaces a scalar; None if it holds no tag. _Missing: one has no value."""
+        """The value that replaces a scalar; None if it has no tag. _Missing: a tag has no value."""
         text = scalar.text or ""
         if not isinstance(scalar.value, str) or not _TAG.search(text):
             return None
@@ -95,7 +97,7 @@ class _Inheritance:
         path = _path(written)
         shown = "this" + "".join(f"[{step}]" if isinstance(step, int) else f".{bare(step)}" for step in path)
         if path in self._open:
-            raise _Missing(f"Reference {shown} of prerequisite {self._name} stands for itself.")
+            raise _Missing(f"Reference {shown} of prerequisite {self._name} refers to itself.")
         found = self._find(path)
         if found is None:
             raise _Missing(f"Reference {shown} of prerequisite {self._name} is undefined.")
@@ -112,13 +114,13 @@ class _Inheritance:
         own = _own(self._node, path)
         if own is not None or path[0] in NOT_INHERITED or _has(self._node, path[0]):
             return own
-        level: list[Giver] = list(self._needs)
-        seen = {id(giver) for giver in level}
+        level: list[Provider] = list(self._needs)
+        seen = {id(provider) for provider in level}
         while level:
-            for giver in level:
-                if _has(giver.node, path[0]):
-                    return _own(giver.node, path)
-            below = [need for giver in level for need in giver.needs]
+            for provider in level:
+                if _has(provider.node, path[0]):
+                    return _own(provider.node, path)
+            below = [need for provider in level for need in provider.needs]
             level = [need for need in dict.fromkeys(below) if id(need) not in seen]
             seen.update(id(need) for need in level)
         return None
@@ -155,7 +157,7 @@ def _own(node: Node, path: Path) -> Node | None:
 
 
 def _tagged(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
-    """The scalars that hold a tag, with their paths."""
+    """The scalars that contain a tag, with their paths."""
     if node.text is not None:
         if isinstance(node.value, str) and "<%" in node.text and _TAG.search(node.text):
             yield path, node

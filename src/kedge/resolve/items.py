@@ -1,4 +1,4 @@
-"""A prerequisite on its way through resolve: what it says, and where it stands."""
+"""A prerequisite while it is being resolved: its values and its place in a file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import handler
 
-# Keys of an item that are about the item; everything else is a parameter of its plugin.
+# Keys that concern the item itself; all others are parameters of its plugin.
 _NOT_PARAMETERS = frozenset({"plugin", "failurePolicy", "type", "plugin_params"})
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One prerequisite. `data` is its whole mapping, which stands at `path` in the file behind `source`."""
+    """One prerequisite. `data` is its whole mapping, at `path` in the file behind `source`."""
 
     name: str
     data: Mapping[str, Any]
@@ -24,16 +24,16 @@ class Item:
 
     @property
     def plugin(self) -> str | None:
-        """The short name of the plugin that acts on it; None if it only holds values."""
+        """The short name of the plugin that handles it; None if it only holds values."""
         return handler(self.data)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What its plugin is told: `plugin_params` over the keys of the item itself."""
-        own = {key: value for key, value in self.data.items() if key not in _NOT_PARAMETERS}
-        return own | dict(self.data.get("plugin_params") or {})
+        """The parameters of its plugin: the item's own keys, overridden by `plugin_params`."""
+        inline = {key: value for key, value in self.data.items() if key not in _NOT_PARAMETERS}
+        return inline | dict(self.data.get("plugin_params") or {})
 
     def place(self, key: str) -> Path:
-        """Where the parameter `key` stands in the file."""
+        """The path of the parameter `key` in the file."""
         inner = (*self.path, "plugin_params", key)
         return inner if key in (self.data.get("plugin_params") or {}) else (*self.path, key)

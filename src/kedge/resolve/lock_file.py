@@ -1,9 +1,9 @@
-"""The lock file beside a job file: which content every name outside of the job stood for.
+"""The lock file beside a job file: the content behind every name outside the job when the file was written.
 
     job.lock   {"version": 1, "items": {reference: {source, version, sha256}}, "files": {path: sha256},
                 "git": {"repository#ref": {value}}, "images": {image: {value}}}
 
-The value is a commit or a digest; where there is none, `unlocked` says why.
+`value` is a commit or a digest. If there is none, `unlocked` gives the reason instead.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from kedge.errors import InputError, Problem
 from kedge.spec.files import STDIN
 
 _FORMAT = 1
-_LARGEST = 16 << 20  # bytes
+_MAX_BYTES = 16 << 20
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """The content behind one reference: where it came from, its version if it has one, and its SHA-256.
+    """The content behind one reference: its source, its version if it has one, and its SHA-256.
 
-    `identity` is the same for all references to the same item.
+    `identity` is the same for all references to one item.
     """
 
     identity: str
@@ -37,20 +37,20 @@ class Locked:
 
 
 class Repository(NamedTuple):
-    """A repository, and the branch or tag of it that is wanted."""
+    """A repository and the requested branch or tag."""
 
     uri: str
     ref: str
 
     @property
     def key(self) -> str:
-        """How a lock file names it."""
+        """Its key in a lock file."""
         return f"{self.uri}#{self.ref}"
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A git commit or an image digest: `value`, or `unlocked` with the reason why there is none."""
+    """A git commit or an image digest in `value`, or the reason for its absence in `unlocked`."""
 
     value: str | None = None
     unlocked: str | None = None
@@ -58,7 +58,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A whole lock file. `files` maps paths, from the lock file's folder, to SHA-256; `git` is keyed by
+    """A whole lock file. `files` maps paths relative to the lock file to SHA-256 digests; `git` is keyed by
     `Repository.key`, `images` by the image's name."""
 
     items: Mapping[str, Locked] = field(default_factory=dict)
@@ -67,19 +67,19 @@ class Lock:
     images: Mapping[str, Pin] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which `load` reads it back; sorted, so that differences between two are small."""
+        """The JSON that `load` reads back; sorted, so that diffs are small."""
         return {"version": _FORMAT} | {
-            key: {name: _without_nothing(below) for name, below in sorted(asdict(self)[key].items())}
+            key: {name: _without_nulls(below) for name, below in sorted(asdict(self)[key].items())}
             for key in ("items", "files", "git", "images")
         }
 
 
-NOTHING = Lock()
+EMPTY = Lock()
 
 
 def lock_path(job_file: str) -> str:
-    """The lock file of a job file: the same name with `.lock` instead of its suffix. Empty, for none, if the job comes
-    from stdin."""
+    """The path of a job file's lock file: the same name with the suffix `.lock`. Empty if the job comes from stdin,
+    which has no lock file."""
     if job_file == STDIN:
         return ""
     return os.path.splitext(job_file)[0] + ".lock"
@@ -88,12 +88,12 @@ def lock_path(job_file: str) -> str:
 def load(path: str) -> Lock | None:
     """The lock in a file; None if there is no such file. InputError: it cannot be read."""
     try:
-        return _from_json(json.loads(user_files.read(path, _LARGEST).decode()))
+        return _from_json(json.loads(user_files.read(path, _MAX_BYTES).decode()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
-        message = f"this lock file cannot be read ({_reason(error)}); delete it, and 'kedge lock' writes a new one"
+        message = f"this lock file cannot be read ({_reason(error)}); delete it and run 'kedge lock' to write a new one"
         raise InputError(Problem(path, line, column, "", message)) from None
 
 
@@ -106,7 +106,7 @@ def _reason(error: Exception) -> str:
 
 
 def save(path: str, lock: Lock) -> None:
-    """Write a lock file, as a whole or not at all. OSError as from writing."""
+    """Write a lock file atomically. OSError: it cannot be written."""
     temporary = f"{path}.{os.getpid()}.new"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
@@ -122,24 +122,24 @@ def save(path: str, lock: Lock) -> None:
 
 def _from_json(data: Any) -> Lock:
     if data["version"] != _FORMAT:
-        raise ValueError(f"its format is version {data['version']}, this kedge knows {_FORMAT}")
+        raise ValueError(f"its format is version {data['version']}; this kedge supports only version {_FORMAT}")
     return Lock(
-        items={name: _made(Locked, name, entry) for name, entry in data["items"].items()},
+        items={name: _entry(Locked, name, entry) for name, entry in data["items"].items()},
         files={str(name): str(sha256) for name, sha256 in data["files"].items()},
-        git={name: _made(Pin, name, entry) for name, entry in data["git"].items()},
-        images={name: _made(Pin, name, entry) for name, entry in data["images"].items()},
+        git={name: _entry(Pin, name, entry) for name, entry in data["git"].items()},
+        images={name: _entry(Pin, name, entry) for name, entry in data["images"].items()},
     )
 
 
-def _made(kind: type[_T], name: str, entry: dict[str, Any]) -> _T:
-    """An entry, all of whose values are texts; those that may be missing may be null."""
-    made = kind(**entry)
-    for one in fields(made):  # type: ignore[arg-type]
-        value = getattr(made, one.name)
+def _entry(kind: type[_T], name: str, values: dict[str, Any]) -> _T:
+    """An entry from its JSON values, which must be strings; optional ones may be null."""
+    entry = kind(**values)
+    for one in fields(entry):  # type: ignore[arg-type]
+        value = getattr(entry, one.name)
         if not (isinstance(value, str) or (value is None and one.default is None)):
-            raise TypeError(f"{name}: {one.name!r} is no text")
-    return made
+            raise TypeError(f"{name}: {one.name!r} is not a string")
+    return entry
 
 
-def _without_nothing(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     return {key: below for key, below in value.items() if below is not None} if isinstance(value, dict) else value

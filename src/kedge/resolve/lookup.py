@@ -1,4 +1,4 @@
-"""What a reference to a prerequisite leads to, from where it stands."""
+"""Finds the item that a reference to a prerequisite means, depending on the place of the reference."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from kedge.spec.suggest import did_you_mean, sentence
 
 
 class ItemPlace(NamedTuple):
-    """Where an item stands, as far as its own references go: the folder in which its relative paths start (None where
-    it may not name files), the document around it (None is the job file), and whether that is of the marketplace."""
+    """The place of an item, which decides how its own references are read: the folder that relative paths start in
+    (None if it must not refer to files), the document around it (None for the job file), and whether that document is
+    from the marketplace."""
 
     folder: str | None
     document: FetchedDocument | None = None
@@ -26,10 +27,10 @@ class ItemPlace(NamedTuple):
 
 
 class Template(NamedTuple):
-    """An item as it was found, without its values.
+    """An item as found, before its values are filled in.
 
-    `key` is the same for all references to it, `display` is how messages name it. `origin` says for people where it is
-    from, empty for the job file.
+    `key` is the same for all references to it; `display` is its name in messages. `origin` is the path or URL that it
+    was read from, empty for the job file.
     """
 
     key: str
@@ -45,9 +46,9 @@ class Template(NamedTuple):
 class Lookup:
     """Finds the items of one job."""
 
-    def __init__(self, job: Job, shelf: DocumentStore) -> None:
+    def __init__(self, job: Job, store: DocumentStore) -> None:
         self._job = job
-        self._shelf = shelf
+        self._store = store
         self._read: dict[str, yaml.YamlDocument] = {}
         self.job_place = ItemPlace(os.path.dirname(job.source.file))
         self._named: dict[str, list[Prerequisite]] = {}
@@ -55,7 +56,7 @@ class Lookup:
             self._named.setdefault(item.name, []).append(item)
 
     def find(self, reference: str, place: ItemPlace) -> Template:
-        """The item that a reference means, from an item at `place`. Unavailable and documents.NotRead say why not."""
+        """The item that a reference in an item at `place` means. Unavailable, UnreadableDocument: there is none."""
         shown = bare(reference)
         try:
             address = addresses.parse(reference)
@@ -64,18 +65,18 @@ class Lookup:
         if address is not None:
             return self._elsewhere(address, reference, place)
         if reference in self._named:
-            return self.of_job(_acting(self._named[reference]))
+            return self.of_job(_with_plugin(self._named[reference]))
         if place.marketplace:
             by_name = addresses.by_name(reference)
             return self._elsewhere(ItemAddress(MARKETPLACE, f"{addresses.ANY_TYPE}/{reference}"), by_name, place)
-        return self._beside(reference, place)
+        return self._in_same_document(reference, place)
 
     def of_job(self, item: Prerequisite) -> Template:
         """An item of the job file."""
         source = self._job.source
         return Template(f"job {item.path}", item.name, node_at(source, item.path), source, item.path, self.job_place)
 
-    def _beside(self, name: str, place: ItemPlace) -> Template:
+    def _in_same_document(self, name: str, place: ItemPlace) -> Template:
         if place.document is not None:
             found = self._values(place.document)
             path = documents.named(found, name)
@@ -85,7 +86,7 @@ class Lookup:
 
     def _elsewhere(self, address: ItemAddress, reference: str, place: ItemPlace) -> Template:
         try:
-            document = self._shelf.document(address, place.folder)
+            document = self._store.document(address, place.folder)
         except Unavailable as error:
             raise Unavailable(_why(address, reference, error), error.code) from None
         found = self._values(document)
@@ -99,8 +100,8 @@ class Lookup:
             raise Unavailable(f"Item {bare(name)} is not a prerequisite.", INVALID)
         around = ItemPlace(document.folder, document, address.kind == MARKETPLACE)
         template = _template(document, found, path, reference, around)
-        if path == () and template.version:  # the document is this item
-            self._shelf.note_version(address, template.version)
+        if path == () and template.version:  # the item is the whole document
+            self._store.note_version(address, template.version)
         return template
 
     def _values(self, document: FetchedDocument) -> yaml.YamlDocument:
@@ -120,8 +121,8 @@ def _template(
     )
 
 
-def _acting(items: list[Prerequisite]) -> Prerequisite:
-    """Of items of the same name in different types, the one that does something."""
+def _with_plugin(items: list[Prerequisite]) -> Prerequisite:
+    """Of items with the same name and different types, the one that has a plugin; otherwise the first."""
     return next((item for item in items if item.plugin), items[0])
 
 

@@ -1,4 +1,4 @@
-"""A job whose names all mean something: references rendered, prerequisites ordered, code found."""
+"""A resolved job: references rendered, prerequisites ordered, code located."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kedge.spec.model import Job, TaskRole
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the person who submits adds to the file. `parameters` are source texts, as after `-p`; `workdir` is a
-    folder whose copy is the working directory of every task; `rules` are files with rules for causes of failures.
+    """What the submitter adds to the job file. `parameters` are source texts, as after `-p`; a copy of the folder
+    `workdir` is the working directory of every task; `rules` are files with rules for causes of failures.
 
-    About prerequisites from elsewhere: `marketplace` is a folder or a URL; `hosts` are the only ones that are asked,
-    empty for all; `offline` takes everything from the lock file and the cache, a folder (None is the user's own);
-    `update_lock` names what may have changed since the lock file was written, or is `all`.
+    For prerequisites outside the job: `marketplace` is a folder or a URL; `hosts` are the only hosts that may be
+    contacted, empty for all; `offline` takes everything from the lock file and from `cache`, a folder (None for the
+    user's default); `update_lock` names the entries that may have changed since the lock file was written, or `all`.
     """
 
     user: str
@@ -37,7 +37,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Secret values: `document` as in the job, `texts` every scalar in it by its key (`token`, `keys[0].name`)."""
+    """Secret values: `document` as in the job, `texts` with every scalar by its key (`token`, `keys[0].name`)."""
 
     document: Mapping[str, Any] = field(repr=False)
     texts: Mapping[str, str] = field(repr=False)
@@ -45,7 +45,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class RoleImage:
-    """The container image of a role; `auth` values are texts that may hold secrets; `pin` is what the lock file has."""
+    """The container image of a role. `auth` values may contain secrets; `pin` is the digest from the lock file."""
 
     name: str
     uri: str
@@ -57,8 +57,8 @@ class RoleImage:
 class ResolvedRole:
     """A role with its image, the assembled user command and its steps in start order.
 
-    `lines` has the line of the job file for each line of the command. `code` names the snapshot (a key of
-    ResolvedJob.code) in which its tasks start; None is an empty folder per task.
+    `lines` has the job file's line number for each line of the command. `code` names the snapshot (a key of
+    ResolvedJob.code) that its tasks start in; None is an empty folder per task.
     """
 
     role: TaskRole
@@ -70,15 +70,15 @@ class ResolvedRole:
 
 
 class Mount(NamedTuple):
-    """A storage, and where tasks see it."""
+    """A storage and its path in the tasks."""
 
     name: str
     path: str
 
 
 class RequirementEntry(NamedTuple):
-    """One prerequisite that the job needs: the reference that led to it, where it is from (empty for the job file) and
-    in which version, the values of its template variables as texts, and the numbers of the entries that it requires."""
+    """One prerequisite that the job requires: the first reference to it, its origin (empty for the job file) and
+    version, the values of its template variables as texts, and the numbers of the entries that it requires."""
 
     name: str
     type: str
@@ -101,8 +101,8 @@ NOTHING_REQUIRED = Requirements()
 
 
 class LockState(NamedTuple):
-    """The job's lock file, what it says (None: there is no such file), and what it would say if it were written now;
-    `repositories` are what the job clones without naming a commit; `images` are those whose pins are to be renewed."""
+    """The path of the job's lock file, its content (None if there is no such file), and its content if it were written
+    now. `repositories` are those that the job clones without naming a commit; `images` are those to pin again."""
 
     path: str
     old: Lock | None
@@ -113,9 +113,9 @@ class LockState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """The job as submitted, by whom, and what its names mean. `code` maps a snapshot's name to an absolute path;
-    `rules` are the absolute paths of rule files; `inert` names the plugins that nothing acts on, `notes` are for the
-    submitter, `warnings` about what is most likely not meant; `mounts` are the storages that all tasks see."""
+    """The job as submitted, its submitter, and everything its names refer to. `code` maps snapshot names to absolute
+    paths; `rules` are absolute paths of rule files; `inert` names the plugins without effect; `notes` are for the
+    submitter, `warnings` report likely mistakes; `mounts` are the storages of all tasks."""
 
     job: Job
     user: str

@@ -1,4 +1,4 @@
-"""Git commits and image digests in a lock file: what wants one, and what has one."""
+"""Applies the git commits and image digests of a lock file, and finds what can be pinned."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ def pinned(steps: Iterable[Step], lock: Lock | None) -> tuple[Step, ...]:
 
 
 def image_names(image: RoleImage) -> frozenset[str]:
-    """How a user may name an image: as in the job file, by the item's name, or its last part, with or without tag."""
+    """The names that a user may give for an image: as in the job file, the item's name, or the last part of the address
+    with or without its tag."""
     last = image.uri.rpartition("/")[2].partition("@")[0]
     return frozenset({image.uri, image.name, last, last.partition(":")[0]})
 
 
 def image_pin(image: RoleImage, lock: Lock | None) -> str | None:
-    """What the lock file has for an image. One that has a digest in its name is pinned by it."""
+    """The digest of an image: from its own name if it has one, otherwise from the lock file."""
     pin = lock.images.get(image.uri) if lock else None
     return image.uri.partition("@")[2] or (pin.value if pin else None)
 
@@ -48,7 +49,7 @@ def _pinned(callback: Callback, lock: Lock) -> Callback:
 
 
 def repositories(steps: Iterable[Step]) -> Iterator[Repository]:
-    """What the steps clone without naming a commit."""
+    """The repositories that the steps clone without naming a commit."""
     for step in steps:
         for callback in step.callbacks:
             if wanted := _repository(callback.action):
@@ -79,5 +80,5 @@ def _branch(options: Any) -> str:
 def _words(option: str) -> list[str]:
     try:
         return shlex.split(option)
-    except ValueError:  # a quote that is never closed; git will say so
+    except ValueError:  # a quote that is never closed; git will report it
         return []

@@ -1,4 +1,4 @@
-"""What a plugin that is an executable answers: JSON, and what each value in it must be."""
+"""Reads and checks the JSON answer of a plugin that is an executable."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kedge.plugins.base import Action, Callback, File, Parameter, ParameterError
 from kedge.plugins.parameters import boolean, describe, list_of, mapping_of, string
 from kedge.spec.message_text import printable
 
-LARGEST = 16 << 20  # bytes
+MAX_ANSWER_BYTES = 16 << 20
 
 
-class NoAnswer(Exception):
-    """The answer cannot be used; the message goes on after "the plugin"."""
+class InvalidAnswer(Exception):
+    """The answer cannot be used; the message is the predicate after "the plugin"."""
 
 
 def steps_in(data: bytes) -> Steps:
-    """The steps that an answer tells. ParameterError: the plugin says what is wrong with its parameters. NoAnswer."""
+    """The steps in an answer. ParameterError: the plugin reports errors in its parameters. InvalidAnswer."""
     answer = _object(data)
     if unknown := sorted(answer.keys() - {parameter.name for parameter in _ANSWER}):
-        raise NoAnswer(f"answered with unknown keys: {printable(', '.join(unknown))}")
+        raise InvalidAnswer(f"answered with unknown keys: {printable(', '.join(unknown))}")
     try:
         values = read(_ANSWER, answer)
     except ParameterError as error:
-        raise NoAnswer(f"answered what is no result of a plugin ({_place(error.wrong[0])})") from None
+        raise InvalidAnswer(f"gave an invalid answer ({_place(error.wrong[0])})") from None
     if values["errors"]:
         raise ParameterError(*values["errors"])
     return Steps(values["callbacks"], values["files"], values["environment"], notes=values["notes"])
@@ -34,23 +34,23 @@ def steps_in(data: bytes) -> Steps:
 
 def _object(data: bytes) -> dict[str, Any]:
     if not data.strip():
-        raise NoAnswer("ended without an answer")
+        raise InvalidAnswer("ended without an answer")
     try:
-        value = json.loads(data, parse_constant=_no_number, parse_int=_integer)
+        value = json.loads(data, parse_constant=_refuse_constant, parse_int=_integer)
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
-        raise NoAnswer("answered JSON that is nested too deeply") from None
+        raise InvalidAnswer("answered with JSON that is nested too deeply") from None
     except UnicodeEncodeError as error:
-        raise NoAnswer(f"answered with U+{ord(error.object[error.start]):04X}, which is no character") from None
+        raise InvalidAnswer(f"answered with U+{ord(error.object[error.start]):04X}, which is not a character") from None
     except ValueError as error:
-        raise NoAnswer(f"answered no JSON ({error})") from None
+        raise InvalidAnswer(f"did not answer with JSON ({error})") from None
     if not isinstance(value, dict):
-        raise NoAnswer("answered JSON that is no object")
+        raise InvalidAnswer("answered with JSON that is not an object")
     return value
 
 
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _integer(digits: str) -> int:
@@ -65,14 +65,14 @@ def _place(wrong: Wrong) -> str:
 
 
 def _record(table: tuple[Parameter, ...], make: Callable[..., Any]) -> Callable[[object], Any]:
-    """The reader of a mapping with the values of a table, of which something is made."""
+    """A reader for JSON objects with the keys of a table; `make` builds the result from the values."""
 
-    def each(value: object) -> Any:
+    def read_object(value: object) -> Any:
         if not isinstance(value, Mapping):
             raise ParameterError(f"must be an object, not {describe(value)}")
         return make(**read(table, value))
 
-    return each
+    return read_object
 
 
 def _any_object(value: object) -> dict[str, Any]:
@@ -103,31 +103,31 @@ def _callback(event: str, commands: tuple[Text, ...], action: Action | None) -> 
 
 _SECRET = (
     Parameter("key", string, "the secret's name", required=True),
-    Parameter("source", string, "the tag", required=True),
+    Parameter("source", string, "the tag in the job file", required=True),
 )
 _TEXT = (Parameter("text", list_of(_part), "strings and secrets", required=True),)
 _ACTION = (
-    Parameter("kind", string, "what is done", required=True),
-    Parameter("parameters", _any_object, "how", required=True),
+    Parameter("kind", string, "the name of the action", required=True),
+    Parameter("parameters", _any_object, "parameters of the action", required=True),
 )
 _CALLBACK = (
-    Parameter("event", string, "when it runs", required=True),
+    Parameter("event", string, "the event that it runs at", required=True),
     Parameter("commands", list_of(_text), "shell lines", default=()),
-    Parameter("action", _record(_ACTION, Action), "what the runtime does itself"),
+    Parameter("action", _record(_ACTION, Action), "an action of the runtime itself"),
 )
 _FILE = (
-    Parameter("path", string, "where it lies", required=True),
-    Parameter("content", _text, "what is in it", required=True),
-    Parameter("executable", boolean, "whether it can be run", default=False),
+    Parameter("path", string, "the path of the file", required=True),
+    Parameter("content", _text, "the content of the file", required=True),
+    Parameter("executable", boolean, "whether it can be executed", default=False),
 )
 _ERROR = (
-    Parameter("message", string, "what is wrong", required=True),
-    Parameter("path", list_of(_step), "where", default=()),
+    Parameter("message", string, "the error message", required=True),
+    Parameter("path", list_of(_step), "the path of the wrong value", default=()),
 )
 _ANSWER = (
-    Parameter("callbacks", list_of(_record(_CALLBACK, _callback)), "what runs at an event", default=()),
-    Parameter("files", list_of(_record(_FILE, File)), "what is written before", default=()),
-    Parameter("environment", mapping_of(string), "variables", default={}),
-    Parameter("notes", list_of(string), "what the submitter should know", default=()),
-    Parameter("errors", list_of(_record(_ERROR, Wrong)), "what is wrong with the parameters", default=()),
+    Parameter("callbacks", list_of(_record(_CALLBACK, _callback)), "callbacks at events", default=()),
+    Parameter("files", list_of(_record(_FILE, File)), "files to write before the callbacks", default=()),
+    Parameter("environment", mapping_of(string), "environment variables", default={}),
+    Parameter("notes", list_of(string), "notes for the submitter", default=()),
+    Parameter("errors", list_of(_record(_ERROR, Wrong)), "errors in the parameters", default=()),
 )

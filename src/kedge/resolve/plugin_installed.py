@@ -1,4 +1,4 @@
-"""A plugin that an installed package brings, under the entry point group `kedge.plugins`."""
+"""A plugin of an installed package, in the entry point group `kedge.plugins`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def installed() -> dict[str, tuple[EntryPoint, ...]]:
 
 
 class Installed:
-    """The plugin behind an entry point. Whatever goes wrong in it is PluginFailed, in one line, also that it would end
-    the process (only `os._exit` cannot be stopped). What it prints goes to stderr."""
+    """The plugin behind an entry point. Any failure in it becomes a PluginFailed of one line, even `sys.exit` (only
+    `os._exit` cannot be caught). Its prints go to stderr."""
 
     def __init__(self, points: tuple[EntryPoint, ...]) -> None:
         self._name = points[0].name
         self._package = entry_points.packages(points)
         if len({point.value for point in points}) > 1:
-            raise PluginFailed(f"several packages bring a plugin {self._name}: {self._package}; uninstall all but one")
+            raise PluginFailed(f"several packages have a plugin {self._name}: {self._package}; uninstall all but one")
         with self._guarded("cannot be loaded"):
             loaded = points[0].load()
             self._plugin: Plugin = loaded() if isinstance(loaded, type) else loaded
@@ -41,7 +41,7 @@ class Installed:
             steps = self._plugin.steps(values)
             if isinstance(steps, Steps):
                 return checked(steps)
-        raise PluginFailed(f"the plugin {self._name} ({self._package}) returned {type(steps).__name__}, no Steps")
+        raise PluginFailed(f"the plugin {self._name} ({self._package}) returned {type(steps).__name__}, not Steps")
 
     def _table(self) -> tuple[Parameter, ...] | None:
         table = getattr(self._plugin, "parameters", ())
@@ -49,7 +49,7 @@ class Installed:
             return None
         listed = tuple(table)
         if not all(isinstance(parameter, Parameter) for parameter in listed):
-            raise PluginFailed(f"the plugin {self._name} ({self._package}) has parameters that are no Parameter")
+            raise PluginFailed(f"the plugin {self._name} ({self._package}) has parameters that are not a Parameter")
         return tuple(replace(parameter, read=self._reader(parameter)) for parameter in listed)
 
     def _reader(self, parameter: Parameter) -> Callable[[object], Any]:
@@ -61,8 +61,8 @@ class Installed:
 
     @contextmanager
     def _guarded(self, what: str) -> Iterator[None]:
-        """Code of others, whose bug must not look like one of kedge; an interruption by the user is none."""
-        with _signals() as interrupted, redirect_stdout(sys.stderr):
+        """Turns any error in the plugin's code into PluginFailed, except an interrupt by the user."""
+        with _interrupts() as interrupted, redirect_stdout(sys.stderr):
             try:
                 yield
             except (ParameterError, PluginFailed):
@@ -78,20 +78,20 @@ class Installed:
 
 
 @contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Meanwhile, the numbers of the interrupts that came from outside: any code can raise KeyboardInterrupt."""
-    came: list[int] = []
+def _interrupts() -> Iterator[list[int]]:
+    """Collects the SIGINTs that arrive in the meantime, because any code can raise KeyboardInterrupt itself."""
+    received: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield came
+        yield received
         return
 
     def handler(number: int, frame: Any) -> None:
-        came.append(number)
+        received.append(number)
         before(number, frame)
 
     signal.signal(signal.SIGINT, handler)
     try:
-        yield came
+        yield received
     finally:
         signal.signal(signal.SIGINT, before)

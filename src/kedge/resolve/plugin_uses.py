@@ -1,4 +1,4 @@
-"""Who uses which plugin, and with what: a prerequisite, or an entry of the job's runtime plugins."""
+"""The uses of plugins in a job, by prerequisites and by entries of its runtime plugins, with their parameters."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kedge.plugins.base import Parameter
 from kedge.resolve.items import Item
 from kedge.spec.model import Job, JobFileSource, Path, TaskRole
 
-# Keys that say something about an item. Its plugin gets them only if it has a parameter of that name.
+# Keys that describe an item. Its plugin gets them only if it has a parameter of that name.
 _ABOUT_THE_ITEM = frozenset({
     "name", "uri", "require", "retry", "timeoutSec", "template_variables", "requireStorages", "pathForUser", "version",
     "protocolVersion", "contributor", "description",
 })  # fmt: skip
-# Keys that make no sense unless the plugin takes them. Any other key may be there for `<% this.key %>`.
+# Keys that are errors unless the plugin has such parameters. Any other key may serve `<% this.key %>`.
 _HOOKS = frozenset({"callbacks", "preCommands", "postCommands"})
-_TYPING_MISTAKE = 0.8  # how much a key must be like a parameter to be taken for a mistyped one, from 0 to 1
+_MISTYPED = 0.8  # similarity, from 0 to 1, at which a key counts as a misspelled parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One use of a plugin. `written` are its parameters as in the file, `place` says where each stands; `strict` are
-    those that the plugin must know. `path` is where the use itself stands."""
+    """One use of a plugin. `written` has its parameters as in the file, and `place` gives the path of each; `strict`
+    are those that the plugin must support. `path` is the path of the use itself."""
 
     name: str
     plugin: str
@@ -38,9 +38,9 @@ class Use:
     retry: Retry
     timeout_sec: float | None
 
-    def told(self, table: tuple[Parameter, ...] | None) -> dict[str, Any]:
-        """What of `written` is for a plugin with these parameters; for one without a table, all but what describes the
-        item."""
+    def parameters_for(self, table: tuple[Parameter, ...] | None) -> dict[str, Any]:
+        """The part of `written` to give to a plugin with these parameters; to one without a table, everything except
+        keys that describe the item."""
         if table is None:
             about = _ABOUT_THE_ITEM - self.strict
             return {key: value for key, value in self.written.items() if key not in about}
@@ -49,12 +49,12 @@ class Use:
         return {
             key: value
             for key, value in self.written.items()
-            if key in known or key in self.strict or (key not in _ABOUT_THE_ITEM and _like(key, free))
+            if key in known or key in self.strict or (key not in _ABOUT_THE_ITEM and _is_similar(key, free))
         }
 
 
 def uses(job: Job, role: TaskRole, items: Iterable[Item]) -> Iterator[Use]:
-    """All uses in a role, in start order: its resolved prerequisites as listed, then the job's runtime plugins."""
+    """All uses in a role, in start order: its resolved prerequisites in order, then the job's runtime plugins."""
     for item in items:
         if item.plugin is not None:
             yield _by_item(item, item.plugin)
@@ -97,5 +97,5 @@ def _retry(written: Mapping[str, Any]) -> Retry:
     return Retry(int(written.get("max", 0)), float(written.get("delaySec", 0)))
 
 
-def _like(key: str, names: list[str]) -> bool:
-    return bool(difflib.get_close_matches(key.lower(), names, 1, _TYPING_MISTAKE))
+def _is_similar(key: str, names: list[str]) -> bool:
+    return bool(difflib.get_close_matches(key.lower(), names, 1, _MISTYPED))

@@ -1,4 +1,4 @@
-"""Finding a plugin by its name: the built-in ones, those of installed packages, executables on PATH."""
+"""Finds a plugin by name: built-in, from an installed package, or an executable on PATH."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from kedge.resolve.plugin_executable import PREFIX, Executable
 from kedge.resolve.plugin_installed import Installed, installed
 from kedge.spec.suggest import did_you_mean
 
-# Known by a table, not by entry points: most jobs need no look at all installed packages, and no package can take the
-# place of these.
+# A table rather than entry points: most jobs can skip the scan of installed packages, and no package can replace these.
 BUILT_IN = {
     "cmd": "kedge.plugins.cmd:Cmd",
     "git": "kedge.plugins.git:Git",
@@ -28,28 +27,28 @@ BUILT_IN = {
 
 
 class UnknownPlugin(LookupError):
-    """There is no plugin of that name; the message says what to do."""
+    """There is no plugin with this name; the message continues "… is not supported" with what to do."""
 
 
 def find(name: str) -> Plugin:
-    """The plugin of that name, in the short or the long spelling. UnknownPlugin, PluginFailed."""
+    """The plugin with this short or long name. UnknownPlugin: there is none; PluginFailed: it cannot be loaded."""
     name = short_name(name)
     if place := BUILT_IN.get(name):
         module, _, cls = place.partition(":")
-        made: Plugin = getattr(importlib.import_module(module), cls)()
-        return made
+        plugin: Plugin = getattr(importlib.import_module(module), cls)()
+        return plugin
     packages = installed()
     if points := packages.get(name):
         return Installed(points)
     if os.path.basename(name) == name and (path := shutil.which(PREFIX + name)):
         return Executable(name, path)
     hint = did_you_mean(name, [*BUILT_IN, *packages])
-    raise UnknownPlugin(hint or f"; no installed package brings it, and no {PREFIX}{name} is on PATH")
+    raise UnknownPlugin(hint or f"; no installed package has it, and no {PREFIX}{name} is on PATH")
 
 
 def check_actions(steps: Steps) -> None:
-    """PluginFailed for an action with parameters that the built-in plugin of its name would refuse. Those that only the
-    runtime knows are left to it."""
+    """Raises PluginFailed for an action with parameters that the built-in plugin of the same name rejects. Parameters
+    that only the runtime knows are not checked."""
     for callback in steps.callbacks:
         if callback.action:
             _check_action(callback.action)
@@ -71,10 +70,10 @@ def _check_action(action: Action) -> None:
 
 
 def _value(value: Any) -> Any:
-    """{"text": [...]} stands for a string with secrets in it."""
+    """The value with every {"text": [...]} replaced by the string with secrets that it encodes."""
     if isinstance(value, dict) and value.keys() == {"text"} and isinstance(value["text"], list | tuple):
         try:
             return text_from_json(list(value["text"]))
         except TypeError as error:
-            raise PluginFailed(f"a text of an action holds what is neither a string nor a secret ({error})") from None
+            raise PluginFailed(f"a text of an action has a part that is not a string or secret ({error})") from None
     return [_value(below) for below in value] if isinstance(value, list | tuple) else value

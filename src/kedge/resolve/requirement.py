@@ -1,4 +1,4 @@
-"""References to prerequisites, and the values that they give to template variables."""
+"""References to prerequisites, with the values that they give to template variables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kedge.spec.nodes import Node
 from kedge.spec.suggest import did_you_mean, sentence
 from kedge.spec.templates import TemplateVariable, Value, describe, value_of
 
-Render = Callable[[str, Path, JobFileSource], Text]  # of references to parameters in a text, and where it stands
+Render = Callable[[str, Path, JobFileSource], Text]  # renders references to parameters in a text at a path of a file
 
 
 class Requirement(NamedTuple):
-    """A reference: its text, the values that it gives, and where the two stand."""
+    """A reference: its text, the values that it gives, and the paths of both."""
 
     reference: str
     source: JobFileSource
@@ -26,12 +26,12 @@ class Requirement(NamedTuple):
     values_path: Path = ()
 
     def place(self, variable: str) -> Path:
-        """Where a value stands; of one that is not given, the reference."""
+        """The path of a given value; if it is not given, that of the reference."""
         return (*self.values_path, variable) if variable in self.values else self.path
 
 
 def required(node: Node, source: JobFileSource, path: Path) -> Iterator[Requirement]:
-    """The references of an item to what it requires. What has another shape is left to the schema."""
+    """The references in an item's `require`. Malformed entries are skipped; the schema check reports them."""
     listed = node.items.get("require")
     for index, entry in listed.items.items() if listed is not None and isinstance(listed.value, list) else ():
         here = (*path, "require", index)
@@ -46,7 +46,7 @@ def required(node: Node, source: JobFileSource, path: Path) -> Iterator[Requirem
 def values_of(
     declared: Mapping[str, TemplateVariable], asked: Requirement, name: str, parameters: Render
 ) -> tuple[dict[str, Value], list[Problem]]:
-    """The values of all variables of the item `name` for a reference to it, and what is wrong with them."""
+    """The values of all template variables of the item `name` for one reference to it, and the problems with them."""
     wrong = {
         str(key): f"Prerequisite {name} has no template variable {bare(str(key))}.{_hint(str(key), declared)}"
         for key in asked.values
@@ -57,15 +57,15 @@ def values_of(
         value = value_of(asked.values[key]) if key in asked.values else variable.default
         if value is None:
             wrong[key] = f"Template variable {bare(key)} of prerequisite {name} is not fulfilled."
-        elif message := describe(variable, _known(variable, value, asked, parameters)):
+        elif message := describe(variable, _with_parameters(variable, value, asked, parameters)):
             wrong[key] = f"{message} (prerequisite {name})"
         else:
             values[key] = value
     return values, [asked.source.problem(asked.place(key), message) for key, message in wrong.items()]
 
 
-def _known(variable: TemplateVariable, value: Value, asked: Requirement, parameters: Render) -> Value:
-    """The value with the job's parameters in place: their types count, too."""
+def _with_parameters(variable: TemplateVariable, value: Value, asked: Requirement, parameters: Render) -> Value:
+    """The value with the job's parameters filled in, so that their types are checked too."""
     if not isinstance(value.value, str) or "<%" not in value.text:
         return value
     return variable.read("".join(map(str, parameters(value.text, asked.place(variable.name), asked.source))))

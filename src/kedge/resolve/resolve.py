@@ -1,4 +1,4 @@
-"""From a checked job file to a job whose names all mean something."""
+"""Resolves all names in a checked job file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS, SPACE
 
-MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # where the marketplace is, unless the job or its submitter says it
+MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # the marketplace, unless the job or the submitter sets one
 
 
 def resolve(job: Job, inputs: Inputs, problems: Iterable[Problem] = ()) -> ResolvedJob:
-    """Find prerequisites, render references, make steps, find code. InputError names every problem, each with its
-    position, those with the job's names that are known already included; Unreachable, that nothing is wrong but what
-    another machine should have given."""
-    with DocumentStore(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as shelf:
-        return _Resolution(job, inputs, shelf, problems).result()
+    """Find prerequisites, render references, build steps, locate code. `problems` are those already known.
+
+    InputError: lists every problem with its position, including the known ones. Unreachable: the only problems are
+    documents that could not be fetched from other machines.
+    """
+    with DocumentStore(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as store:
+        return _Resolution(job, inputs, store, problems).result()
 
 
 def _settings(job: Job, inputs: Inputs) -> Settings:
@@ -51,19 +53,19 @@ def _cache(inputs: Inputs) -> document_cache.DocumentCache:
 
 
 class _Resolution:
-    """One job on its way: what is known so far, and what is wrong with it."""
+    """The resolution of one job: the results so far, and the problems found."""
 
-    def __init__(self, job: Job, inputs: Inputs, shelf: DocumentStore, problems: Iterable[Problem]) -> None:
+    def __init__(self, job: Job, inputs: Inputs, store: DocumentStore, problems: Iterable[Problem]) -> None:
         self._job = job
         self._inputs = inputs
-        self._shelf = shelf
-        self._found = References(job, inputs)
-        self._problems = self._found.problems
+        self._store = store
+        self._references = References(job, inputs)
+        self._problems = self._references.problems
         self._problems += problems
         self._code = CodeFolders(job, inputs)
-        self._said = Findings(self._problems)
-        parameters = partial(self._found.render, items={}, roots=("parameters",))
-        self._graph = Graph(Lookup(job, shelf), parameters, self._problems)
+        self._findings = Findings(self._problems)
+        parameters = partial(self._references.render, items={}, roots=("parameters",))
+        self._graph = Graph(Lookup(job, store), parameters, self._problems)
         self._repositories: list[Repository] = []
         self._images: dict[str, RoleImage] = {}
 
@@ -76,7 +78,7 @@ class _Resolution:
         mounts, wrong, nested = storages.merge(self._storages(everything))
         idle = unused.prerequisites(job, self._graph.used)
         self._refuse((*self._problems, *self._code.problems, *wrong, *(p for p in idle if p.severity == ERROR)))
-        values = secrets.collect(job, inputs, self._found.secret_texts)
+        values = secrets.collect(job, inputs, self._references.secret_texts)
         unmasked = secrets.unmasked(values) if job.kedge.mask else ()
         return ResolvedJob(
             job=job,
@@ -86,45 +88,45 @@ class _Resolution:
             rules=self._code.rules(inputs),
             secrets=values,
             lock=LockState(
-                self._shelf.lock_file, self._shelf.old, self._shelf.lock, tuple(self._repositories), self._renewed()
+                self._store.lock_file, self._store.old, self._store.lock, tuple(self._repositories), self._to_pin()
             ),
-            inert=tuple(self._said.inert),
-            notes=(*self._shelf.notes, *self._said.notes, *nested, *unmasked),
+            inert=tuple(self._findings.inert),
+            notes=(*self._store.notes, *self._findings.notes, *nested, *unmasked),
             mounts=mounts,
             requirements=self._requirements(everything, needed),
-            warnings=tuple(in_order([*job.warnings, *idle, *unused.values(job, self._found.used)])),
+            warnings=tuple(in_order([*job.warnings, *idle, *unused.values(job, self._references.used)])),
         )
 
     def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:
-        held = {kind: self._held(kind, getattr(role, kind)) for kind in ("script", "output", "data")}
-        # Of a name that means nothing no more is said.
-        roots = [root for root in ROOTS if held.get(root) or not getattr(role, root, None)]
-        render = partial(self._found.render, items=held, roots=roots)
+        named = {kind: self._named_item(kind, getattr(role, kind)) for kind in ("script", "output", "data")}
+        # Undefined names are already reported; skip references through them.
+        roots = [root for root in ROOTS if named.get(root) or not getattr(role, root, None)]
+        render = partial(self._references.render, items=named, roots=roots)
         image = _item(self._job, "dockerimage", role.docker_image)
         items = [one.item for one in ordered(needed)]
-        made = steps(self._job, role, items, render, self._said)
+        role_steps = steps(self._job, role, items, render, self._findings)
         command, lines = _command(self._job, role, render)
-        self._repositories += pins.repositories(made)
+        self._repositories += pins.repositories(role_steps)
         return ResolvedRole(
             role=role,
             image=self._image(image) if image else RoleImage(role.docker_image, "", None),
             command=command,
             lines=lines,
-            steps=pins.pinned(made, self._shelf.old),
-            code=self._code.of(held["script"]),
+            steps=pins.pinned(role_steps, self._store.old),
+            code=self._code.of(named["script"]),
         )
 
     def _image(self, item: Prerequisite) -> RoleImage:
-        image = _image(item, self._found)
+        image = _image(item, self._references)
         self._images[image.uri] = image
-        return replace(image, pin=pins.image_pin(image, self._shelf.old))
+        return replace(image, pin=pins.image_pin(image, self._store.old))
 
-    def _renewed(self) -> tuple[str, ...]:
-        """The images that may have changed since the lock file was written."""
+    def _to_pin(self) -> tuple[str, ...]:
+        """The images that --update-lock allows to change."""
         named = set(self._inputs.update_lock)
         return tuple(uri for uri, image in self._images.items() if named & {ALL, *pins.image_names(image)})
 
-    def _held(self, kind: str, name: str | None) -> Item | None:
+    def _named_item(self, kind: str, name: str | None) -> Item | None:
         item = _item(self._job, kind, name)
         return self._graph.alone(item) if item else None
 
@@ -133,14 +135,14 @@ class _Resolution:
         for item in (one.item for one in everything):
             where = (*item.path, "requireStorages")
             yield from storages.requests(item.data.get("requireStorages"), item.source, where)
-        for storage, source, path in self._said.storages:
+        for storage, source, path in self._findings.storages:
             yield storages.StorageRequest(storage.name, storage.mount_path, source, path)
 
     def _requirements(self, everything: list[Needed], needed: dict[str, tuple[Needed, ...]]) -> Requirements:
-        render = partial(self._found.render, items={}, roots=("parameters",))
+        render = partial(self._references.render, items={}, roots=("parameters",))
         numbers = {id(one): number for number, one in enumerate(everything)}
 
-        def known(some: Iterable[Needed]) -> tuple[int, ...]:
+        def numbers_of(some: Iterable[Needed]) -> tuple[int, ...]:
             return tuple(dict.fromkeys(numbers[id(one)] for one in some if id(one) in numbers))
 
         entries = tuple(
@@ -152,17 +154,17 @@ class _Resolution:
                 origin=one.origin,
                 version=one.version,
                 values={name: show_text(render(value.text, one.item.path)) for name, value in one.values.items()},
-                needs=known(one.needs),
+                needs=numbers_of(one.needs),
             )
             for one in everything
         )
-        return Requirements(entries, {role: known(listed) for role, listed in needed.items()})
+        return Requirements(entries, {role: numbers_of(listed) for role, listed in needed.items()})
 
     def _refuse(self, problems: Iterable[Problem]) -> None:
-        """Raise what is wrong, each thing once, in the order of the file."""
+        """Raise an error with all problems, each once, in the order of the file; return if there are none."""
         unique = in_order(problems)
         images = {name for image in self._images.values() for name in pins.image_names(image)}
-        messages = [*self._code.messages, *self._found.unused(), *([] if unique else self._shelf.unused(images))]
+        messages = [*self._code.messages, *self._references.unused(), *([] if unique else self._store.unused(images))]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
         if unique or messages:
@@ -173,22 +175,22 @@ def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:
     return next((item for item in job.prerequisites if item.type == kind and item.name == name), None)
 
 
-def _image(item: Prerequisite, found: References) -> RoleImage:
+def _image(item: Prerequisite, references: References) -> RoleImage:
     auth = None
     if item.auth:
         values = {key: getattr(item.auth, key) for key in ("username", "password", "registryuri")}
         auth = {
-            key: found.render(value, (*item.path, "auth", key), items={}, roots=("secrets",))
+            key: references.render(value, (*item.path, "auth", key), items={}, roots=("secrets",))
             for key, value in values.items()
             if value is not None
         }
-    uri = found.render(str(item.uri), (*item.path, "uri"), items={}, roots=("parameters",))
+    uri = references.render(str(item.uri), (*item.path, "uri"), items={}, roots=("parameters",))
     return RoleImage(item.name, show_text(uri), auth)
 
 
 def _command(job: Job, role: TaskRole, render: partial[Text]) -> tuple[Text, tuple[int, ...]]:
-    """All items in one shell: the active deployment's before, the role's, the deployment's after. And for each line of
-    it the line of the job file."""
+    """The commands of a role as one script, between those of the active deployment, and the job file's line number for
+    each line of the script."""
     listed: list[tuple[Path, str]] = [
         (("taskRoles", role.name, "commands", n), command) for n, command in enumerate(role.commands)
     ]
@@ -200,21 +202,22 @@ def _command(job: Job, role: TaskRole, render: partial[Text]) -> tuple[Text, tup
             listed = [*before, *listed, *after]
     listed = [(path, text.strip(SPACE)) for path, text in listed if text.strip(SPACE)]
     texts = [render(text, path) for path, text in listed]
-    lines = [line for (path, text), made in zip(listed, texts, strict=True) for line in _lines(job, path, text, made)]
+    pairs = zip(listed, texts, strict=True)
+    lines = [line for (path, text), rendered in pairs for line in _lines(job, path, text, rendered)]
     return _trimmed(join(part for text in texts for part in (*text, "\n"))), tuple(lines)
 
 
 def _lines(job: Job, path: Path, text: str, rendered: Text) -> Iterator[int]:
-    """The line of the job file for each line of an item; its first one where values have lines of their own."""
-    written, mark, whole = text.split("\n"), job.source.mark(path), job.source.text
+    """The job file's line number for each line of a command; the first one for all if a value spans lines."""
+    written, mark, file = text.split("\n"), job.source.mark(path), job.source.text
     count = 1 + sum(part.count("\n") for part in rendered if isinstance(part, str))
     if count != len(written):
         written = [""] * count
     line, done = mark.line, mark.offset
     for content in map(str.strip, written):
-        place = whole.find(content, done, mark.end)
+        place = file.find(content, done, mark.end)
         if content and place >= 0:
-            line, done = line + whole.count("\n", done, place), place
+            line, done = line + file.count("\n", done, place), place
         yield line
 
 

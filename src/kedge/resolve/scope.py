@@ -1,4 +1,4 @@
-"""What references mean: the values behind `$parameters`, `$secrets`, `$script`, `$output` and `$data`."""
+"""Renders references with the values behind `$parameters`, `$secrets`, `$script`, `$output` and `$data`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ GIVEN = ("parameters", "secrets")  # the roots whose values a submitter can give
 
 
 class References:
-    """Renders the references of a whole job, and collects all that is wrong with them in `problems`.
+    """Renders the references of a whole job, and collects the problems with them in `problems`.
 
-    `secret_texts` are the values of the secrets that were referred to, by the key of their SecretRef; `used` holds root
-    and first name of every reference.
+    `secret_texts` has the values of all referenced secrets by the key of their SecretRef; `used` has the root and first
+    name of every reference.
     """
 
     def __init__(self, job: Job, inputs: Inputs) -> None:
@@ -42,10 +42,10 @@ class References:
         items: Mapping[str, Item | None],
         roots: Iterable[str],
     ) -> Text:
-        """The text at `path` of `source` (the job file) with every reference under `roots` replaced; secrets by
-        SecretRefs.
+        """The text at `path` of `source` (default: the job file) with every reference under `roots` replaced; secrets
+        are replaced with SecretRefs.
 
-        `items` are the prerequisites behind `$script`, `$output` and `$data` here.
+        `items` are the prerequisites behind `$script`, `$output` and `$data` in this text.
         """
         parts: list[str | SecretRef] = []
         seen: Counter[str] = Counter()
@@ -71,7 +71,7 @@ class References:
             name = str(reference.path[0])
             self._unused.discard((reference.root, name))
             if len(reference.path) > 1:
-                return Unresolved(f"${reference.root}.{name} is what was given on the command line: a text, no mapping")
+                return Unresolved(f"${reference.root}.{name} was given on the command line as a string, not a mapping")
             return given[name]
         if reference.root in GIVEN:
             values = self._job.parameters if reference.root == "parameters" else self._job.secrets
@@ -95,7 +95,7 @@ class References:
         self.problems.append(source.problem(path, why.message, mark=mark))
 
     def unused(self) -> list[str]:
-        """What was given on the command line for a name that the job neither defines nor uses, as messages."""
+        """A message for each name on the command line that the job neither defines nor uses."""
         known = {"parameters": self._job.parameters, "secrets": self._job.secrets}
         messages = []
         for root, name in sorted(self._unused):
@@ -107,7 +107,7 @@ class References:
 
 
 def join(parts: Iterable[str | SecretRef]) -> Text:
-    """The parts as a Text, with neighbouring strings put together."""
+    """The parts as a Text, with adjacent strings joined."""
     joined: list[str | SecretRef] = []
     for part in parts:
         if isinstance(part, str) and joined and isinstance(joined[-1], str):

@@ -1,4 +1,4 @@
-"""The values of a job's secrets: what the file says and what the submitter gave, in the forms the task needs."""
+"""The values of a job's secrets, from the file and from the submitter, in the forms that tasks need."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kedge.spec.message_text import show_path
 from kedge.spec.model import Job, Path
 
 LARGEST = 1 << 20  # bytes of a file; what Kubernetes takes for a secret, too
-_PIPE_SEC = 10.0  # how long a pipe may take to say all
+_PIPE_SEC = 10.0  # time for a pipe's writer to finish
 
 
 def read_given(name: str, source: str) -> str:
-    """The value of a secret that the submitter gives as text, `@FILE` or `env:VARIABLE`. InputError never shows more
-    than the name: a value may look like either."""
+    """The value of a secret that the submitter gives as text, `@FILE` or `env:VARIABLE`. InputError shows only the
+    secret's name, because a value may look like a file or a variable."""
     if source.startswith("@"):
         try:
             text = _read(source[1:]).decode("utf-8")
@@ -40,12 +40,12 @@ def read_given(name: str, source: str) -> str:
 
 
 def _read(path: str) -> bytes:
-    """A regular file or a pipe, which a shell may have made of `<(command)`."""
+    """The content of a regular file or a pipe, which may come from the shell's `<(command)`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
-            raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is no file, but a device")
+            raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is a device, not a file")
         return _read_all(descriptor, stat.S_ISFIFO(mode))
     finally:
         os.close(descriptor)
@@ -69,13 +69,13 @@ def _piece(descriptor: int, size: int, deadline: float) -> bytes:
             return os.read(descriptor, size)
         except BlockingIOError:
             if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                message = f"it is a pipe, and its writer has not finished within {_PIPE_SEC:.0f} seconds"
+                message = f"it is a pipe whose writer has not finished within {_PIPE_SEC:.0f} seconds"
                 raise ValueError(message) from None
 
 
 def collect(job: Job, inputs: Inputs, referred: Mapping[str, str]) -> Secrets:
-    """All secrets: a given one replaces the file's of the same name. `referred` are texts by SecretRef key. InputError:
-    one cannot be written into a script."""
+    """All secrets; a given one replaces the file's secret of the same name. `referred` has texts by SecretRef key.
+    InputError: a secret cannot be written into a script."""
     document = {**(job.secrets if isinstance(job.secrets, Mapping) else {}), **inputs.secrets}
     texts = {show_path(path): text for path, text in _scalars(document, (), job)}
     for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""What the plugins of a role make of their parameters: the steps of its tasks."""
+"""Runs the plugins of a role on their parameters, which gives the steps of its tasks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kedge.resolve.plugin_uses import Use, uses
 from kedge.spec.message_text import printable
 from kedge.spec.model import Job, JobFileSource, Path, TaskRole
 
-Render = Callable[[str, Path, JobFileSource], Text]  # a text, and where it stands in which file
+Render = Callable[[str, Path, JobFileSource], Text]  # renders a text at a path of a file
 
 
 @dataclass(slots=True)
 class Findings:
-    """What else came out of the plugins: all that is wrong, what the submitter should know, the plugins that nothing
-    acts on, and the storages that they ask for with the place where each is asked for."""
+    """What the plugins report besides steps: problems, notes for the submitter, the plugins without effect, and the
+    storages that they request, each with the place of the request."""
 
     problems: list[Problem]
     notes: list[str] = field(default_factory=list)
@@ -31,36 +31,36 @@ class Findings:
 
 
 def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
-    """The steps of a role, in start order: its resolved prerequisites as listed, then the job's runtime plugins."""
-    made = (_step(use, render, findings) for use in uses(job, role, items))
-    return tuple(step for step in made if step is not None)
+    """The steps of a role, in start order: its resolved prerequisites in order, then the job's runtime plugins."""
+    found = (_step(use, render, findings) for use in uses(job, role, items))
+    return tuple(step for step in found if step is not None)
 
 
 def _step(use: Use, render: Render, findings: Findings) -> Step | None:
-    made = _made(use, render, findings)
-    if made is None:
+    result = _run_plugin(use, render, findings)
+    if result is None:
         return None
-    findings.notes += (f"{use.name}: {printable(note)}" for note in made.notes)
-    findings.inert += [use.plugin] if made.inert else []
-    findings.storages += ((storage, use.source, use.path) for storage in made.storages)
-    callbacks = (*written_by(made.files), *made.callbacks)
-    if not callbacks and not made.environment:
+    findings.notes += (f"{use.name}: {printable(note)}" for note in result.notes)
+    findings.inert += [use.plugin] if result.inert else []
+    findings.storages += ((storage, use.source, use.path) for storage in result.storages)
+    callbacks = (*written_by(result.files), *result.callbacks)
+    if not callbacks and not result.environment:
         return None
-    return Step(use.name, callbacks, use.policy, use.retry, use.timeout_sec, dict(made.environment))
+    return Step(use.name, callbacks, use.policy, use.retry, use.timeout_sec, dict(result.environment))
 
 
-def _made(use: Use, render: Render, findings: Findings) -> Steps | None:
-    """What the plugin makes of its parameters; None if something is wrong, which then stands in `findings`."""
+def _run_plugin(use: Use, render: Render, findings: Findings) -> Steps | None:
+    """The plugin's result for its parameters; None if there was a problem, which is then in `findings`."""
     before = len(findings.problems)
     try:
         plugin = plugins.find(use.plugin)
-        told = use.told(plugin.parameters)
-        values = {key: _rendered(value, use.place(key), use.source, render) for key, value in told.items()}
+        written = use.parameters_for(plugin.parameters)
+        values = {key: _rendered(value, use.place(key), use.source, render) for key, value in written.items()}
         if len(findings.problems) > before:
             return None
-        made = checked(plugin.steps(values if plugin.parameters is None else read(plugin.parameters, values)))
-        plugins.check_actions(made)
-        return made
+        result = checked(plugin.steps(values if plugin.parameters is None else read(plugin.parameters, values)))
+        plugins.check_actions(result)
+        return result
     except plugins.UnknownPlugin as error:
         message = f"Plugin {use.plugin!r} is not supported{error}"
         findings.problems.append(use.source.problem((*use.path, "plugin"), message))
@@ -72,17 +72,17 @@ def _made(use: Use, render: Render, findings: Findings) -> Steps | None:
 
 
 def _report(use: Use, problems: list[Problem], findings: Findings) -> None:
-    """A failure of the plugin follows the policy of its use, like one in the task."""
+    """A failure of the plugin follows the failurePolicy of its use, like a failure in the task."""
     if use.policy != "ignore":
         findings.problems += problems
         return
     for problem in problems:
         what = problem._replace(excerpt="")
-        findings.notes.append(f"{what}; this is ignored and nothing runs, as its failurePolicy says")
+        findings.notes.append(f"{what}; ignored because of its failurePolicy, and nothing runs for it")
 
 
 def _problem(use: Use, wrong: Wrong) -> Problem:
-    # A plugin may say anything, of whatever type.
+    # A plugin may give values of any type.
     written = wrong.path if isinstance(wrong.path, tuple | list) else ()
     steps = [step if isinstance(step, int) else str(step) for step in written]
     path = (*use.place(str(steps[0])), *steps[1:]) if steps else use.path
@@ -90,7 +90,7 @@ def _problem(use: Use, wrong: Wrong) -> Problem:
 
 
 def _rendered(value: Any, path: Path, source: JobFileSource, render: Render) -> Any:
-    """The value with its references rendered, string by string. One that holds a secret becomes a Text."""
+    """The value with the references in all its strings rendered. A string with a secret becomes a Text."""
     if isinstance(value, Mapping):
         return {key: _rendered(below, (*path, key), source, render) for key, below in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Which storages a job's tasks see, and where: what the job lists and what its prerequisites require, put together."""
+"""The storages of a job's tasks and their mount paths, from the job's own list and from its prerequisites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEAMWISE = "teamwise_storage"
 
 
 class StorageRequest(NamedTuple):
-    """A storage that somebody wants, at `path` or else at /mnt/NAME; `where` is the place of the wish in its file."""
+    """A requested storage, mounted at `path` or by default at /mnt/NAME; `where` is the request's path in its file."""
 
     name: str
     path: str | None
@@ -24,7 +24,7 @@ class StorageRequest(NamedTuple):
 
 
 def requests(value: object, source: JobFileSource, where: Path) -> Iterator[StorageRequest]:
-    """What a list of `{name, mountPath}` asks for. Entries without a name ask for nothing."""
+    """The requests in a list of `{name, mountPath}`. Entries without a name are skipped."""
     for index, entry in entries(value):
         if entry.get("name"):
             path = entry.get("mountPath")
@@ -32,8 +32,8 @@ def requests(value: object, source: JobFileSource, where: Path) -> Iterator[Stor
 
 
 def of_job(job: Job, defaults: Iterable[str] = ()) -> list[StorageRequest]:
-    """What the job itself lists. An empty list stands for the user's default storages; where there is no list, the
-    older plugin teamwise_storage counts, the last entry of several."""
+    """The requests of the job itself. An empty list means the user's default storages; without a list, those of the
+    older plugin teamwise_storage count (of its last entry, if there are several)."""
     path: Path = ("extras", "storages")
     if "storages" in job.extras:
         listed = list(requests(job.extras["storages"], job.source, path))
@@ -50,9 +50,9 @@ def of_job(job: Job, defaults: Iterable[str] = ()) -> list[StorageRequest]:
 def merge(
     wanted: Iterable[StorageRequest], usable: Collection[str] | None = None
 ) -> tuple[tuple[Mount, ...], list[Problem], list[str]]:
-    """Every mount once, in the order of the wishes; what is wrong; and what the submitter should know.
+    """Every mount once, in the order of the requests; the problems; and notes for the submitter.
 
-    `usable` are the storages that the submitter may use, None for any.
+    `usable` are the storages that the submitter may use; None means all.
     """
     mounts: dict[str, Mount] = {}
     problems: list[Problem] = []
@@ -61,7 +61,7 @@ def merge(
         if usable is not None and request.name not in usable:
             problems.append(_problem(request, f"Storage {request.name} is not found.", NO_STORAGE))
         elif path is None:
-            message = f"the mount path {request.path!r} is not absolute, or holds '..'"
+            message = f"the mount path {request.path!r} must be absolute and must not contain '..'"
             problems.append(_problem(request, message))
         elif mounts.setdefault(path, Mount(request.name, path)).name != request.name:
             message = f"Mount path {path} is used by storages {mounts[path].name} and {request.name}."
@@ -80,7 +80,7 @@ def _nested(mounts: dict[str, Mount]) -> Iterator[str]:
     for inner in mounts.values():
         for outer in mounts.values():
             if inner.path.startswith(outer.path.rstrip("/") + "/"):
-                yield f"the storage {inner.name} at {inner.path} stands inside of the storage {outer.name}"
+                yield f"the storage {inner.name} at {inner.path} is mounted inside the storage {outer.name}"
 
 
 def _problem(request: StorageRequest, message: str, code: str = INVALID) -> Problem:

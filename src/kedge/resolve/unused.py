@@ -1,4 +1,4 @@
-"""What a job defines and nothing uses: parameters, secrets, prerequisites."""
+"""Finds parameters, secrets and prerequisites that a job defines but does not use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kedge.spec.references import Reference, TagError, split
 from kedge.spec.tolerant import mapping, strings
 from kedge.spec.yaml_escapes import LATER
 
-_DEEPEST = 100  # items; a cycle with more of them is found when something uses it
+_MAX_DEPTH = 100  # items; longer cycles are found when something uses them
 _ROLE_KEYS = {"docker_image": "dockerimage", "data": "data", "output": "output", "script": "script"}
 
 
 def values(job: Job, used: Collection[tuple[str, str]]) -> Iterator[Problem]:
-    """A warning for each parameter and secret that no text of the file refers to, and that is not among those `used` by
-    prerequisites from elsewhere (root and name)."""
+    """A warning for each parameter and secret that is neither referred to in the file nor among those `used` by
+    prerequisites outside it (as root and name)."""
     known = {*used, *_referred_to(node_at(job.source, ()).value)}
     for root, defined in (("parameters", job.parameters), ("secrets", job.secrets)):
         for name in defined:
@@ -29,12 +29,12 @@ def values(job: Job, used: Collection[tuple[str, str]]) -> Iterator[Problem]:
 def _unused(root: str, name: str) -> str:
     what, reference = root.removesuffix("s"), f"<% ${root}.{bare(name)} %>"
     if (root, name) not in _referred_to(reference):
-        return f"this {what} is not used, and no reference can have such a name; rename it, or remove it"
+        return f"this {what} is not used, and no reference can contain its name; rename it, or remove it"
     return f"this {what} is not used; refer to it as {reference}, or remove it"
 
 
 def _referred_to(document: object) -> Iterator[tuple[str, str]]:
-    """Root and first name of every reference; no name where one is broken, or names the root alone."""
+    """Root and first name of every reference; an empty name if a reference is broken or has only a root."""
     for _, text in strings(document, ()):
         try:
             parts = split(text) if "$" in text else ()
@@ -47,8 +47,8 @@ def _referred_to(document: object) -> Iterator[tuple[str, str]]:
 
 
 def prerequisites(job: Job, needed: Collection[Path]) -> list[Problem]:
-    """A warning for each item that no role has and that is not among those `needed` (paths in the job file); an error
-    for each cycle among these, which nobody else would find."""
+    """A warning for each item that no role uses and that is not among those `needed` (paths in the job file). If such
+    items form cycles, an error for each cycle instead, because no other check would find it."""
     unused = [item for item in (*job.prerequisites, *job.references) if item.path not in needed]
     named = {(key, getattr(role, field)) for role in job.task_roles.values() for field, key in _ROLE_KEYS.items()}
     unused = [item for item in unused if (item.type, item.name) not in named]
@@ -68,7 +68,7 @@ def _cycles(items: Iterable[Prerequisite], job: Job) -> Iterator[Problem]:
             if name in chain:
                 shown = " -> ".join(bare(step) for step in (*chain[chain.index(name) :], name))
                 yield job.source.problem((*item.path, "require", index), f"Prerequisite cycle: {shown}")
-            elif name in by_name and name not in done and len(chain) < _DEEPEST:
+            elif name in by_name and name not in done and len(chain) < _MAX_DEPTH:
                 yield from visit(by_name[name], chain)
 
     for item in by_name.values():

@@ -1,4 +1,4 @@
-"""Where prerequisites come from: what each source does, and how it says that it cannot."""
+"""The interface of the sources that documents with prerequisites come from, and their common error."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import NamedTuple, Protocol
 
 from kedge.errors import FORBIDDEN, INVALID, NOT_FOUND, UNKNOWN
 
-LARGEST_DOCUMENT = 1 << 20  # bytes
+MAX_DOCUMENT_BYTES = 1 << 20  # bytes
 
 __all__ = [
-    "FORBIDDEN", "INVALID", "LARGEST_DOCUMENT", "NOT_FOUND", "UNKNOWN", "FetchedDocument", "Source", "Unavailable",
+    "FORBIDDEN", "INVALID", "MAX_DOCUMENT_BYTES", "NOT_FOUND", "UNKNOWN", "FetchedDocument", "Source", "Unavailable",
 ]  # fmt: skip
 
 
 class FetchedDocument(NamedTuple):
     """The text of one or more items.
 
-    `identity` is the same for all addresses that mean this document; `origin` is the path or URL it was read from.
-    `folder` is where relative paths in it start, None where files may not be named.
+    `identity` is the same for all addresses of this document; `origin` is the path or URL that it was read from.
+    `folder` is where relative paths in it start; None if it must not refer to files.
     """
 
     identity: str
@@ -28,7 +28,7 @@ class FetchedDocument(NamedTuple):
 
 
 class Unavailable(Exception):
-    """A document that cannot be had; `code` is the protocol's name for the kind of reason (kedge.errors)."""
+    """A document cannot be fetched; `code` is the protocol's code for the reason (see kedge.errors)."""
 
     def __init__(self, message: str, code: str = INVALID) -> None:
         super().__init__(message)
@@ -37,12 +37,12 @@ class Unavailable(Exception):
 
 
 class Source(Protocol):
-    """One kind of place."""
+    """Fetches documents from one kind of place."""
 
     def fetch(self, place: str) -> FetchedDocument:
-        """The document at a place (`ItemAddress.place`). Unavailable says why there is none."""
+        """The document at a place (`ItemAddress.place`). Unavailable: there is none."""
         ...
 
     def close(self) -> None:
-        """Give back connections."""
+        """Close all connections."""
         ...

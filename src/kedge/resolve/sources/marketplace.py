@@ -1,8 +1,9 @@
-"""Items of a marketplace: a folder, or the same files behind a URL.
+"""Items of a marketplace: a folder, or the same files at a URL.
 
-`index.json` says what there is: {"items": [{"id", "name", "type", "path"}, ...]}, paths from the index. An entry may
-also have `version` and `author`, `isPrivate: true` (for its author only) and `official: true` (wins among items of the
-same name). A folder without an index holds one item a file, named like the file, in folders named like the types.
+`index.json` lists the items: {"items": [{"id", "name", "type", "path"}, ...]}, with paths relative to the index. An
+entry may also have `version` and `author`, `isPrivate: true` (for its author only) and `official: true` (preferred
+among items of the same name). A folder without an index has one item per file, named after the file, in folders named
+after the types.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class IndexItem(NamedTuple):
 
 
 class Marketplace:
-    """One marketplace for one user. `read` gives the bytes of a file of it, by its path; `scan` finds the items where
+    """One marketplace for one user. `read` returns the bytes of one of its files by path; `scan` finds the items if
     there is no index."""
 
     def __init__(
@@ -62,7 +63,7 @@ class Marketplace:
 
     def _choose(self, place: str) -> IndexItem:
         kind, _, name = place.partition("/")
-        found = [entry for entry in self._index() if self._means(entry, kind, name)]
+        found = [entry for entry in self._index() if self._matches(entry, kind, name)]
         readable = [entry for entry in found if not entry.private or entry.author == self._user]
         if not found:
             raise Unavailable(f"the marketplace {self._where} has no such item", NOT_FOUND)
@@ -78,12 +79,12 @@ class Marketplace:
         ids = ", ".join(f"marketplace://prerequisites/itemId/{quote(entry.id, safe='')}" for entry in readable)
         raise Unavailable(f"it is ambiguous; write one of {ids}", INVALID)
 
-    def _means(self, entry: IndexItem, kind: str, name: str) -> bool:
+    def _matches(self, entry: IndexItem, kind: str, name: str) -> bool:
         if kind == BY_ID:
             return entry.id == name
-        return entry.name == name and (kind == ANY_TYPE or kind == (entry.type or self._written_type(entry)))
+        return entry.name == name and (kind == ANY_TYPE or kind == (entry.type or self._type_in_document(entry)))
 
-    def _written_type(self, entry: IndexItem) -> str | None:
+    def _type_in_document(self, entry: IndexItem) -> str | None:
         try:
             value = yaml.read(decode(self._read(entry.path), entry.path), entry.path).value
         except InputError:
@@ -106,31 +107,29 @@ class Marketplace:
             return tuple(self._scan())
         try:
             items = json.loads(data)["items"]
-            json.dumps(items, ensure_ascii=False).encode()  # ValueError for characters that are none
+            json.dumps(items, ensure_ascii=False).encode()  # raises ValueError for lone surrogates
             return tuple(_entry(item) for item in items)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise Unavailable(
-                f"the index of the marketplace {self._where} cannot be understood: {error}", UNKNOWN
-            ) from None
+            raise Unavailable(f"the index of the marketplace {self._where} is invalid: {error}", UNKNOWN) from None
 
 
 def folder(path: str, user: str) -> Marketplace:
     """The marketplace in a folder. Unavailable: there is no such folder."""
     if not os.path.isdir(path):
-        raise Unavailable(f"there is no marketplace: {path} is no folder", UNKNOWN)
+        raise Unavailable(f"there is no marketplace: {path} is not a folder", UNKNOWN)
     root = os.path.join(os.path.realpath(path), "")
 
     def inside(name: str) -> bytes:
         full = os.path.join(path, _checked(name))
         if not os.path.realpath(full).startswith(root):
-            raise Unavailable(f"{full} is a link out of the marketplace", UNKNOWN)
+            raise Unavailable(f"{full} is a link that leads out of the marketplace", UNKNOWN)
         return read(full, NOT_FOUND)
 
     return Marketplace(path, user, inside, lambda: _scanned(path))
 
 
 def remote(url: str, user: str, http: Source) -> Marketplace:
-    """The marketplace whose index is at `url`, or in the folder that `url` is."""
+    """The marketplace whose index is at `url`, if that ends with .json, or in the folder at `url`."""
     base = url if url.endswith("/") else url.rpartition("/")[0] + "/" if url.endswith(".json") else url + "/"
     index = url if url.endswith(".json") else base + INDEX
 
@@ -155,14 +154,14 @@ def _entry(item: dict[str, Any]) -> IndexItem:
 
 
 def _checked(path: str) -> str:
-    """A path from the index. It is not the index that decides what of this machine may be read."""
+    """A path from the index, which must not lead to other files of this machine."""
     if path.startswith("/") or "\\" in path or ":" in path or ".." in path.split("/") or "\0" in path:
-        raise Unavailable(f"{path!r} in the index is no path inside of the marketplace", UNKNOWN)
+        raise Unavailable(f"{path!r} in the index is not a path inside the marketplace", UNKNOWN)
     return path
 
 
 def _scanned(path: str) -> Iterator[IndexItem]:
-    """One entry for every YAML file; where a name repeats, the id is the path without the suffix."""
+    """One entry for every YAML file. If a name is not unique, the id is the path without the suffix."""
     found = list(_files(path))
     names = Counter(os.path.splitext(os.path.basename(file))[0] for file in found)
     for file in found:

@@ -1,4 +1,4 @@
-"""Digests of container images, asked of their registries without credentials (OCI distribution specification)."""
+"""Looks up digests of container images in their registries, without credentials (OCI distribution specification)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 
 from kedge.deadlines import within
 from kedge.resolve.lock_file import Pin
-from kedge.resolve.sources.base import LARGEST_DOCUMENT
+from kedge.resolve.sources.base import MAX_DOCUMENT_BYTES
 from kedge.resolve.sources.urls import check, plain
 
 _HUB = "registry-1.docker.io"
@@ -22,29 +22,29 @@ _MANIFESTS = ", ".join((
 _IMAGE = re.compile(r"(?P<name>[a-z0-9._/-]+(?::\d+/[a-z0-9._/-]+)?)(?::(?P<tag>\w[\w.-]{0,127}))?")
 _FIELD = re.compile(r'(\w+)="([^"]*)"')
 _DIGEST = "Docker-Content-Digest"
-_VALUE = re.compile(r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")  # of the OCI image specification
+_VALUE = re.compile(r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")  # from the OCI image specification
 _TOTAL_SEC = 20.0
-_PATIENCE = httpx.Timeout(10.0, connect=5.0)
+_TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 
 
 def digest(image: str) -> Pin:
-    """The digest of an image's manifest. One that has a digest in its name keeps it; every doubt is unlocked."""
+    """The digest of an image's manifest, or of its own name if it has one. Any failure gives an unlocked Pin."""
     name, _, known = image.partition("@")
     if known:
         return Pin(known)
     found = _IMAGE.fullmatch(name)
     if not found:
-        return Pin(unlocked="this is no name of an image")
+        return Pin(unlocked="this is not an image name")
     host, repository = place(found["name"])
     url = f"{_scheme(host)}://{host}/v2/{repository}/manifests/{found['tag'] or 'latest'}"
     try:
-        return within(_TOTAL_SEC, lambda: _asked(url))
+        return within(_TOTAL_SEC, lambda: _look_up(url))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, OverflowError, RecursionError, TimeoutError) as error:
-        return Pin(unlocked=f"the registry {host} cannot be asked: {plain(str(error)) or type(error).__name__}")
+        return Pin(unlocked=f"the registry {host} cannot be reached: {plain(str(error)) or type(error).__name__}")
 
 
 def place(name: str) -> tuple[str, str]:
-    """Registry and repository. What is before the first `/` is a registry only if it looks like a host."""
+    """Registry and repository. The part before the first `/` is a registry only if it looks like a host."""
     first, _, rest = name.partition("/")
     if rest and ("." in first or ":" in first or first == "localhost"):
         return first, rest
@@ -55,9 +55,9 @@ def _scheme(host: str) -> str:
     return "http" if host.partition(":")[0] in ("localhost", "127.0.0.1") else "https"
 
 
-def _asked(url: str) -> Pin:
+def _look_up(url: str) -> Pin:
     checked = check(httpx.URL(url))
-    with httpx.Client(timeout=_PATIENCE, follow_redirects=False) as client:
+    with httpx.Client(timeout=_TIMEOUT, follow_redirects=False) as client:
         answer = client.head(checked, headers={"Accept": _MANIFESTS})
         if answer.status_code == 401:
             answer = client.head(checked, headers={"Accept": _MANIFESTS, **_token(client, answer)})
@@ -65,7 +65,7 @@ def _asked(url: str) -> Pin:
     if answer.status_code != 200 or not value:
         return Pin(unlocked=f"the registry answers {answer.status_code} {plain(answer.reason_phrase)}".rstrip())
     if not _VALUE.fullmatch(value):
-        return Pin(unlocked=f"the registry gives no digest, but '{plain(value)}'")
+        return Pin(unlocked=f"the registry answers with '{plain(value)}', which is not a digest")
     return Pin(value)
 
 
@@ -76,8 +76,8 @@ def _token(client: httpx.Client, challenge: httpx.Response) -> dict[str, str]:
         return {}
     realm = check(httpx.URL(fields.pop("realm")))
     with client.stream("GET", realm, params=fields, headers={"Accept-Encoding": "identity"}) as answer:
-        said = json.loads(_body(answer)) if answer.status_code == 200 else {}
-    token = (said.get("token") or said.get("access_token")) if isinstance(said, dict) else None
+        data = json.loads(_body(answer)) if answer.status_code == 200 else {}
+    token = (data.get("token") or data.get("access_token")) if isinstance(data, dict) else None
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
@@ -85,6 +85,6 @@ def _body(answer: httpx.Response) -> bytes:
     body = b""
     for part in answer.iter_raw():
         body += part
-        if len(body) > LARGEST_DOCUMENT:
-            raise ValueError(f"its answer has more than {LARGEST_DOCUMENT >> 20} MiB")
+        if len(body) > MAX_DOCUMENT_BYTES:
+            raise ValueError(f"its answer is larger than {MAX_DOCUMENT_BYTES >> 20} MiB")
     return body
