@@ -1,4 +1,4 @@
-"""Jobs whose plugins are looked at, and plugins of packages and on PATH."""
+"""Jobs with plugins, and plugins in packages and on PATH."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUNTIME_PLUGINS = "com.microsoft.pai.runtimeplugin"
 
 
 def document(*items: dict[str, Any], plugins: list[dict[str, Any]] | None = None, **keys: Any) -> str:
-    """A job file with one role that needs the items, and with runtime plugins."""
+    """A job file with one role that requires the items, and with runtime plugins."""
     image = {"name": "image", "type": "dockerimage", "uri": "busybox"}
     role = {
         "prerequisites": [item["name"] for item in items],
@@ -44,7 +44,7 @@ Packages = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def with_packages(tmp_path: Path) -> Packages:
-    """Plans a job in a process that has packages with plugins: {package: {plugin: source of a class Plugin}}."""
+    """Plans a job in a process with packages of plugins: {package: {plugin: source of a class Plugin}}."""
 
     def plan(job: str, packages: dict[str, dict[str, str]]) -> subprocess.CompletedProcess[str]:
         site = tmp_path / "site"
@@ -69,7 +69,7 @@ def with_packages(tmp_path: Path) -> Packages:
 
 
 def steps(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    """The steps in the plan that was printed."""
+    """The steps in the printed plan."""
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)["roles"][0]["steps"]
     return found

@@ -1,4 +1,4 @@
-"""What the built-in plugins make of their parameters."""
+"""The steps that the built-in plugins give for their parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_built_in_plugin_is_in_the_list_above() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if f"{name}Parameters" in schema()["$defs"]])
-def test_the_schema_and_the_plugin_know_the_same_parameters(name: str) -> None:
+def test_the_schema_and_the_plugin_have_the_same_parameters(name: str) -> None:
     shape = schema()["$defs"][f"{name}Parameters"]
     table = find(name).parameters
     assert table is not None
@@ -56,7 +56,7 @@ def actions(plugin: Plugin, written: dict[str, Any]) -> list[Action]:
     return [callback.action for callback in callbacks if callback.action]
 
 
-def test_cmd_runs_lines_at_all_events_in_their_order() -> None:
+def test_cmd_runs_lines_at_all_events_in_order() -> None:
     listed = [
         ("containerExits", ["a"]),
         ("taskFails", ["b", ("c", SECRET)]),
@@ -77,7 +77,7 @@ def test_cmd_has_lines_before_and_after() -> None:
     assert steps_of(Cmd(), {}) == Steps()
 
 
-def test_git_is_an_action_with_what_was_said() -> None:
+def test_git_is_an_action_with_the_given_parameters() -> None:
     written = {"repo_uri": "https://h/r", "options": ["--depth 1"], "commit": "c", "depth": "3", "submodules": True}
     assert actions(Git(), written) == [Action("git", {**written, "depth": 3})]
     assert actions(Git(), {"repo_uri": "u", "clone_dir": "/code"}) == [
@@ -101,13 +101,13 @@ def test_downloads_are_one_action_for_each_address() -> None:
     ]
 
 
-def test_storages_are_asked_for_with_their_place() -> None:
+def test_storage_plugins_request_storages_with_mount_paths() -> None:
     assert steps_of(PvcStorage(), {"name": "s", "mountPath": "/m//a/"}).storages == (Storage("s", "/m/a"),)
     assert steps_of(RestStorage(), {"config": "s"}).storages == (Storage("s", "/mnt/s"),)
 
 
 @pytest.mark.parametrize("plugin", [Ssh(), Tensorboard(), TeamwiseStorage()], ids=lambda p: type(p).__name__)
-def test_what_is_only_checked_says_so(plugin: Plugin) -> None:
+def test_plugins_without_effect_are_inert(plugin: Plugin) -> None:
     assert steps_of(plugin, {}) == Steps(inert=True)
 
 
@@ -115,16 +115,16 @@ def test_what_is_only_checked_says_so(plugin: Plugin) -> None:
     ("plugin", "written", "message"),
     [
         (Cmd(), {"callbacks": [{"event": "taskStart", "commands": []}]}, "must be 'taskStarts' or .*, not 'taskStart'"),
-        (Cmd(), {"callbacks": ["a"]}, "must be a mapping of 'event' and 'commands'"),
-        (Cmd(), {"callbacks": [{"event": "taskFails", "commands": ["a"]}], "preCommands": ["b"]}, "does not go"),
+        (Cmd(), {"callbacks": ["a"]}, "must be a mapping with 'event' and 'commands'"),
+        (Cmd(), {"callbacks": [{"event": "taskFails", "commands": ["a"]}], "preCommands": ["b"]}, "cannot be combined"),
         (Git(), {}, "the parameter 'repo_uri' is missing"),
         (Git(), {"repo_uri": " "}, "must not be empty"),
         (Git(), {"repo_uri": "--upload-pack=x"}, "must not start with '-'"),
         (Git(), {"repo_uri": "u", "commit": "-f"}, "must not start with '-'"),
         (Git(), {"repo_uri": "u", "username": "me"}, "'username' needs a 'token'"),
-        (Git(), {"repo_uri": "http://[::1/x"}, "is no address .*Invalid IPv6 URL"),
-        (Git(), {"repo_uri": "https://host:port/x"}, "is no address .*Port could not be cast"),
-        (Git(), {"repo_uri": "u", "options": ["-q", "--branch 'v1"]}, "a quote or a backslash that nothing follows"),
+        (Git(), {"repo_uri": "http://[::1/x"}, "is not a valid address .*Invalid IPv6 URL"),
+        (Git(), {"repo_uri": "https://host:port/x"}, "is not a valid address .*Port could not be cast"),
+        (Git(), {"repo_uri": "u", "options": ["-q", "--branch 'v1"]}, "an unclosed quote, or ends with a backslash"),
         (Git(), {"repo_uri": "u", "depht": 1}, "unknown parameter 'depht'; did you mean 'depth'"),
         (Download(), {"uri": []}, "must not be empty"),
         (Download(), {"uri": "u", "sha256": "abc"}, "must be a SHA-256: 64 hex digits, not 3 characters"),
@@ -135,6 +135,6 @@ def test_what_is_only_checked_says_so(plugin: Plugin) -> None:
         (Ssh(), {"jobssh": "yes"}, "must be true or false"),
     ],
 )  # fmt: skip
-def test_parameters_that_make_no_sense_are_refused(plugin: Plugin, written: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_refused(plugin: Plugin, written: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         steps_of(plugin, written)

@@ -1,4 +1,4 @@
-"""The check for authors of plugins finds what it is there for."""
+"""The conformance check for plugin authors finds the mistakes that it is meant to find."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_good_plugin_conforms_and_its_steps_are_returned() -> None:
     [
         (Changing(), {"what": "a"}, "gives other steps the second time"),
         (Curious(), {"what": "a"}, "the secret in 'what' was turned into text"),
-        (Late(), {"what": "a"}, "gives steps that cannot run: 'later' is no event"),
+        (Late(), {"what": "a"}, "gives steps that cannot run: 'later' is not an event"),
         (Greedy(), {"what": ["a", "a"]}, "was changed"),
         (Doubled(), {"what": "a"}, "a parameter stands twice in the table"),
         (Mute(), {"what": "a"}, "has no name or no description"),
@@ -80,6 +80,6 @@ def test_a_good_plugin_conforms_and_its_steps_are_returned() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Say) else "",
 )
-def test_what_a_plugin_must_not_do_is_found(plugin: Say, example: dict[str, Any], message: str) -> None:
+def test_violations_are_found(plugin: Say, example: dict[str, Any], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         conforms(plugin, example)

@@ -1,4 +1,4 @@
-"""What docs/plugins.md shows works."""
+"""The examples in docs/plugins.md work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_plugin_passes_its_test() -> None:
         exec(refusal, namespace)
 
 
-def test_the_question_and_the_answer_of_an_executable_are_understood(tmp_path: Path) -> None:
+def test_the_request_and_answer_of_an_executable_are_valid(tmp_path: Path) -> None:
     question, answer = (json.loads(block) for block in blocks("json"))
     path = tmp_path / "kedge-plugin-timeline"
     path.write_text(

@@ -1,4 +1,4 @@
-"""Plugins that are executables: real programs that answer, or do not."""
+"""Plugins that are executables: real programs that answer or fail to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = SecretRef("s", "<% $secrets.s %>")
 
 
 def executable(folder: Path, code: str, timeout_sec: float = 30.0) -> Executable:
-    """The plugin `x` with this Python code; `answer(value)` prints a value, `asked` is what it was asked."""
+    """The plugin `x` with this Python code; `answer(value)` prints a value, `asked` is the request."""
     path = folder / "kedge-plugin-x"
     head = f"#!{sys.executable}\nimport json, os, signal, sys\nasked = json.load(sys.stdin)\n"
     path.write_text(f"{head}def answer(value): print(json.dumps(value))\n{code}\n")
@@ -32,7 +32,7 @@ def executable(folder: Path, code: str, timeout_sec: float = 30.0) -> Executable
     return Executable("x", str(path), timeout_sec)
 
 
-def test_it_is_asked_and_its_answer_becomes_steps(tmp_path: Path) -> None:
+def test_an_answer_becomes_steps(tmp_path: Path) -> None:
     answer: dict[str, Any] = {
         "callbacks": [
             {"event": "taskStarts", "commands": ["a", {"text": ["b ", SECRET._asdict()]}]},
@@ -60,7 +60,7 @@ def test_it_is_asked_and_its_answer_becomes_steps(tmp_path: Path) -> None:
     }
 
 
-def test_it_can_refuse_parameters(tmp_path: Path) -> None:
+def test_an_executable_can_refuse_parameters(tmp_path: Path) -> None:
     answer = {"errors": [{"path": ["a", 0], "message": "no"}, {"message": "nor this"}]}
     with pytest.raises(ParameterError) as caught:
         executable(tmp_path, f"answer({answer})").steps({})
@@ -70,26 +70,32 @@ def test_it_can_refuse_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("sys.exit('first\\nsecond')", "ended with code 1: second$"),
-        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL$"),
+        ("sys.exit('first\\nsecond')", "exited with code 1: second$"),
+        ("os.kill(os.getpid(), 9)", "was killed by SIGKILL$"),
         ("os._exit(0)", "ended without an answer$"),
-        ("print('[' * 100_000)", "answered JSON that is nested too deeply$"),
-        ("print('{\"notes\": [' + '9' * 5000 + ']}')", r"answered no JSON \(a number has 5000 digits\)$"),
-        ('print(\'{"environment": {"A": NaN}}\')', r"answered no JSON \(NaN is no number of JSON\)$"),
-        ('os.write(1, b\'{"notes": ["\\xff"]}\')', r"answered no JSON \('utf-8' codec"),
-        ("for _ in range(64): os.write(1, bytes(1 << 20))", "answered more than 16 MiB$"),
-        ("answer({'files': [{'path': 'f', 'content': '\\ud800'}]})", r"answered with U\+D800, which is no character$"),
-        ("print('hello')", "answered no JSON"),
-        ("answer([])", "answered JSON that is no object"),
+        ("print('[' * 100_000)", "answered with JSON that is nested too deeply$"),
+        ("print('{\"notes\": [' + '9' * 5000 + ']}')", r"did not answer with JSON \(a number has 5000 digits\)$"),
+        ('print(\'{"environment": {"A": NaN}}\')', r"did not answer with JSON \(NaN is not a JSON number\)$"),
+        ('os.write(1, b\'{"notes": ["\\xff"]}\')', r"did not answer with JSON \('utf-8' codec"),
+        ("for _ in range(64): os.write(1, bytes(1 << 20))", "answered with more than 16 MiB$"),
+        (
+            "answer({'files': [{'path': 'f', 'content': '\\ud800'}]})",
+            r"answered with U\+D800, which is not a character$",
+        ),
+        ("print('hello')", "did not answer with JSON"),
+        ("answer([])", "answered with JSON that is not an object"),
         ("answer({'steps': 1})", "answered with unknown keys: steps"),
-        ("answer({'callbacks': [{}]})", "no result of a plugin .*event"),
-        ("answer({'callbacks': [{'event': 'taskStarts', 'script': 'a'}]})", "no result of a plugin .*script"),
-        ("answer({'callbacks': [{'event': 'taskStarts', 'commands': [1]}]})", "no result of a plugin"),
-        ("answer({'callbacks': [{'event': 'x', 'commands': ['a']}]})", "'x' is no event"),
-        ("answer({'callbacks': [{'event': 'taskStarts', 'action': {'kind': 'x', 'parameters': {}}}]})", "is no action"),
-        ("answer({'files': [{'path': 'f'}]})", "no result of a plugin .*content"),
+        ("answer({'callbacks': [{}]})", "gave an invalid answer .*event"),
+        ("answer({'callbacks': [{'event': 'taskStarts', 'script': 'a'}]})", "gave an invalid answer .*script"),
+        ("answer({'callbacks': [{'event': 'taskStarts', 'commands': [1]}]})", "gave an invalid answer"),
+        ("answer({'callbacks': [{'event': 'x', 'commands': ['a']}]})", "'x' is not an event"),
+        (
+            "answer({'callbacks': [{'event': 'taskStarts', 'action': {'kind': 'x', 'parameters': {}}}]})",
+            "is not an action",
+        ),
+        ("answer({'files': [{'path': 'f'}]})", "gave an invalid answer .*content"),
         ("answer({'environment': {'a': 1}})", r"\(environment.a: must be a string, not the number 1\)$"),
-        ("answer({'environment': {'a-b': 'c'}})", "'a-b' is no name of a variable, or its value is no string"),
+        ("answer({'environment': {'a-b': 'c'}})", "'a-b' is not a variable name, or its value is not a string"),
         (
             "answer({'files': [{'path': 1, 'content': 'a'}]})",
             r"\(files\[0\].path: must be a string, not the number 1\)$",
@@ -104,19 +110,19 @@ def test_it_can_refuse_parameters(tmp_path: Path) -> None:
         (
             "a = []\nfor _ in range(100): a = [a]\n"
             "answer({'callbacks': [{'event': 'taskStarts', 'action': {'kind': 'git', 'parameters': {'a': a}}}]})",
-            "the parameters of the action git are nested more than 32 deep$",
+            "the parameters of the action git are nested more than 32 levels deep$",
         ),
-        ("answer({'environment': 1})", "no result of a plugin"),
-        ("answer({'errors': [1]})", "no result of a plugin"),
+        ("answer({'environment': 1})", "gave an invalid answer"),
+        ("answer({'errors': [1]})", "gave an invalid answer"),
     ],
 )
-def test_what_is_no_answer_is_the_failure_of_the_plugin(tmp_path: Path, code: str, message: str) -> None:
+def test_an_invalid_answer_is_a_failure_of_the_plugin(tmp_path: Path, code: str, message: str) -> None:
     with pytest.raises(PluginFailed, match=message) as caught:
         steps_of(executable(tmp_path, code), {})
     assert "\n" not in str(caught.value)
 
 
-# A child, one in a session of its own, and a daemon without an environment whose parents have all gone.
+# A child, one in its own session, and a daemon without an environment whose parents are all gone.
 FAMILY = """#!/bin/sh
 cd {folder}
 sleep 1000 & echo $! > child
@@ -135,7 +141,7 @@ def family(folder: Path, end: str) -> Path:
 
 
 def members(folder: Path) -> list[int]:
-    """Their pids, once all are there."""
+    """Their pids, once all have started."""
     files = [folder / name for name in NAMES]
     wait_until(lambda: all(file.exists() and file.read_text().strip() for file in files), what="all processes")
     return [int(file.read_text()) for file in files]
@@ -145,22 +151,22 @@ def running(pid: int) -> bool:
     return processes.identify(pid) is not None
 
 
-def test_one_that_does_not_answer_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_plugin_that_does_not_answer_is_killed_with_its_processes(tmp_path: Path) -> None:
     path = family(tmp_path, "wait\n")
     with pytest.raises(PluginFailed, match=r"did not answer within 2 seconds$"):
         Executable("x", str(path), 2.0).steps({})
     assert [pid for pid in members(tmp_path) if running(pid)] == []
 
 
-def test_one_that_a_signal_ends_takes_with_it_all_that_it_started(tmp_path: Path) -> None:
+def test_the_processes_of_a_plugin_killed_by_a_signal_are_killed(tmp_path: Path) -> None:
     path = family(tmp_path, "kill -9 $$\n")
-    with pytest.raises(PluginFailed, match=r"was ended by SIGKILL$"):
+    with pytest.raises(PluginFailed, match=r"was killed by SIGKILL$"):
         Executable("x", str(path)).steps({})
     assert [pid for pid in members(tmp_path) if running(pid)] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_ends_a_plugin_with_all_that_it_started(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupt_kills_a_plugin_with_its_processes(tmp_path: Path, number: signal.Signals) -> None:
     path = family(tmp_path, "wait\n")
     program = (
         "import signal; from kedge.resolve.plugin_executable import Executable\n"
@@ -184,7 +190,7 @@ def test_a_plugin_does_not_outlive_a_kedge_that_is_killed(tmp_path: Path, number
     wait_until(lambda: not any(map(running, pids)), 60, "the end of all")
 
 
-def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+def test_a_plugin_that_cannot_be_run_is_reported_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "kedge-plugin-x"
     path.write_text("#!/no/such/interpreter\n")
     path.chmod(0o755)
@@ -192,7 +198,7 @@ def test_one_that_cannot_be_run_says_why(tmp_path: Path) -> None:
         Executable("x", str(path)).steps({})
 
 
-def test_one_that_does_not_read_the_question_can_answer(tmp_path: Path) -> None:
+def test_a_plugin_need_not_read_its_request(tmp_path: Path) -> None:
     path = tmp_path / "kedge-plugin-x"
     path.write_text("#!/bin/sh\necho '{}'\n")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Plugins of packages, found by their entry points in processes that have these packages."""
+"""Plugins of packages, found by their entry points in processes with these packages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Plugin:
 
 
 def with_steps(body: str) -> str:
-    """A plugin without parameters that does this in `steps`."""
+    """A plugin without parameters and with this body of `steps`."""
     head = "from kedge.plugins.base import Steps\nimport os, signal\n"
     return f"{head}class Plugin:\n    parameters = None\n    def steps(self, values):\n        {body}\n"
 
@@ -38,7 +38,7 @@ def test_the_plugin_of_a_package_is_found_and_used(with_packages: Packages) -> N
     assert step["environment"] == {"GREETED": "1"}
 
 
-def test_an_entry_of_the_extras_can_name_it_in_full(with_packages: Packages) -> None:
+def test_an_entry_of_the_extras_can_use_the_long_name(with_packages: Packages) -> None:
     entry = {"plugin": "com.microsoft.pai.runtimeplugin.greet", "parameters": {"whom": "us"}}
     (step,) = steps(with_packages(document(plugins=[entry]), {"hello": {"greet": GREET}}))
     assert step["callbacks"][0]["script"] == "echo hello us\n"
@@ -58,34 +58,42 @@ def test_an_entry_of_the_extras_can_name_it_in_full(with_packages: Packages) -> 
         (
             "class Plugin:\n    parameters = ('whom',)",
             {},
-            "the plugin greet (hello) has parameters that are no Parameter",
+            "the plugin greet (hello) has parameters that are not a Parameter",
         ),
-        ("class Plugin:\n    def steps(self, values): return 1", {}, "(hello) returned int, no Steps"),
+        ("class Plugin:\n    def steps(self, values): return 1", {}, "(hello) returned int, not Steps"),
         (
             "import sys; sys.exit()",
             {},
-            "the plugin greet (hello) cannot be loaded: it would end kedge with sys.exit(",
+            "the plugin greet (hello) cannot be loaded: it called sys.exit(",
         ),
-        ("class Plugin:\n def __init__(self): raise SystemExit(0)", {}, "(hello) cannot be loaded: it would end kedge"),
-        ("class Plugin:\n parameters = property(lambda self: exit(3))", {}, "would end kedge with sys.exit(3)"),
+        (
+            "class Plugin:\n def __init__(self): raise SystemExit(0)",
+            {},
+            "(hello) cannot be loaded: it called sys.exit(0)",
+        ),
+        ("class Plugin:\n parameters = property(lambda self: exit(3))", {}, "it called sys.exit(3)"),
         ("syntax error", {}, "the plugin greet (hello) cannot be loaded: SyntaxError: invalid syntax"),
-        (with_steps("exit(0)"), {}, "the plugin greet (hello) failed: it would end kedge with sys.exit(0) ("),
+        (with_steps("exit(0)"), {}, "the plugin greet (hello) failed: it called sys.exit(0) ("),
         (with_steps("raise KeyboardInterrupt"), {}, "the plugin greet (hello) failed: KeyboardInterrupt ("),
         (with_steps("raise GeneratorExit"), {}, "the plugin greet (hello) failed: GeneratorExit ("),
-        (with_steps("return Steps(None)"), {}, "'callbacks' is no tuple of Callback"),
-        (with_steps("return Steps(notes=(1,))"), {}, "'notes' is no tuple of texts"),
-        (with_steps("return Steps(storages=(1,))"), {}, "'storages' is no tuple of Storage"),
-        (with_steps("return Steps(callbacks=(1,))"), {}, "'callbacks' is no tuple of Callback"),
-        (with_steps("return Steps(files=(n for n in ()))"), {}, "'files' is no tuple of File"),
-        (with_steps("return Steps(environment=5)"), {}, "'environment' is no mapping"),
-        (with_steps("return Steps(environment={1: 'a'})"), {}, "1 is no name of a variable"),
-        (with_steps("return Steps(environment={'A': '\\ud800'})"), {}, "the variable A holds U+D800"),
-        (GREET.replace("string, ", "lambda v: exit(), "), {}, "(hello) failed on its parameter 'whom': it would end"),
+        (with_steps("return Steps(None)"), {}, "'callbacks' is not a tuple of Callback"),
+        (with_steps("return Steps(notes=(1,))"), {}, "'notes' is not a tuple of strings"),
+        (with_steps("return Steps(storages=(1,))"), {}, "'storages' is not a tuple of Storage"),
+        (with_steps("return Steps(callbacks=(1,))"), {}, "'callbacks' is not a tuple of Callback"),
+        (with_steps("return Steps(files=(n for n in ()))"), {}, "'files' is not a tuple of File"),
+        (with_steps("return Steps(environment=5)"), {}, "'environment' is not a mapping"),
+        (with_steps("return Steps(environment={1: 'a'})"), {}, "1 is not a variable name"),
+        (with_steps("return Steps(environment={'A': '\\ud800'})"), {}, "U+D800 in the variable A is not a character"),
+        (
+            GREET.replace("string, ", "lambda v: exit(), "),
+            {},
+            "(hello) failed on its parameter 'whom': it called sys.exit",
+        ),
         (GREET.replace("string, ", "lambda v: 1 / 0, "), {}, "'whom': ZeroDivisionError: division by zero"),
-        (GREET.replace("TASK_STARTS,", '"whenever",'), {}, "'whenever' is no event"),
+        (GREET.replace("TASK_STARTS,", '"whenever",'), {}, "'whenever' is not an event"),
     ],
 )
-def test_what_goes_wrong_is_one_clear_error(
+def test_every_failure_is_one_clear_error(
     with_packages: Packages, source: str, item: dict[str, object], message: str
 ) -> None:
     done = with_packages(document({**ITEM, **item}), {"hello": {"greet": source}})
@@ -94,19 +102,19 @@ def test_what_goes_wrong_is_one_clear_error(
     assert "Traceback" not in done.stderr
 
 
-def test_under_ignore_a_broken_plugin_is_a_note(with_packages: Packages) -> None:
+def test_a_broken_plugin_gives_a_note_if_failures_are_ignored(with_packages: Packages) -> None:
     done = with_packages(document({**ITEM, "failurePolicy": "ignore"}), {"hello": {"greet": "import no_such_module"}})
     assert steps(done) == []
     assert "cannot be loaded: ModuleNotFoundError" in done.stdout
 
 
-def test_two_packages_with_one_name_are_an_error(with_packages: Packages) -> None:
+def test_two_packages_with_the_same_plugin_are_an_error(with_packages: Packages) -> None:
     done = with_packages(document(ITEM), {"hello": {"greet": GREET}, "hullo": {"greet": GREET}})
     assert done.returncode == 2
-    assert "several packages bring a plugin greet: hello and hullo; uninstall all but one" in done.stderr
+    assert "several packages have a plugin greet: hello and hullo; uninstall all but one" in done.stderr
 
 
-def test_no_package_takes_the_place_of_a_built_in_plugin(with_packages: Packages) -> None:
+def test_no_package_replaces_a_built_in_plugin(with_packages: Packages) -> None:
     item = {"name": "a", "plugin": "cmd", "preCommands": ["echo mine"]}
     (step,) = steps(with_packages(document(item), {"hello": {"cmd": GREET}}))
     assert step["callbacks"][0]["script"] == "echo mine\n"
@@ -121,12 +129,12 @@ def test_an_executable_on_path_is_found(
     assert step["environment"] == {"TIMELINE": "f"}
 
 
-def test_what_it_prints_does_not_go_among_what_kedge_prints(with_packages: Packages) -> None:
+def test_prints_of_a_plugin_go_to_stderr(with_packages: Packages) -> None:
     done = with_packages(document(ITEM), {"hello": {"greet": "print('imported')\n" + GREET}})
     assert len(steps(done)) == 1
     assert "imported" in done.stderr
 
 
-def test_the_user_can_interrupt_it(with_packages: Packages) -> None:
+def test_the_user_can_interrupt_a_plugin(with_packages: Packages) -> None:
     done = with_packages(document(ITEM), {"hello": {"greet": with_steps("os.kill(os.getpid(), signal.SIGINT)")}})
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")

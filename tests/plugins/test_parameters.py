@@ -1,4 +1,4 @@
-"""Reading written parameters by the table of a plugin."""
+"""Reading parameters with the table of a plugin."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SECRET = ("a", SecretRef("s", "<% $secrets.s %>"))
         (mapping_of(integer()), {"a": "1"}, {"a": 1}),
     ],
 )
-def test_a_value_arrives_in_its_type(reader: Reader, written: Any, value: Any) -> None:
+def test_values_are_converted_to_their_type(reader: Reader, written: Any, value: Any) -> None:
     assert read([Parameter("p", reader, "")], {"p": written}) == {"p": value}
 
 
@@ -53,7 +53,11 @@ def test_a_value_arrives_in_its_type(reader: Reader, written: Any, value: Any) -
     ("reader", "written", "wrong"),
     [
         (string, 3, Wrong("must be a string, not the number 3", ("p",))),
-        (string, SECRET, Wrong("must not hold a secret: its value is needed when the job is submitted", ("p",))),
+        (
+            string,
+            SECRET,
+            Wrong("must not contain a secret, because its value is needed when the job is submitted", ("p",)),
+        ),
         (text, {"a": 1}, Wrong("must be a string, not a mapping", ("p",))),
         (boolean, "yes", Wrong("must be true or false, not 'yes'", ("p",))),
         (boolean, 1, Wrong("must be true or false, not the number 1", ("p",))),
@@ -61,7 +65,7 @@ def test_a_value_arrives_in_its_type(reader: Reader, written: Any, value: Any) -
         (integer(), 1.5, Wrong("must be a whole number, not the number 1.5", ("p",))),
         (integer(1), 0, Wrong("must be at least 1, not 0", ("p",))),
         (integer(1, 5), "6", Wrong("must be at most 5, not 6", ("p",))),
-        (integer(), SECRET, Wrong("must be a whole number, not a text with a secret", ("p",))),
+        (integer(), SECRET, Wrong("must be a whole number, not a string with a secret", ("p",))),
         (number(), "nan", Wrong("must be a number, not 'nan'", ("p",))),
         (number(), [], Wrong("must be a number, not a list", ("p",))),
         (one_of("a", "b"), "c", Wrong("must be 'a' or 'b', not 'c'", ("p",))),
@@ -71,7 +75,7 @@ def test_a_value_arrives_in_its_type(reader: Reader, written: Any, value: Any) -
         (mapping_of(string), ["k"], Wrong("must be a mapping, not a list", ("p",))),
     ],
 )
-def test_what_is_wrong_says_what_is_allowed_and_where(reader: Reader, written: Any, wrong: Wrong) -> None:
+def test_errors_name_the_place_and_what_is_allowed(reader: Reader, written: Any, wrong: Wrong) -> None:
     with pytest.raises(ParameterError) as caught:
         read([Parameter("p", reader, "")], {"p": written})
     assert caught.value.wrong == (wrong,)
@@ -83,11 +87,11 @@ TABLE = (
 )
 
 
-def test_defaults_stand_for_what_is_not_written_or_null() -> None:
+def test_missing_and_null_values_get_the_default() -> None:
     assert read(TABLE, {"commit": "c", "depth": None}) == {"commit": "c", "depth": 7}
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
         read(TABLE, {"Comit": "c", "depth": 0, "zzz": 1})
     assert caught.value.wrong == (
@@ -97,7 +101,7 @@ def test_all_problems_are_told_at_once() -> None:
     )
 
 
-def test_what_is_missing_says_what_it_is_for() -> None:
+def test_the_error_for_a_missing_parameter_has_its_description() -> None:
     with pytest.raises(ParameterError, match="the parameter 'commit' is missing: what to check out"):
         read(TABLE, {"depth": 1})
 

@@ -1,4 +1,4 @@
-"""From a plugin in a job file to a step of its tasks: settings, errors and their places, files, environment."""
+"""The steps of tasks from plugins in a job file: settings, errors with positions, files, environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .conftest import RUNTIME_PLUGINS, resolved
 CMD = {"name": "a", "plugin": "cmd", "preCommands": ["echo"]}
 
 
-def test_policy_retry_and_time_out_reach_the_step() -> None:
+def test_policy_retry_and_timeout_reach_the_step() -> None:
     settings = {"failurePolicy": "Ignore", "retry": {"max": 2, "delaySec": 0.5}, "timeoutSec": 30}
     entry = {"plugin": "cmd", "parameters": {"preCommands": ["b"]}, **settings}
     job = resolved({**CMD, **settings}, CMD | {"name": "plain"}, plugins=[entry])
@@ -38,7 +38,7 @@ def test_policy_retry_and_time_out_reach_the_step() -> None:
         ({"plugin": "gti"}, "prerequisites[1].plugin: Plugin 'gti' is not supported; did you mean 'git'?"),
         (
             {"plugin": "zzz"},
-            "Plugin 'zzz' is not supported; no installed package brings it, and no kedge-plugin-zzz is",
+            "Plugin 'zzz' is not supported; no installed package has it, and no kedge-plugin-zzz is",
         ),
         ({"plugin": "git"}, "prerequisites[1]: the parameter 'repo_uri' is missing"),
         ({"plugin": "git", "repo_url": "u"}, "prerequisites[1].repo_url: unknown parameter 'repo_url'; did you mean"),
@@ -54,12 +54,12 @@ def test_policy_retry_and_time_out_reach_the_step() -> None:
         ),
         (
             {"plugin": "git", "repo_uri": "u", "clone_dir": "<% $secrets.s %>"},
-            "prerequisites[1].clone_dir: must not hold a secret",
+            "prerequisites[1].clone_dir: must not contain a secret",
         ),
         ({"plugin": "git", "repo_uri": "<% $parameters.no %>"}, "no parameter is named 'no'"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(item: dict[str, Any], message: str) -> None:
+def test_errors_are_reported_with_their_path(item: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         resolved({"name": "a", **item}, secrets={"s": "12345678"})
     (problem,) = caught.value.problems
@@ -67,12 +67,12 @@ def test_what_is_wrong_is_told_with_its_place(item: dict[str, Any], message: str
     assert str(problem).startswith("job.yaml:")
 
 
-def test_other_keys_of_an_item_are_there_for_references() -> None:
+def test_other_keys_of_an_item_may_serve_references() -> None:
     job = resolved({**CMD, "mountPoint": "/m", "version": 1, "pathForUser": "/data"})
     assert [step.name for step in job.roles[0].steps] == ["a"]
 
 
-def test_under_ignore_wrong_parameters_are_a_note_and_nothing_runs() -> None:
+def test_wrong_parameters_give_a_note_if_failures_are_ignored() -> None:
     item = {"name": "a", "plugin": "git", "failurePolicy": "IGNORE"}
     entry = {"plugin": "cmd", "parameters": {"preCommand": ["b"]}, "failurePolicy": "ignore"}
     job = resolved(item, CMD | {"name": "b"}, plugins=[entry])
@@ -80,15 +80,15 @@ def test_under_ignore_wrong_parameters_are_a_note_and_nothing_runs() -> None:
     first, second = job.notes
     assert first.startswith("job.yaml:")
     assert "prerequisites[1]: the parameter 'repo_uri' is missing" in first
-    assert "preCommand: unknown parameter 'preCommand'; did you mean 'preCommands'?; this is ignored" in second
+    assert "preCommand: unknown parameter 'preCommand'; did you mean 'preCommands'?; ignored because of" in second
 
 
-def test_an_unknown_plugin_is_an_error_under_ignore_too() -> None:
+def test_an_unknown_plugin_is_an_error_even_if_failures_are_ignored() -> None:
     with pytest.raises(InputError, match="not supported"):
         resolved({"name": "a", "plugin": "zzz", "failurePolicy": "ignore"})
 
 
-def test_data_that_is_told_apart_is_downloaded_and_other_data_is_not() -> None:
+def test_only_data_with_sha256_or_path_is_downloaded() -> None:
     told = {"name": "a", "type": "data", "uri": "https://h/x.zip", "path": "d"}
     only_named = {"name": "b", "type": "data", "uri": ["https://h/x.zip"]}
     (step,) = resolved(told, only_named).roles[0].steps
@@ -97,7 +97,7 @@ def test_data_that_is_told_apart_is_downloaded_and_other_data_is_not() -> None:
     assert step.callbacks[0].action.parameters == {"uri": "https://h/x.zip", "path": "d", "unpack": True}
 
 
-def test_plugins_that_do_nothing_are_named_once() -> None:
+def test_plugins_without_effect_are_listed_once() -> None:
     job = resolved(
         {"name": "a", "plugin": "pvc_storage", "plugin_params": {"name": "s", "mountPath": "/m"}},
         plugins=[{"plugin": "ssh"}, {"plugin": "ssh"}, {"plugin": f"{RUNTIME_PLUGINS}.teamwise_storage"}],
@@ -114,7 +114,7 @@ def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:
     assert resolved(CMD, secrets={"long": "12345678"}).notes == ()
 
 
-def test_files_are_written_as_they_are(tmp_path: Path) -> None:
+def test_files_are_written_unchanged(tmp_path: Path) -> None:
     hostile = "$(touch no) `touch no` \\ ' \" $HOME\nEOF\n\tlast line without an end"
     files = [
         File("a b/'c'.txt", (hostile, SecretRef("s", "<% $secrets.s %>"))),
@@ -123,7 +123,7 @@ def test_files_are_written_as_they_are(tmp_path: Path) -> None:
     ]
     (callback,) = written_by(files)
     script = render_text(callback.script, {"s": "se'cret\nof two lines"})
-    for _ in range(2):  # a second try writes them again
+    for _ in range(2):  # a retry writes the files again
         subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
     assert (tmp_path / "a b" / "'c'.txt").read_text() == f"{hostile}se'cret\nof two lines\n"
     assert (tmp_path / "a b" / "'c'.txt").stat().st_mode & 0o777 == 0o600
@@ -139,19 +139,22 @@ def action(kind: str, parameters: Any) -> Steps:
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        (Steps((Callback("taskStart", ("a",)),)), "'taskStart' is no event; the events are taskStarts"),
-        (Steps((Callback("taskStarts", ("a\0",)),)), "holds a NUL character"),
-        (Steps((Callback("taskStarts", "a"),)), "the script of taskStarts is no text"),  # type: ignore[arg-type]
-        (Steps(files=(File("d/", ("a",)),)), "'d/' is no path of a file"),
-        (Steps(environment={"A-B": "c"}), "'A-B' is no name of a variable"),
+        (Steps((Callback("taskStart", ("a",)),)), "'taskStart' is not an event; the events are taskStarts"),
+        (Steps((Callback("taskStarts", ("a\0",)),)), "contains a NUL character"),
+        (Steps((Callback("taskStarts", "a"),)), "the script of taskStarts is not a Text"),  # type: ignore[arg-type]
+        (Steps(files=(File("d/", ("a",)),)), "'d/' is not the path of a file"),
+        (Steps(environment={"A-B": "c"}), "'A-B' is not a variable name"),
         (
             Steps((Callback("taskStarts", ("\ud800",)),)),
-            "the script of taskStarts holds U\\+D800",
+            "U\\+D800 in the script of taskStarts is not a character",
         ),
-        (action("git", [1]), "the parameters of the action git are no mapping"),
-        (action("git", {"a": float("nan")}), "the parameters of the action git hold nan, which JSON does not have"),
-        (action("git", {1: 2}), "the parameters of the action git hold {1: 2}"),
-        (action("git", {"a": "\udcff"}), "hold U\\+DCFF|holds U\\+DCFF"),
+        (action("git", [1]), "the parameters of the action git are not a mapping"),
+        (
+            action("git", {"a": float("nan")}),
+            "the parameters of the action git contain nan, which JSON cannot represent",
+        ),
+        (action("git", {1: 2}), "the parameters of the action git contain {1: 2}"),
+        (action("git", {"a": "\udcff"}), "U\\+DCFF in the parameters of the action git is not a character"),
     ],
 )
 def test_steps_that_cannot_run_are_refused(steps: Steps, message: str) -> None:
@@ -176,8 +179,8 @@ def test_any_text_is_written_exactly(content: str, secret: bool) -> None:
     ("kind", "parameters", "message"),
     [
         ("git", {"repo_uri": "u", "options": 5}, "the action git: options: must be a list, not the number 5"),
-        ("git", {"repo_uri": "u", "options": ["'"]}, "the action git: options.0: .* a quote or a backslash"),
-        ("git", {"repo_uri": {"text": [5]}}, "a text of an action holds what is neither a string nor a secret"),
+        ("git", {"repo_uri": "u", "options": ["'"]}, "the action git: options.0: .* an unclosed quote"),
+        ("git", {"repo_uri": {"text": [5]}}, "a text of an action has a part that is not a string or secret"),
         ("download", {"uri": 5}, "the action download: uri: must be a string, not the number 5"),
     ],
 )

@@ -20,14 +20,14 @@ EVENT_SPELLINGS = {
 }
 _CALLBACK = (
     Parameter("event", one_of(*EVENT_SPELLINGS), "when to run the lines", required=True),
-    Parameter("commands", list_of(text), "the lines", required=True),
+    Parameter("commands", list_of(text), "the shell lines", required=True),
 )
 
 
 def callback(value: object) -> Callback:
-    """The reader of `{event, commands}`."""
+    """Reads `{event, commands}`."""
     if not isinstance(value, Mapping):
-        raise ParameterError("must be a mapping of 'event' and 'commands'")
+        raise ParameterError("must be a mapping with 'event' and 'commands'")
     values = read(_CALLBACK, value)
     return Callback(EVENT_SPELLINGS[values["event"]], lines(values["commands"]))
 
@@ -36,15 +36,15 @@ class Cmd:
     """`preCommands` and `postCommands`, or `callbacks`: a list of `{event, commands}`."""
 
     parameters = (
-        Parameter("preCommands", list_of(text), "lines before the task's commands", default=()),
-        Parameter("postCommands", list_of(text), "lines after the task's commands succeeded", default=()),
-        Parameter("callbacks", list_of(callback), "lines at any events, in their order", default=()),
+        Parameter("preCommands", list_of(text), "shell lines to run before the task's commands", default=()),
+        Parameter("postCommands", list_of(text), "shell lines to run after the commands succeeded", default=()),
+        Parameter("callbacks", list_of(callback), "shell lines to run at events, in order", default=()),
     )
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
-        around = ((TASK_STARTS, values["preCommands"]), (TASK_SUCCEEDS, values["postCommands"]))
-        simple = tuple(Callback(event, lines(written)) for event, written in around if written)
-        if simple and values["callbacks"]:
-            message = "'callbacks' does not go together with 'preCommands' and 'postCommands'"
+        short_forms = ((TASK_STARTS, values["preCommands"]), (TASK_SUCCEEDS, values["postCommands"]))
+        expanded = tuple(Callback(event, lines(written)) for event, written in short_forms if written)
+        if expanded and values["callbacks"]:
+            message = "'callbacks' cannot be combined with 'preCommands' and 'postCommands'"
             raise ParameterError(Wrong(message, ("callbacks",), is_key=True))
-        return Steps(tuple(callback for callback in values["callbacks"] if callback.script) + simple)
+        return Steps(tuple(callback for callback in values["callbacks"] if callback.script) + expanded)

@@ -1,5 +1,6 @@
-"""The download plugin: files are there before the task's command starts. Items of type data with a `sha256` or a `path`
-use it by themselves. The runtime does it: with checks, resumption, retries and a cache for all tasks of a machine."""
+"""The download plugin: fetches files before the task's command starts. It is implied for items of type data with a
+`sha256` or a `path`. The runtime downloads, with checks, resumption, retries and one cache for all tasks of a machine.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def sha256(value: object) -> str:
-    """The reader of a SHA-256 in hex."""
+    """Reads a SHA-256 in hex."""
     digest = string(value).lower().removeprefix("sha256:")
     if not _SHA256.fullmatch(digest):
         raise ParameterError(f"must be a SHA-256: 64 hex digits, not {len(digest)} characters like {digest[:12]!r}")
@@ -23,13 +24,13 @@ def sha256(value: object) -> str:
 
 
 class Download:
-    """Each `uri` to `path`. With several of them `path` is a folder, and `sha256` a list of as many."""
+    """Downloads each `uri` to `path`. For several, `path` is a folder and `sha256` a list of the same length."""
 
     parameters = (
-        Parameter("uri", list_of(text, or_one=True), "where it is, one address or several", required=True),
+        Parameter("uri", list_of(text, or_one=True), "one address or several", required=True),
         Parameter("sha256", list_of(sha256, or_one=True), "the SHA-256 of each file, in hex", default=()),
-        Parameter("path", string, "where it goes; a folder if it ends with '/', or if there are several addresses"),
-        Parameter("unpack", boolean, "whether archives are unpacked", default=True),
+        Parameter("path", string, "the target; a folder if it ends with '/' or if there are several addresses"),
+        Parameter("unpack", boolean, "whether to unpack archives", default=True),
     )
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
@@ -37,7 +38,7 @@ class Download:
         if not uris or not all(uris):
             raise ParameterError(Wrong("must not be empty", ("uri",)))
         if digests and len(digests) != len(uris):
-            message = f"has {len(digests)} entries for {len(uris)} addresses; give one for each, in the order of 'uri'"
+            message = f"has {len(digests)} entries for {len(uris)} addresses; write one for each, in the order of 'uri'"
             raise ParameterError(Wrong(message, ("sha256",)))
         if path and len(uris) > 1:
             path = path.rstrip("/") + "/"
@@ -46,6 +47,6 @@ class Download:
 
 
 def _callback(uri: Text, digest: str | None, path: str | None, unpack: bool) -> Callback:
-    said = {"uri": action_value(uri), "sha256": digest, "path": path, "unpack": unpack}
-    parameters = {key: value for key, value in said.items() if value is not None}
+    values = {"uri": action_value(uri), "sha256": digest, "path": path, "unpack": unpack}
+    parameters = {key: value for key, value in values.items() if value is not None}
     return Callback(TASK_STARTS, action=Action(DOWNLOAD, parameters))

@@ -1,5 +1,5 @@
-"""The git plugin: a repository is cloned before the task's command starts. The runtime does it: it classifies failures,
-tries again what may pass, and keeps credentials out of argv, environment and logs."""
+"""The git plugin: clones a repository before the task's command starts. The runtime clones: it classifies failures,
+retries transient ones, and keeps credentials out of argv, environment and logs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kedge.plugins.parameters import Parameter, ParameterError, Wrong, boolean, 
 
 
 class Git:
-    """`repo_uri` into `clone_dir`; the other parameters say how much of it."""
+    """Clones `repo_uri` into `clone_dir`; the other parameters select what to fetch, and the credentials."""
 
     parameters = (
-        Parameter("repo_uri", text, "the repository", required=True),
-        Parameter("options", list_of(string), "options of git clone, each one string", default=()),
-        Parameter("clone_dir", string, "where to put it; /usr/local/pai/code if not given"),
+        Parameter("repo_uri", text, "the repository's address", required=True),
+        Parameter("options", list_of(string), "options of git clone, each as one string", default=()),
+        Parameter("clone_dir", string, "the target folder; defaults to /usr/local/pai/code"),
         Parameter("commit", string, "the commit, tag or branch to check out"),
         Parameter("depth", integer(minimum=1), "how many commits of history to fetch"),
-        Parameter("sparse", list_of(string), "only these folders", default=()),
-        Parameter("submodules", boolean, "whether to fetch submodules too", default=False),
+        Parameter("sparse", list_of(string), "the only folders to check out", default=()),
+        Parameter("submodules", boolean, "whether to fetch submodules as well", default=False),
         Parameter("username", text, "user name for a private repository"),
         Parameter("token", text, "password or token for a private repository"),
     )
@@ -46,7 +46,7 @@ def _check(values: Mapping[str, Any]) -> None:
         try:
             shlex.split(option)
         except ValueError:
-            message = f"{option!r} has a quote or a backslash that nothing follows"
+            message = f"{option!r} has an unclosed quote, or ends with a backslash"
             raise ParameterError(Wrong(message, ("options", index))) from None
     for name in ("repo_uri", "commit"):
         first = (values[name] or ("",))[0]
@@ -55,12 +55,12 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 def _check_address(uri: Text) -> None:
-    """What holds a secret is checked in the task."""
+    """Checks an address without secrets; one with secrets is checked in the task."""
     if not all(isinstance(part, str) for part in uri):
         return
     try:
         parts = urlsplit("".join(map(str, uri)))
         _ = parts.scheme in ("http", "https") and parts.port
     except ValueError as error:
-        message = f"is no address ({error}); in a user name or password [ is written %5B, ] is %5D"
+        message = f"is not a valid address ({error}); in a user name or password, write [ as %5B and ] as %5D"
         raise ParameterError(Wrong(message, ("repo_uri",))) from None

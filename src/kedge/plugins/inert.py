@@ -1,4 +1,4 @@
-"""Plugins that job files name and this version does not act on: their parameters are checked, and nothing runs."""
+"""Plugins that have no effect in this version: their parameters are checked, and nothing runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ssh(_Inert):
 
     parameters = (
         Parameter("jobssh", boolean, "whether the job's tasks can reach each other by ssh", default=False),
-        Parameter("sshbarrier", boolean, "whether tasks wait until all others can be reached", default=False),
+        Parameter("sshbarrier", boolean, "whether tasks wait until all others are reachable", default=False),
         Parameter("sshbarrierTimeout", number(minimum=0), "how long they wait, in minutes", default=30.0),
         Parameter("userssh", mapping_of(text), "a public key of the user: type and value", default={}),
         Parameter("publicKeys", list_of(text), "more public keys", default=()),
@@ -41,12 +41,12 @@ class Tensorboard(_Inert):
     """TensorBoard beside the first task."""
 
     parameters = (
-        Parameter("port", integer(1, 65535), "the port on which it listens"),
-        Parameter("logdir", mapping_of(string), "paths of logs, by name"),
+        Parameter("port", integer(1, 65535), "the port that it listens on"),
+        Parameter("logdir", mapping_of(string), "paths of log folders, by name"),
     )
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
-        """No parameters at all are fine; then it is not started."""
+        """Either both parameters or neither; without parameters it is not started."""
         missing = [name for name, value in values.items() if not value]
         if len(missing) == 1:
             raise ParameterError(Wrong(f"the parameter {missing[0]!r} is missing or empty", (missing[0],)))
@@ -56,4 +56,4 @@ class Tensorboard(_Inert):
 class TeamwiseStorage(_Inert):
     """An older way to name storages; deprecated."""
 
-    parameters = (Parameter("storageConfigNames", list_of(string), "names of storages", default=()),)
+    parameters = (Parameter("storageConfigNames", list_of(string), "the names of the storages", default=()),)

@@ -1,8 +1,8 @@
-"""The parameters of a plugin as a table: names, what values are allowed, defaults; and reading written values by it.
+"""The parameters of a plugin as a table of names, readers and defaults, and the function that reads values with it.
 
-What a value may be is said by a reader: a function that returns the value in its proper type, or raises ParameterError.
-`string`, `text` and `boolean` are readers; `integer`, `number`, `one_of`, `list_of` and `mapping_of` make one. A value
-that came from a reference is a string, so the readers of numbers and booleans take those as well.
+A reader is a function that returns a value in its proper type, or raises ParameterError. `string`, `text` and `boolean`
+are readers; `integer`, `number`, `one_of`, `list_of` and `mapping_of` make readers. A value that came from a reference
+is a string, so the readers of numbers and booleans accept strings too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Reader = Callable[[object], Any]
 
 
 class Wrong(NamedTuple):
-    """One thing that is wrong with the parameters. `path` leads to it (names and indexes); `is_key`: to its name."""
+    """One error in the parameters. `path` (names and indexes) leads to the wrong value, or to its name if `is_key`."""
 
     message: str
     path: tuple[str | int, ...] = ()
@@ -27,7 +27,7 @@ class Wrong(NamedTuple):
 
 
 class ParameterError(Exception):
-    """The parameters are not what the plugin can use; `wrong` is all that was found."""
+    """The plugin cannot use the parameters; `wrong` lists all errors."""
 
     def __init__(self, *wrong: Wrong | str) -> None:
         self.wrong = tuple(Wrong(item) if isinstance(item, str) else item for item in wrong)
@@ -36,7 +36,7 @@ class ParameterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: its name, the reader of its values, what it is for, and its value if it is not written."""
+    """One parameter: its name, the reader of its values, its purpose, and its default."""
 
     name: str
     read: Reader
@@ -46,7 +46,7 @@ class Parameter:
 
 
 def read(table: Iterable[Parameter], written: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of every parameter of the table; a null is one not written. ParameterError holds all that is wrong."""
+    """The value of every parameter in the table; null means the default. ParameterError lists all errors."""
     known = {parameter.name: parameter for parameter in table}
     values = {name: parameter.default for name, parameter in known.items()}
     meant = {name: _meant(name, known.keys() - written.keys()) for name in written if name not in known}
@@ -66,21 +66,21 @@ def read(table: Iterable[Parameter], written: Mapping[str, Any]) -> dict[str, An
 
 
 def string(value: object) -> str:
-    """A string that is known when the job is submitted, so without secrets."""
+    """A string that is known when the job is submitted, so it has no secrets."""
     if isinstance(value, tuple):
-        raise ParameterError("must not hold a secret: its value is needed when the job is submitted")
+        raise ParameterError("must not contain a secret, because its value is needed when the job is submitted")
     if not isinstance(value, str):
         raise ParameterError(f"must be a string, not {describe(value)}")
     return value
 
 
 def text(value: object) -> Text:
-    """A string that may hold secrets."""
+    """A string that may contain secrets."""
     return value if isinstance(value, tuple) else (string(value),)
 
 
 def boolean(value: object) -> bool:
-    """True or false, in any case if it is a string."""
+    """True or false; a string may be in upper or lower case."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):
@@ -110,7 +110,7 @@ def one_of(*choices: str) -> Reader:
 
 
 def list_of(reader: Reader, *, or_one: bool = False) -> Reader:
-    """A list whose items the reader reads, as a tuple. `or_one`: one item alone is a list of one."""
+    """A list whose items `reader` reads, as a tuple. `or_one`: a single item counts as a list of one."""
 
     def each(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -123,7 +123,7 @@ def list_of(reader: Reader, *, or_one: bool = False) -> Reader:
 
 
 def mapping_of(reader: Reader) -> Reader:
-    """A mapping whose values the reader reads."""
+    """A mapping whose values `reader` reads."""
 
     def each(value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -134,10 +134,10 @@ def mapping_of(reader: Reader) -> Reader:
 
 
 def describe(value: object) -> str:
-    """A value for a message; secrets and long texts are not shown."""
+    """A value for a message; secrets are not shown, and long strings are cut."""
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else f"{value[:59]}…")
-    kinds = {type(None): "empty", list: "a list", dict: "a mapping", tuple: "a text with a secret"}
+    kinds = {type(None): "empty", list: "a list", dict: "a mapping", tuple: "a string with a secret"}
     return kinds.get(type(value)) or (str(value).lower() if isinstance(value, bool) else f"the number {value!r:.60}")
 
 

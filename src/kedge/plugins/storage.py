@@ -1,4 +1,4 @@
-"""The storage plugins: a storage that is mounted into the tasks, by the engines that can."""
+"""The storage plugins: they mount a storage into the tasks, on engines that support it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kedge.plugins.parameters import Parameter, ParameterError, Wrong, string
 
 
 class PvcStorage:
-    """`pvc_storage`: the storage `name` at `mountPath`, /mnt/NAME if not given."""
+    """`pvc_storage`: the storage `name` at `mountPath`, which defaults to /mnt/NAME."""
 
     parameters = (
-        Parameter("name", string, "the storage", required=True),
-        Parameter("mountPath", string, "where tasks see it; /mnt/NAME if not given"),
+        Parameter("name", string, "the storage's name", required=True),
+        Parameter("mountPath", string, "its path in the tasks; defaults to /mnt/NAME"),
     )
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
@@ -23,11 +23,11 @@ class PvcStorage:
 
 
 class RestStorage:
-    """`com.microsoft.pai.rest.storage`: the storage `config` at `mountPoint`, /mnt/CONFIG if not given."""
+    """`com.microsoft.pai.rest.storage`: the storage `config` at `mountPoint`, which defaults to /mnt/CONFIG."""
 
     parameters = (
-        Parameter("config", string, "the storage", required=True),
-        Parameter("mountPoint", string, "where tasks see it; /mnt/CONFIG if not given"),
+        Parameter("config", string, "the storage's name", required=True),
+        Parameter("mountPoint", string, "its path in the tasks; defaults to /mnt/CONFIG"),
     )
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
