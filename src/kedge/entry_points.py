@@ -22,10 +22,10 @@ def packages(points: tuple[EntryPoint, ...]) -> str:
 
 
 def failure(error: BaseException) -> str:
-    """Why code of a package failed, in one line, with the place."""
+    """The reason why a package's code failed and the place, in one line."""
     reason = f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": ")
     if isinstance(error, SystemExit):
-        reason = f"it would end kedge with sys.exit({error.code!r})"
+        reason = f"it called sys.exit({error.code!r})"
     return f"{reason} ({_place(error)})"
 
 
@@ -33,6 +33,6 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    # In a module that is being imported the last frames may be those of the import itself.
+    # While a module is being imported, the last frames may belong to the import system.
     last = next((frame for frame in reversed(frames) if not frame.filename.startswith("<frozen")), frames[-1])
     return f"{last.filename}:{last.lineno}"

@@ -1,4 +1,4 @@
-"""The story of a job in one page: load, resolve, plan, submit, run, follow, stop. The command line calls only this."""
+"""The life of a job on one page: load, resolve, plan, submit, run, follow, stop. The command line uses only this."""
 
 from __future__ import annotations
 
@@ -43,27 +43,26 @@ from kedge.spec.parse import load
 from kedge.spec.redact import is_masked, mask_secrets, masked_values
 from kedge.states import FINAL, WITHOUT_END, State
 
-_ENDING_SEC = 10.0  # between a job's end and that of its controller lies only the report
+_ENDING_SEC = 10.0  # after the job's end its controller only writes the report
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A job that is ready to be submitted. `warnings` are about what its file says and hardly means."""
+    """A job that is ready to be submitted. `warnings` report likely mistakes in its file."""
 
     job: Job
     plan: Plan
     secrets: Secrets = field(repr=False)
     locked: LockState
-    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the file, and given by the submitter
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's and the submitter's
     warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job with its run folder, and the process that will be its controller. `start` and `withdraw` say what becomes
-    of it.
+    """A job with its run folder, and the process that will be its controller. Call `start` or `withdraw` next.
 
-    `notes` is what the submitter should know of the copy of the code.
+    `notes` are for the submitter, about the copy of the code.
     """
 
     run: Run
@@ -74,7 +73,7 @@ class Submitted:
 
 
 def prepare(path: str, inputs: Inputs) -> PreparedJob:
-    """Load, resolve and plan a job file. InputError names every problem."""
+    """Load, resolve and plan a job file. InputError: lists every problem."""
     job, problems = load(path, {*inputs.parameters, *inputs.secrets})
     resolved = resolve(job, inputs, problems)
     plan = build(resolved)
@@ -87,7 +86,7 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
 
 
 def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
-    """With the images pinned anew whose change the submitter accepts."""
+    """The job with new pins for the images whose change the submitter accepts."""
     state = prepared.locked
     if state.old is None or not state.images:
         return prepared
@@ -98,36 +97,36 @@ def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
 
 
 def _image_pins(images: Iterable[str]) -> dict[str, Pin]:
-    """What every image is now: the one that is here, else the one that its registry has."""
-    # Both take long to import, and only here.
-    asked = importlib.import_module("kedge.resolve.sources.pinning").digests(images)
-    found = importlib.import_module("kedge.engines.container.image_pins").here(
-        {image: pin.value for image, pin in asked.items()}
+    """The current pin of every image: that of the local image, or else of the registry's."""
+    # Imported here because both are slow to import and rarely needed.
+    remote = importlib.import_module("kedge.resolve.sources.pinning").digests(images)
+    local = importlib.import_module("kedge.engines.container.image_pins").here(
+        {image: pin.value for image, pin in remote.items()}
     )
-    return {image: Pin(found[image]) if image in found else pin for image, pin in asked.items()}
+    return {image: Pin(local[image]) if image in local else pin for image, pin in remote.items()}
 
 
 def lock_names(path: str, inputs: Inputs) -> tuple[str, lock_file.Lock]:
-    """Write the lock file of a job: what every name outside of it stands for now. Gives its path and what it says. The
-    path is empty for a job from stdin, which has no such file."""
+    """Write a job's lock file with the current content behind every name outside the job. Returns its path and content.
+    A job from stdin has no lock file; the path is then empty."""
     prepared = prepare(path, replace(inputs, update_lock=(ALL,)))
     state = prepared.locked
     renewed = state.new.images if state.old else _image_pins(state.images)
     images = {image: renewed[image] for image in state.images}
-    pinning = importlib.import_module("kedge.resolve.sources.pinning")  # it takes long to import, and only here
-    made = replace(state.new, git=pinning.commits(state.repositories), images=images)
+    pinning = importlib.import_module("kedge.resolve.sources.pinning")  # slow to import and rarely needed
+    new = replace(state.new, git=pinning.commits(state.repositories), images=images)
     if state.path:
-        lock_file.save(state.path, made)
-    return state.path, made
+        lock_file.save(state.path, new)
+    return state.path, new
 
 
 def cache() -> DocumentCache:
-    """The documents that this user's jobs have fetched."""
+    """The cache of the documents that this user's jobs have fetched."""
     return DocumentCache(default_folder(os.environ))
 
 
 def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
-    """What one task would get, at a place that stands for the one that an engine will choose."""
+    """The spec of one task, with placeholders for the placement that an engine will choose."""
     place = f"RUN/attempt-0/{role}-{index}"
     resources, code = plan.role(role).resources, plan.role(role).code
     placement = Placement(
@@ -145,26 +144,27 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
 
 
 def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> tuple[EngineRequest, ...]:
-    """What the engine would be asked for. CannotRun."""
+    """The requests that would be made to the engine. CannotRun: the engine cannot run the plan."""
     return where.requests(plan, Task(*task) if task else None)
 
 
 def engine(name: str, **options: Any) -> Engine:
-    """The engine of that name with its own options, without those that are None or empty. InputError for an engine or
-    an option that does not exist. CannotRun: a package brings the engine, and it cannot be used."""
+    """The engine with this name and its options; options that are None or empty are ignored. InputError: there is no such
+    engine or option. CannotRun: the engine is part of a package and cannot be used."""
     return make(name, **options)
 
 
 def jobs_dir() -> Path:
-    """Where this user's run folders are."""
+    """The folder of this user's run folders."""
     return folder.jobs_dir(os.environ)
 
 
 def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
-    """Check that the plan can run, and make its run folder with a copy of the code. Starts nothing. A lock file takes
-    in what may have changed.
+    """Check that the plan can run, and create its run folder with a copy of the code, without starting anything. The
+    lock file is updated with accepted changes.
 
-    `progress` gets the bytes copied and to be copied. CannotRun says what is short; nothing is then left behind.
+    `progress` is called with the bytes copied so far and in total. CannotRun: a resource is missing; nothing is left
+    behind.
     """
     where.check(prepared.plan)
     folder.sweep(jobs_dir())
@@ -174,7 +174,7 @@ def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], 
     controller = None
     try:
         with controller_lock.hold(run.lock) as held:
-            controller = Controller(run, held, where.name)  # now, to be ready when the run folder is
+            controller = Controller(run, held, where.name)  # started early, so that it is ready when the folder is
         notes = _fill(run, prepared, where, progress)
     except BaseException:
         if controller:
@@ -192,13 +192,13 @@ def _fill(
     for name, path in plan.code.items():
         copied = code_snapshot.copy(Path(path), run.code / name, progress=progress)
         notes += [
-            f"{path}/{link} is a link that leads out of the code: it works on this machine only"
+            f"{path}/{link} is a link that leads out of the code: it works only on this machine"
             for link in copied.outside
         ]
         if copied.gone:
             more = f" and {len(copied.gone) - 3} more" if len(copied.gone) > 3 else ""
             names = ", ".join(copied.gone[:3]) + more
-            notes.append(f"{path}: deleted while it was copied, and not in the copy: {names}")
+            notes.append(f"{path}: deleted during the copy, so missing in it: {names}")
     _write_rules(run, plan)
     secrets = tuple(prepared.secrets.texts.values())
     write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode())
@@ -223,7 +223,8 @@ def _fill(
 
 
 def _write_rules(run: Run, plan: Plan) -> None:
-    """The job's own rule files in the form that the runtime reads. InputError for a bad one, or a second exit spec."""
+    """Write the job's rule files in the form that the runtime reads. InputError: one is invalid, or there are several
+    exit specs."""
     if spec := exit_spec(plan.rules):
         write_json(run.exit_spec, exitspec.to_json(spec))
     for number, path in enumerate(plan.rules):
@@ -232,7 +233,7 @@ def _write_rules(run: Run, plan: Plan) -> None:
 
 
 def exit_spec(files: Sequence[str]) -> ExitSpec | None:
-    """The exit spec among files of rules, if there is one. InputError for a bad one, or a second one."""
+    """The exit spec among rule files; None if there is none. InputError: it is invalid, or there are several."""
     specs = [path for path in files if is_exit_spec(path)]
     if len(specs) > 1:
         raise InputError(f"only one exit spec can be used, not {' and '.join(specs)}")
@@ -240,25 +241,25 @@ def exit_spec(files: Sequence[str]) -> ExitSpec | None:
 
 
 def start(submitted: Submitted) -> None:
-    """Let the controller run the job, to its end whatever becomes of this process, and write its report."""
+    """Let the controller run the job and write its report. It continues even if this process ends."""
     where, prepared = submitted.where, submitted.prepared
     submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), prepared.secrets)
 
 
 def withdraw(submitted: Submitted) -> None:
-    """Instead of `start`: leave nothing of the job."""
+    """Remove all traces of the job, instead of `start`."""
     submitted.controller.abandon()
     shutil.rmtree(submitted.run.path, ignore_errors=True)
 
 
 def find(name: str) -> Run:
-    """The run that a person means: an id, a unique beginning of one, or a name for its newest run."""
+    """The run with this id, a unique prefix of its id, or a job's name, which means its newest run."""
     return folder.find(jobs_dir(), name)
 
 
 def wait(run: Run, deadline: float | None = None) -> JobStatus:
-    """The status of the run when it has ended, with its report written, or is lost; at `deadline` (of time.monotonic),
-    whatever it is then."""
+    """Wait until the run has ended, with its report written, or is lost, and return its status. At `deadline` (a value
+    of time.monotonic) return the current status."""
     while True:
         over = not controller_lock.is_held(run.lock)
         now = status.read(run)
@@ -268,22 +269,23 @@ def wait(run: Run, deadline: float | None = None) -> JobStatus:
 
 
 def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
-    """Ask for a stop (`kill`: without grace), which is not waited for; or end what a controller that is lost has left.
-    Does nothing to a run that has ended. Notes for the user. FileNotFoundError when it has been removed."""
+    """Request a stop (`kill`: without grace) and return without waiting; if the controller is lost, end the processes
+    that it left. Does nothing to a run that has ended. Returns notes for the user. FileNotFoundError: the run has been
+    removed."""
     return _engine_of(run).stop(run, kill)
 
 
 def suspended(run: Run) -> int | None:
-    """The pid of the run's controller, if that is suspended."""
+    """The pid of the run's controller if it is suspended, otherwise None."""
     return _engine_of(run).suspended(run)
 
 
 def remove(run: Run) -> None:
-    """Delete the folder of a run that has ended, with all its logs; of several who do so at once, one does. InputError
-    while it still runs; CannotRun."""
-    with suppress(FileNotFoundError):  # it has been removed meanwhile
+    """Delete the folder of a run that has ended, with all its logs. Concurrent calls are safe. InputError: it is still
+    running; CannotRun: it does not end."""
+    with suppress(FileNotFoundError):  # another process has removed it
         _end_if_lost(run)
-        with EventLog(run.events):  # nobody else ends or removes it now
+        with EventLog(run.events):  # keeps others from ending or removing it
             _engine_of(run).forget(run)
             folder.delete(run)
 
@@ -303,25 +305,24 @@ def _end_if_lost(run: Run) -> None:
 
 
 def _engine_of(run: Run) -> Engine:
-    """The engine that a run is on. FileNotFoundError when it has been removed; InputError: this kedge does not have
-    it."""
+    """The engine of a run. FileNotFoundError: the run has been removed; InputError: this kedge has no such engine."""
     os.lstat(run.run_file)
     info = run.info()
     name = info.engine
-    if info.damage:  # what an engine has noted tells more than nothing
+    if info.damage:  # guess the engine from its own file
         name = "container" if os.path.lexists(run.path / ENGINE_FILE) else "local"
     try:
         return engine(name)
     except UnknownEngine as error:
-        raise InputError(f"{run.id} is on the engine {name!r}, which is not installed here") from error
+        raise InputError(f"{run.id} uses the engine {name!r}, which is not installed here") from error
 
 
 def all_runs() -> list[tuple[Run, RunInfo, JobStatus]]:
-    """Every run of this user, newest first, and how it is."""
+    """Every run of this user with its status, newest first."""
     found = [(run, info, status.read(run)) for run, info in folder.listed(jobs_dir())]
-    return [each for each in found if os.path.lexists(each[0].path)]  # not what was removed meanwhile
+    return [each for each in found if os.path.lexists(each[0].path)]  # without runs that were removed meanwhile
 
 
 def run_ids() -> list[str]:
-    """The names of all runs, newest first."""
+    """The ids of all runs, newest first."""
     return [info.id for _, info in folder.listed(jobs_dir())]

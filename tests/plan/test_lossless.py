@@ -1,4 +1,4 @@
-"""A plan survives the way through its run folder."""
+"""A plan is the same after it has been written as JSON and read back."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def through_json(plan: Plan) -> Plan:
     return from_lossless(json.loads(json.dumps(to_lossless(plan))))
 
 
-def test_everything_that_a_plan_may_say() -> None:
+def test_a_plan_with_every_feature() -> None:
     plan = build(resolve(parse(JOB), Inputs("me")))
     assert plan.roles[0].steps
     assert plan.requirements.entries

@@ -1,4 +1,4 @@
-"""Plans: values made of a job alone, small however many tasks there are."""
+"""Plans: built from a job alone, and small for any number of tasks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def spec(made: Plan, role: str, index: int) -> TaskSpec:
     return task_spec(made, role, index, place)
 
 
-def test_a_plan_counts_what_all_tasks_need() -> None:
+def test_a_plan_counts_the_resources_of_all_tasks() -> None:
     made = plan()
     assert (made.task_count, made.port_count, made.gpu_count) == (3, 2 * 4 + 2, 2)
     assert list(made.tasks()) == [("taskrole", 0), ("taskrole", 1), ("taskrole_1", 0)]
@@ -98,20 +98,20 @@ def test_a_task_spec_survives_json() -> None:
     assert TaskSpec.from_json(json.loads(json.dumps(made.to_json()))) == made
 
 
-def test_the_same_job_gives_the_same_plan_and_its_json_holds_no_secret() -> None:
+def test_the_same_job_gives_the_same_plan_and_json_without_secrets() -> None:
     assert plan() == plan()
     text = json.dumps(plan().to_json())
     assert "hunter2-and-more" not in text
     assert "<% $secrets.s %>" in text
 
 
-def test_what_is_not_acted_on_is_a_note() -> None:
+def test_keys_without_effect_give_a_note() -> None:
     assert plan().notes == ()
     (note,) = plan(extras={"hivedScheduler": {}}).notes
     assert "hivedScheduler" in note
 
 
-def test_a_plan_does_not_grow_with_the_tasks() -> None:
+def test_the_size_of_a_plan_does_not_depend_on_the_number_of_tasks() -> None:
     def size(instances: int) -> int:
         role = {"instances": instances, "dockerImage": "image", "commands": ["a"]}
         role["resourcePerInstance"] = {"cpu": 1, "memoryMB": 1024, "gpu": 0}

@@ -89,7 +89,7 @@ def test_decision_table(row: tuple[list[Role], list[Completed], str, Completed |
     assert (verdict.outcome, verdict.task, verdict.code) == (outcome, trigger, code)
 
 
-def test_nothing_is_decided_while_nothing_is_reached() -> None:
+def test_there_is_no_verdict_before_a_condition_is_met() -> None:
     roles = [Role("worker", 3, 2, 3), Role("ps", 1, 1, -1)]
     assert decide(roles, []) is None
     assert decide(roles, [ok("worker", 0), bad("worker", 1), ok("ps")]) is None
@@ -137,7 +137,7 @@ EVERY = {
 
 
 @pytest.mark.parametrize("case", EVERY)
-def test_every_task_runs_to_its_end_and_must_succeed(case: str) -> None:
+def test_every_task_runs_to_completion_and_must_succeed(case: str) -> None:
     tasks, *expected = EVERY[case]
     roles = [Role("worker", 2, -1, -1), Role("ps", 1, -1, -1)]
     assert all(decide(roles, tasks[:n], every=True) is None for n in range(len(tasks)))

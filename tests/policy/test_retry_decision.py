@@ -1,4 +1,4 @@
-"""Of all that is known about a failure, what decides whether it is tried again."""
+"""Which of the facts about a failure decides whether to retry."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T, C, P, U = Behaviour.TRANSIENT, Behaviour.TRANSIENT_CONFLICT, Behaviour.PERMAN
 SPEC, CAUSE, STOCK, COUNT = Decider.EXIT_SPEC, Decider.CAUSE, Decider.STOCK, Decider.COUNT
 COUNTED = (U, COUNT)
 
-# Without a row of the user's own: what the cause says and whether kedge is sure of it; then, for each behaviour of the
-# stock row (transient, conflict, permanent, unknown), how the failure is taken and what decided.
+# Without a row of the user's own: the behaviour of the cause, and whether kedge is sure of it; then, for each behaviour
+# of the stock row (transient, conflict, permanent, unknown), the resulting behaviour and the reason that decided.
 TABLE = {
     (T, True): [(T, CAUSE)] * 4,
     (P, True): [(P, CAUSE)] * 4,
     (U, True): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],
     (T, False): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],
-    (P, False): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],  # likely, or a guess
+    (P, False): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],  # likely or guessed
     (U, False): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],
 }
 KNOWN = [(says, sure, stock) for (says, sure), stock in product(TABLE, (T, C, P, U))]
@@ -53,7 +53,7 @@ def ask(failure: Failure, retries: int = 0, done: RetriesSoFar = NONE_YET, job: 
 def test_every_combination(
     row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour, again: bool, retries: int
 ) -> None:
-    """The same failure twice ends what the user's own row has not decided."""
+    """The same failure twice ends the retries, unless the user's own row decides."""
     taken, decider = Basis(row, SPEC) if row else basis(None, says, sure, stock)
     found = ask(Failure(CODES[stock], "a_cause", says, sure, row, again=again), retries)
     free = taken in (T, C)
@@ -67,13 +67,13 @@ def test_every_combination(
 
 @pytest.mark.parametrize("code", sorted(STOP_CODES))
 @pytest.mark.parametrize("row", [None, T])
-def test_what_was_stopped_is_never_tried_again(code: int, row: Behaviour | None) -> None:
+def test_a_stopped_attempt_is_never_retried(code: int, row: Behaviour | None) -> None:
     assert not ask(Failure(code, row=row), 3).retry
 
 
 @pytest.mark.parametrize(("done", "retry"), [(0, True), (9, True), (10, False), (11, False)])
 @pytest.mark.parametrize("failure", [Failure(143), Failure(1, "a", T, True), Failure(9, row=T)])
-def test_transient_retries_end(failure: Failure, done: int, retry: bool) -> None:
+def test_transient_retries_are_limited(failure: Failure, done: int, retry: bool) -> None:
     found = ask(failure, 5, RetriesSoFar(transient=done))
     assert found.retry is retry
     assert retry or found[:3] == NO
@@ -84,24 +84,24 @@ def test_counted_retries_have_no_other_limit() -> None:
     assert ask(Failure(255), 99, RetriesSoFar(50, 10)).retry
 
 
-def test_an_end_by_sigkill_that_nobody_saw_is_tried_once_and_then_counted() -> None:
+def test_an_unseen_sigkill_is_retried_once_and_then_counted() -> None:
     unseen = Failure(137, "sigkill_unattributed", unseen=True)
     first, then = ask(unseen), RetriesSoFar(transient=1, unseen=1)
     assert (first.retry, first.accountable, first.decider) == (True, False, STOCK)
-    assert "perhaps for want of memory" in first.why
+    assert "perhaps for lack of memory" in first.why
     assert not ask(unseen, 0, then).retry
     assert ask(unseen, 1, then)[:2] == (True, True)
-    assert ask(unseen, 0, then).why == "killed by SIGKILL again, perhaps for want of memory, jobRetryCount is 0"
-    assert ask(Failure(137, "sigkill_unattributed"), 0, then).retry  # one that a supervisor saw
+    assert ask(unseen, 0, then).why == "killed by SIGKILL again, perhaps for lack of memory, jobRetryCount is 0"
+    assert ask(Failure(137, "sigkill_unattributed"), 0, then).retry  # its supervisor survived
     assert ask(unseen._replace(row=T), 0, then).decider is SPEC
 
 
 @pytest.mark.parametrize(
     ("failure", "retries", "done", "why"),
     [
-        (Failure(223, row=P, spec="mine.yaml"), 3, 0, "row 223 of mine.yaml says permanent"),
-        (Failure(232, row=T, spec="mine.yaml"), 0, 0, "row 232 of mine.yaml says transient"),
-        (Failure(232, row=C, spec="mine.yaml"), 0, 0, "row 232 of mine.yaml says transient, after a conflict"),
+        (Failure(223, row=P, spec="mine.yaml"), 3, 0, "row 223 of mine.yaml declares it permanent"),
+        (Failure(232, row=T, spec="mine.yaml"), 0, 0, "row 232 of mine.yaml declares it transient"),
+        (Failure(232, row=C, spec="mine.yaml"), 0, 0, "row 232 of mine.yaml declares it transient, after a conflict"),
         (Failure(7, row=U, spec="mine.yaml"), 2, 0, "row 7 of mine.yaml leaves it open, retry 1 of 2"),
         (Failure(7, row=U, spec="mine.yaml"), 0, 0, "row 7 of mine.yaml leaves it open, jobRetryCount is 0"),
         (Failure(255, "a", P, True), 3, 0, "a is permanent, a retry would fail the same way"),
@@ -113,14 +113,14 @@ def test_an_end_by_sigkill_that_nobody_saw_is_tried_once_and_then_counted() -> N
         (Failure(255), 0, 0, "jobRetryCount is 0"),
         (Failure(255, "a", P), 3, 0, "a is not certain, retry 1 of 3"),
         (Failure(255, "a", U, True), 3, 0, "retry 1 of 3"),
-        (Failure(255, "a", P, again=True), 3, 1, "a came twice at the same place, without progress in between"),
+        (Failure(255, "a", P, again=True), 3, 1, "a occurred twice at the same place, without progress in between"),
     ],
 )
 def test_why(failure: Failure, retries: int, done: int, why: str) -> None:
     assert ask(failure, retries, RetriesSoFar(done)).why == why
 
 
-def test_of_a_task_the_count_is_called_by_its_name() -> None:
+def test_the_count_of_a_task_is_called_by_its_key() -> None:
     assert ask(Failure(255), job=False).why == "taskRetryCount is 0"
 
 
@@ -130,6 +130,6 @@ def test_of_a_task_the_count_is_called_by_its_name() -> None:
 def test_an_unknown_cause_is_never_called_permanent(
     row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour, retries: int
 ) -> None:
-    """The words name what decided: only a row or a cause that is permanent is called so."""
+    """The text names what decided; only a permanent row or cause is called permanent."""
     found = ask(Failure(CODES[stock], "a_cause", says, sure, row, "mine.yaml"), retries)
     assert ("permanent" in found.why) == (row is P or (row is None and sure and says is P))

@@ -1,4 +1,4 @@
-"""From a resolved job to a plan: pure, no clock, no file, no environment."""
+"""Builds a plan from a resolved job. Pure: it uses no clock, files or environment."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
 
 def _notes(resolved: ResolvedJob) -> tuple[str, ...]:
     inert = dict.fromkeys((*resolved.inert, *resolved.job.inert))
-    about = (f"checked but not acted on by this version: {', '.join(inert)}",) if inert else ()
-    return (*about, *dict.fromkeys(resolved.notes))
+    without_effect = (f"checked, but without effect in this version: {', '.join(inert)}",) if inert else ()
+    return (*without_effect, *dict.fromkeys(resolved.notes))

@@ -1,4 +1,4 @@
-"""The variables that are known before a task has a place: what OpenPAI puts into the pod specification."""
+"""The environment variables known before tasks are placed: those that OpenPAI puts into the pod specification."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kedge.spec.model import TaskRole
 
 
 def job_environment(resolved: ResolvedJob) -> dict[str, str]:
-    """The same for every task of the job. Names and meanings: the variables of the OpenPAI manual, and the undocumented
-    ones that scripts use."""
+    """The variables that are the same for every task of the job: those of the OpenPAI manual, and undocumented ones
+    that scripts use."""
     job = resolved.job
     framework = f"{resolved.user}~{job.name}"
     roles = tuple(job.task_roles.values())
@@ -42,7 +42,7 @@ def job_environment(resolved: ResolvedJob) -> dict[str, str]:
 
 
 def role_environment(role: TaskRole) -> dict[str, str]:
-    """What a role adds for its tasks: its name in both forms."""
+    """The variables that a role adds: its name in both forms, and no GPUs if it requests none."""
     values = {"PAI_CURRENT_TASK_ROLE_NAME": role.name, "FC_TASKROLE_NAME": converted_role(role.name)}
     if role.resources.gpu == 0:
         values["NVIDIA_VISIBLE_DEVICES"] = "none"
@@ -50,7 +50,7 @@ def role_environment(role: TaskRole) -> dict[str, str]:
 
 
 def task_environment(shared: Mapping[str, str], index: int) -> dict[str, str]:
-    """What one task adds to its job's and role's variables, which are `shared`: its index."""
+    """The variables that one task adds for its index; `shared` are those of its job and role."""
     return {
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(index),
         "PAI_TASK_INDEX": str(index),
@@ -60,16 +60,16 @@ def task_environment(shared: Mapping[str, str], index: int) -> dict[str, str]:
 
 
 def framework_name(framework: str) -> str:
-    """The object name of the framework `user~job`: its md5 in hex (a name, nothing secret)."""
+    """The object name of the framework `user~job`: its MD5 in hex, used as a name and not for security."""
     return hashlib.md5(framework.encode(), usedforsecurity=False).hexdigest()
 
 
 def _about_role(role: TaskRole) -> dict[str, str]:
-    # An unset shmMB counts as 0 here although 512 is used: existing scripts expect it.
-    wanted = (role.resources.gpu, role.resources.cpu, role.resources.memory_mb, role.shm_mb or 0)
+    # An unset shmMB counts as 0 here, although 512 is used, because existing scripts expect that.
+    amounts = (role.resources.gpu, role.resources.cpu, role.resources.memory_mb, role.shm_mb or 0)
     return {
         f"PAI_TASK_ROLE_TASK_COUNT_{role.name}": str(role.instances),
-        f"PAI_RESOURCE_{role.name}": ",".join(map(str, wanted)),
+        f"PAI_RESOURCE_{role.name}": ",".join(map(str, amounts)),
         f"PAI_MIN_FAILED_TASK_COUNT_{role.name}": str(role.completion.min_failed),
         f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}": str(role.completion.min_succeeded),
     }

@@ -1,4 +1,4 @@
-"""A plan as JSON from which it can be made again, for the process that runs the job, here or on another machine."""
+"""Converts a plan to JSON and back without loss, for the process that runs the job, here or on another machine."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 
 
 def to_lossless(plan: Plan) -> dict[str, Any]:
-    """All that `from_lossless` needs. Differs from `Plan.to_json`, which is for people and programs: a text that holds
-    references to secrets is {"text": [...]}, see `contract.text_to_json`; passwords that the file itself names are in
-    it, so it is not to be kept; roles have `lines`."""
+    """The JSON that `from_lossless` reads. In contrast to `Plan.to_json`, a Text with references to secrets is
+    {"text": [...]} (see `contract.text_to_json`), roles have `lines`, and passwords in the job file are included, so
+    the result must not be stored."""
     data = plan.to_json(_text)
-    for role, made in zip(plan.roles, data["roles"], strict=True):
-        made["lines"] = list(role.lines)
-        made["auth"] = None if role.auth is None else {key: _text(text) for key, text in role.auth.items()}
+    for role, role_data in zip(plan.roles, data["roles"], strict=True):
+        role_data["lines"] = list(role.lines)
+        role_data["auth"] = None if role.auth is None else {key: _text(text) for key, text in role.auth.items()}
     return data
 
 
 def from_lossless(data: Mapping[str, Any]) -> Plan:
-    """The inverse of `to_lossless`. KeyError, TypeError or ValueError for anything else."""
+    """The inverse of `to_lossless`. KeyError, TypeError, ValueError: the data is not from `to_lossless`."""
     return Plan(
         user=data["user"],
         job=data["job"],
@@ -47,7 +47,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
 
 
 def _text(text: Text) -> Any:
-    """Most texts are one string."""
+    """A Text as JSON: a plain string if it has no secrets."""
     return text[0] if len(text) == 1 and isinstance(text[0], str) else {"text": text_to_json(text)}
 
 

@@ -1,4 +1,4 @@
-"""What will run. A plan grows with the number of roles, not of tasks; `plan.task` makes one task's part of it."""
+"""The plan: what will run. Its size depends on the number of roles, not of tasks; `plan.task` makes one task's spec."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Counted retries of the whole job (`job`), and how transient failures are retried: at most `max_transient` times,
-    from `backoff_sec` seconds, doubling to 60."""
+    """`job` counted retries of the whole job, and up to `max_transient` retries of transient failures, with a delay
+    that starts at `backoff_sec` seconds and doubles up to 60."""
 
     job: int = 0
     max_transient: int = 10
@@ -25,12 +25,12 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RolePlan:
-    """One role: `instances` tasks that differ only in their index. Memory and shm in MiB.
+    """One role: `instances` tasks that differ only in their index. Memory and shm are in MiB.
 
-    `pin` is what the lock file has for the image: the digest `sha256:…`, or `id:sha256:…` for one that no registry has.
-    `environment` is what the role adds to the plan's (a task's own index is added by `plan.task`); `code` names the
-    snapshot that is the working directory, None is an empty folder per task; `capabilities` are those of Linux that its
-    containers have besides the usual ones; `lines` has the line of the job file for each line of the command.
+    `pin` is the image's entry in the lock file: the digest `sha256:…`, or `id:sha256:…` for an image that no registry
+    has. `environment` is added to the plan's (`plan.task` adds the task's index). `code` names the snapshot used as the
+    working directory; None is an empty folder per task. `capabilities` are Linux capabilities that its containers have
+    besides the usual ones. `lines` has the job file's line number for each line of the command.
     """
 
     name: str
@@ -53,10 +53,10 @@ class RolePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole job. `environment` is what every task gets; `code` maps the name of a snapshot to the absolute path
-    that is copied once per job; `rules` are files with own rules for causes of failures; `notes` is what the
-    submitter should know; `mounts` are the storages that all tasks see; `requirements` tells where the steps
-    come from. `every_task_succeeds`: in place of the roles' completion, all tasks run to their end and must succeed."""
+    """The whole job. Every task gets `environment`. `code` maps snapshot names to the absolute paths that are copied
+    once per job; `rules` are files with additional rules for causes of failures; `notes` are for the submitter;
+    `mounts` are the storages of all tasks; `requirements` are the prerequisites behind the steps.
+    `every_task_succeeds`: all tasks run to completion and must succeed, whatever the roles' completion is."""
 
     user: str
     job: str
@@ -75,7 +75,7 @@ class Plan:
     every_task_succeeds: bool = False
 
     def role(self, name: str) -> RolePlan:
-        """The role of that name. KeyError when there is none."""
+        """The role with this name. KeyError: there is none."""
         for role in self.roles:
             if role.name == name:
                 return role
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def port_count(self) -> int:
-        """How many ports all tasks reserve together."""
+        """The total number of ports that all tasks reserve."""
         return sum(role.instances * sum(role.resources.ports.values()) for role in self.roles)
 
     @property
@@ -99,7 +99,7 @@ class Plan:
         return sum(role.instances * role.resources.gpu for role in self.roles)
 
     def to_json(self, shown: Callable[[Text], Any] = show_text) -> dict[str, Any]:
-        """For programs. Secrets appear as the tags that the user wrote, unless texts are `shown` otherwise."""
+        """The plan as JSON. `shown` formats texts; by default, secrets appear as the tags that the user wrote."""
         return {
             "version": 1,
             "user": self.user,
@@ -126,7 +126,7 @@ class Plan:
 
 
 def _entry_json(number: int, entry: RequirementEntry) -> dict[str, Any]:
-    """A prerequisite; `id` is what `needs`, and `prerequisites` of the roles, name."""
+    """A prerequisite; `needs` and the roles' `prerequisites` refer to it by `id`."""
     return {"id": number, **entry._asdict(), "values": dict(entry.values), "needs": list(entry.needs)}
 
 
@@ -160,7 +160,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
 
 
 def _credential(key: str, text: Text) -> str:
-    """A value of `auth` for people; of a password only references are shown."""
+    """A value of `auth` that can be shown; a literal password is masked."""
     literal = key == "password" and any(isinstance(part, str) and part.strip() for part in text)
     return MASKED if literal else show_text(text)
 
@@ -184,7 +184,7 @@ def _callback_json(callback: Callback, shown: Callable[[Text], Any]) -> dict[str
 
 
 def action_text(action: Action | None) -> Text:
-    """What the runtime does itself, for people: its kind and its parameters. Secrets appear as their tags."""
+    """An action of the runtime as text: its kind and parameters. Secrets appear as their tags."""
     if action is None:
         return ()
     values = _parameters(action, show_text).items()

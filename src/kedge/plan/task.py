@@ -1,4 +1,4 @@
-"""What one task gets: the plan's part for it, put at its place."""
+"""Builds the spec of one task from the plan and the task's placement."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kedge.plan.model import Plan
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where and when one attempt of a task runs, as its engine decides. `extra` are variables of the engine's own;
-    `rules` and `exit_spec` are files of the job's own for the diagnosis."""
+    """Where and when one attempt of a task runs, as decided by its engine. `extra` are additional variables of the
+    engine; `rules` and `exit_spec` are the job's files for the diagnosis."""
 
     job_id: str
     job_attempt: int
@@ -62,8 +62,8 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
 
 
 def _attempt(placement: Placement) -> dict[str, str]:
-    """FrameworkController's identities of this attempt. The job's id stands in for the UIDs of objects that only a
-    cluster has."""
+    """FrameworkController's identifiers of this attempt. The job's id replaces the UIDs of objects that exist only in
+    a cluster."""
     job, pod = placement.job_id, placement.uid
     return {
         "FC_FRAMEWORK_UID": job,

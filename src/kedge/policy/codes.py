@@ -1,7 +1,7 @@
-"""What a completion code says about trying again.
+"""The completion codes and whether to retry after them.
 
-The table is the OpenPAI exit specification's (code, phrase, behaviour), in its order. Codes that it does not define
-are unknown; they show as 256 when positive and as -8000 otherwise.
+The table (code, phrase, behaviour) is the OpenPAI exit specification's, in its order. Codes that it does not define are
+unknown; they are shown as 256 if positive and as -8000 otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Behaviour(StrEnum):
-    """Whether the same failure is to be expected again."""
+    """Whether a retry can be expected to fail in the same way."""
 
     TRANSIENT = "transient"
     TRANSIENT_CONFLICT = "transient_conflict"
@@ -98,7 +98,7 @@ CODES: dict[int, CompletionCode] = {
 
 
 def lookup(code: int) -> CompletionCode:
-    """The row of a container or completion code; the fallback rows for codes that the specification leaves open."""
+    """The row of a container or completion code; a fallback row for codes that the specification does not define."""
     return CODES.get(code) or CODES[UNDEFINED_POSITIVE if code > 0 else UNDEFINED_NEGATIVE]
 
 

@@ -1,8 +1,8 @@
-"""When a job attempt is over, and how it ended (the completion policy of FrameworkController).
+"""Decides when a job attempt is over and how it ended (FrameworkController's completion policy).
 
-Per role: `min_failed` failed tasks fail the attempt, `min_succeeded` succeeded tasks make it succeed; the first of
-all these conditions to be met decides. A task counts once it is completed, that is after its own retries. Beside that
-there is one policy of kedge's own: every task runs to its end, and all must succeed.
+For each role, `min_failed` failed tasks fail the attempt and `min_succeeded` succeeded tasks make it succeed; the first
+condition to be met decides. A task counts once it is completed, that is, after its own retries. kedge adds one policy
+of its own: every task runs to completion, and all must succeed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kedge.states import State
 
 
 class Role(NamedTuple):
-    """What decides for one role; -1 switches a condition off."""
+    """The completion conditions of one role; -1 switches a condition off."""
 
     name: str
     instances: int
@@ -27,7 +27,7 @@ class Role(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A task that will not be tried again in this attempt."""
+    """A task that will not be retried in this attempt."""
 
     role: str
     index: int
@@ -38,7 +38,7 @@ class Completed:
 class AttemptVerdict(NamedTuple):
     """How the attempt ended: `outcome` is SUCCEEDED or FAILED, `code` its completion code.
 
-    `task` is the one that triggered it, None when the job was stopped or merely ran out of tasks.
+    `task` triggered the verdict; None if the job was stopped, or if all tasks completed without meeting a condition.
     """
 
     outcome: State
@@ -51,9 +51,9 @@ STOPPED = AttemptVerdict(State.FAILED, None, STOPPED_BY_USER, "User has requeste
 
 
 class Tally:
-    """Counts completed tasks as they come; `add` answers in constant time, so thousands of tasks cost nothing.
+    """Counts tasks as they complete; `add` takes constant time, so thousands of tasks cost little.
 
-    `every`: in place of the roles' conditions, all tasks run to their end, and each must have succeeded.
+    `every`: the roles' conditions are ignored; all tasks run to completion and each must succeed.
     """
 
     def __init__(self, roles: Iterable[Role], *, every: bool = False) -> None:
@@ -64,7 +64,7 @@ class Tally:
         self._counts: Counter[tuple[str, bool]] = Counter()
 
     def add(self, task: Completed) -> AttemptVerdict | None:
-        """The verdict if this task's completion ends the attempt, else None."""
+        """The verdict if this task's completion ends the attempt, otherwise None."""
         self._counts[task.role, task.succeeded] += 1
         if not task.succeeded:
             self._first_failed = self._first_failed or task
@@ -76,7 +76,7 @@ class Tally:
         if self._counts.total() < self._total:
             return None
         failed = sum(count for (_, succeeded), count in self._counts.items() if not succeeded)
-        text = f"{failed} of {self._total} tasks failed, and every task is to succeed"
+        text = f"{failed} of {self._total} tasks failed, and every task must succeed"
         if self._first_failed:
             return AttemptVerdict(State.FAILED, self._first_failed, self._first_failed.code, text)
         return AttemptVerdict(State.SUCCEEDED, None, 0, f"all {self._total} tasks have succeeded")
@@ -108,7 +108,7 @@ class Tally:
 def decide(
     roles: Iterable[Role], completed: Iterable[Completed], *, every: bool = False, stop_requested: bool = False
 ) -> AttemptVerdict | None:
-    """The verdict over one attempt, None while it goes on. `completed` is in the order of completion times."""
+    """The verdict on one attempt; None while it continues. `completed` must be in order of completion time."""
     if stop_requested:
         return STOPPED
     tally = Tally(roles, every=every)

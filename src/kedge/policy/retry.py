@@ -1,7 +1,7 @@
-"""Whether a completed task or job attempt is tried again (the retry policy of FrameworkController), and when.
+"""Whether and when to retry a completed task or job attempt (FrameworkController's retry policy).
 
-`decide` is that policy as it is. It repeats transient failures without end, which suits a cluster whose machines get
-replaced; `policy.retry_decision` says what counts as transient, and puts a limit around it.
+`decide` is that policy unchanged. It retries transient failures without limit, which suits a cluster whose machines are
+replaced; `policy.retry_decision` decides what counts as transient, and adds a limit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from kedge.policy.codes import Behaviour
 
 DELETED = -230
 STOP_CODES = frozenset({STOPPED_BY_USER, STOPPED_BY_COMPLETION, DELETED})
-ALWAYS = -2  # as max_retries: also after success
-ON_FAILURE = -1  # as max_retries: after every failure
+ALWAYS = -2  # as max_retries: retry even after success
+ON_FAILURE = -1  # as max_retries: retry after every failure
 CONFLICT_DELAY_SEC = (60, 900)
 
 
 class Policy(NamedTuple):
-    """`fancy`: transient failures are retried without counting, permanent ones never.
+    """`fancy`: transient failures are retried without counting, and permanent ones never.
 
-    `max_retries` bounds what is counted, or is ALWAYS or ON_FAILURE.
+    `max_retries` limits counted retries, or is ALWAYS or ON_FAILURE.
     """
 
     fancy: bool
@@ -30,8 +30,8 @@ class Policy(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """`accountable` retries count against max_retries. The delay is to be drawn from `delay_sec` (both included) and
-    counts from the attempt's completion."""
+    """`accountable` retries count against max_retries. The delay is drawn from the range `delay_sec` (inclusive) and
+    starts at the attempt's completion."""
 
     retry: bool
     accountable: bool = False
@@ -44,10 +44,10 @@ NO = Ruling(False)
 def decide(
     policy: Policy, accountable_retries: int, behaviour: Behaviour, code: int, *, stopping: bool, job: bool
 ) -> Ruling:
-    """Try again or not, after an attempt that completed with `code` (0 is success).
+    """Whether to retry after an attempt that completed with `code` (0 is success).
 
-    `accountable_retries` is how many counted retries there were; `stopping` that the job or its attempt is ending or
-    the task is being removed. `job`: a job's attempt (which waits after a conflict), not a task's.
+    `accountable_retries` is the number of counted retries so far. `stopping`: the job or its attempt is ending, or the
+    task is being removed. `job`: the attempt is a job's (which waits after a conflict), not a task's.
     """
     if stopping or code in STOP_CODES:
         return NO
@@ -68,10 +68,10 @@ def _counted(max_retries: int, done: int, code: int) -> Ruling:
 
 
 def backoff(n: int, random: Callable[[], float], base_sec: float = 1.0, cap_sec: float = 60.0) -> float:
-    """Seconds to wait before the n-th (from 1) transient retry: base, doubled each time, at most cap.
+    """Seconds to wait before the n-th transient retry, counted from 1: `base_sec`, doubled each time, up to `cap_sec`.
 
-    Jitter takes up to half of it away, so that tasks which failed together do not return together; `random` gives
-    numbers in [0, 1).
+    Jitter subtracts up to half, so that tasks that failed together do not restart together; `random` returns numbers
+    in [0, 1).
     """
     full = min(cap_sec, base_sec * 2.0 ** min(n - 1, 64))
     return full * (1.0 - random() / 2)

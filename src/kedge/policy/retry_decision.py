@@ -1,12 +1,12 @@
-"""What decides whether a failure is tried again: of all that is known about it, the first that has something to say.
+"""Decides whether to retry a failure. The first of these that applies decides:
 
-1. A row of the user's own exit spec for the completion code: its behaviour, also when that is `unknown`.
-2. The cause that kedge has found, when it is sure of it and the cause passes by itself or never does.
-3. The stock row of the completion code, when it says that the failure is transient.
-4. Nothing of these: then the retries that the user has asked for are counted.
+1. A row of the user's own exit spec for the completion code, with any behaviour, even `unknown`.
+2. The cause that kedge found, if kedge is sure of it and the cause is transient or permanent.
+3. The stock row of the completion code, if its behaviour is transient.
+4. Otherwise the number of retries that the user requested.
 
-So neither a cause that is only likely nor a stock row ends retries that the user has asked for. What does, unless the
-user's own row decides, is a failure of the program that comes twice without progress.
+So neither an uncertain cause nor a stock row prevents retries that the user requested. Only a program that fails twice
+in the same way without progress does, unless a row of the user's own decides.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kedge.policy import codes, retry
 from kedge.policy.codes import Behaviour
 from kedge.policy.retry import Policy, Ruling
 
-# How often an end by SIGKILL that nobody saw from inside is tried again without counting: perhaps it was want of
-# memory, which does not pass.
-MOST_UNSEEN = 1
+# Uncounted retries after a SIGKILL that also killed the supervisor: it may have been a lack of memory, which does not
+# go away.
+MAX_UNSEEN = 1
 _TRANSIENT = (Behaviour.TRANSIENT, Behaviour.TRANSIENT_CONFLICT)
 
 
 class Decider(StrEnum):
-    """What has decided."""
+    """The reason that decided."""
 
-    EXIT_SPEC = "exit-spec"  # a row of the user's own
+    EXIT_SPEC = "exit-spec"  # a row of the user's own exit spec
     CAUSE = "cause"
     STOCK = "stock-exit-spec"
     COUNT = "retry-count"  # jobRetryCount or taskRetryCount
@@ -36,11 +36,12 @@ class Decider(StrEnum):
 
 
 class Failure(NamedTuple):
-    """What matters of a failed attempt.
+    """The facts about a failed attempt that matter for a retry.
 
-    `code` is the completion code, `row` what the user's own exit spec (a file called `spec`) says of it. `says` is how
-    the cause behaves, `sure` whether kedge is. `again`: the program failed as it had the time before, and got no
-    further. `unseen`: it was killed by SIGKILL together with its supervisor. `retry_after_sec` is what a server said.
+    `code` is the completion code; `row` is its behaviour in the user's own exit spec (a file called `spec`). `says` is
+    the behaviour of the cause, and `sure` whether kedge is sure of that cause. `again`: the program failed in the same
+    way as the time before, without progress. `unseen`: SIGKILL killed it together with its supervisor.
+    `retry_after_sec` is the delay that a server requested.
     """
 
     code: int
@@ -55,7 +56,7 @@ class Failure(NamedTuple):
 
 
 class RetriesSoFar(NamedTuple):
-    """The retries so far: counted ones, those of transient failures, and among these those of unseen ends."""
+    """The retries so far: counted ones, those after transient failures, and how many of the latter were `unseen`."""
 
     accountable: int = 0
     transient: int = 0
@@ -63,14 +64,14 @@ class RetriesSoFar(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """How a failure is to be taken, and what says so."""
+    """The behaviour that a failure is taken to have, and the reason."""
 
     behaviour: Behaviour
     decider: Decider
 
 
 class Decision(NamedTuple):
-    """Whether to try again, as in Ruling; what decided, and `why` in words that follow `retried:` or `not retried:`."""
+    """Whether to retry, as in Ruling, the reason that decided, and `why` as text after `retried:` or `not retried:`."""
 
     retry: bool
     accountable: bool
@@ -80,7 +81,7 @@ class Decision(NamedTuple):
 
 
 def basis(row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour) -> Basis:
-    """The first of the four that applies."""
+    """The first of the four reasons that applies."""
     if row is not None:
         return Basis(row, Decider.EXIT_SPEC)
     if sure and says is not Behaviour.UNKNOWN:
@@ -91,17 +92,17 @@ def basis(row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour) 
 
 
 def decide(policy: Policy, done: RetriesSoFar, failure: Failure, max_transient: int, *, job: bool) -> Decision:
-    """Try again or not, after an attempt of a task or (`job`) of the job that failed."""
+    """Whether to retry after a failed attempt of a task, or of the job if `job`."""
     found = basis(failure.row, failure.says, failure.sure, codes.behaviour(failure.code))
-    if failure.unseen and found.decider is Decider.STOCK and done.unseen >= MOST_UNSEEN:
+    if failure.unseen and found.decider is Decider.STOCK and done.unseen >= MAX_UNSEEN:
         found = Basis(Behaviour.UNKNOWN, Decider.COUNT)
     ruling = retry.decide(policy, done.accountable, found.behaviour, failure.code, stopping=False, job=job)
     if ruling.retry and failure.again and found.decider is not Decider.EXIT_SPEC:
-        why = f"{failure.cause} came twice at the same place, without progress in between"
+        why = f"{failure.cause} occurred twice at the same place, without progress in between"
         return Decision(*retry.NO, Decider.SAME_FAILURE, why)
     if ruling.retry and not ruling.accountable and done.transient >= max_transient:
         retries = "1 retry" if done.transient == 1 else f"{done.transient} retries"
-        why = f"given up after {retries} of transient failures (maxTransient is {max_transient})"
+        why = f"given up after {retries} for transient failures (maxTransient is {max_transient})"
         return Decision(*retry.NO, Decider.LIMIT, why)
     count = _count(ruling, policy, done, "jobRetryCount" if job else "taskRetryCount")
     return Decision(*ruling, found.decider, _why(found, failure, ruling, count))
@@ -112,21 +113,21 @@ def _why(found: Basis, failure: Failure, ruling: Ruling, count: str) -> str:
         case Decider.EXIT_SPEC, Behaviour.UNKNOWN:
             return f"row {failure.code} of {failure.spec} leaves it open, {count}"
         case Decider.EXIT_SPEC, _:
-            return f"row {failure.code} of {failure.spec} says {_said(found.behaviour)}"
+            return f"row {failure.code} of {failure.spec} declares it {_phrase(found.behaviour)}"
         case Decider.CAUSE, Behaviour.PERMANENT:
             return f"{failure.cause} is permanent, a retry would fail the same way"
         case Decider.CAUSE, _:
-            return f"{failure.cause} is {_said(found.behaviour)}"
+            return f"{failure.cause} is {_phrase(found.behaviour)}"
         case Decider.STOCK, _ if failure.unseen:
-            return "killed by SIGKILL, perhaps for want of memory, and tried once more"
+            return "killed by SIGKILL, perhaps for lack of memory; retried only once"
         case Decider.STOCK, _:
-            return f"code {failure.code}, {codes.lookup(failure.code).phrase}, is {_said(found.behaviour)}"
+            return f"code {failure.code}, {codes.lookup(failure.code).phrase}, is {_phrase(found.behaviour)}"
     return _before_count(failure, ruling) + count
 
 
 def _before_count(failure: Failure, ruling: Ruling) -> str:
     if failure.unseen:
-        return "killed by SIGKILL again, perhaps for want of memory, "
+        return "killed by SIGKILL again, perhaps for lack of memory, "
     if not ruling.retry:
         return ""
     if failure.cause == "unknown":
@@ -142,5 +143,5 @@ def _count(ruling: Ruling, policy: Policy, done: RetriesSoFar, name: str) -> str
     return f"{used} used ({name})" if most > 0 else f"{name} is {most}"
 
 
-def _said(behaviour: Behaviour) -> str:
+def _phrase(behaviour: Behaviour) -> str:
     return "transient, after a conflict" if behaviour is Behaviour.TRANSIENT_CONFLICT else behaviour.value

@@ -137,14 +137,17 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         files={"spec.yaml": _SPEC},
         code=EXIT_FAILED,
         attempts=2,
-        prints=("row 232 of spec.yaml says transient", "not retried: row 223 of spec.yaml says permanent"),
+        prints=(
+            "row 232 of spec.yaml declares it transient",
+            "not retried: row 223 of spec.yaml declares it permanent",
+        ),
     ),
     "transient failures are retried a limited number of times": ConformanceCase(
         "echo try $FC_FRAMEWORK_ATTEMPT_ID; kill -TERM $$",
         keys=_transient_retries(2),
         code=EXIT_FAILED,
         attempts=3,
-        prints=("given up after 2 retries of transient failures",),
+        prints=("given up after 2 retries for transient failures",),
         more=_three_tries,
     ),
     "a transient cause is retried for any exit code": ConformanceCase(
@@ -165,7 +168,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         keys={"jobRetryCount": 4},
         code=EXIT_FAILED,
         attempts=2,
-        prints=("not retried: command_not_found came twice at the same place, without progress in between",),
+        prints=("not retried: command_not_found occurred twice at the same place, without progress in between",),
     ),
     "a failure after progress is retried": ConformanceCase(
         "echo step $FC_FRAMEWORK_ATTEMPT_ID; exit 127",
@@ -179,7 +182,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         keys=_transient_retries(3),
         code=EXIT_FAILED,
         attempts=4,
-        prints=("given up after 3 retries of transient failures",),
+        prints=("given up after 3 retries for transient failures",),
     ),
     "a SIGINT that kedge did not send is transient": ConformanceCase(
         "kill -INT $$; exit 130",
@@ -203,7 +206,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         code=EXIT_FAILED,
         said={"worker-0": "try 0\n", "worker-0.1": "try 1\n"},
         attempts=1,
-        prints=("not retried: command_not_found came twice at the same place",),
+        prints=("not retried: command_not_found occurred twice at the same place",),
     ),
     "the loss of a failed peer is not the root cause": ConformanceCase(
         f"if [ $PAI_TASK_INDEX = 1 ]; then {_MISSING}; else echo 'ConnectionResetError: [Errno 104] Connection reset "
