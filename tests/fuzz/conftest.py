@@ -1,12 +1,12 @@
-"""How the tests in this folder are run: whatever kedge is given, it answers, or says what is wrong with it.
+"""Runs the tests in this folder, which check that kedge answers any input with a result or a readable error.
 
-Two profiles, chosen by the variable KEDGE_FUZZ:
+The variable KEDGE_FUZZ selects one of two profiles:
 
     quick   (the default) the same few examples in every run
-    soak    examples at random, until KEDGE_FUZZ_SECONDS (600) are over, which the tests that are run share
+    soak    random examples for KEDGE_FUZZ_SECONDS (600), which the selected tests share
 
-A test is an ordinary one of hypothesis, with its `max_examples` for `quick`. In both profiles an example is ended when
-it takes longer than HANGS_AFTER_SEC, and all together may not take more than MEMORY beyond what there was before.
+Each test is an ordinary hypothesis test, with `max_examples` for `quick`. In both profiles an example is ended after
+HANGS_AFTER_SEC, and all examples together must not use more than MEMORY beyond the memory in use before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, settings
 SOAK = "soak"
 PROFILE = os.environ.get("KEDGE_FUZZ", "quick")
 SOAK_SEC = float(os.environ.get("KEDGE_FUZZ_SECONDS", "600"))
-HANGS_AFTER_SEC = 60  # far beyond what any example takes on a loaded machine
+HANGS_AFTER_SEC = 60  # far more than any example takes, even on a loaded machine
 MEMORY = 2 << 30  # bytes of address space
 
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -36,12 +36,12 @@ settings.load_profile(PROFILE)
 
 
 class Hangs(BaseException):
-    """An example that does not come to its end; nothing that catches errors may catch this."""
+    """An example does not end. Not an Exception, so that no error handling in the tested code catches it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def bounded_memory() -> Iterator[None]:
-    """What takes more fails with MemoryError."""
+    """Limits the growth of the address space to MEMORY; larger allocations fail with MemoryError."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, before[1]))
@@ -51,7 +51,7 @@ def bounded_memory() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test of hypothesis: once, or again and again for its share of the time."""
+    """Run a hypothesis test once, or repeatedly for its share of the time."""
     test = pyfuncitem.obj
     if not hasattr(test, "hypothesis"):
         return None
@@ -65,7 +65,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _share(session: pytest.Session) -> float:
-    """Seconds for one test of those that are run."""
+    """Seconds for each of the selected tests."""
     fuzzed = [item for item in session.items if hasattr(getattr(item, "obj", None), "hypothesis")]
     return SOAK_SEC / max(1, len(fuzzed))
 

@@ -1,4 +1,4 @@
-"""Addresses of prerequisites, as they may be written anywhere."""
+"""References to prerequisites of any form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an archive holds, it is unpacked into its folder, or refused; nothing is written outside."""
+"""Whatever an archive contains, it is unpacked into its folder or refused; nothing is written outside."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ packers = st.sampled_from([bytes, bytes, gzip.compress, bz2.compress, lzma.compr
 
 
 def tar(wanted: list[dict[str, Any]], format: int) -> bytes:
-    """What of it Python can write."""
+    """An archive of those entries that Python can write."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=format) as archive:
         for fields in wanted:
@@ -70,7 +70,7 @@ def tar(wanted: list[dict[str, Any]], format: int) -> bytes:
 
 
 def damaged(data: bytes, changes: list[tuple[float, bytes, bool]]) -> bytes:
-    """Some bytes overwritten; the sum of the header around them is right again where that is wanted."""
+    """The data with some bytes overwritten, and on request with the checksum of the header around them corrected."""
     changed = bytearray(data)
     for place, field, repaired in changes:
         at = int(place * max(0, len(changed) - len(field)))

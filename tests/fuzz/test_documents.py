@@ -1,4 +1,4 @@
-"""Files beside a job: lock files, documents of prerequisites, indexes of marketplaces, rules, exit specs."""
+"""Files that belong to a job: lock files, documents of prerequisites, indexes of marketplaces, rules, exit specs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def survives(path: Path, changed: Path, text: str) -> None:
 
 @given(changes_of(ITEMS))
 @settings(max_examples=40)
-def test_items_in_which_any_node_is_anything(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_items_with_any_node_replaced(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     with folder() as path:
         survives(path, path / "items.yaml", json.dumps(replaced(ITEMS, changes)))
 
@@ -115,7 +115,7 @@ def test_items_with_any_edit(changes: list[tuple[float, int, str]]) -> None:
 
 @given(changes_of(INDEX))
 @settings(max_examples=35)
-def test_an_index_in_which_any_node_is_anything(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_an_index_with_any_node_replaced(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     with folder() as path:
         survives(path, path / "m" / "index.json", json.dumps(replaced(INDEX, changes)))
 
@@ -123,7 +123,7 @@ def test_an_index_in_which_any_node_is_anything(changes: list[tuple[tuple[Any, .
 @given(changes_of(LOCK))
 @settings(max_examples=50)
 @example([(("version",), "x" * 100_000)])
-def test_a_lock_file_in_which_any_node_is_anything(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_a_lock_file_with_any_node_replaced(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     with folder() as path:
         survives(path, path / "job.lock", json.dumps(replaced(LOCK, changes)))
 
@@ -235,7 +235,7 @@ STRUCTURE = yaml.safe_load(SPEC)
 
 @given(changes_of(STRUCTURE))
 @settings(max_examples=50)
-def test_an_exit_spec_in_which_any_node_is_anything(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_an_exit_spec_with_any_node_replaced(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     try:
         spec = exitspec.parse(replaced(STRUCTURE, changes), "spec.yaml")
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Whatever a server answers, a download has the file, or says why not; and never a mixture of two files."""
+"""Whatever a server answers, a download gives the file or the reason for its failure, and never mixes two files."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_any_answer(server: RawServer, job: ActionJob, sent: list[bytes], checke
 
 
 class Turn(NamedTuple):
-    """How a server that is honest, and no more than that, answers one request: of which version, whether it says so,
-    knows ranges, sends chunks; after how many bytes it breaks off, and how."""
+    """How an honest but otherwise arbitrary server answers one request: which version of the file it sends, whether it
+    names that version, supports ranges and sends chunks, and after how many bytes and how it breaks off."""
 
     version: int
     tagged: bool

@@ -1,4 +1,4 @@
-"""Job files in which anything may stand anywhere."""
+"""Job files with anything anywhere."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ JOB: dict[str, Any] = {
 
 
 def survives(text: str, parameters: Mapping[str, str] | None = None) -> None:
-    """All that is done with a job before it runs."""
+    """Do everything with a job that happens before it runs."""
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/job.yaml"
         problems: Iterable[Problem | str] = ()
@@ -112,13 +112,13 @@ def test_a_job_with_any_edit(changes: list[tuple[float, int, str]]) -> None:
 @settings(max_examples=25)
 @example([(("taskRoles", "w", "instances"), 10**400)])
 @example([(("prerequisites", 2, "options"), ["'"])])
-def test_a_job_in_which_any_node_is_anything(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_a_job_with_any_node_replaced(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     survives(json.dumps(replaced(JOB, changes), indent=1))
 
 
 @given(changes_of(JOB))
 @settings(max_examples=25)
-def test_the_same_in_the_yaml_that_another_program_writes(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_a_job_with_any_node_replaced_as_dumped_yaml(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     try:
         text = yaml.safe_dump(replaced(JOB, changes), allow_unicode=True, sort_keys=False)
     except (yaml.YAMLError, RecursionError, UnicodeError, ValueError):

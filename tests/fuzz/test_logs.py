@@ -1,4 +1,4 @@
-"""Logs of any bytes, as `kedge diagnose` reads them: compressed or not, masked, with colours, cut."""
+"""Logs of any bytes, read as by `kedge diagnose`: compressed or not, masked, with colours, truncated."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_log_of_any_bytes(log: bytes, code: int | None) -> None:
 
 @given(logs, st.sampled_from([gzip.compress, zstandard.compress]), st.integers(0, 40), st.binary(max_size=5))
 @settings(max_examples=25)
-def test_a_compressed_log_that_is_cut_or_damaged(log: bytes, compress: object, cut: int, more: bytes) -> None:
+def test_a_truncated_or_damaged_compressed_log(log: bytes, compress: object, cut: int, more: bytes) -> None:
     assert callable(compress)
     data = compress(log)
     diagnosed(data[: len(data) - cut] + more, 1)
@@ -90,12 +90,12 @@ def test_a_compressed_log_that_is_cut_or_damaged(log: bytes, compress: object, c
 
 @given(st.binary(max_size=60), st.sampled_from([b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x1f\x8b\x08\0\0\0\0\0\0\xff"]))
 @settings(max_examples=25)
-def test_what_only_looks_compressed(data: bytes, start: bytes) -> None:
+def test_data_that_only_looks_compressed(data: bytes, start: bytes) -> None:
     diagnosed(start + data, 1)
 
 
-def test_what_grows_without_end_needs_little_memory(tmp_path: Path) -> None:
-    # Blocks of zstd: 4 bytes stand for 128 KiB of one character. All together 256 MiB.
+def test_a_decompression_bomb_needs_little_memory(tmp_path: Path) -> None:
+    # zstd blocks in which 4 bytes encode 128 KiB of one character; 256 MiB in total.
     run = (((1 << 17) << 3) | 2).to_bytes(3, "little") + b"x"
     file = tmp_path / "log"
     file.write_bytes(b"\x28\xb5\x2f\xfd\x00\x58" + run * (2 << 10) + b"\x01\0\0")

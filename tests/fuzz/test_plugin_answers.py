@@ -1,4 +1,4 @@
-"""What plugins get, and what they answer."""
+"""Parameters of plugins, and their answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kedge.plugins.cmd import Cmd
 from kedge.plugins.download import Download
 from kedge.plugins.git import Git
 from kedge.plugins.storage import PvcStorage, RestStorage
-from kedge.resolve.plugin_answer import NoAnswer, steps_in
+from kedge.resolve.plugin_answer import InvalidAnswer, steps_in
 from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugins import check_actions
 from kedge.spec.message_text import printable
@@ -43,7 +43,7 @@ REFUSAL = {"errors": [{"path": ["a", 0], "message": "no"}, {"message": "nor this
 
 
 def can_run(steps: Steps) -> None:
-    """What becomes of steps can be sent to a task."""
+    """The steps can be checked and sent to a task."""
     check_actions(checked(steps))
     callbacks = (*written_by(steps.files), *steps.callbacks)
     step = Step("s", callbacks, environment=dict(steps.environment))
@@ -56,7 +56,7 @@ def can_run(steps: Steps) -> None:
 def survives(data: bytes) -> None:
     try:
         can_run(steps_in(data))
-    except (NoAnswer, PluginFailed) as error:
+    except (InvalidAnswer, PluginFailed) as error:
         assert str(error)
         str(error).encode()
     except ParameterError as error:
@@ -68,7 +68,7 @@ def survives(data: bytes) -> None:
 
 @given(st.sampled_from([ANSWER, REFUSAL]).flatmap(lambda answer: st.tuples(st.just(answer), changes_of(answer))))
 @settings(max_examples=90)
-def test_an_answer_in_which_any_node_is_anything(given: tuple[Any, list[tuple[tuple[Any, ...], Any]]]) -> None:
+def test_an_answer_with_any_node_replaced(given: tuple[Any, list[tuple[tuple[Any, ...], Any]]]) -> None:
     survives(json.dumps(replaced(*given)).encode())
 
 

@@ -1,4 +1,4 @@
-"""Whatever tasks, plugins and servers say: a real terminal, interpreted by an emulator, shows it in its place."""
+"""Whatever tasks, plugins and servers print, a real terminal (interpreted by an emulator) shows it in its place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kedge.cli.view.tables import console
 from kedge.runs.job_report import LogQuote, RootCause
 
 COLUMNS = 40
-ROWS = 800  # nothing scrolls away
+ROWS = 800  # enough that nothing scrolls away
 _BELOW = 24
 TASKS = ("worker:0", "ps:11")
 _PREFIXES = {"worker:0": "worker:0 | ", "ps:11": "ps:11    | ", "kedge": "kedge: "}
@@ -55,7 +55,7 @@ lines = st.lists(hostile, max_size=12).map(lambda parts: b"".join(parts).replace
 
 
 class Terminal:
-    """A terminal of COLUMNS columns, whose standard streams `streams` puts in place of ours."""
+    """A terminal of COLUMNS columns; `streams` redirects our standard streams to it."""
 
     def __init__(self) -> None:
         self._ours, theirs = pty.openpty()
@@ -79,11 +79,11 @@ class Terminal:
             sys.stdout, sys.stderr = before
 
     def clear(self) -> None:
-        """Make it a new one."""
+        """Reset the terminal."""
         self.screen.reset()
 
     def show(self, write: Callable[[], object]) -> list[str]:
-        """The rows that are new after `write`; those above are as they were, and the next begins at its beginning."""
+        """The rows that `write` adds. Earlier rows must be unchanged, and the cursor at the start of a row."""
         start, above = self.screen.cursor.y, self._rows(self.screen.cursor.y)
         with self.streams():
             write()
@@ -131,7 +131,7 @@ def shown_by(who: str, line: bytes) -> Callable[[], object]:
 
 @settings(max_examples=25)
 @given(said=st.lists(st.tuples(st.sampled_from(("kedge", *TASKS)), lines), min_size=1, max_size=6))
-def test_every_row_is_of_who_wrote_it_and_stays(terminal: Terminal, said: list[tuple[str, bytes]]) -> None:
+def test_every_row_belongs_to_its_writer_and_is_kept(terminal: Terminal, said: list[tuple[str, bytes]]) -> None:
     terminal.clear()
     for who, line in said:
         first, *rest = terminal.show(shown_by(who, line))
@@ -185,8 +185,8 @@ def test_lines_are_readable(terminal: Terminal, line: bytes, rows: list[str]) ->
 @pytest.mark.parametrize(
     "line", [b"\x1b]0;owned\x07\n", b"\x1b[31mred\n", b"\x1b[A\r\x1b[Kb\n\n\n", b"\x1b[?25l\n", b"\xc2\x9b1;1H\n"]
 )
-def test_the_emulator_tells(terminal: Terminal, line: bytes) -> None:
-    """What these tests are worth: the bytes as they are do what must not be."""
+def test_the_emulator_detects_unfiltered_output(terminal: Terminal, line: bytes) -> None:
+    """A check of these tests: written unfiltered, the bytes do break the display."""
     terminal.clear()
     terminal.show(lambda: print("above"))
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""What fuzz tests put into files, and what must hold of the errors that come back."""
+"""Values that fuzz tests put into files, and checks of the errors that result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kedge.errors import ERROR, InputError, Problem, Unreachable
 
-# Pieces of YAML, JSON and TOML, and of what kedge understands; among all characters they come up far too seldom.
+# Pieces of YAML, JSON and TOML, and words that kedge knows; random characters rarely form any of them.
 PIECES = [
     "\n",
     "\n  ",
@@ -91,7 +91,7 @@ edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), pieces), min_siz
 
 
 def edited(text: str, changes: Iterable[tuple[float, int, str]]) -> str:
-    """The text with each piece put in at a place, in place of so many characters."""
+    """The text with each piece inserted at a position, replacing a number of characters."""
     for place, removed, piece in changes:
         at = int(place * len(text))
         text = text[:at] + piece + text[at + removed :]
@@ -161,12 +161,12 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changes_of(value: Any) -> st.SearchStrategy[list[tuple[tuple[Any, ...], Any]]]:
-    """Changes of some nodes of a value into anything."""
+    """Replacements of some nodes of a value with anything."""
     return st.lists(st.tuples(st.sampled_from(places(value)), junk | st.just(DELETED)), min_size=1, max_size=3)
 
 
 def replaced(value: Any, changes: Iterable[tuple[tuple[Any, ...], Any]]) -> Any:
-    """A copy with those changes; one whose place an earlier one has taken away is left out."""
+    """A copy with those changes; a change whose place was removed by an earlier one is skipped."""
     value = copy.deepcopy(value)
     for path, new in changes:
         try:
@@ -183,20 +183,20 @@ def replaced(value: Any, changes: Iterable[tuple[tuple[Any, ...], Any]]) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """JSON, with the numbers that YAML has and JSON has not."""
+    """JSON extended by the numbers that only YAML has."""
     text = json.dumps(value, ensure_ascii=False, indent=1)
     return text.replace(": NaN", ": .nan").replace(": -Infinity", ": -.inf").replace(": Infinity", ": .inf")
 
 
 def check_error(error: InputError | Unreachable, text: str = "", file: str | None = None) -> None:
-    """Something is said, in one line that can be written anywhere, and about a place that is there."""
+    """The error has messages of one printable line each, at places that exist in the text."""
     assert error.problems
     assert any(isinstance(problem, str) or problem.severity == ERROR for problem in error.problems)
     check_problems(error.problems, text, file)
 
 
 def check_problems(problems: Iterable[Problem | str], text: str = "", file: str | None = None) -> None:
-    """The same for warnings."""
+    """Like `check_error`, for warnings."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for problem in problems:
         assert str(problem).strip()
