@@ -1,9 +1,9 @@
-"""What the bundle costs: to build, in bytes, to start, and around a task that does nothing.
+"""Measures the bundle: time to build, size, time to start, and the overhead around a task that does nothing.
 
     python benchmarks/bundle.py [ROUNDS [IMAGE]]
 
-The cases take turns, so that a busy machine is unfair to all of them alike; compare within one run. With an IMAGE (such
-as localhost/kedge/busybox:1, made by examples/images/build) the same is measured inside one of podman's containers.
+The cases take turns, so that a busy machine affects all of them equally; compare only within one run. With an IMAGE
+(such as localhost/kedge/busybox:1, made by examples/images/build), the same is also measured in a podman container.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def main() -> None:
 
 def _build() -> Bundle:
     chosen = layers.available()
-    for what in ("built", "found in the cache"):
+    for how in ("built", "found in the cache"):
         begin = time.perf_counter()
         bundle = build.ensure(chosen)
-        print(f"{what} in {time.perf_counter() - begin:.3f} s")
+        print(f"{how} in {time.perf_counter() - begin:.3f} s")
     for layer in chosen:
         sizes = [file["size"] for file in bundle.head["files"] if file["layer"] == layer]
         print(f"{layer}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
@@ -65,8 +65,8 @@ def _here(bundle: Bundle, rounds: int, folder: Path) -> Costs:
         "installed runtime around true": _case(*INSTALLED, RUNTIME, spec=SPEC),
         **_cases(bundle, str(bundle.path), ""),
     }
-    said = subprocess.run([sys.executable, ROUNDS, _write(folder, rounds, cases)], stdout=subprocess.PIPE, check=True)
-    return dict(json.loads(said.stdout))
+    done = subprocess.run([sys.executable, ROUNDS, _write(folder, rounds, cases)], stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(done.stdout))
 
 
 def _inside(bundle: Bundle, rounds: int, folder: Path, image: str) -> Costs:

@@ -1,9 +1,9 @@
-"""How long a person waits for commands that do little, beside a bare interpreter.
+"""Measures the wall time of commands that do little, compared with a bare interpreter.
 
     python benchmarks/cli_startup.py [ROUNDS]
 
 Prints the median wall time in milliseconds of the installed `kedge` command. The cases take turns, so that a busy
-machine is unfair to all of them alike.
+machine affects all of them equally.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The start of a job of many tasks in containers, beside `podman run` (or docker) of the same command, one after the
-other and some at once.
+"""Measures the start of a job with many tasks in containers, compared with `podman run` (or docker) of the same
+command, one after the other and several at once.
 
     python benchmarks/containers.py [--tasks 20] [--rounds 3] [--image localhost/kedge/busybox:1]
 
-Prints the medians of the seconds until every task's command has run, and their ratio. Both start the same number of
-containers of the same image with the same limits on a bridge network; kedge's also carry the supervisor, its logs and
-its report. Without a registry, `examples/images/build busybox` makes the image.
+Prints the median seconds until every task's command has run, and their ratio. Both start the same number of containers
+of the same image with the same limits on a bridge network; kedge's also run the supervisor and write logs and a report.
+Without a registry, `examples/images/build busybox` builds the image.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ COMMAND = "echo started"
 
 
 def kedge(image: str, tasks: int) -> tuple[float, float]:
-    """Seconds until the last task's command has started since the job's attempt did, and for the whole command line."""
+    """Seconds from the start of the job's attempt to the end of the last command, and for the whole command line."""
     with tempfile.TemporaryDirectory() as folder:
         job = Path(folder, "job.yaml")
         job.write_text(JOB.format(image=image, tasks=tasks, command=COMMAND))
         environment = {**os.environ, "XDG_STATE_HOME": folder}
         begin = time.monotonic()
         argv = [sys.executable, "-m", "kedge", "run", "-q", "--engine", "container", str(job)]
-        run_or_say(argv, environment)
+        run_or_exit(argv, environment)
         whole = time.monotonic() - begin
         (run,) = Path(folder, "kedge", "jobs").iterdir()
         started = _times(run / "events.jsonl", "attempt-started")
@@ -55,11 +55,11 @@ def kedge(image: str, tasks: int) -> tuple[float, float]:
         return max(running) - started[0], whole
 
 
-def run_or_say(argv: list[str], environment: dict[str, str] | None = None) -> None:
-    """Run a command; when it fails, end with what it said."""
+def run_or_exit(argv: list[str], environment: dict[str, str] | None = None) -> None:
+    """Run a command; if it fails, exit with its output."""
     done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}")
+        sys.exit(f"{' '.join(argv)} exited with {done.returncode}:\n{done.stdout}")
 
 
 def _times(path: Path, event: str) -> list[float]:
@@ -68,11 +68,11 @@ def _times(path: Path, event: str) -> list[float]:
 
 
 def bare(tool: str, image: str, tasks: int, at_once: int) -> float:
-    """Seconds until as many containers have run the same command and are removed."""
+    """Seconds until the same number of containers have run the same command and are removed."""
     limits = ("--rm", "--memory", "64m", "--cpus", "1", "--network", "bridge")
 
     def run(_number: int) -> None:
-        run_or_say([tool, "run", *limits, image, "sh", "-c", COMMAND])
+        run_or_exit([tool, "run", *limits, image, "sh", "-c", COMMAND])
 
     begin = time.monotonic()
     with ThreadPoolExecutor(at_once) as pool:
@@ -87,9 +87,9 @@ def main() -> None:
     parser.add_argument("--image", default="localhost/kedge/busybox:1")
     options = parser.parse_args()
     tool = shutil.which("podman") or "docker"
-    kedge(options.image, 1)  # makes the runtime's bundle
+    kedge(options.image, 1)  # builds the runtime's bundle
     rounds = []
-    for _ in range(options.rounds):  # in turns, since the machine may be busy with something else, too
+    for _ in range(options.rounds):  # in turns, because the machine may be busy
         alone = bare(tool, options.image, options.tasks, 1)
         some = bare(tool, options.image, options.tasks, 4)
         started, whole = kedge(options.image, options.tasks)

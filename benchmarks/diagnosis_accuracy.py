@@ -1,10 +1,10 @@
-"""How often the diagnosis is right on folders of labelled logs.
+"""Measures the accuracy of the diagnosis on folders of labelled logs.
 
     python benchmarks/diagnosis_accuracy.py [FOLDER...] [-v] [--rules FILE]
 
-FOLDER holds logs and `labels.tsv` (benchmarks/failure_logs/README.md tells its columns). Without one, all folders of
-benchmarks/failure_logs are measured. Prints how often the cause and the quoted line were right, how often a verdict was
-wrongly permanent, abstentions, false alarms, misses and a table by class.
+FOLDER contains logs and `labels.tsv` (benchmarks/failure_logs/README.md describes its columns); the default is all
+folders of benchmarks/failure_logs. Prints how often the cause and the quoted line were right and how often a verdict
+was wrongly permanent, abstentions, false alarms, misses and a table by class.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def bare(text: str) -> str:
 
 
 def quoted(answer: Diagnosis, row: dict[str, str]) -> bool:
-    """Whether a line of the answer holds one of the readers' lines, or at least 12 characters of it."""
+    """Whether a line of the answer contains a labelled line, or is a part of one with at least 12 characters."""
     wanted = [bare(row[key]) for key in ("root_cause_line", "other_evidence") if row.get(key)]
     given = [bare(quote.text) for quote in answer.evidence]
     return any(w in g or (len(g) >= 12 and g in w) for w in wanted for g in given)
@@ -48,7 +48,7 @@ def share(part: int, whole: int) -> str:
     return f"{part}/{whole} = {part / whole:.3f}" if whole else "0/0"
 
 
-# The codes of the stock exit specification (OpenPAI's, with entries of kedge) as causes, in its favour where vague.
+# The codes of the stock exit specification (OpenPAI's, with kedge's entries) as causes, in its favour if ambiguous.
 BASELINE = {
     0: NONE, 130: "user_interrupt", 131: "user_interrupt", 132: "native_crash", 134: "native_crash",
     135: "native_crash", 136: "native_crash", 137: "sigkill_unattributed", 139: "native_crash", 141: "peer_failure",
@@ -60,7 +60,7 @@ BASELINE = {
 
 
 def baseline(rows: list[dict[str, str]], folder: Path) -> str:
-    """How often the stock exit specification names the cause (of a log without a code: as if it had ended with 1)."""
+    """How often the stock exit specification names the cause (a log without a code counts as exit code 1)."""
     spec, right, unknown = exitspec.stock(), 0, 0
     high = [row for row in rows if row["confidence"] == "high"]
     for row in high:
@@ -106,7 +106,7 @@ def measure(folder: Path, rules: RuleSet, verbose: bool) -> None:
             wanted = row["root_cause_class"]
             print(f"{row['file']} {row['confidence']} wanted {wanted}, got {a.cause} ({a.rule}): {text}")
     print(folder)
-    print("the exit specification that comes with kedge:", baseline(rows, folder))
+    print("the stock exit specification:", baseline(rows, folder))
     report(answers, rules)
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Accuracy of the diagnosis on labelled logs.")
     parser.add_argument("folders", type=Path, nargs="*", metavar="FOLDER")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every wrong answer")
-    parser.add_argument("--rules", type=Path, action="append", default=[], help="a further rule file")
+    parser.add_argument("--rules", type=Path, action="append", default=[], help="an additional rule file")
     options = parser.parse_args()
     rules = load(options.rules)
     for folder in options.folders or sorted(path.parent for path in LOGS.glob("*/labels.tsv")):

@@ -1,10 +1,10 @@
-"""How long a diagnosis takes: the scan alone, and a whole process from start to answer.
+"""Measures the speed of a diagnosis: the scan alone, and a whole process from start to answer.
 
     python benchmarks/diagnosis_speed.py [--repeat N] [--sizes 0.1 1 10]
 
-For each size of log (MiB): no match, one match at the end, and near misses (every line holds a constant text of some
-rule), with the packaged rules and with ten times as many. Prints medians of wall and CPU time in milliseconds, and the
-peak memory of the process in MiB.
+For each log size (MiB), measures a log without a match, one with a match at the end, and one of near misses (every line
+contains a constant text of some rule), with the packaged rules and with ten times as many. Prints medians of wall and
+CPU time in milliseconds, and the peak memory of the process in MiB.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kedge.diagnose.rules import scan
 from kedge.diagnose.rules.packaged import content
 from kedge.diagnose.rules.ruleset import RuleSet
 
-# What the runtime does after a task has failed: imports included, rules from their compiled form.
+# What the runtime does after a task has failed, including imports, with the rules in compiled form.
 PROCESS = """
 import sys; sys.path[:0] = [{source!r}, {packages!r}]
 import json
@@ -59,7 +59,7 @@ def logs(size: int, rules: list[Any]) -> dict[str, bytes]:
 
 
 def ten_times(rules: list[Any]) -> list[Any]:
-    """The rules ten times, each copy with texts of its own."""
+    """Ten copies of the rules, each with different texts."""
     copies = []
     for n in range(10):
         for rule in rules:
@@ -69,7 +69,7 @@ def ten_times(rules: list[Any]) -> list[Any]:
 
 
 def median(action: Callable[[], object], repeat: int) -> tuple[float, float, float]:
-    """(wall ms, CPU ms of this process, CPU ms of its children)"""
+    """Medians of wall ms, CPU ms of this process, and CPU ms of its children."""
     walls, own, children = [], [], []
     for _ in range(repeat):
         wall, before = time.perf_counter(), os.times()
@@ -89,7 +89,7 @@ def peak(command: list[str]) -> float:
 
 
 def row(rules: list[Any], causes: dict[str, Any], text: bytes, folder: Path, repeat: int) -> str:
-    """The figures of one log under one set of rules."""
+    """The figures for one log and one set of rules."""
     (folder / "log").write_bytes(text)
     (folder / "rules.json").write_text(json.dumps({"causes": causes, "rules": rules}))
     places = {"source": Path(scan.__file__).parents[3], "packages": Path(re2.__file__).parents[1]}

@@ -1,10 +1,10 @@
-"""What a failure costs: the runtime around commands that fail, with and without the analysis of why.
+"""Measures the cost of a failure: the runtime around commands that fail, with and without the search for the cause.
 
     python benchmarks/failure_overhead.py [ROUNDS]
 
 Prints the median wall and CPU time (of the process and all its children) in milliseconds. The cases take turns. Without
-google-re2 (no --site) the cause is not looked for; the rest of the evidence is collected and the termination message
-written all the same.
+google-re2 (no --site) there is no search for the cause, but the other evidence is collected and the termination message
+is written.
 """
 
 from __future__ import annotations

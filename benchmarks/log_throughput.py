@@ -1,12 +1,13 @@
-"""How fast a task can print through the runtime, beside plain shell pipelines; and whether quick tasks lose lines.
+"""Measures how fast a task can print through the runtime, compared with shell pipelines, and checks that short tasks
+lose no lines.
 
     python benchmarks/log_throughput.py [MEBIBYTES [FOLDER [TASKS]]]
 
-A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line each, into
+A program prints MEBIBYTES (1024) of 120-byte lines in writes of 64 KiB, then in writes of one line, into
 `| cat > file`, into `| tee file > file2`, and through the runtime (three log files, rotation on), which masks no, one
-or ten secrets of several kinds. Printed: MB/s, CPU seconds per GiB of everything involved, the program included, and
-the ratio of wall times to `cat`. The program is compiled with cc where there is one; else it is dd, which is slower at
-short writes. Then TASKS (300) attempts print one line to each stream and exit at once; lines missing from any log are
+or ten secrets of several kinds. Prints MB/s, CPU seconds per GiB (of all processes, including the program), and the
+ratio of wall times to `cat`. The program is compiled if there is a cc; otherwise it is dd, which is slower at short
+writes. Then TASKS (300) attempts print one line to each stream and exit at once, and the lines missing from any log are
 counted. FOLDER (.) should be on a disk.
 """
 
@@ -40,7 +41,7 @@ LINE = (
 
 
 def digits(seed: int, lines: int = 1) -> str:
-    """A secret: lines of 40 base64 digits."""
+    """A secret of lines of 40 base64 digits."""
     return "\n".join(b64encode(sha256(b"%d-%d" % (seed, n)).digest()[:30]).decode() for n in range(lines))
 
 
@@ -99,7 +100,7 @@ def writer(folder: Path, total: int, size: int) -> str:
 
 
 def compare(folder: Path, writer: str, size: int, total: int) -> None:
-    """One table: the ways to store the same output, taking turns."""
+    """Print a table that compares the ways to store the same output, taking turns."""
     samples: dict[str, list[tuple[float, float]]] = {"cat > file": [], "tee file > file2": []}
     samples |= {name: [] for name in RUNTIME_ROWS}
     for _ in range(ROUNDS):
@@ -120,7 +121,7 @@ def compare(folder: Path, writer: str, size: int, total: int) -> None:
 
 
 def count_lost(folder: Path, tasks: int) -> int:
-    """Run the quick tasks and count the lines that are not where they should be."""
+    """Run the short tasks and count the lines that are missing from a log."""
     lost = 0
     for number in range(tasks):
         work = folder / f"quick-{number}"
@@ -131,7 +132,7 @@ def count_lost(folder: Path, tasks: int) -> int:
 
 
 def attempt(folder: Path, command: str, secrets: Sequence[str] = ()) -> list[str]:
-    """The command line that runs `command` as a task below `folder`, with these secrets."""
+    """The command line that runs `command` as a task in `folder`, with these secrets."""
     values = {f"secret{n}": value for n, value in enumerate(secrets)}
     (folder / "secrets").mkdir()
     (folder / "secrets" / SECRET_VALUES).write_text(json.dumps(values))
@@ -145,7 +146,7 @@ def attempt(folder: Path, command: str, secrets: Sequence[str] = ()) -> list[str
 
 
 def cost(argv: list[str], folder: Path) -> tuple[float, float]:
-    """Wall and CPU seconds of a command run in `folder`, everything it starts included."""
+    """Wall and CPU seconds of a command run in `folder`, including everything it starts."""
     begin = time.perf_counter()
     with subprocess.Popen(argv, cwd=folder) as process:
         _, _, usage = os.wait4(process.pid, 0)

@@ -1,9 +1,9 @@
-"""What it costs to plan a job of many tasks and to print the plan as JSON.
+"""Measures planning a job with many tasks and printing the plan as JSON.
 
     python benchmarks/planning.py [TASKS...]
 
-Wall time and peak memory of `kedge plan --json` for one role of 10, 1,000 and 100,000 tasks, and for 1,000 roles of
-100 tasks each.
+Prints wall time and peak memory of `kedge plan --json` for one role of 10, 1,000 and 100,000 tasks, and for 1,000 roles
+of 100 tasks each.
 """
 
 from __future__ import annotations

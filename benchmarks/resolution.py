@@ -1,11 +1,11 @@
-"""What it costs to find out what a job needs.
+"""Measures resolving the prerequisites of a job.
 
     python benchmarks/resolution.py [REPEATS]
 
-A role lists 4 items of a folder that is a marketplace; each item has a template variable, an inherited value and a
-hook, and requires two of the level below: 64 items in 16 levels. Milliseconds of wall and CPU time inside one process,
-medians (on a busy machine the CPU time tells more): with a lock file and everything in the cache, from the folder and
-offline; then the same with parsing the job file, and `kedge plan` as a whole process.
+A role lists 4 items of a marketplace in a folder. Each item has a template variable, an inherited value and a hook, and
+requires two items of the next level: 64 items in 16 levels. Prints median wall and CPU milliseconds inside one process
+(on a busy machine, compare CPU time), with a lock file and everything in the cache: from the folder and offline; then
+including parsing the job file, and `kedge plan` as a whole process.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def write(folder: Path) -> tuple[str, Path]:
-    """The job file and the marketplace."""
+    """Write the job file and the marketplace; returns both paths."""
     market = folder / "market"
     market.mkdir()
     for level in range(LEVELS):
@@ -89,15 +89,15 @@ def write(folder: Path) -> tuple[str, Path]:
     return str(file), market
 
 
-def show(what: str, repeats: int, run: Callable[[], object]) -> None:
-    """Print how long `run` takes."""
+def show(label: str, repeats: int, run: Callable[[], object]) -> None:
+    """Print the median wall and CPU time of `run`."""
     walls, cpus = [], []
     for _ in range(repeats):
         wall, cpu = time.perf_counter(), time.process_time()
         run()
         cpus.append((time.process_time() - cpu) * 1e3)
         walls.append((time.perf_counter() - wall) * 1e3)
-    print(f"{what:<30} wall {statistics.median(walls):6.1f}, CPU here {statistics.median(cpus):6.1f}")
+    print(f"{label:<30} wall {statistics.median(walls):6.1f}, CPU here {statistics.median(cpus):6.1f}")
 
 
 if __name__ == "__main__":

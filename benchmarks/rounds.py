@@ -1,9 +1,9 @@
-"""Runs commands in turns and tells what they cost; needs so little that a bundle's Python can run it in a container.
+"""Runs commands in turns and measures them, with so few imports that a bundle's Python can run it in a container.
 
     python rounds.py CASES
 
 CASES is a file with {"rounds": N, "cases": {name: {"argv": [...], "spec": a TaskSpec or null}}}. A case with a TaskSpec
-gets a new folder for each run. Prints {name: [wall seconds, CPU seconds of the process and its children]}, medians.
+gets a new folder for each run. Prints the medians {name: [wall seconds, CPU seconds of the process and its children]}.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the runtime costs around a command that does nothing, beside a bare shell and a bare interpreter.
+"""Measures the runtime around a command that does nothing, compared with a bare shell and a bare interpreter.
 
     python benchmarks/runtime_overhead.py [ROUNDS]
 
 Prints the median wall time and CPU time (of the process and all its children) in milliseconds. The cases take turns, so
-that a busy machine is unfair to all of them alike.
+that a busy machine affects all of them equally.
 """
 
 from __future__ import annotations

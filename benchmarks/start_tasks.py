@@ -1,9 +1,9 @@
-"""How many tasks a second the local engine starts and ends, at 1, 100 and 500 tasks.
+"""Measures how many tasks per second the local engine starts and ends, with 1, 100 and 500 tasks.
 
     python benchmarks/start_tasks.py [TASKS...]
 
-Each job's tasks print one line and exit. Wall and CPU time are of the whole `kedge run`, tasks included; beside it
-stands a shell loop that starts as many shells, 2 at a time, and nothing else.
+Each task prints one line and exits. Wall and CPU time cover the whole `kedge run`, including the tasks. For comparison,
+a shell pipeline starts the same number of shells, 2 at a time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def cost(argv: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Wall and CPU seconds of a command and all that it starts."""
+    """Wall and CPU seconds of a command, including everything it starts."""
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""Where this task stands among its peers, as the PAI_* variables of its environment say."""
+"""This task and its peers, read from the PAI_* environment variables."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Digits(NamedTuple):
     labels: Ints
 
     def pick(self, which: slice | Ints) -> Digits:
-        """Some of the images, by a slice or by their numbers."""
+        """A subset of the images, by a slice or by numbers."""
         return Digits(self.images[which], self.labels[which])
 
 

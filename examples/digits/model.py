@@ -1,4 +1,4 @@
-"""A network with one hidden layer. Its parameters are one flat vector, so that they travel and add up as one."""
+"""A network with one hidden layer. Its parameters are one flat vector, which is easy to send and to add up."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ HEADER = 4  # bytes
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
-    """A connection to `address`, which may come up later than we do; OSError if it does not."""
+    """Connect to `address`, which may start later than this process; OSError if it does not."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A worker: computes gradients on its share of the images, with parameters that the parameter server keeps."""
+"""A worker: computes gradients on its share of the images, with the parameters of the parameter server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main() -> None:
     index, count = cluster.task_index(), cluster.task_count("worker")
     training, held_out = load()
     shard = training.pick(slice(index, None, count))
-    steps = len(training.labels) // (count * args.batch_size)  # the same for all, however the shards come out
+    steps = len(training.labels) // (count * args.batch_size)  # the same for all workers
     if steps == 0:
         parser.error(f"a batch of {args.batch_size} is more than this worker's {len(shard.labels)} images")
     print(f"worker {index} of {count}: {len(shard.labels)} images, {steps} steps an epoch", flush=True)
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def train(ps: BufferedRWPair, shard: Digits, epochs: int, steps: int, batch_size: int) -> model.Floats:
-    """Send a gradient for every batch and go on with the parameters that come back; returns the last ones."""
+    """Send a gradient for every batch and continue with the parameters received in return; returns the last ones."""
     random = np.random.default_rng(0)
     parameters = receive(ps)
     for epoch in range(1, epochs + 1):

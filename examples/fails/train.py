@@ -1,4 +1,4 @@
-"""A training that cannot go on: the data of one worker is missing, and the others wait for that worker's gradients."""
+"""A training job that cannot finish: one worker has no data, and the others wait for that worker's gradients."""
 
 from __future__ import annotations
 

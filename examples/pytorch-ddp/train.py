@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
 
-HELD_OUT = 360  # images that nobody trains on
+HELD_OUT = 360  # images that no process trains on
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     train(model, training, args.epochs, args.lr)
     if dist.get_rank() == 0:
         print(f"accuracy {accuracy(model, held_out):.3f}")
-    dist.barrier()  # leaving early pulls the interpreter from under gloo's threads, which hold its last work
+    dist.barrier()  # exiting earlier would end the interpreter while gloo's threads still use it
     dist.destroy_process_group()
 
 
@@ -46,7 +46,7 @@ def train(model: nn.Module, digits: Subset[tuple[Tensor, ...]], epochs: int, lr:
     batches = DataLoader(digits, batch_size=32, sampler=share)
     optimizer = torch.optim.Adam(model.parameters(), lr)
     for epoch in range(1, epochs + 1):
-        share.set_epoch(epoch)  # another order in every epoch
+        share.set_epoch(epoch)  # a different order in every epoch
         total = 0.0
         for images, labels in batches:
             loss = nn.functional.cross_entropy(model(images), labels)

@@ -1,4 +1,4 @@
-"""`plugin: pip`: Python packages are installed before the task's command starts."""
+"""`plugin: pip`: installs Python packages before the task's command starts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ CONFIG = ".kedge-pip/pip.conf"
 
 
 class Pip:
-    """Installs `packages` from `index`, which may hold a password."""
+    """Installs `packages` from `index`, whose address may contain a password."""
 
     parameters = (
-        Parameter("packages", list_of(string), "what to install, as pip has it: name==1.2", required=True),
+        Parameter("packages", list_of(string), "packages to install, in pip's syntax: name==1.2", required=True),
         Parameter("index", text, "address of the package index"),
-        Parameter("upgrade", boolean, "whether newer versions replace what the image has", default=False),
+        Parameter("upgrade", boolean, "whether newer versions replace those in the image", default=False),
     )
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
         for number, package in enumerate(values["packages"]):
             if package.startswith("-"):
                 raise ParameterError(Wrong(f"{package!r} is an option, not a package", ("packages", number)))
-        # In a file that only the task's user can read: a password never stands in a command line.
+        # In a file that only the task's user can read, because a command line would expose a password.
         index = ("index-url = ", *values["index"], "\n") if values["index"] else ()
         config = File(CONFIG, ("[global]\n", *index))
         words = ["python3", "-m", "pip", "install", *(["--upgrade"] if values["upgrade"] else ()), *values["packages"]]
