@@ -59,7 +59,7 @@ SECTIONS = (
     Section(
         "A plugin is broken",
         "Exit code 2. The plugin violates [the interface](plugins.md); report the message to its author.",
-        frozenset({"PluginFailed", "NoAnswer"}),
+        frozenset({"PluginFailed", "InvalidAnswer"}),
     ),
     Section(
         "The job cannot run here",
