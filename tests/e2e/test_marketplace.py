@@ -204,7 +204,9 @@ def test_a_locked_job_refuses_what_has_changed(kedge: Kedge, market: Path, stubs
     item.write_text(item.read_text().replace("apt update", "apt upgrade"))
     write(kedge, "name: local\ncallbacks: [{event: taskStarts, commands: [echo changed]}]\n", "local.yaml")
     refused = kedge("run", file, "--marketplace", market, code=2, **stubs)
-    assert "it has changed since job.lock was written; accept the change with --update-lock install_wget" in refused.stderr
+    assert (
+        "it has changed since job.lock was written; accept the change with --update-lock install_wget" in refused.stderr
+    )
     assert '-      commands: ["apt update", "apt install -y wget"]' in refused.stderr
     assert kedge.runs() == []
     kedge("plan", file, "--marketplace", market, "--update-lock", "install_wget")

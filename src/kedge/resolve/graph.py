@@ -100,35 +100,37 @@ class Graph:
         defaults = {name: one.default for name, one in variables(template.node).items() if one.default is not None}
         return _item(template, _filled(template.node, defaults))
 
-    def _visit(self, asked: Requirement, place: ItemPlace, above: tuple[tuple[Key, str], ...]) -> Needed | None:
-        template = self._find(asked, place)
+    def _visit(self, requirement: Requirement, place: ItemPlace, above: tuple[tuple[Key, str], ...]) -> Needed | None:
+        template = self._find(requirement, place)
         if template is None:
             return None
         if not template.origin:
             self.used.add(template.path)
-        values, wrong = values_of(variables(template.node), asked, _name(template), self._parameters)
+        values, wrong = values_of(variables(template.node), requirement, _name(template), self._parameters)
         if wrong:
             self._problems += wrong
             return None
         key = (template.key, *sorted((name, value.text, type(value.value).__name__) for name, value in values.items()))
-        if not self._fits(key, template, asked, above):
+        if not self._fits(key, template, requirement, above):
             return None
         if key not in self._built:
-            self._built[key] = self._build(template, values, asked.reference, (*above, (key, template.display)))
+            self._built[key] = self._build(template, values, requirement.reference, (*above, (key, template.display)))
         return self._built[key]
 
-    def _find(self, asked: Requirement, place: ItemPlace) -> Template | None:
+    def _find(self, requirement: Requirement, place: ItemPlace) -> Template | None:
         try:
-            return self._lookup.find(asked.reference, place)
+            return self._lookup.find(requirement.reference, place)
         except Unavailable as error:
-            self._problems.append(asked.source.problem(asked.path, error.message)._replace(code=error.code))
+            self._problems.append(requirement.source.problem(requirement.path, error.message)._replace(code=error.code))
         except UnreadableDocument as error:
-            code = UNKNOWN if "://" in asked.reference or place.marketplace else INVALID
-            summary = asked.source.problem(asked.path, f"Prerequisite {bare(asked.reference)} cannot be read")
+            code = UNKNOWN if "://" in requirement.reference or place.marketplace else INVALID
+            summary = requirement.source.problem(
+                requirement.path, f"Prerequisite {bare(requirement.reference)} cannot be read"
+            )
             self._problems += (problem._replace(code=code) for problem in (summary, *error.problems))
         return None
 
-    def _fits(self, key: Key, template: Template, asked: Requirement, above: tuple[tuple[Key, str], ...]) -> bool:
+    def _fits(self, key: Key, template: Template, requirement: Requirement, above: tuple[tuple[Key, str], ...]) -> bool:
         """Whether the items `above` may require this one: there is no cycle, and the chain is not too long."""
         chain = [known for known, _ in above]
         built = self._built.get(key)
@@ -139,7 +141,7 @@ class Graph:
             message = f"Prerequisite cycle: {' -> '.join(shown[chain.index(key) :])}"
         else:
             message = f"Prerequisites require each other more than {MAX_DEPTH} levels deep: {' -> '.join(shown)}"
-        self._problems.append(asked.source.problem(asked.path, message))
+        self._problems.append(requirement.source.problem(requirement.path, message))
         return False
 
     def _build(

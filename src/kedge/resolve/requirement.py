@@ -44,31 +44,33 @@ def required(node: Node, source: JobFileSource, path: Path) -> Iterator[Requirem
 
 
 def values_of(
-    declared: Mapping[str, TemplateVariable], asked: Requirement, name: str, parameters: Render
+    declared: Mapping[str, TemplateVariable], requirement: Requirement, name: str, parameters: Render
 ) -> tuple[dict[str, Value], list[Problem]]:
     """The values of all template variables of the item `name` for one reference to it, and the problems with them."""
     wrong = {
         str(key): f"Prerequisite {name} has no template variable {bare(str(key))}.{_hint(str(key), declared)}"
-        for key in asked.values
+        for key in requirement.values
         if key not in declared
     }
     values: dict[str, Value] = {}
     for key, variable in declared.items():
-        value = value_of(asked.values[key]) if key in asked.values else variable.default
+        value = value_of(requirement.values[key]) if key in requirement.values else variable.default
         if value is None:
             wrong[key] = f"Template variable {bare(key)} of prerequisite {name} is not fulfilled."
-        elif message := describe(variable, _with_parameters(variable, value, asked, parameters)):
+        elif message := describe(variable, _with_parameters(variable, value, requirement, parameters)):
             wrong[key] = f"{message} (prerequisite {name})"
         else:
             values[key] = value
-    return values, [asked.source.problem(asked.place(key), message) for key, message in wrong.items()]
+    return values, [requirement.source.problem(requirement.place(key), message) for key, message in wrong.items()]
 
 
-def _with_parameters(variable: TemplateVariable, value: Value, asked: Requirement, parameters: Render) -> Value:
+def _with_parameters(variable: TemplateVariable, value: Value, requirement: Requirement, parameters: Render) -> Value:
     """The value with the job's parameters filled in, so that their types are checked too."""
     if not isinstance(value.value, str) or "<%" not in value.text:
         return value
-    return variable.read("".join(map(str, parameters(value.text, asked.place(variable.name), asked.source))))
+    return variable.read(
+        "".join(map(str, parameters(value.text, requirement.place(variable.name), requirement.source)))
+    )
 
 
 def _hint(key: str, declared: Mapping[str, TemplateVariable]) -> str:

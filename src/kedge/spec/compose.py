@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from kedge.errors import Problem
+from kedge.masking import MASKED
 from kedge.spec.message_text import MAX_PROBLEMS, excerpt, quote, show_path
 from kedge.spec.nodes import Node
 from kedge.spec.scalars import plain, tagged
@@ -91,8 +92,8 @@ class Composer:
         return self._top_key == "secrets" or "password" in open_keys
 
     def _shown_name(self, name: str) -> str:
-        """A name for a message, left out inside the secrets, where it may be the beginning of a value."""
-        return "like this" if self.inside_secrets() else quote(name)
+        """A name for a message, masked inside the secrets, where it may be the beginning of a value."""
+        return MASKED if self.inside_secrets() else quote(name)
 
     def _document(self, event: Any) -> None:
         offset = event.start_mark.index

@@ -155,7 +155,7 @@ def _all(root: Node) -> Iterator[Node]:
 
 
 def _keys_to_keep(root: Node, secret: dict[int, Node]) -> str:
-    """All keys outside of secrets, one a line; keys are not masked."""
+    """All keys outside secrets, one per line; keys are not masked."""
     return "\n".join(str(key) for node in _all(root) if id(node) not in secret for key in node.keys)
 
 

@@ -128,7 +128,7 @@ def _reference(tag: str, offset: int) -> Reference | None:
 
 
 def _below(values: object, step: str | int) -> str | int | None:
-    """The key or index in `values` that `step` means; None if there is none."""
+    """The key or index in `values` that `step` refers to; None if it does not exist."""
     if isinstance(values, dict):
         return str(step) if str(step) in values else None  # `[0]` of a mapping is its key "0"
     if isinstance(values, list):

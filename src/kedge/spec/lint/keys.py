@@ -31,7 +31,7 @@ def keys(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
 def checksum_without_uri(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """A checksum needs a download, and without a `uri` there is none."""
     for path, item in texts.prerequisites(job):
-        if _lacks_uri(item):
+        if _has_checksum_only(item):
             meant = mistyped("uri", [key for key in item if key != "sha256"])
             hint = f"; replace the unknown key {quote(meant)} with 'uri'" if meant else ""
             where = (*path, meant or "sha256")
@@ -40,7 +40,7 @@ def checksum_without_uri(job: Mapping[str, Any], source: JobFileSource) -> Itera
             )
 
 
-def _lacks_uri(item: Mapping[str, Any]) -> bool:
+def _has_checksum_only(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "data" and "sha256" in item and "uri" not in item and handler(item) is None
 
 
@@ -51,7 +51,7 @@ def _open_mappings(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, 
         if item.get("type") != "dockerimage":
             shape = "dataPrerequisite" if item.get("type") == "data" else "uriPrerequisite"
             known = parts[shape]["properties"]
-            yield path, item, [key for key in known if key != "uri"] if _lacks_uri(item) else known
+            yield path, item, [key for key in known if key != "uri"] if _has_checksum_only(item) else known
     options = parts["taskRole"]["properties"]["extraContainerOptions"]["properties"]
     for name, role in mapping(job.get("taskRoles")).items():
         path = ("taskRoles", name, "extraContainerOptions")
