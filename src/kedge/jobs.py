@@ -149,8 +149,8 @@ def requests(where: Engine, plan: Plan, task: tuple[str, int] | None = None) -> 
 
 
 def engine(name: str, **options: Any) -> Engine:
-    """The engine with this name and its options; options that are None or empty are ignored. InputError: there is no such
-    engine or option. CannotRun: the engine is part of a package and cannot be used."""
+    """The engine with this name and its options; options that are None or empty are ignored. InputError: there is no
+    such engine or option. CannotRun: the engine is part of a package and cannot be used."""
     return make(name, **options)
 
 

@@ -76,4 +76,4 @@ def test_a_run_whose_engine_is_not_installed_any_more(kedge: Kedge) -> None:
     kedge("run", kedge.job("true"))
     del kedge.environment["PYTHONPATH"]
     done = kedge("rm", kedge.only_run().name, code=2)
-    assert "is on the engine 'example', which is not installed here" in done.stderr
+    assert "uses the engine 'example', which is not installed here" in done.stderr

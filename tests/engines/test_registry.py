@@ -71,7 +71,7 @@ def test_packages_are_looked_at_only_for_names_that_are_not_built_in() -> None:
     ("source", "message"),
     [
         ("import no_such_module", "the engine mine (pack) cannot be loaded: ModuleNotFoundError: .*pack_code.py:1"),
-        ("import sys; sys.exit(3)", "the engine mine (pack) cannot be loaded: it would end kedge with sys.exit(3)"),
+        ("import sys; sys.exit(3)", "the engine mine (pack) cannot be loaded: it called sys.exit(3)"),
         ("Other = 1", "the engine mine (pack) cannot be loaded: AttributeError"),
         ("Mine = 7", "the engine mine (pack) is not a class: 7"),
         ("class Mine:\n name = 'mine'\n accepts = ()", "is incomplete: its class has no check, forget, notes, "),
