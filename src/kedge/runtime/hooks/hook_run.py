@@ -12,10 +12,9 @@ from kedge import contract, untrusted
 from kedge.contract import Action
 from kedge.runtime import execute
 from kedge.runtime.files import write_all
-from kedge.runtime.hooks import script
+from kedge.runtime.hooks import script, side_channel
 from kedge.runtime.hooks.schedule import Hook, HookPart
-from kedge.runtime.process import side_channel
-from kedge.runtime.process.side_channel import SideChannel
+from kedge.runtime.hooks.side_channel import SideChannel
 from kedge.runtime.process.time_limit import TimeLimit
 from kedge.runtime.session import Session
 from kedge.runtime.setup import parameters
