@@ -1,11 +1,22 @@
-"""Who may import whom. The table is the architecture; what it does not allow is an error."""
+"""Who may import whom. The tables are the architecture; what they do not allow is an error.
+
+An import counts wherever it stands, as a statement or as a call of `import_module`. What is not loaded at the top of a
+module must be in `kedge.lazy_modules`, and what is there must be used.
+"""
 
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from kedge import lazy_modules
 
 SRC = Path(__file__).parents[1] / "src" / "kedge"
 
@@ -17,7 +28,7 @@ ALLOWED = {
     "own_files": {"untrusted"},
     "user_files": {"untrusted"},
     "xdg": {"errors"},
-    "program_guard": set(),
+    "program_guard": {"processes"},
     "masking": set(),
     "states": set(),
     "deadlines": set(),
@@ -54,7 +65,7 @@ ALLOWED = {
         "xdg", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
         "resolve.model", "bundle", "runs", "diagnose", "contract", "errors",
     },
-    "engines.registry": {"engines.base", "engines.local.options", "engines.container.options", "errors"},
+    "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
     "controller": {
         "shortages", "keeper", "engines.base", "engines.registry", "plan.lossless", "resolve.model", "runs", "errors",
@@ -69,10 +80,99 @@ ALLOWED = {
         "terminal_text", "contract", "errors",
     },
 }  # fmt: skip
-# Registries: the only places that import a part by its name, when it is needed.
-REGISTRIES = {"cli/main.py", "jobs.py", "engines/registry.py", "resolve/plugins.py", "diagnose/rules/rule_files.py"}
-EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines", "states"}  # what any part may import
-ANYBODY = {"", "__init__", "__main__"}  # the package itself: its version, its entry point
+# Part -> its files and rooms in the order of a tower: each imports only what stands before it.
+ROOMS = {
+    "runtime": (
+        "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "execute",
+        "hooks", "postmortem", "attempt", "main", "__main__",
+    ),
+    "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
+    "cli": ("streams", "options", "log_files", "stop_requests", "view", "commands", "main"),
+}  # fmt: skip
+# Package that is not in the standard library -> the parts or modules that may import it.
+THIRD_PARTY = {
+    "click": {"cli"},
+    "docker": {"engines.container.client"},
+    "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python
+    "httpx": {"resolve.sources"},
+    "jsonschema": {"spec.schema"},
+    "pynvml": {"engines.machine.nvml"},
+    "re2": {"diagnose", "runtime.logs.mask"},
+    "requests": {"engines.container.client"},  # whose errors the package docker lets through
+    "rich": {"cli.view", "cli.commands.ps"},
+    "urllib3": {"engines.container.client"},
+    "yaml": {"spec", "diagnose.exit_spec.exitspec", "cli.view.plan_text", "testing.command"},
+    "zstandard": {"cli.log_files"},
+}
+EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines", "lazy_modules"}  # what any part may import
+ANYBODY = {"", "__main__"}  # the package itself and its entry point
+# Their names come from elsewhere: the tables of lazy_modules; a list of modules of others that a bundle shall carry.
+IMPORT_ANY_NAME = {"lazy_modules", "bundle.import_program"}
+IMPORTERS = {"import_module", "__import__", "load_place"}
+
+
+class Import(NamedTuple):
+    """`target` as it is written, with the name imported from it. `late`: it is inside a function, or a call."""
+
+    target: str
+    late: bool
+
+
+def module_of(path: Path) -> str:
+    """Below kedge, so that the package itself is empty."""
+    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+
+
+FILES = {module_of(path): path for path in sorted(SRC.rglob("*.py"))}
+
+
+def full(module: str) -> str:
+    return f"kedge.{module}".rstrip(".")
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text())
+
+
+@cache
+def imports(module: str) -> tuple[Import, ...]:
+    """Every import of a module, whatever package it is of."""
+    tree = parsed(module)
+    inside = {
+        node for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(f)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node in inside) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module}: a relative import"
+            found += [Import(_written(node.module or "", alias.name), node in inside) for alias in node.names]
+        elif isinstance(node, ast.Call) and _name(node.func) in IMPORTERS and isinstance(node.args[0], ast.Constant):
+            found.append(Import(node.args[0].value, True))
+    return tuple(found)
+
+
+def _written(module: str, name: str) -> str:
+    """The module, if it is one that is imported from a package of kedge."""
+    return f"{module}.{name}" if f"{module}.{name}".removeprefix("kedge.") in FILES else module
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def own_imports(module: str) -> Iterator[Import]:
+    """The imports of kedge, named below it; with what a registry names."""
+    registry = lazy_modules.REGISTRIES.get(full(module), {})
+    for found in (*imports(module), *(Import(place.partition(":")[0], True) for place in registry.values())):
+        if found.target.split(".")[0] == "kedge":
+            yield found._replace(target=found.target.removeprefix("kedge").lstrip("."))
+
+
+def is_in(module: str, parts: set[str]) -> bool:
+    return any(module == part or module.startswith(f"{part}.") for part in parts)
 
 
 def part_of(module: str) -> str:
@@ -81,41 +181,82 @@ def part_of(module: str) -> str:
     return next((p for p in (".".join(names[:n]) for n in (2, 1)) if p in ALLOWED), names[0])
 
 
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """(module below kedge, whether the import stands inside a function) for every own import of a file."""
-    tree = ast.parse(path.read_text())
-    inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
-    found = []
-    for node in ast.walk(tree):
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module if node.module != "kedge" else f"kedge.{a.name}" for a in node.names]
-        found += [(n.removeprefix("kedge").lstrip("."), node in inside) for n in names if n.split(".")[0] == "kedge"]
-    return found
+def test_imports_follow_the_architecture() -> None:
+    wrong = []
+    for module in FILES.keys() - ANYBODY - EVERYBODYS:
+        own = part_of(module)
+        allowed = {"", own} | ALLOWED[own] | EVERYBODYS
+        wrong += [(module, target) for target, _ in own_imports(module) if not is_in(target, allowed)]
+    assert not wrong, "the first must not import the second"
 
 
-FILES = sorted(SRC.rglob("*.py"))
+def test_what_is_loaded_late_is_in_the_table() -> None:
+    found = {full(m): {i.target for i in imports(m) if i.late and i.target.startswith("kedge")} for m in FILES}
+    listed = {module: set(names) for module, names in lazy_modules.LATE.items()}
+    assert {module: names for module, names in found.items() if names} == listed
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
-def test_imports_follow_the_architecture(path: Path) -> None:
-    name = str(path.relative_to(SRC))
-    module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-    if module in ANYBODY:
-        return
-    own = part_of(module)
-    for target, inside in imports(path):
-        if target in ("", "__version__"):
-            continue
-        allowed = ALLOWED[own] | {own} | EVERYBODYS
-        assert any(target == a or target.startswith(f"{a}.") for a in allowed), f"{name} must not import kedge.{target}"
-        assert not inside or name in REGISTRIES, f"{name} imports kedge.{target} inside a function"
+def test_no_import_hides_its_name() -> None:
+    """`import_module` gets the name itself, `load_place` an entry of its module's registry; neither is passed on."""
+    wrong = []
+    for module in FILES.keys() - IMPORT_ANY_NAME:
+        nodes = list(ast.walk(parsed(module)))
+        calls = [node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in IMPORTERS]
+        wrong += [(module, ast.unparse(call)) for call in calls if not _has_known_name(call, module)]
+        named = [node for node in nodes if isinstance(node, ast.Attribute | ast.Name) and _name(node) in IMPORTERS]
+        wrong += [(module, "passes the importing function on")] if len(named) != len(calls) else []
+    assert not wrong
 
 
-def test_the_runtime_needs_only_the_standard_library() -> None:
-    third_party = {"click", "jsonschema", "pynvml", "pathspec", "yaml", "rich"}
-    for path in [SRC / "contract.py", SRC / "errors.py", *(SRC / "runtime").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {n.split(".")[0] for n in names} & third_party, path
+def _has_known_name(call: ast.Call, module: str) -> bool:
+    given = call.args[0]
+    if _name(call.func) != "load_place":
+        return isinstance(given, ast.Constant)
+    table = _name(given.value) if isinstance(given, ast.Subscript) else ""
+    return getattr(lazy_modules, table, None) is lazy_modules.REGISTRIES[full(module)]
+
+
+def test_files_beside_a_module_are_in_the_table() -> None:
+    """Programs that it starts by their path, data that it reads."""
+    found = {full(module): names for module in FILES.keys() - {"lazy_modules"} if (names := _files_beside(module))}
+    assert found == {module: {name} for module, name in (lazy_modules.PROGRAMS | lazy_modules.DATA).items()}
+
+
+def _files_beside(module: str) -> set[str]:
+    folder, tree = FILES[module].parent, parsed(module)
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names = {text for text in texts if "." in text and "/" not in text and len(text) < 64}
+    return {name for name in names if (folder / name).is_file()} - {"__init__.py"}
+
+
+@pytest.mark.parametrize("place", [p for table in lazy_modules.REGISTRIES.values() for p in table.values()])
+def test_every_place_of_a_registry_can_be_loaded(place: str) -> None:
+    assert lazy_modules.load_place(place)
+
+
+def test_packages_of_others_are_imported_where_they_belong() -> None:
+    wrong = []
+    for module in FILES:
+        packages = {found.target.split(".")[0] for found in imports(module)} - {"kedge"} - sys.stdlib_module_names
+        wrong += [(module, package) for package in packages if not is_in(module, THIRD_PARTY.get(package, set()))]
+    assert not wrong, "the first must not import the second"
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_rooms_import_only_rooms_before_them(part: str) -> None:
+    inside = [module for module in FILES if module.startswith(f"{part}.")]
+    assert {_room(module) for module in inside} == set(ROOMS[part]), "the table names every room, and no other"
+    for module in inside:
+        at = ROOMS[part].index(_room(module))
+        for target in (found.target for found in own_imports(module) if not found.late):
+            if target.startswith(f"{part}."):
+                assert ROOMS[part].index(_room(target)) <= at, f"{module} must not import kedge.{target}"
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_no_module_needs_itself() -> None:
+    graph = {m: {found.target for found in own_imports(m) if not found.late} - {"", m} for m in FILES if m}
+    TopologicalSorter(graph).prepare()  # CycleError names the circle

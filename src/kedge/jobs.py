@@ -19,7 +19,7 @@ from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import ExitSpec, is_exit_spec
 from kedge.diagnose.rules import rule_files
 from kedge.engines.base import Engine, EngineRequest, Task
-from kedge.engines.registry import UnknownEngine, make
+from kedge.engines.registry import UnknownEngine, images_here, make
 from kedge.errors import CannotRun, InputError, Problem
 from kedge.plan.build import build
 from kedge.plan.lossless import to_lossless
@@ -98,11 +98,8 @@ def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
 
 def _image_pins(images: Iterable[str]) -> dict[str, Pin]:
     """The current pin of every image: that of the local image, or else of the registry's."""
-    # Imported here because both are slow to import and rarely needed.
-    remote = importlib.import_module("kedge.resolve.sources.pinning").digests(images)
-    local = importlib.import_module("kedge.engines.container.image_pins").here(
-        {image: pin.value for image, pin in remote.items()}
-    )
+    remote = importlib.import_module("kedge.resolve.sources.pinning").digests(images)  # slow to import, rarely needed
+    local = images_here({image: pin.value for image, pin in remote.items()})
     return {image: Pin(local[image]) if image in local else pin for image, pin in remote.items()}
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from kedge.contract import CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Action, Callback, SecretRef
+from kedge.lazy_modules import PLUGINS
 from kedge.plugins.base import ParameterError, Plugin, Steps, Storage
 from kedge.plugins.cmd import Cmd
 from kedge.plugins.download import Download
 from kedge.plugins.git import Git
 from kedge.plugins.inert import Ssh, TeamwiseStorage, Tensorboard
 from kedge.plugins.storage import PvcStorage, RestStorage
-from kedge.resolve.plugins import BUILT_IN, find
+from kedge.resolve.plugins import find
 from kedge.spec.schema import schema
 from kedge.testing.plugins import conforms, steps_of
 
@@ -37,10 +38,10 @@ def test_every_built_in_plugin_conforms(kind: type[Plugin]) -> None:
 
 
 def test_every_built_in_plugin_is_in_the_list_above() -> None:
-    assert {type(find(name)) for name in BUILT_IN} == set(EXAMPLES)
+    assert {type(find(name)) for name in PLUGINS} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if f"{name}Parameters" in schema()["$defs"]])
+@pytest.mark.parametrize("name", [name for name in PLUGINS if f"{name}Parameters" in schema()["$defs"]])
 def test_the_schema_and_the_plugin_have_the_same_parameters(name: str) -> None:
     shape = schema()["$defs"][f"{name}Parameters"]
     table = find(name).parameters

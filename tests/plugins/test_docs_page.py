@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from kedge.lazy_modules import PLUGINS
 from kedge.plugins.base import ParameterError, checked
 from kedge.resolve.plugin_executable import Executable
-from kedge.resolve.plugins import BUILT_IN, find
+from kedge.resolve.plugins import find
 
 from .conftest import resolved
 
@@ -61,7 +62,7 @@ def test_every_built_in_plugin_is_listed_with_its_parameters() -> None:
         for row in PAGE.splitlines()
         for name in re.findall(r"`([\w.]+)`", row.split("|")[1] if "|" in row else "")
     }
-    for name in BUILT_IN:
+    for name in PLUGINS:
         for parameter in find(name).parameters or () if name not in ("ssh", "tensorboard", "teamwise_storage") else ():
             assert f"`{parameter.name}`" in rows[name]
         assert name in rows

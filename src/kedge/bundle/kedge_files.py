@@ -1,8 +1,8 @@
 """Which of kedge's own files go into which layer: what the runtime reaches from its start, what else it has, and what
 the job's side needs.
 
-Files are reached by what stands in them: imports, wherever they are, and texts that name a module of kedge or a file
-beside them, by which parts are loaded late or run as programs of their own.
+A file needs the modules that it imports, inside functions too, and what `kedge.lazy_modules` lists for it: modules that
+it loads late, programs that it starts, data that it reads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from kedge import lazy_modules
 from kedge.bundle.layers import CORE, INIT, NET
 
 PACKAGE = Path(__file__).parents[1]
@@ -32,7 +33,7 @@ class Own(NamedTuple):
 def own_files() -> dict[str, Own]:
     """The layers' files."""
     core = _reach([_path(_START)])
-    net = _reach(PACKAGE.glob("runtime/**/*.py")) - core
+    net = _reach(map(_path, lazy_modules.ACTIONS.values())) - core
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
     return {CORE: _own(core), NET: _own(net), INIT: _own(init)}
 
@@ -45,8 +46,8 @@ def module_name(path: Path) -> str:
 
 def _own(files: set[Path]) -> Own:
     plain = {file for file in files if file.suffix != ".py"}
-    plain |= {file for user in files for file in _beside(user) if file.suffix == ".py"}
-    return Own(frozenset(files), frozenset(plain & files), frozenset().union(*map(_foreign, files)))
+    plain |= {file for user in files for file in _beside(user)}
+    return Own(frozenset(files), frozenset(plain), frozenset().union(*map(_foreign, files)))
 
 
 def _reach(start: Iterable[Path | None]) -> set[Path]:
@@ -81,25 +82,19 @@ def _path(name: str) -> Path | None:
 
 @cache
 def _names(path: Path) -> frozenset[str]:
-    """Every module that a file names."""
-    names: set[str] = set()
-    for node in _nodes(path):
+    """Every module that a file needs."""
+    if path.suffix != ".py":
+        return frozenset()
+    names = set(lazy_modules.LATE.get(module_name(path), ()))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("kedge."):
-            names.add(node.value)
     return frozenset(names)
 
 
-@cache
-def _beside(path: Path) -> frozenset[Path]:
-    """Files in the same folder that a file names."""
-    texts = {node.value for node in _nodes(path) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    names = {text for text in texts if "." in text and "/" not in text and "\n" not in text and len(text) < 64}
-    return frozenset(file for name in names if (file := path.parent / name).is_file())
-
-
-def _nodes(path: Path) -> Iterable[ast.AST]:
-    return ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.suffix == ".py" else ()
+def _beside(path: Path) -> Iterator[Path]:
+    """The files in the same folder that a file starts or reads."""
+    name = module_name(path)
+    return (path.with_name(table[name]) for table in (lazy_modules.PROGRAMS, lazy_modules.DATA) if name in table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 import sys
 import threading
@@ -12,7 +11,7 @@ from contextlib import suppress
 
 import click
 
-from kedge import __version__
+from kedge import __version__, lazy_modules
 from kedge.cli import streams
 from kedge.cli.view.problems import show_problems
 from kedge.errors import (
@@ -62,7 +61,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"kedge.cli.commands.{name}").command
+        command: click.Command = lazy_modules.load_place(lazy_modules.COMMANDS[name])
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,8 +15,9 @@ from click.shell_completion import CompletionItem
 from kedge import jobs
 from kedge.contract import RUNTIME_LOG, STREAMS
 from kedge.engines.base import EngineOption
-from kedge.engines.registry import BUILT_IN_OPTIONS, ENGINES, engine_names, read_options
+from kedge.engines.registry import BUILT_IN_OPTIONS, engine_names, read_options
 from kedge.errors import InputError
+from kedge.lazy_modules import ENGINES
 from kedge.resolve.model import Inputs
 from kedge.resolve.secrets import read_given
 from kedge.runs import status

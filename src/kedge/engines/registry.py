@@ -11,12 +11,8 @@ from kedge.engines.base import Engine, EngineOption
 from kedge.engines.container.options import ACCEPTS as CONTAINER_OPTIONS
 from kedge.engines.local.options import ACCEPTS as LOCAL_OPTIONS
 from kedge.errors import InputError
+from kedge.lazy_modules import ENGINES, load_place
 
-# Known by a table, not by entry points: no package can take the place of these, and nothing is read to find them.
-ENGINES = {
-    "local": "kedge.engines.local.engine:LocalEngine",
-    "container": "kedge.engines.container.engine:ContainerEngine",
-}
 # The options of all built-in engines, each once.
 BUILT_IN_OPTIONS = tuple(dict.fromkeys((*LOCAL_OPTIONS, *CONTAINER_OPTIONS)))
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -35,8 +31,7 @@ def engine_names() -> list[str]:
 def load(name: str) -> type[Engine]:
     """The class of the engine of that name. UnknownEngine; CannotRun: a package brings it, and it cannot be used."""
     if name in ENGINES:
-        module, _, cls = ENGINES[name].partition(":")
-        found: type[Engine] = getattr(importlib.import_module(module), cls)
+        found: type[Engine] = load_place(ENGINES[name])
         return found
     if brought := _installed().load(name):
         return brought  # type: ignore[no-any-return]
@@ -100,3 +95,9 @@ def _wrong(name: str, option: EngineOption, value: Any) -> InputError:
 
 def _installed() -> Any:
     return importlib.import_module("kedge.engines.installed")  # it reads all packages, which most runs need not
+
+
+def images_here(images: Mapping[str, str | None]) -> dict[str, str]:
+    """The pins of those images that are on this machine, by name; `images` has the digests that registries report."""
+    found: dict[str, str] = importlib.import_module("kedge.engines.container.image_pins").here(images)
+    return found

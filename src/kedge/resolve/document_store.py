@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from kedge.lazy_modules import SOURCES, load_place
 from kedge.resolve import lock_file
 from kedge.resolve.document_cache import DocumentCache, digest
 from kedge.resolve.lock_file import Lock, Locked
@@ -19,7 +19,6 @@ from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, ItemAddress
 ALL = "all"
 MAX_NETWORK_DOCUMENTS = 20  # that one job may fetch
 _SHOWN_CHANGES = 6  # lines of a diff
-_SOURCES = "kedge.resolve.sources"
 
 
 class Settings:
@@ -185,7 +184,7 @@ class DocumentStore:
         return self._sources[kind]
 
     def _load_source(self, kind: str) -> Source:
-        module: Any = importlib.import_module(f"{_SOURCES}.{'files' if kind == FILE else kind}")
+        module: Any = load_place(SOURCES[kind])
         if kind == FILE:
             return module.Files()  # type: ignore[no-any-return]
         if kind == HTTP:

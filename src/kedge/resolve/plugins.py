@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 from typing import Any
 
 from kedge.contract import Action, text_from_json
+from kedge.lazy_modules import PLUGINS, load_place
 from kedge.plugins.base import ParameterError, Plugin, PluginFailed, Steps, read, short_name
 from kedge.resolve.plugin_executable import PREFIX, Executable
 from kedge.resolve.plugin_installed import Installed, installed
 from kedge.spec.suggest import did_you_mean
-
-# A table rather than entry points: most jobs can skip the scan of installed packages, and no package can replace these.
-BUILT_IN = {
-    "cmd": "kedge.plugins.cmd:Cmd",
-    "git": "kedge.plugins.git:Git",
-    "download": "kedge.plugins.download:Download",
-    "pvc_storage": "kedge.plugins.storage:PvcStorage",
-    "com.microsoft.pai.rest.storage": "kedge.plugins.storage:RestStorage",
-    "ssh": "kedge.plugins.inert:Ssh",
-    "tensorboard": "kedge.plugins.inert:Tensorboard",
-    "teamwise_storage": "kedge.plugins.inert:TeamwiseStorage",
-}
 
 
 class UnknownPlugin(LookupError):
@@ -33,16 +21,15 @@ class UnknownPlugin(LookupError):
 def find(name: str) -> Plugin:
     """The plugin with this short or long name. UnknownPlugin: there is none; PluginFailed: it cannot be loaded."""
     name = short_name(name)
-    if place := BUILT_IN.get(name):
-        module, _, cls = place.partition(":")
-        plugin: Plugin = getattr(importlib.import_module(module), cls)()
+    if name in PLUGINS:
+        plugin: Plugin = load_place(PLUGINS[name])()
         return plugin
     packages = installed()
     if points := packages.get(name):
         return Installed(points)
     if os.path.basename(name) == name and (path := shutil.which(PREFIX + name)):
         return Executable(name, path)
-    hint = did_you_mean(name, [*BUILT_IN, *packages])
+    hint = did_you_mean(name, [*PLUGINS, *packages])
     raise UnknownPlugin(hint or f"; no installed package has it, and no {PREFIX}{name} is on PATH")
 
 

@@ -20,9 +20,10 @@ sys.path[:] = [entry for entry in sys.path if entry != _HERE] + [os.path.dirname
 
 if __name__ == "__main__":
     importlib.import_module("kedge.runtime.setup.environment").restore(os.environ)
-    program = importlib.import_module(
-        "kedge.runtime.actions.program" if sys.argv[1:2] == ["--action"] else "kedge.runtime.main"
-    )
+    if sys.argv[1:2] == ["--action"]:
+        program = importlib.import_module("kedge.runtime.actions.program")
+    else:
+        program = importlib.import_module("kedge.runtime.main")
     # Nothing is buffered, so the interpreter's slow shutdown can be skipped.
     gc.freeze()
     gc.enable()

@@ -10,7 +10,6 @@ diagnose/ or null, "message": text, "retry_after_sec": the pause that a server a
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -20,10 +19,9 @@ from types import FrameType
 from typing import Any
 
 from kedge.contract import PREREQUISITE_TRANSIENT
+from kedge.lazy_modules import ACTIONS, load_place
 from kedge.runtime import bugs
 from kedge.runtime.actions.base import ActionFailed, ActionJob, of_os_error
-
-_KINDS = ("git", "download")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,9 +43,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(kind: str, parameters: dict[str, Any], job: ActionJob) -> ActionFailed | None:
     try:
-        if kind not in _KINDS:
+        if kind not in ACTIONS:
             raise ActionFailed(f"there is no action {kind!r}; kedge's runtime may be too old for this job")
-        importlib.import_module(f"kedge.runtime.actions.{kind}").run(parameters, job)
+        load_place(ACTIONS[kind]).run(parameters, job)
     except ActionFailed as failed:
         return failed
     except ModuleNotFoundError as error:

@@ -107,6 +107,6 @@ def _read_rules(path: str, causes: set[str]) -> list[list[Any]]:
     if path.endswith(".json"):
         compiled: list[list[Any]] = json.loads(read_file(path))
     else:  # reading the source costs more than all the rest
-        source, pathlib = map(importlib.import_module, ("kedge.diagnose.rules.source", "pathlib"))
+        source, pathlib = importlib.import_module("kedge.diagnose.rules.source"), importlib.import_module("pathlib")
         compiled = source.rules(pathlib.Path(path), causes)
     return compiled

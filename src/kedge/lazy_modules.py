@@ -1,0 +1,116 @@
+"""Everything that is loaded or started late, in one place. Plain data, and the one function that imports by a name that
+is not written out.
+
+The registries look names up here. The bundle computes from it which files it carries. `tests/test_imports.py` holds it
+against the code: a late import that is missing here fails, and so does an entry that nothing uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# Registries: a name that a user writes -> `module` or `module:attribute`.
+ENGINES = {
+    "local": "kedge.engines.local.engine:LocalEngine",
+    "container": "kedge.engines.container.engine:ContainerEngine",
+}
+# Built-in plugins are known by a table, not by entry points: most jobs need no look at all installed packages, and no
+# package can take the place of these.
+PLUGINS = {
+    "cmd": "kedge.plugins.cmd:Cmd",
+    "git": "kedge.plugins.git:Git",
+    "download": "kedge.plugins.download:Download",
+    "pvc_storage": "kedge.plugins.storage:PvcStorage",
+    "com.microsoft.pai.rest.storage": "kedge.plugins.storage:RestStorage",
+    "ssh": "kedge.plugins.inert:Ssh",
+    "tensorboard": "kedge.plugins.inert:Tensorboard",
+    "teamwise_storage": "kedge.plugins.inert:TeamwiseStorage",
+}
+SOURCES = {  # by the kind of an address
+    "file": "kedge.resolve.sources.files",
+    "http": "kedge.resolve.sources.http",
+    "marketplace": "kedge.resolve.sources.marketplace",
+}
+ACTIONS = {
+    "git": "kedge.runtime.actions.git",
+    "download": "kedge.runtime.actions.download",
+}
+COMMANDS = {
+    "run": "kedge.cli.commands.run:command",
+    "validate": "kedge.cli.commands.validate:command",
+    "plan": "kedge.cli.commands.plan:command",
+    "lock": "kedge.cli.commands.lock:command",
+    "ps": "kedge.cli.commands.ps:command",
+    "show": "kedge.cli.commands.show:command",
+    "logs": "kedge.cli.commands.logs:command",
+    "wait": "kedge.cli.commands.wait:command",
+    "stop": "kedge.cli.commands.stop:command",
+    "rm": "kedge.cli.commands.rm:command",
+    "diagnose": "kedge.cli.commands.diagnose:command",
+    "rules": "kedge.cli.commands.rules:command",
+    "cache": "kedge.cli.commands.cache:command",
+    "bundle": "kedge.cli.commands.bundle:command",
+    "schema": "kedge.cli.commands.schema:command",
+    "completion": "kedge.cli.commands.completion:command",
+}
+# The module that looks names up -> its registry.
+REGISTRIES = {
+    "kedge.engines.registry": ENGINES,
+    "kedge.resolve.plugins": PLUGINS,
+    "kedge.resolve.document_store": SOURCES,
+    "kedge.runtime.actions.program": ACTIONS,
+    "kedge.cli.main": COMMANDS,
+}
+
+# A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.
+LATE = {
+    "kedge.__main__": ("kedge.cli.main",),
+    "kedge.bundle.cache": ("kedge.bundle.assemble",),
+    "kedge.controller.__main__": (
+        "kedge.keeper",
+        "kedge.runs.lock",
+        "kedge.engines.registry",
+        "kedge.controller.main",
+    ),
+    "kedge.engines.container.connection": ("kedge.engines.container.client",),
+    "kedge.engines.registry": ("kedge.engines.container.image_pins",),
+    "kedge.jobs": ("kedge.resolve.sources.pinning",),
+    "kedge.program_guard": ("kedge.processes",),
+    "kedge.runtime.__main__": (
+        "kedge.runtime.setup.environment",
+        "kedge.runtime.actions.program",
+        "kedge.runtime.main",
+    ),
+    "kedge.runtime.postmortem.analysis": ("kedge.runtime.postmortem.patterns",),
+    "kedge.runtime.postmortem.collect": ("kedge.runtime.postmortem.gpus",),
+    "kedge.runtime.postmortem.ending": ("kedge.runtime.postmortem.analysis",),
+    "kedge.runtime.postmortem.patterns": ("kedge.diagnose.rules.source",),
+}
+
+# A module -> the program in its folder that it starts by the path. Such a program stays source in the bundle.
+PROGRAMS = {
+    "kedge.bundle.assemble": "compile_program.py",
+    "kedge.bundle.contents": "install_program.py",
+    "kedge.bundle.modules": "import_program.py",
+    "kedge.engines.machine.gpus": "nvml.py",
+    "kedge.programs": "program_guard.py",
+    "kedge.runtime.actions.fsspec_storages": "fsspec_program.py",
+    "kedge.runtime.actions.git": "git_credential.py",
+    "kedge.runtime.hooks.script": "report_environment.py",
+    "kedge.runtime.postmortem.gpus": "gpu_probe.py",
+}
+
+# A module -> the data file in its folder that it reads.
+DATA = {
+    "kedge.diagnose.exit_spec.exitspec": "exitspec.json",
+    "kedge.diagnose.rules.packaged": "compiled.json",
+    "kedge.spec.schema": "job.schema.json",
+}
+
+
+def load_place(place: str) -> Any:
+    """The module or the attribute that an entry of a registry names. ImportError."""
+    module, _, attribute = place.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
