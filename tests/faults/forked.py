@@ -12,12 +12,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kedge.cli.main import COMMANDS
+from kedge import lazy_modules
 
 _BODY = str(Path(__file__).with_name("forked_command.py"))  # by its path: under pytest, this package has another name
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    ["kedge.jobs", "kedge.engines.local.engine", *(f"kedge.cli.commands.{name}" for name in COMMANDS)]
+    ["kedge.jobs", "kedge.engines.local.engine", *(place.partition(":")[0] for place in lazy_modules.COMMANDS.values())]
 )
 
 
