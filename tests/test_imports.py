@@ -104,7 +104,8 @@ THIRD_PARTY = {
     "yaml": {"spec", "diagnose.exit_spec.exitspec", "cli.view.plan_text", "testing.command"},
     "zstandard": {"cli.log_files"},
 }
-EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines", "lazy_modules"}  # what any part may import
+# What any part may import.
+EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines", "lazy_modules"}
 ANYBODY = {"", "__main__"}  # the package itself and its entry point
 # Their names come from elsewhere: the tables of lazy_modules; a list of modules of others that a bundle shall carry.
 IMPORT_ANY_NAME = {"lazy_modules", "bundle.import_program"}
@@ -164,9 +165,8 @@ def _name(node: ast.AST) -> str:
 
 
 def own_imports(module: str) -> Iterator[Import]:
-    """The imports of kedge, named below it; with what a registry names."""
-    registry = lazy_modules.REGISTRIES.get(full(module), {})
-    for found in (*imports(module), *(Import(place.partition(":")[0], True) for place in registry.values())):
+    """The imports of kedge, named below it. A registry may also load what it names."""
+    for found in imports(module):
         if found.target.split(".")[0] == "kedge":
             yield found._replace(target=found.target.removeprefix("kedge").lstrip("."))
 
