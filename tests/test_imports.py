@@ -74,6 +74,9 @@ ALLOWED = {
         "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base",
         "plugins.base", "contract", "errors",
     },
+    "api": {
+        "jobs", "spec", "resolve.model", "plan.model", "runs", "diagnose", "errors",
+    },
     "cli": {
         "shortages", "controller", "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock_file",
         "resolve.secrets", "plan.model", "engines.base", "engines.registry", "runs", "diagnose", "bundle",

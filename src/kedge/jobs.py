@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import importlib
 import os
 import shutil
@@ -318,6 +319,15 @@ def all_runs() -> list[tuple[Run, RunInfo, JobStatus]]:
     """Every run of this user with its status, newest first."""
     found = [(run, info, status.read(run)) for run, info in folder.listed(jobs_dir())]
     return [each for each in found if os.path.lexists(each[0].path)]  # without runs that were removed meanwhile
+
+
+def user_name() -> str:
+    """The user's name; the uid of a user without a name, as in many containers."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # KeyError before Python 3.13, OSError since
+        return str(os.getuid())
+    return name.encode(errors="replace").decode()
 
 
 def run_ids() -> list[str]:

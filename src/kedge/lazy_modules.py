@@ -32,6 +32,28 @@ SOURCES = {  # by the kind of an address
     "http": "kedge.resolve.sources.http",
     "marketplace": "kedge.resolve.sources.marketplace",
 }
+PUBLIC = {  # the names that `import kedge` offers
+    "CannotRun": "kedge.errors:CannotRun",
+    "Diagnosis": "kedge.diagnose.model:Diagnosis",
+    "InputError": "kedge.errors:InputError",
+    "Inputs": "kedge.resolve.model:Inputs",
+    "Job": "kedge.spec.model:Job",
+    "JobStatus": "kedge.runs.status:JobStatus",
+    "KedgeError": "kedge.errors:KedgeError",
+    "Plan": "kedge.plan.model:Plan",
+    "Problem": "kedge.errors:Problem",
+    "Report": "kedge.contract:Report",
+    "ResolvedJob": "kedge.resolve.model:ResolvedJob",
+    "Run": "kedge.runs.folder:Run",
+    "RunInfo": "kedge.runs.folder:RunInfo",
+    "TaskSpec": "kedge.contract:TaskSpec",
+    "TaskStatus": "kedge.runs.status:TaskStatus",
+    "diagnose": "kedge.api:diagnose",
+    "load": "kedge.api:load",
+    "plan": "kedge.api:plan",
+    "run": "kedge.api:run",
+    "runs": "kedge.api:runs",
+}
 ACTIONS = {
     "git": "kedge.runtime.actions.git",
     "download": "kedge.runtime.actions.download",
@@ -56,6 +78,7 @@ COMMANDS = {
 }
 # The module that looks names up -> its registry.
 REGISTRIES = {
+    "kedge": PUBLIC,
     "kedge.engines.registry": ENGINES,
     "kedge.resolve.plugins": PLUGINS,
     "kedge.resolve.document_store": SOURCES,
@@ -65,6 +88,7 @@ REGISTRIES = {
 
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.
 LATE = {
+    "kedge": ("kedge.lazy_modules",),
     "kedge.__main__": ("kedge.cli.main",),
     "kedge.bundle.cache": ("kedge.bundle.assemble",),
     "kedge.controller.__main__": (

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kedge.cli.options import user_name
 from kedge.errors import CannotRun
+from kedge.jobs import user_name
 from kedge.runs.folder import jobs_dir
 
 NOBODY = 1_234_567  # a user id without an entry in the list of users

@@ -86,12 +86,19 @@ def _names(path: Path) -> frozenset[str]:
     if path.suffix != ".py":
         return frozenset()
     names = set(lazy_modules.LATE.get(module_name(path), ()))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return frozenset(names)
+
+
+def _nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """All of a module, without what only type checkers read."""
+    typing = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    skipped = {inner for block in typing for inner in ast.walk(block)}
+    return (node for node in ast.walk(tree) if node not in skipped)
 
 
 def _beside(path: Path) -> Iterator[Path]:

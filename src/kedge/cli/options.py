@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import getpass
 import os
 import sys
 from collections.abc import Callable
@@ -145,21 +144,12 @@ _INPUT_NAMES = ("params", "secrets", "workdir", "rules", "marketplace", "hosts",
 
 
 def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) -> Inputs:
-    user, given = user_name(), [_pair("--secret", text) for text in secrets]
+    user, given = jobs.user_name(), [_pair("--secret", text) for text in secrets]
     values = {name: read_given(name, value) for name, value in given}
     for _, value in given:
         if value.startswith(_VARIABLE_PREFIX):  # plugins, the controller and tasks must not inherit it
             os.environ.pop(value.removeprefix(_VARIABLE_PREFIX), None)
     return Inputs(user=user, parameters=dict(_pair("-p", text) for text in params), secrets=values, **others)
-
-
-def user_name() -> str:
-    """The user's name; the uid of a user without a name, as in many containers."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # KeyError before Python 3.13, OSError since
-        return str(os.getuid())
-    return name.encode(errors="replace").decode()
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
