@@ -93,7 +93,7 @@ LATE = {
     "kedge.bundle.cache": ("kedge.bundle.assemble",),
     "kedge.controller.__main__": (
         "kedge.keeper",
-        "kedge.runs.lock",
+        "kedge.runs.controller_lock",
         "kedge.engines.registry",
         "kedge.controller.main",
     ),

@@ -1,6 +1,6 @@
-"""The process that runs one job, whoever looks on.
+"""The process that runs one job. It lives on when the terminal closes.
 
-__main__  starts it: finds kedge, waits to be told what to do
-main      its life: run the job, write its report, say how it ended
-client    the submitter's side: starts it, gives it its orders, hears of its end
+__main__  starts it: finds kedge, waits for its orders
+main      runs the job, writes its report, sends how it ended
+client    the submitter's side: starts it, orders it, waits for its end
 """

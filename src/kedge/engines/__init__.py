@@ -1,0 +1,10 @@
+"""Where a plan runs.
+
+base         the interface of an engine
+registry     engines by name, and their options
+installed    engines of installed packages
+local/       processes on this machine
+container/   containers on this machine
+machine/     what engines on this machine share
+controller/  attempts, retries and stops, for all engines of ours
+"""

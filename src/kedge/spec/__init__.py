@@ -1,0 +1,31 @@
+"""What the user wrote: the job file, checked.
+
+parse            from a file to a Job, or to every problem in it
+model            the Job
+build            from checked values to a Job
+schema           checks the shape, with job.schema.json
+job.schema.json  the JSON Schema of job files
+schema_messages  violations of the schema, in words
+checks           what must hold beyond the shape
+item_checks      the same for one prerequisite
+names            names that must be defined
+references       `<% $parameters.lr %>` and the like
+templates        `{{ name }}`, replaced in the parsed tree
+addresses        names and addresses of prerequisites
+plugins          names of plugins
+secret_places    where a job file holds secrets
+redact           job files without secrets
+hidden_lines     lines that messages must not show
+yaml             YAML 1.2 with positions
+compose          from YAML events to nodes
+nodes            nodes with their positions
+scalars          what a plain scalar means
+yaml_errors      libyaml's messages, explained
+yaml_escapes     characters that libyaml would misread
+files            reads job files
+units            numbers with units
+suggest          the name that was meant
+message_text     how messages show values and lines
+tolerant         looks into values of unknown shape
+lint/            what is allowed and most likely a mistake
+"""

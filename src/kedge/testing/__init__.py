@@ -1,0 +1,9 @@
+"""For tests of plugins and engines.
+
+wait          waiting for a condition
+command       kedge as a user starts it
+backend       a scripted Backend
+plugins       what every plugin must do
+raw_server    an HTTP server that sends given bytes
+conformance/  what every engine must do
+"""

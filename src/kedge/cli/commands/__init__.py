@@ -1,0 +1,19 @@
+"""The commands of `kedge`, one per file. Each is loaded when it is used.
+
+run         run a job
+validate    check a job file
+plan        show what will run
+lock        pin external names
+ps          list runs
+show        show one run
+logs        print logs of tasks
+wait        wait for the end of a run
+stop        stop a run
+rm          delete runs
+diagnose    explain a failure from logs
+rules       list and test rules for failures
+cache       show and prune caches
+bundle      build the runtime's bundle
+schema      print the JSON Schema of job files
+completion  print the completion script of a shell
+"""

@@ -1,0 +1,14 @@
+"""What commands print for people.
+
+answer             why a job failed
+copy_progress      progress bar while code is copied
+live               a job that runs in the foreground
+log_lines          lines of many tasks on one console
+notes              notes
+plan_text          plans and requests of engines as text
+problems           errors and warnings
+requirement_graph  prerequisites as a tree or as SVG
+summary            the end of a run: tasks, verdict, logs
+tables             tables and wrapped text
+wording            wording of events, states, durations and paths
+"""

@@ -1,30 +1,36 @@
 """Runs every task in a container of this machine's Docker or Podman.
 
-engine            the engine: its notes, checks, and the run of a job
-options           the options that it declares
-notes             what this machine does not give that a plan asks for
-dry_run           what `kedge plan` shows
-
-placement         what each task is given: folders, ports, addresses, GPUs; where the code is mounted
-render            from a plan and a place to a container_spec, the value that describes one container
-command_line      a container_spec as a line for a shell
-network           the network of one job
-
-backend           task attempts as containers: decides, in one thread
-container_start   image, folder and container of an attempt; task_container is what is known of it
-container_end     how a container ended, and its removal
-start_gate        where the tasks of a gang wait for each other
-status_pipe       the events of the supervisors
-watcher           notices containers that have ended
-memory_kills      sees the kernel kill in containers; out_of_memory tells apart whether memory ended one
-failures          reports of containers that left none, or could not start
-lost_files        files that were written inside containers and not kept
-downloads         takes downloads into the data cache
-callbacks         results of threads, for the deciding thread
-
-client            Docker's API; engine_answers are its values and errors
-engine_retries    repeats calls while the engine restarts
-connection        starts podman's service where there is none; engine_address is where the engine is
-images            each image pulled once; pulls is the progress of one; pinned_images, image_pins: digests
-leftovers         what is left of a run in the engine; ownership: files of other users
+engine           the engine: check, run, stop
+options          the options of this engine
+backend          starts and follows the containers of a job
+container_start  starts the container of a task
+container_end    how a container ended; removes it
+start_gate       holds tasks until all containers run
+status_pipe      the pipe to which supervisors write events
+task_container   the container of one task attempt
+engine_answers   what a container engine answers
+engine_retries   repeats requests that may pass
+out_of_memory    tells kills for memory apart
+render           from a plan to a container, pure
+container_spec   one container as a value
+command_line     a container as a `docker run` line
+dry_run          the requests that `kedge plan` shows
+placement        addresses, ports, GPUs and mounts of each task
+client           Docker's API; the only user of the package docker
+connection       connects; starts a Podman service where needed
+engine_address   where Docker or Podman listens
+images           pulls each image once
+pulls            the progress of one pull
+pinned_images    images pinned by digest
+image_pins       pins of local images, for `kedge lock`
+network          the network of a job
+watcher          notices containers that end
+callbacks        hands events from threads to the deciding thread
+memory_kills     notices the kernel's OOM kills
+failures         reports of containers that ended badly or never started
+lost_files       files that are gone with their container
+ownership        files that another user owns
+downloads        keeps downloaded data for later jobs
+leftovers        containers and networks that are left of a run
+notes            notes for the submitter
 """

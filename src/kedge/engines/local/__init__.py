@@ -1,1 +1,10 @@
-"""Runs every task as processes on this machine."""
+"""Runs every task as processes on this machine.
+
+engine          the engine: check, run, stop
+options         the options of this engine
+backend         starts and follows supervisors
+placement       ports, GPUs and folders of each task
+cgroups         a control group of a run
+process_record  which processes belong to a run
+leftovers       ends what a killed controller has left
+"""

@@ -1,1 +1,12 @@
-"""What every engine that uses this very machine shares: its GPUs, ports, limits, and memory for secrets."""
+"""What engines on this machine share.
+
+options       options that engines on this machine share
+resources     ports and GPUs of each task
+ports         free TCP ports, reserved
+gpus          GPUs, each for one job at a time
+nvml          program: asks the NVIDIA driver for GPUs
+claims        ports and GPUs taken by jobs of all users
+limits        whether this machine can carry a job
+secret_files  secret values in files in memory
+stop_run      stops a run from outside
+"""

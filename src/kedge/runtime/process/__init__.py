@@ -1,0 +1,11 @@
+"""Processes: start, supervise, stop, leave nothing behind.
+
+supervise   one program at a time, with its stop
+loop        the event loop
+spawn       starts a program
+signals     signals that are handled
+children    adopts and reaps processes
+procfs      processes below this one
+time_limit  the limit of one try
+cgroup      counts OOM kills
+"""

@@ -1,0 +1,9 @@
+"""What is prepared before any user code runs.
+
+prepare      the order of it
+environment  the variables of the OpenPAI runtime
+peers        addresses of the job's tasks
+folders      folders of an attempt
+scripts      scripts of a task
+parameters   parameters of an action, with secrets
+"""

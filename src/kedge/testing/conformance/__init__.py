@@ -6,6 +6,15 @@ sh that busybox can run; those that need a network start `busybox` by that name.
     @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
     def test_behaviour(kedge: Kedge, behaviour: Callable[[Kedge], None]) -> None:
         behaviour(kedge)
+
+case         one job, and what must be seen of it
+commands     how a command runs and ends
+environment  variables, peers, code, secrets
+hooks        what runs before and after a command
+logs         what a task prints is kept
+policies     completion and retry
+runs         the commands around a run
+stops        stops from outside
 """
 
 from __future__ import annotations
