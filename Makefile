@@ -15,7 +15,11 @@ WORKERS ?= 4
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
+<<<<<<< HEAD
 .PHONY: demo demo-local demo-container test lint types check coverage docs soak clean
+=======
+.PHONY: demo demo-local demo-container test lint types check docs dist-check test-pythons hooks soak clean
+>>>>>>> 3801250 (Habits: pre-commit, editorconfig, security, releases, dist and Python checks)
 
 demo: demo-$(ENGINE)
 
@@ -46,6 +50,18 @@ coverage: $(VENV)/.test
 # The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet -c docs -d build/doctrees . build/site
+
+# The sdist and the wheel, built, installed in a clean environment, and tried. They are left in dist/.
+dist-check: $(VENV)/.test
+	.ci/dist-check
+
+# A part of the tests with each of Python 3.11 to 3.14 that this machine has.
+test-pythons:
+	.ci/test-pythons
+
+# Checks before each commit (.pre-commit-config.yaml).
+hooks: $(VENV)/.test
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type commit-msg
 
 # Random attacks on real runs, for as long as ROUNDS or SECONDS say (docs/reliability.md). SEED repeats one.
 soak: $(VENV)/.test
