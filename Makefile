@@ -15,11 +15,7 @@ WORKERS ?= 4
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-<<<<<<< HEAD
 .PHONY: demo demo-local demo-container test lint types check coverage docs soak clean
-=======
-.PHONY: demo demo-local demo-container test lint types check docs dist-check test-pythons hooks soak clean
->>>>>>> 3801250 (Habits: pre-commit, editorconfig, security, releases, dist and Python checks)
 
 demo: demo-$(ENGINE)
 
@@ -51,6 +47,7 @@ coverage: $(VENV)/.test
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet -c docs -d build/doctrees . build/site
 
+.PHONY: dist-check test-pythons hooks
 # The sdist and the wheel, built, installed in a clean environment, and tried. They are left in dist/.
 dist-check: $(VENV)/.test
 	.ci/dist-check
