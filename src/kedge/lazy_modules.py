@@ -98,7 +98,7 @@ LATE = {
         "kedge.controller.main",
     ),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
-    "kedge.engines.registry": ("kedge.engines.container.image_pins",),
+    "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
     "kedge.jobs": ("kedge.resolve.sources.pinning",),
     "kedge.program_guard": ("kedge.processes",),
     "kedge.runtime.__main__": (
