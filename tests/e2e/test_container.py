@@ -288,7 +288,7 @@ def test_a_stop_resumes_paused_and_suspended_tasks(kedge: Kedge) -> None:
     os.kill(int(tool("inspect", "--format", "{{.State.Pid}}", suspended)[0]), signal.SIGSTOP)
     os.kill(kedge.controller(), signal.SIGSTOP)
     assert "was suspended; it was resumed" in kedge("stop", "job").stderr
-    assert "was paused; it goes on, to be stopped" in kedge.finish(process, 1)
+    assert "was paused; it was resumed to stop it" in kedge.finish(process, 1)
     assert [task["state"] for task in report(kedge)["tasks"]] == ["stopped"] * 2
     for task in ("worker-0", "worker-1"):
         assert not json.loads((kedge.task(task) / "report.json").read_text())["killed"]

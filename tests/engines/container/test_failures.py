@@ -1,4 +1,4 @@
-"""Reports in the place of those that a supervisor could not write."""
+"""Reports of task attempts whose supervisors could not write one."""
 
 from __future__ import annotations
 
@@ -29,67 +29,67 @@ KILL = MemoryKill(0.0, 96 << 20, own_limit=True)
 
 
 @pytest.mark.parametrize(
-    ("state", "known", "code", "reason", "said"),
+    ("state", "known", "code", "reason", "text"),
     [
-        (None, WATCHED, -101, RUNTIME_ERROR, "removed by somebody else"),
+        (None, WATCHED, -101, RUNTIME_ERROR, "removed from outside"),
         (ContainerState(137, True, "", ""), WATCHED, -1200, COMMAND_KILLED, "more memory than its memoryMB of 96"),
-        (ENDED_BY_KILL, WATCHED._replace(kill=KILL), -1200, COMMAND_KILLED, "which had 96 MiB"),
+        (ENDED_BY_KILL, WATCHED._replace(kill=KILL), -1200, COMMAND_KILLED, "which used 96 MiB"),
         (
             ENDED_BY_KILL,
-            WATCHED._replace(kill=KILL._replace(own_limit=False)), -1200, COMMAND_KILLED, "this machine's memory was",
+            WATCHED._replace(kill=KILL._replace(own_limit=False)), -1200, COMMAND_KILLED, "machine ran out of memory",
         ),
-        (ENDED_BY_KILL, SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the runtime needs"),
+        (ENDED_BY_KILL, SMALL, -1200, COMMAND_KILLED, "memoryMB of 4 is less than the 8 that the runtime"),
         (ENDED_BY_KILL, WATCHED, 137, RUNTIME_ERROR, "killed from outside (signal 9)"),
         (ENDED_BY_KILL, KnownFacts(96 << 20), 137, PERHAPS_MEMORY, "perhaps because it needed more memory"),
-        (ENDED_BY_KILL, KnownFacts(), 137, PERHAPS_MEMORY, "perhaps because this machine's memory"),
+        (ENDED_BY_KILL, KnownFacts(), 137, PERHAPS_MEMORY, "perhaps because this machine ran out"),
         (ContainerState(143, False, "", ""), KnownFacts(), 143, RUNTIME_ERROR, "killed from outside (signal 15)"),
         (ENDED_BY_KILL, KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
         (None, KnownFacts(killed=True), 137, COMMAND_KILLED, "stopped by KILL"),
         (ContainerState(1, False, "", "kedge runtime: no spec"), WATCHED, 1, RUNTIME_ERROR, "kedge runtime: no spec"),
-        (ContainerState(127, False, "failed", ""), WATCHED, 1, RUNTIME_ERROR, "ended with 127 and no report: failed"),
+        (ContainerState(127, False, "failed", ""), WATCHED, 1, RUNTIME_ERROR, "exit code 127 and no report: failed"),
     ],
 )  # fmt: skip
 def test_a_container_without_a_report(
-    launch: Launch, state: ContainerState | None, known: KnownFacts, code: int, reason: str, said: str
+    launch: Launch, state: ContainerState | None, known: KnownFacts, code: int, reason: str, text: str
 ) -> None:
     report = failures.of_container(launch, state, known)
     assert (report.exit_code, report.reason) == (code, reason)
-    assert said in report.message
+    assert text in report.message
     assert report.stopped_by == ("KILL" if known.killed else None)
 
 
-def test_want_of_memory_is_surely_the_cause(launch: Launch) -> None:
+def test_lack_of_memory_is_a_sure_cause(launch: Launch) -> None:
     diagnosis = failures.of_container(launch, ContainerState(137, True, "", ""), WATCHED).diagnosis
     assert diagnosis is not None
     found = diagnosis["cause"], diagnosis["confidence"], diagnosis["behavior"]
     assert found == ("host_oom_kill", "sure", "permanent")
 
 
-def test_an_image_problem_is_the_jobs_and_its_words_are_a_log(launch: Launch) -> None:
+def test_an_image_problem_is_an_error_of_the_job_and_logged(launch: Launch) -> None:
     report = failures.of_problem(launch, ImageProblem("the image x cannot be pulled: manifest unknown"))
     assert (report.exit_code, report.reason) == (254, CANNOT_START)
     assert (Path(launch.folder) / "engine.log").read_text().endswith("manifest unknown\n")
 
 
-def test_a_user_that_an_image_lacks_is_the_jobs_error_and_quoted(launch: Launch) -> None:
-    said = "unable to find user trainer: no matching entries in passwd file"
-    report = failures.of_problem(launch, EngineRefused(said, 500))
+def test_a_user_missing_in_the_image_is_an_error_of_the_job_and_quoted(launch: Launch) -> None:
+    message = "unable to find user trainer: no matching entries in passwd file"
+    report = failures.of_problem(launch, EngineRefused(message, 500))
     assert (report.exit_code, report.reason) == (254, CANNOT_START)
     assert report.diagnosis is not None
     assert report.diagnosis["cause"] == "container_failure"
-    assert said in report.diagnosis["evidence"][0]["text"]
+    assert message in report.diagnosis["evidence"][0]["text"]
 
 
-def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) -> None:
+def test_if_a_network_cannot_be_made_the_advice_is_network_host(launch: Launch) -> None:
     report = failures.of_problem(launch, EngineRefused("slirp4netns failed: /dev/net/tun", 500))
     assert report.exit_code == -1201
     assert "--network host" in report.message
     assert report.diagnosis is not None
-    assert report.diagnosis["remedy"] == ("--network host runs it without a network of its own.",)
+    assert report.diagnosis["remedy"] == ("Use --network host to run it without a network of the job's own.",)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "runc: runc create failed: unable to start container process: unable to setup user: invalid argument",
         "container create: keep-id requires additional UIDs or GIDs defined in /etc/subuid and /etc/subgid",
@@ -97,8 +97,8 @@ def test_a_network_that_cannot_be_had_leads_to_the_machines_own(launch: Launch) 
         "fill out specgen: unrecognized namespace mode bogus passed",
     ],
 )
-def test_a_user_that_the_engine_cannot_give_leads_to_the_options(launch: Launch, said: str) -> None:
-    report = failures.of_problem(launch, EngineRefused(said, 500))
+def test_if_ids_are_unavailable_the_advice_names_the_options(launch: Launch, message: str) -> None:
+    report = failures.of_problem(launch, EngineRefused(message, 500))
     assert "--userns" in report.message
     assert report.diagnosis is not None
     assert "--userns" in report.diagnosis["remedy"][0]
@@ -106,19 +106,19 @@ def test_a_user_that_the_engine_cannot_give_leads_to_the_options(launch: Launch,
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     ["runc: unable to set memory limit to 1048576 (current usage: 2695168)", "Minimum memory limit allowed is 6MB"],
 )
-def test_a_limit_that_no_container_can_start_with_names_the_key(launch: Launch, said: str) -> None:
-    report = failures.of_problem(launch, EngineRefused(said, 500))
+def test_if_the_memory_limit_is_too_low_the_advice_names_its_key(launch: Launch, message: str) -> None:
+    report = failures.of_problem(launch, EngineRefused(message, 500))
     assert report.exit_code == failures.NOT_STARTED
-    assert said in report.message
+    assert message in report.message
     assert "memoryMB is less than a container needs" in report.message
     assert report.diagnosis is not None
     assert (report.diagnosis["cause"], report.diagnosis["behavior"]) == ("bad_config", "permanent")
 
 
-def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_path: Path) -> None:
+def test_the_engine_log_is_not_written_through_a_link_of_a_task(launch: Launch, tmp_path: Path) -> None:
     folder = tmp_path / "task"
     folder.mkdir()
     (tmp_path / "other").write_text("precious")
@@ -128,14 +128,14 @@ def test_the_words_of_an_engine_go_into_no_link_of_a_task(launch: Launch, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("said", "cause"),
+    ("message", "cause"),
     [
         ("dial tcp: lookup registry-1.docker.io on 10.0.0.1:53: no such host", "network_unreachable"),
         ("dial tcp 127.0.0.1:1: connect: connection refused", "network_transient"),
     ],
 )
-def test_want_of_a_network_is_told_as_what_it_means_for_an_image(launch: Launch, said: str, cause: str) -> None:
-    diagnosis = failures.of_problem(launch, ImageProblem(f"the image x cannot be pulled: {said}")).diagnosis
+def test_a_network_failure_of_a_pull_has_remedies_for_images(launch: Launch, message: str, cause: str) -> None:
+    diagnosis = failures.of_problem(launch, ImageProblem(f"the image x cannot be pulled: {message}")).diagnosis
     assert diagnosis is not None
     assert diagnosis["cause"] == cause
     assert "registry" in diagnosis["meaning"]

@@ -40,8 +40,8 @@ WORKERS = 4  # measured: more do not start containers any faster
 
 
 class ContainerBackend:
-    """Runs task attempts in containers. Calls of the engine, which take long, are made by threads of two pools; what
-    they find out comes back through a queue, so that all decisions are the controller's. The first `place` starts the
+    """Runs task attempts in containers. Threads of two pools make the requests to the engine, which take long. Their
+    results come back through a queue, so that only the controller's thread decides. The first `place` starts the
     threads, `close` ends them."""
 
     def __init__(
@@ -53,7 +53,7 @@ class ContainerBackend:
         self._containers: dict[Task, TaskContainer] = {}
         self._by_name: dict[str, TaskContainer] = {}
         self._starts = ThreadPoolExecutor(WORKERS, thread_name_prefix="start")
-        # Of their own: starts may wait long for an image.
+        # A pool of their own, because starts may wait long for an image.
         self._others = ThreadPoolExecutor(WORKERS, thread_name_prefix="engine")
         self._callbacks = CallbackQueue()
         self._post = self._callbacks.post
@@ -63,20 +63,20 @@ class ContainerBackend:
         self._gate, self._status = StartGate(), StatusPipe(self._selector)
         self._memory, self._looks = MemoryKills(), Looks(client)
         self._downloads = Downloads(plan, places.cache)
-        self._patiently = EngineRetries()
-        self._starter = ContainerStart(plan, client, images, places, self._memory, self._patiently, self._report_end)
+        self._with_retries = EngineRetries()
+        self._starter = ContainerStart(plan, client, images, places, self._memory, self._with_retries, self._report_end)
         self._ender = ContainerEnd(
-            client, places, self._memory, self._downloads, self._looks, self._patiently, self._report_end, keep
+            client, places, self._memory, self._downloads, self._looks, self._with_retries, self._report_end, keep
         )
         self._watch = Watch(
             client, f"{container_spec.JOB}={run.id}", self._report_container_end,
-            lambda why: self.say(f"{why}; trying again"), lambda: self.say("the container engine answers again"),
+            lambda why: self.note(f"{why}; trying again"), lambda: self.note("the container engine answers again"),
             lambda: self._post(self._lost), restore,
         )  # fmt: skip
         self._watching = False
 
-    def say(self, text: str) -> None:
-        """Put a line into the job's log, from any thread."""
+    def note(self, text: str) -> None:
+        """Add a note to the job's log; from any thread."""
         self._post(lambda: self._emit(JobEvent.NOTE, text=text))
 
     def place(self, attempt: int) -> None:
@@ -99,47 +99,47 @@ class ContainerBackend:
     def start(self, task: Task, attempt: int, task_attempt: int) -> None:
         folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
         launch = Launch(task, folder, attempt, task_attempt, time.time_ns())
-        made = TaskContainer(launch, render.container_name(self._run.id, task, attempt, task_attempt))
+        container = TaskContainer(launch, render.container_name(self._run.id, task, attempt, task_attempt))
         before = self._containers.get(task)
-        self._containers[task] = self._by_name[made.name] = made
-        made.starting = self._starts.submit(self._start, made, before.ending if before else None)
+        self._containers[task] = self._by_name[container.name] = container
+        container.starting = self._starts.submit(self._start, container, before.ending if before else None)
 
     def stop(self, task: Task) -> None:
         self._images.cancel()
         self._downloads.give_up()
-        made = self._containers[task]
-        if made.starting and made.starting.cancel():
-            # Posted, so that the controller wakes up: nothing else may happen any more.
-            self._report_end(made, failures.stopped_before_start(made.launch))
+        container = self._containers[task]
+        if container.starting and container.starting.cancel():
+            # Posted, so that the controller wakes up: nothing else may wake it.
+            self._report_end(container, failures.stopped_before_start(container.launch))
         else:
-            self._signal(made, signal.SIGTERM)
+            self._signal(container, signal.SIGTERM)
 
     def end_grace(self, task: Task) -> None:
-        # The second request, and not by the same signal: one that waits to be taken swallows all others of its kind.
+        # The second request needs another signal, since a pending signal absorbs later ones of its kind.
         self._signal(self._containers[task], signal.SIGINT)
 
     def kill(self, task: Task) -> None:
-        made = self._containers[task]
-        made.killed = True
-        self._others.submit(self._send, made, signal.SIGKILL)
+        container = self._containers[task]
+        container.killed = True
+        self._others.submit(self._send, container, signal.SIGKILL)
 
     def fileno(self) -> int:
         return self._selector.fileno()
 
     def poll(self) -> list[Update]:
         for event in self._status.events():
-            with suppress(*supervisor_events.NOT_HEARD):
-                self._heard(event)
+            with suppress(*supervisor_events.MALFORMED):
+                self._take_event(event)
         self._callbacks.call_all()
         updates, self._updates = self._updates, []
         return updates
 
     def close(self) -> None:
-        self._patiently.close()
+        self._with_retries.close()
         self._images.cancel()
         self._starts.shutdown(cancel_futures=True)
-        for made in self._by_name.values():  # some only after a fault, and nobody will learn how they end
-            self._others.submit(self._send, made, signal.SIGKILL)
+        for container in self._by_name.values():  # only after a fault; how they end is not reported
+            self._others.submit(self._send, container, signal.SIGKILL)
         self._by_name.clear()
         self._others.shutdown()
         self._downloads.close()
@@ -155,62 +155,63 @@ class ContainerBackend:
 
     # In threads of the pools.
 
-    def _start(self, made: TaskContainer, before: Future[None] | None) -> None:
-        self._starter.start(made, before)
+    def _start(self, container: TaskContainer, before: Future[None] | None) -> None:
+        self._starter.start(container, before)
         self._post(self._gate.count_start)
 
-    def _send(self, made: TaskContainer, number: signal.Signals) -> None:
-        """What somebody has paused or suspended goes on first."""
-        with suppress(CannotRun):  # one that cannot be reached is killed, or given up, later
-            if made.process and processes.is_suspended(made.process.pid):
-                self._patiently(lambda: self._client.signal(made.name, signal.SIGCONT))
-            if self._patiently(lambda: self._client.signal(made.name, number)):
-                self.say(f"the container of {made.launch.task} was paused; it goes on, to be stopped")
+    def _send(self, container: TaskContainer, number: signal.Signals) -> None:
+        """Send a signal. A paused or suspended container is resumed first."""
+        with suppress(CannotRun):  # an unreachable one is killed or given up later
+            if container.process and processes.is_suspended(container.process.pid):
+                self._with_retries(lambda: self._client.signal(container.name, signal.SIGCONT))
+            if self._with_retries(lambda: self._client.signal(container.name, number)):
+                self.note(f"the container of {container.launch.task} was paused; it was resumed to stop it")
 
     # From any thread.
 
     def _report_container_end(self, name: str) -> None:
         self._post(lambda: self._container_ended(name))
 
-    def _report_end(self, made: TaskContainer, report: Report) -> None:
-        self._post(lambda: self._end(made, report))
+    def _report_end(self, container: TaskContainer, report: Report) -> None:
+        self._post(lambda: self._end(container, report))
 
     # In the controller's thread.
 
     def _container_ended(self, name: str) -> None:
-        made = self._by_name.get(name)
-        if made and not made.ending:
-            made.end_seen = time.monotonic()
-            made.ending = self._others.submit(self._ender.conclude, made)
+        container = self._by_name.get(name)
+        if container and not container.ending:
+            container.end_seen = time.monotonic()
+            container.ending = self._others.submit(self._ender.conclude, container)
 
     def _lost(self) -> None:
-        for made in list(self._by_name.values()):
-            self._end(made, failures.of_lost_engine(made.launch))
+        for container in list(self._by_name.values()):
+            self._end(container, failures.of_lost_engine(container.launch))
 
-    def _end(self, made: TaskContainer, report: Report) -> None:
-        if self._by_name.pop(made.name, None):
-            self._updates.append(Ended(made.launch.task, report))
+    def _end(self, container: TaskContainer, report: Report) -> None:
+        if self._by_name.pop(container.name, None):
+            self._updates.append(Ended(container.launch.task, report))
 
-    def _signal(self, made: TaskContainer, number: signal.Signals) -> None:
-        """Now, or as soon as the supervisor takes it: the first process of a container loses what comes before."""
-        if made.up:
-            self._others.submit(self._send, made, number)
+    def _signal(self, container: TaskContainer, number: signal.Signals) -> None:
+        """Send a signal now, or once the supervisor can receive it: before that, the first process of a container
+        ignores signals."""
+        if container.up:
+            self._others.submit(self._send, container, number)
         else:
-            made.signals.append(number)
+            container.signals.append(number)
 
-    def _heard(self, event: dict[str, Any]) -> None:
-        made = self._containers[supervisor_events.task_of(event)]
-        if event["task_attempt"] != made.launch.task_attempt:
+    def _take_event(self, event: dict[str, Any]) -> None:
+        container = self._containers[supervisor_events.task_of(event)]
+        if event["task_attempt"] != container.launch.task_attempt:
             return
         if update := supervisor_events.update(event):
             self._updates.append(update)
             if isinstance(update, Started):
-                self._downloads.look(made.launch)
+                self._downloads.look(container.launch)
         elif event["event"] == STARTING:
-            made.up = True
-            for number in made.signals:
-                self._signal(made, number)
-            made.signals.clear()
+            container.up = True
+            for number in container.signals:
+                self._signal(container, number)
+            container.signals.clear()
 
     def _close_pipes(self) -> None:
         self._gate.open()

@@ -1,5 +1,5 @@
-"""Talks to Docker or Podman through Docker's API. The only module that knows the `docker` package; its errors become
-ours."""
+"""Talks to Docker or Podman through Docker's API. The only module that uses the `docker` package; it turns the
+package's errors into ours."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from kedge.engines.container.engine_answers import (
 )
 
 TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes seconds
-QUIET_SEC = 30  # without an event, then it is asked whether one was missed
-PULL_QUIET_SEC = 900  # of a pull; who waits for it gives up much earlier
+QUIET_SEC = 30  # without an event; then the caller asks whether one was missed
+PULL_QUIET_SEC = 900  # of a pull; callers give up much earlier
 _POOL = 16
-_LOOK_SEC = 5  # for what is nice to know
+_LOOK_SEC = 5  # for optional facts
 _MOST_CHANGES = 8 << 20  # bytes of an answer
 _DELETED = 2  # the kind of a change
-_TYPE_SHIFT = 19  # in a mode as Go writes it, the highest bits say what is no regular file
-_PODMAN_WITH_GPUS = (5, 4)  # older ones overlook, in Docker's API, every way to ask for them
+_TYPE_SHIFT = 19  # in Go's file modes, the bits from here up are zero only for regular files
+_PODMAN_WITH_GPUS = (5, 4)  # older versions ignore every request for GPUs in Docker's API
 _NOT_STARTED = ("created", "configured", "initialized")  # the last two are Podman's
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class JsonLines:
-    """What the engine tells line by line in JSON, as it does, until it says nothing for the time of the request.
-    `close`, by any thread, ends it."""
+    """The JSON lines of an answer as they arrive, until none arrives for the timeout of the request. Any thread may
+    `close` it."""
 
     def __init__(self, address: str, response: Any) -> None:
         self._address, self._response = address, response
@@ -64,8 +64,7 @@ class JsonLines:
 
 
 class Deaths:
-    """The name of every container that ends, as it ends, until none has for QUIET_SEC. `close`, by any thread, ends
-    it."""
+    """The names of containers as they end, until none has ended for QUIET_SEC. Any thread may `close` it."""
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
@@ -95,7 +94,7 @@ class Client:
         podman = any("Podman" in name for name in parts)
         options = info.get("SecurityOptions") or []
         rootless = "name=rootless" in options or bool(info.get("Rootless"))
-        can_limit = not (rootless and info.get("CgroupVersion") == "1")  # it says that it can, and does not
+        can_limit = not (rootless and info.get("CgroupVersion") == "1")  # the engine claims that it can, but it cannot
         return Facts(
             name=f"{'Podman' if podman else 'Docker'} {version['Version']}",
             architecture=_ARCHITECTURES.get(info["Architecture"], info["Architecture"]),
@@ -111,7 +110,7 @@ class Client:
         )
 
     def image(self, name: str) -> LocalImage | None:
-        """What is known of an image that is here; None if it is not."""
+        """An image on this machine; None if it is not there."""
         found = None
         with _errors(self.address, 404):
             found = self._api.inspect_image(name)
@@ -124,17 +123,17 @@ class Client:
         return LocalImage(found["Id"], found["Architecture"], user, workdir, environment, digests)
 
     def images(self) -> list[str]:
-        """The IDs of all images that are here."""
+        """The IDs of all images on this machine."""
         with _errors(self.address):
             return [found["Id"] for found in self._api.images()]
 
     def pull(self, name: str, auth: Mapping[str, str] | None) -> JsonLines:
-        """Begin to fetch an image. The lines tell how far it is; one with an `error` is the last."""
+        """Start to pull an image. The lines show its progress; a line with an `error` is the last."""
         api = self._api
         repository, tag = parse_repository_tag(name)
         with _errors(self.address):
             header = encode_header(auth) if auth else get_config_header(api, resolve_repository_name(repository)[0])
-            # Not the package's own `pull`, which waits for ever, and nobody could end it.
+            # Not the package's own `pull`, which waits forever and cannot be interrupted.
             response = api.post(
                 f"{api.base_url}/v{api.api_version}/images/create",
                 params={"fromImage": repository, "tag": tag or "latest"},
@@ -146,7 +145,7 @@ class Client:
             return JsonLines(self.address, response)
 
     def create(self, spec: ContainerSpec) -> None:
-        """Make a container. Nothing happens if there is one of that name."""
+        """Make a container. Does nothing if one of that name exists."""
         api = self._api
         limits: dict[str, Any] = {"shm_size": spec.shm}
         if spec.memory is not None:
@@ -172,7 +171,7 @@ class Client:
                 pids_limit=spec.pids,
                 **limits,
             )
-            host |= {"UsernsMode": spec.userns} if spec.userns else {}  # the package knows Docker's only
+            host |= {"UsernsMode": spec.userns} if spec.userns else {}  # the package accepts only Docker's modes
             networks = None
             if spec.address:
                 endpoint = api.create_endpoint_config(
@@ -192,7 +191,7 @@ class Client:
             )
 
     def _create_once(self, *args: Any, **options: Any) -> None:
-        """Names are of one attempt: one that is there was made by a call whose answer got lost."""
+        """Names are unique to an attempt: an existing container was made by a call whose answer was lost."""
         try:
             self._api.create_container(*args, **options)
         except docker.errors.APIError as error:
@@ -204,32 +203,32 @@ class Client:
             self._api.start(name)
 
     def start_if_new(self, name: str) -> None:
-        """Start a container whose start may have worked before its answer got lost: a task must not run twice."""
+        """Start a container unless it was started by a call whose answer was lost: a task must not run twice."""
         with _errors(self.address):
             state = self._api.inspect_container(name)["State"]["Status"]
         if state in _NOT_STARTED:
             self.start(name)
 
     def signal(self, name: str, number: int) -> bool:
-        """Signal the first process of a container. Nothing happens to one that does not run, or is not there. One that
-        is paused goes on first, since it would not take the signal (and Podman does not say so): whether it was."""
+        """Signal the first process of a container, if it is running. A paused container is resumed first, since the
+        signal would have no effect (and Podman reports no error). Returns whether it was paused."""
         was_paused = False
         with _errors(self.address, 404, 409, 500):
             self._api.unpause(name)
             was_paused = True
-        with _errors(self.address, 404, 409, 500):  # Podman says 500 or 409 of one that has ended
+        with _errors(self.address, 404, 409, 500):  # Podman answers 500 or 409 for an ended container
             self._api.kill(name, number)
         return was_paused
 
     def process(self, name: str) -> RunningContainer:
-        """The first process of a container; its pid is 0 when it does not run."""
+        """The first process of a container; its pid is 0 if the container is not running."""
         with _errors(self.address):
             found = self._api.inspect_container(name)
         layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         return RunningContainer(found["Id"], found["State"]["Pid"], layer)
 
     def changes(self, name: str) -> list[str]:
-        """The paths that a container has made or changed; of very many, the first."""
+        """The paths that a container has made or changed; only the first if there are very many."""
         api = self._api
         with _errors(self.address):
             response = api._get(api._url("/containers/{0}/changes", name), stream=True, timeout=_LOOK_SEC)
@@ -241,7 +240,7 @@ class Client:
         return [change["Path"] for change in json.loads(text) or [] if change["Kind"] != _DELETED]
 
     def file_size(self, name: str, path: str) -> int | None:
-        """Of a regular file in a container; None of what is something else."""
+        """The size of a regular file in a container in bytes; None for anything else."""
         api = self._api
         with _errors(self.address):
             url = api._url("/containers/{0}/archive", name)
@@ -251,7 +250,7 @@ class Client:
         return found["size"] if found["mode"] >> _TYPE_SHIFT == 0 else None
 
     def remove(self, name: str) -> None:
-        """Remove a container, whatever it does. Nothing happens if it is not there."""
+        """Remove a container, even if it is running. Does nothing if it does not exist."""
         with _errors(self.address, 404):
             self._api.remove_container(name, force=True, v=True)
 
@@ -260,13 +259,13 @@ class Client:
         try:
             with _errors(self.address):
                 found = self._api.inspect_container(name)["State"]
-                said = self._api.logs(name, tail=50).decode(errors="replace")
-        except EngineRefused:  # it is not there, or is just being removed
+                log = self._api.logs(name, tail=50).decode(errors="replace")
+        except EngineRefused:  # it does not exist, or is being removed
             return None
-        return ContainerState(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", said.strip())
+        return ContainerState(found["ExitCode"], bool(found.get("OOMKilled")), found.get("Error") or "", log.strip())
 
     def containers(self, label: str) -> list[Seen]:
-        """Every container with this label, ended ones, too."""
+        """Every container with this label, including ended ones."""
         with _errors(self.address):
             found = self._api.containers(all=True, filters={"label": label})
         return [
@@ -279,17 +278,17 @@ class Client:
         ]
 
     def labels(self, label: str) -> list[str]:
-        """The values that this label has on the containers that run."""
+        """The values of this label on running containers."""
         with _errors(self.address):
             return [found["Labels"][label] for found in self._api.containers(filters={"label": label})]
 
     def deaths(self, label: str, since: float) -> Deaths | None:
-        """The containers with this label that end after a time, in seconds since 1970. None: nothing yet."""
+        """The containers with this label that end after a time, in seconds since 1970. None if there are none yet."""
         api = self._api
-        filters = json.dumps({"label": [label], "event": ["die", "died"]})  # Podman filters by its own word
+        filters = json.dumps({"label": [label], "event": ["die", "died"]})  # Podman has its own word
         url = f"{api.base_url}/v{api.api_version}/events"
         with _errors(self.address), suppress(_Quiet), _silence():
-            # Not the package's own `events`, which waits for ever.
+            # Not the package's own `events`, which waits forever.
             response = api.get(url, params={"since": int(since), "filters": filters}, stream=True, timeout=QUIET_SEC)
             api._raise_for_status(response)
             return Deaths(JsonLines(self.address, response))
@@ -306,13 +305,13 @@ class Client:
             return [network["Name"] for network in self._api.networks(filters={"label": label})]
 
     def remove_network(self, name: str) -> None:
-        """Nothing happens if it is not there."""
+        """Remove a network. Does nothing if it does not exist."""
         with _errors(self.address, 404):
             self._api.remove_network(name)
 
 
 class _Quiet(Exception):
-    """Nothing was said for QUIET_SEC."""
+    """There was no event for QUIET_SEC."""
 
 
 @contextmanager
@@ -329,7 +328,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _errors(address: str, *forgiven: int) -> Iterator[None]:
-    """Errors of the package become ours; an answer with one of the `forgiven` statuses of HTTP is none."""
+    """A context that turns the package's errors into ours and ignores answers with a `forgiven` HTTP status."""
     try:
         yield
     except docker.errors.APIError as error:
@@ -339,7 +338,7 @@ def _errors(address: str, *forgiven: int) -> Iterator[None]:
         raise EngineRefused(str(error.explanation or error), status) from error
     except docker.errors.DockerException as error:
         if not isinstance(error.__cause__, (requests.exceptions.RequestException, OSError)):
-            raise EngineRefused(str(error), 0) from error  # of the package itself, as about stored passwords
+            raise EngineRefused(str(error), 0) from error  # of the package itself, for example about stored passwords
         raise _gone(address, error) from error
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise _gone(address, error) from error
@@ -355,12 +354,12 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _reason(error: BaseException) -> str:
-    """The words of the innermost error: docker and requests wrap theirs several times."""
+    """The text of the innermost error: docker and requests wrap their errors several times."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return getattr(error, "strerror", None) or str(error)
 
 
 def _hardware_address(address: str) -> str:
-    """One that stays when a task is started again: its peers remember for minutes whose address was where."""
+    """The MAC address for an IP address. It must not change when a task is retried: peers cache it for minutes."""
     return ":".join(["02", "42", *(f"{int(part):02x}" for part in address.split("."))])

@@ -1,4 +1,4 @@
-"""How a task's container ended, and its removal."""
+"""Finds out how a task's container ended, and removes it."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ from kedge.engines.container.task_container import TaskContainer
 from kedge.engines.controller import reports
 from kedge.errors import CannotRun
 
-_LONG_BEFORE_SEC = 60.0  # a kill in a container is not what ended it so much later
+_LONG_BEFORE_SEC = 60.0  # a kill so long before the end of a container did not end it
 
 
 class ContainerEnd:
-    """Looks at containers that have ended, and removes them unless they are to be kept, in threads of the caller."""
+    """Inspects ended containers and removes them, unless `keep`, in the threads of its callers."""
 
     def __init__(
         self, client: Client, places: ContainerPlaces, memory: MemoryKills, downloads: Downloads, looks: Looks,
-        patiently: EngineRetries, ended: Callable[[TaskContainer, Report], None], keep: bool,
+        with_retries: EngineRetries, ended: Callable[[TaskContainer, Report], None], keep: bool,
     ) -> None:  # fmt: skip
         self._client, self._places, self._memory, self._downloads = client, places, memory, downloads
-        self._looks, self._patiently, self._ended, self._keep = looks, patiently, ended, keep
+        self._looks, self._with_retries, self._ended, self._keep = looks, with_retries, ended, keep
 
-    def conclude(self, made: TaskContainer) -> None:
+    def conclude(self, container: TaskContainer) -> None:
         """Find out how a container ended, report it, and remove it."""
-        report = self._report(made)
-        self._memory.forget(made.name)
-        self._ended(made, report)
-        self._downloads.look(made.launch)
-        with suppress(CannotRun):  # what is left is removed at the end of the job
+        report = self._report(container)
+        self._memory.forget(container.name)
+        self._ended(container, report)
+        self._downloads.look(container.launch)
+        with suppress(CannotRun):  # the end of the job removes the rest
             if self._keep:
-                self._client.state(made.name)  # the answer comes when the engine has let go of its address
+                self._client.state(container.name)  # the engine answers once it has released the address
                 return
-            self._look_for_results(made)
-            self._patiently(lambda: self._client.remove(made.name))
+            self._look_for_results(container)
+            self._with_retries(lambda: self._client.remove(container.name))
 
-    def _report(self, made: TaskContainer) -> Report:
+    def _report(self, container: TaskContainer) -> Report:
         try:
-            return reports.read(made.launch) or self._without_report(made)
+            return reports.read(container.launch) or self._without_report(container)
         except EngineGone:
-            return failures.of_lost_engine(made.launch)
-        except Exception as error:  # whatever it is, the task must not be waited for for ever
-            what = f"it cannot be told how the task's container ended: {error}"
-            return reports.of_end(made.launch, RUNTIME_BROKE, what)
+            return failures.of_lost_engine(container.launch)
+        except Exception as error:  # any error: the controller must not wait for the task forever
+            what = f"kedge cannot find out how the task's container ended: {error}"
+            return reports.of_end(container.launch, RUNTIME_BROKE, what)
 
-    def _look_for_results(self, made: TaskContainer) -> None:
-        if made.spec and made.up:
-            layer = made.process.layer if made.process else None
-            self._looks.look(made.launch.task, made.spec, made.workdir, layer)
+    def _look_for_results(self, container: TaskContainer) -> None:
+        if container.spec and container.up:
+            layer = container.process.layer if container.process else None
+            self._looks.look(container.launch.task, container.spec, container.workdir, layer)
 
-    def _without_report(self, made: TaskContainer) -> Report:
-        state = self._patiently(lambda: self._client.state(made.name))
-        if not made.up:
+    def _without_report(self, container: TaskContainer) -> Report:
+        state = self._with_retries(lambda: self._client.state(container.name))
+        if not container.up:
             self._places.distrust_bundle()
-        return failures.of_container(made.launch, state, self._known(made))
+        return failures.of_container(container.launch, state, self._known(container))
 
-    def _known(self, made: TaskContainer) -> KnownFacts:
-        kill = self._memory.of(made.name)
-        if kill and made.end_seen - kill.at > _LONG_BEFORE_SEC:
-            kill = None  # the task has outlived it
-        limit = made.spec.memory if made.spec else None
-        return KnownFacts(limit, kill, self._memory.watches(made.name), made.up, made.killed)
+    def _known(self, container: TaskContainer) -> KnownFacts:
+        kill = self._memory.of(container.name)
+        if kill and container.end_seen - kill.at > _LONG_BEFORE_SEC:
+            kill = None  # the task survived it
+        limit = container.spec.memory if container.spec else None
+        return KnownFacts(limit, kill, self._memory.watches(container.name), container.up, container.killed)

@@ -1,4 +1,4 @@
-"""How a task's container starts: its image, its folder, the container itself."""
+"""Starts a task's container: pulls its image, makes its folder, creates and starts the container."""
 
 from __future__ import annotations
 
@@ -20,44 +20,47 @@ from kedge.runs.atomic_files import disk_errors
 
 
 class ContainerStart:
-    """Starts containers, in threads of the caller. Whatever goes wrong is the end of that task attempt: `ended`."""
+    """Starts containers in the threads of its callers. Any error ends the task attempt: it is reported to `ended`."""
 
     def __init__(
         self, plan: Plan, client: Client, images: Images, places: ContainerPlaces, memory: MemoryKills,
-        patiently: EngineRetries, ended: Callable[[TaskContainer, Report], None],
+        with_retries: EngineRetries, ended: Callable[[TaskContainer, Report], None],
     ) -> None:  # fmt: skip
         self._plan, self._client, self._images, self._places = plan, client, images, places
-        self._memory, self._patiently, self._ended = memory, patiently, ended
+        self._memory, self._with_retries, self._ended = memory, with_retries, ended
 
-    def start(self, made: TaskContainer, before: Future[None] | None) -> None:
-        """Start a container, once that of the attempt `before` is gone, which has the same address."""
+    def start(self, container: TaskContainer, before: Future[None] | None) -> None:
+        """Start a container once `before` is done: the removal of the previous attempt's container, which has the same
+        address."""
         if before:
             wait([before])
         try:
-            self._start(made)
+            self._start(container)
         except Cancelled:
-            self._fail(made, failures.stopped_before_start(made.launch))
-        except Exception as error:  # whatever it is, the task must not be waited for for ever
-            self._fail(made, failures.of_problem(made.launch, error))
+            self._fail(container, failures.stopped_before_start(container.launch))
+        except Exception as error:  # any error: the controller must not wait for the task forever
+            self._fail(container, failures.of_problem(container.launch, error))
 
-    def _start(self, made: TaskContainer) -> None:
-        task, attempt, retry = made.launch.task, made.launch.job_attempt, made.launch.task_attempt
-        image = self._patiently(lambda: self._images.get(self._plan.role(task.role), retry))
-        with disk_errors(made.launch.folder):
+    def _start(self, container: TaskContainer) -> None:
+        task, attempt, retry = container.launch.task, container.launch.job_attempt, container.launch.task_attempt
+        image = self._with_retries(lambda: self._images.get(self._plan.role(task.role), retry))
+        with disk_errors(container.launch.folder):
             wanted = self._places.container(task, attempt, retry, image)
-        self._patiently(lambda: self._client.create(wanted))
+        self._with_retries(lambda: self._client.create(wanted))
         self._places.start_holds(task)
-        made.spec, made.workdir = wanted, image.workdir
-        self._patiently(lambda: self._client.start(made.name), lambda: self._client.start_if_new(made.name))
-        self._watch_memory(made)
+        container.spec, container.workdir = wanted, image.workdir
+        self._with_retries(
+            lambda: self._client.start(container.name), lambda: self._client.start_if_new(container.name)
+        )
+        self._watch_memory(container)
 
-    def _watch_memory(self, made: TaskContainer) -> None:
-        """Before any command runs, so that nothing is missed."""
-        with suppress(CannotRun):  # it is only known less of, then
-            made.process = self._client.process(made.name)
-            self._memory.watch(made.name, made.process.identity, made.process.pid)
+    def _watch_memory(self, container: TaskContainer) -> None:
+        """Watch for out-of-memory kills, from before any command runs, so that none is missed."""
+        with suppress(CannotRun):  # then less is known about its end
+            container.process = self._client.process(container.name)
+            self._memory.watch(container.name, container.process.identity, container.process.pid)
 
-    def _fail(self, made: TaskContainer, report: Report) -> None:
+    def _fail(self, container: TaskContainer, report: Report) -> None:
         with suppress(CannotRun):
-            self._client.remove(made.name)
-        self._ended(made, report)
+            self._client.remove(container.name)
+        self._ended(container, report)

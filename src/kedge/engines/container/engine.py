@@ -149,7 +149,7 @@ class ContainerEngine:
             given = self._taken(plan, run, secrets, connected.client, stack)
             places = self._places(plan, run, given, connected.client)
             pulled = images.Images(
-                connected.client, given.facts.architecture, secrets.texts, lambda text: backend.say(text)
+                connected.client, given.facts.architecture, secrets.texts, lambda text: backend.note(text)
             )
             backend = ContainerBackend(plan, run, connected.client, pulled, places, log, self._keep, connected.restore)
             stack.callback(backend.close)

@@ -1,4 +1,4 @@
-"""What a container engine answers: values, and its refusals and silence as errors."""
+"""The answers of a container engine as values, and errors for requests that it rejects or does not answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class EngineGone(CannotRun):
 
 
 class EngineRefused(CannotRun):
-    """The container engine answers that it cannot. `status` is the one of HTTP."""
+    """The container engine rejects a request. `status` is that of HTTP."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status
@@ -21,9 +21,9 @@ class EngineRefused(CannotRun):
 
 
 class Facts(NamedTuple):
-    """The machine as its container engine sees it. `memory` in bytes; `limits_*`: whether it can limit them; `selinux`:
-    whether it labels containers; `gpus`:
-    whether it can pass them on, `cdi`: whether by their names for CDI."""
+    """The machine as its container engine reports it. `memory` is in bytes; `limits_*`: whether it can limit these;
+    `selinux`: whether it labels containers; `gpus`: whether it can give GPUs to containers, `cdi`: whether by their CDI
+    names."""
 
     name: str
     architecture: str
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
 
 
 class LocalImage(NamedTuple):
-    """What an image says of itself. `digests` are those of its manifests, each as `repository@sha256:…`."""
+    """An image on this machine. `digests` are those of its manifests, each as `repository@sha256:…`."""
 
     id: str
     architecture: str
@@ -55,8 +55,8 @@ class LocalImage(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A container that is there. One that was made and not started neither runs nor has ended; one that is paused
-    runs."""
+    """An existing container. If it was made but not started, it is neither running nor ended; if paused, it is
+    running."""
 
     name: str
     running: bool
@@ -64,8 +64,8 @@ class Seen(NamedTuple):
 
 
 class RunningContainer(NamedTuple):
-    """A container that runs: the engine's id of it, the pid of its first process, and the folder of what it changes, on
-    the engine's machine."""
+    """A running container: its id, the pid of its first process, and the folder of its changes on the engine's
+    machine."""
 
     identity: str
     pid: int
@@ -73,9 +73,9 @@ class RunningContainer(NamedTuple):
 
 
 class ContainerState(NamedTuple):
-    """How a container ended. `said` is its own log."""
+    """How a container ended. `log` is the end of its own log."""
 
     exit_code: int
     out_of_memory: bool
     error: str
-    said: str
+    log: str

@@ -1,4 +1,4 @@
-"""Calls of a container engine that may be restarted meanwhile: they are repeated for a while."""
+"""Repeats requests to a container engine for a while, since it may be restarting."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PAUSE_SEC = 0.5
 
 
 class EngineRetries:
-    """Repeats calls until the engine answers, by any thread."""
+    """Repeats requests until the engine answers. Safe for several threads."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
 
     def __call__(self, call: Callable[[], T], again: Callable[[], T] | None = None) -> T:
-        """What the call returns; `again` is called from the second time on, if the first may have worked. EngineGone
-        after a minute without an answer."""
+        """Return the result of `call`. `again` replaces it from the second try on, for requests that may have worked
+        although their answer was lost. EngineGone after a minute without an answer."""
         end = time.monotonic() + _PATIENCE_SEC
         while True:
             try:
@@ -34,5 +34,5 @@ class EngineRetries:
                 call = again or call
 
     def close(self) -> None:
-        """From now on nothing is repeated."""
+        """Stop repeating requests."""
         self._over.set()

@@ -1,4 +1,4 @@
-"""The report of a container that ended, or could not be started: the supervisor's own, or what else is known."""
+"""Reports of task attempts that left none: from how the container ended, or why it could not be started."""
 
 from __future__ import annotations
 
@@ -29,27 +29,28 @@ from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 from kedge.errors import DiskFull
 
-# OpenPAI's codes for what happens to a container from outside.
+# OpenPAI's codes for containers that fail from outside.
 REMOVED = -101
 NOT_STARTED = -1201
 IMAGE = 254
-_DOCKER_FAILED = 125  # what `docker run` exits with when it could not start the container
+_DOCKER_FAILED = 125  # the exit code of `docker run` if it cannot start the container
 _LONGEST_QUOTE = 1000
 ENGINE_LOG = "engine.log"
 _NOT_STARTED = "The container engine cannot start a container for this task."
 _UNREACHABLE = "The container engine cannot reach the registry of the image."
 _BRING_IT = (
     "Check the registry in the image's name, and the container engine's network and proxy; then run again.",
-    "Where there is no way to a registry, bring the image beforehand: docker load, or podman load.",
+    "If the registry cannot be reached, load the image beforehand with docker load or podman load.",
 )
-# Docker's and Podman's word for what an image can still lack: what is executed is the bundle's own.
+# Docker's and Podman's error for a user that the image does not define. No other error of a start is the image's: the
+# program is that of the bundle.
 _NO_USER = "no matching entries in"
 
 
 class KnownFacts(NamedTuple):
-    """What is known of a container besides the engine's answer. `memory`: its limit, in bytes; `kill`: the kernel's for
-    want of memory, just before the end; `watched`: whether one would have been seen; `up`: whether its supervisor has
-    ever spoken; `killed`: whether kedge has killed it."""
+    """What is known of a container besides the engine's answer. `memory`: its limit in bytes; `kill`: the kernel's
+    out-of-memory kill just before the end; `watched`: whether such a kill would have been seen; `up`: whether its
+    supervisor ever sent an event; `killed`: whether kedge killed it."""
 
     memory: int | None = None
     kill: MemoryKill | None = None
@@ -59,83 +60,84 @@ class KnownFacts(NamedTuple):
 
 
 def of_container(launch: Launch, state: ContainerState | None, known: KnownFacts) -> Report:
-    """How an attempt ended that left no report, from how its container did; None: that is not there any more."""
+    """The report of an attempt that left none, from the end of its container. `state` is None if the container no
+    longer exists."""
     if known.killed and (state is None or state.exit_code == SHELL_KILLED):
         return reports.of_forced_stop(launch)
     if state is None:
-        return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed by somebody else")
+        return reports.ended(launch, REMOVED, RUNTIME_ERROR, "the task's container was removed from outside")
     if what := out_of_memory.explained(state, known.kill, known.memory, known.up):
         return out_of_memory.report(launch, what)
     if state.exit_code == SHELL_KILLED and not known.watched and not reports.is_damaged(launch):
         return reports.of_kill(launch, signal.SIGKILL, out_of_memory.suspected(known.memory), PERHAPS_MEMORY)
     if state.exit_code > 128 and not reports.is_damaged(launch):
         return reports.of_kill(launch, state.exit_code - 128, _killed(state.exit_code - 128))
-    said = "; ".join(filter(None, (state.error, state.said[-_LONGEST_QUOTE:])))
-    what = f"the task's container ended with {state.exit_code} and no report: {said or 'it said nothing'}"
+    output = "; ".join(filter(None, (state.error, state.log[-_LONGEST_QUOTE:])))
+    what = f"the task's container ended with exit code {state.exit_code} and no report: {output or 'no output'}"
     return reports.of_end(launch, state.exit_code, what)
 
 
 def of_problem(launch: Launch, error: Exception) -> Report:
-    """How an attempt ended that could not be started. What is wrong with an image is the job's error."""
+    """The report of an attempt that could not be started. A problem of the image is an error of the job."""
     if isinstance(error, EngineRefused) and _NO_USER in str(error):
-        error = ImageProblem(f"no container of the image can be started: {error}")
+        error = ImageProblem(f"the image cannot be started as a container: {error}")
     if isinstance(error, ImageProblem):
         return _of_image(launch, error)
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
-    hint = _hint(str(error))
-    what = "; ".join(filter(None, (f"the task's container could not be started: {error}", hint)))
+    advice = _advice(str(error))
+    what = "; ".join(filter(None, (f"the task's container could not be started: {error}", advice)))
     found = classify(Evidence(_log(launch, what), _DOCKER_FAILED))._replace(exit_meaning="")
-    if hint:
-        found = found._replace(meaning=_NOT_STARTED, remedy=(f"{hint[0].upper()}{hint[1:]}.",))
+    if advice:
+        found = found._replace(meaning=_NOT_STARTED, remedy=(f"{advice[0].upper()}{advice[1:]}.",))
     return reports.ended(launch, NOT_STARTED, CANNOT_START, what)._replace(diagnosis=found.to_json())
 
 
 def _of_image(launch: Launch, problem: ImageProblem) -> Report:
     what = str(problem)
     found = classify(Evidence(_log(launch, what), IMAGE))
-    if problem.cause:  # what kedge has found out itself
+    if problem.cause:  # kedge determined the cause itself
         known = packaged().cause(problem.cause)
         found = found._replace(
             cause=problem.cause, behaviour=known.behaviour, confidence=SURE, owner=known.owner,
             meaning=problem.meaning or known.meaning, remedy=(problem.remedy,) if problem.remedy else known.remedy,
         )  # fmt: skip
-    if found.owner == "network":  # the advice of these causes is for what a command fetches
+    if found.owner == "network":  # the remedies of these causes are for downloads of the user's command
         found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)
     return reports.ended(launch, IMAGE, CANNOT_START, what)._replace(diagnosis=found.to_json())
 
 
 def stopped_before_start(launch: Launch) -> Report:
-    """How an attempt ended that was told to stop while its container, or its image, was still being made ready."""
+    """The report of an attempt that was stopped while its container or image was still being prepared."""
     report = reports.ended(launch, SHELL_TERMINATED, COMMAND_KILLED, "stopped by TERM before the command started")
     return report._replace(stopped_by="TERM")
 
 
 def of_lost_engine(launch: Launch) -> Report:
-    """How an attempt ended whose container nobody can ask about any more."""
-    what = "the container engine does not answer any more; the container may still run, and kedge rm ends it"
+    """The report of an attempt whose container engine no longer answers."""
+    what = "the container engine no longer answers; the container may still be running, and kedge rm ends it"
     return reports.read(launch) or reports.ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
 
 
 def _log(launch: Launch, text: str) -> tuple[tuple[str, bytes], ...]:
-    """What the container engine said, as a log of the task; also as a file, since a diagnosis names it."""
+    """The container engine's message as a log of the task, also written to a file, since the diagnosis quotes it."""
     with suppress(OSError):
         os.makedirs(launch.folder, exist_ok=True)
-        # The task may have put a link or a pipe there.
+        # The flags reject a link or FIFO that the task may have put there.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(os.path.join(launch.folder, ENGINE_LOG), flags, 0o644), "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
     return ((ENGINE_LOG, text.encode()),)
 
 
-def _hint(said: str) -> str:
-    """What to know, or to do, about a start that failed; empty if nothing is known."""
-    if "memory limit" in said.lower():  # Podman's runtimes: unable to set …; Docker: Minimum … allowed is 6MB
+def _advice(message: str) -> str:
+    """What to do about a failed start; empty if kedge has no advice."""
+    if "memory limit" in message.lower():  # Podman's runtimes: unable to set …; Docker: Minimum … allowed is 6MB
         return "the task's memoryMB is less than a container needs to start: raise it"
-    if any(word in said for word in ("UIDs", "available IDs", "setup user", "namespace mode")):
-        return "--user and --userns take only IDs that the engine has: see /etc/subuid and /etc/subgid"
-    if any(word in said for word in ("netns", "slirp4netns", "pasta", "netavark", "network")):  # most often rootless
-        return "--network host runs it without a network of its own"
+    if any(word in message for word in ("UIDs", "available IDs", "setup user", "namespace mode")):
+        return "--user and --userns accept only IDs that the engine may use: see /etc/subuid and /etc/subgid"
+    if any(word in message for word in ("netns", "slirp4netns", "pasta", "netavark", "network")):  # mostly rootless
+        return "use --network host to run it without a network of the job's own"
     return ""
 
 

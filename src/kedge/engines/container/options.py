@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedge.engines.base import EngineOption
 from kedge.engines.machine.options import ALLOW_FEWER_GPUS
 
-DEFAULT_PIDS = 32768  # threads count, and programs of many data loaders have thousands
+DEFAULT_PIDS = 32768  # threads count, too, and programs with many data loaders have thousands
 
 ACCEPTS = (
     ALLOW_FEWER_GPUS,

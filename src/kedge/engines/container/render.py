@@ -25,7 +25,7 @@ DATA_CACHE = f"{PAI}/{DATA_CACHE_DIR}"
 GATE, STATUS = "gate", "status"
 
 DEFAULT_SHM_MB = 512  # OpenPAI's
-# Of those that engines give by default: what training does not need, and attacks begin with.
+# Default capabilities of engines that training does not need and that attacks often start with.
 DROPPED = ("NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP")
 _MIB = 1 << 20
 _LONGEST_HOSTNAME = 63

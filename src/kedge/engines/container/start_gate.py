@@ -1,6 +1,6 @@
-"""The gate behind which the tasks of a gang wait until the containers of all have started.
+"""The gate at which the tasks of a gang wait until all their containers have started.
 
-It is a pipe to which nobody writes: its readers wait, and reach its end when it is opened."""
+It is a pipe without data: its readers wait, and read the end of file when the gate opens."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kedge.engines.container import render
 
 
 class StartGate:
-    """Open at first. Only for the controller's thread."""
+    """Open at first. To be used only by the controller's thread."""
 
     def __init__(self) -> None:
         self._pipe: int | None = None
         self._missing = 0
 
     def shut(self, shared: Path, tasks: int) -> None:
-        """Let the tasks of a job attempt wait until `tasks` of them have started; `shared` is their common folder."""
+        """Make the tasks of a job attempt wait until `tasks` of them have started; `shared` is their common folder."""
         self._pipe = os.open(shared / render.GATE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._missing = tasks
 
     def count_start(self) -> None:
-        """One more has started, or will never start."""
+        """Count one more task that has started, or will never start."""
         self._missing -= 1
         if self._missing == 0:
             self.open()
 
     def open(self) -> None:
-        """Let all that wait go on. Nothing happens when it is open."""
+        """Let all waiting tasks continue. Does nothing if it is open."""
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None

@@ -1,4 +1,4 @@
-"""The container of one task attempt, as far as the backend knows it."""
+"""The container of one task attempt, as the backend follows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kedge.engines.controller.reports import Launch
 
 @dataclass(slots=True)
 class TaskContainer:
-    """A container from the moment it is asked for. `signals` wait until its supervisor can take them."""
+    """A container from its request on. `signals` are kept until its supervisor can receive them."""
 
     launch: Launch
     name: str
@@ -21,7 +21,7 @@ class TaskContainer:
     spec: ContainerSpec | None = None
     workdir: str = "/"  # the image's
     process: RunningContainer | None = None
-    up: bool = False  # its supervisor has reported
+    up: bool = False  # its supervisor has sent an event
     killed: bool = False  # by kedge
     end_seen: float = 0.0  # when its end was seen, in time.monotonic()
     ending: Future[None] | None = None

@@ -13,7 +13,7 @@ from kedge.engines.base import HookRetrying, Started, Task
 LONGEST_LINE = 4096  # bytes; supervisors send each line in one atomic write to the pipe
 _AT_ONCE = 1 << 20
 
-NOT_HEARD = (AttributeError, KeyError, TypeError, ValueError)  # raised for lines that are not from a supervisor
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # raised for lines that are not from a supervisor
 
 
 def read(fd: int) -> bytes:
@@ -37,7 +37,7 @@ def of_line(line: bytes) -> Started | HookRetrying | None:
     """The update in a line; None if it has none."""
     try:
         return update(untrusted.parse(line))
-    except NOT_HEARD:
+    except MALFORMED:
         return None
 
 
