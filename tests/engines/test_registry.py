@@ -93,7 +93,7 @@ def test_a_broken_engine_is_one_clear_error(install: Install, source: str, messa
 def test_two_packages_with_the_same_engine_are_an_error(install: Install) -> None:
     install(MINE)
     install(MINE, package="pick")
-    with pytest.raises(CannotRun, match="several packages bring an engine mine: pack and pick; uninstall all but one"):
+    with pytest.raises(CannotRun, match="several packages have an engine mine: pack and pick; uninstall all but one"):
         registry.make("mine")
 
 
@@ -118,7 +118,7 @@ def test_a_name_that_no_engine_has(name: str, message: str) -> None:
         ("container", {"network": "none"}, "--network of the container engine must be one of job, host, not 'none'"),
         ("container", {"pids_limit": 3}, "--pids-limit of the container engine must be a whole number of at least 16"),
         ("container", {"pids_limit": True}, "must be a whole number of at least 16, not True"),
-        ("container", {"storage": "x"}, "--storage of the container engine must be folders by names, not 'x'"),
+        ("container", {"storage": "x"}, "--storage of the container engine must be folders by name, not 'x'"),
         ("local", {"allow_fewer_gpus": 1}, "--allow-fewer-gpus of the local engine must be true or false, not 1"),
     ],
 )

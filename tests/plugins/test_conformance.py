@@ -70,11 +70,11 @@ def test_a_good_plugin_conforms_and_its_steps_are_returned() -> None:
 @pytest.mark.parametrize(
     ("plugin", "example", "message"),
     [
-        (Changing(), {"what": "a"}, "gives other steps the second time"),
+        (Changing(), {"what": "a"}, "gives different steps the second time"),
         (Curious(), {"what": "a"}, "the secret in 'what' was turned into text"),
         (Late(), {"what": "a"}, "gives steps that cannot run: 'later' is not an event"),
         (Greedy(), {"what": ["a", "a"]}, "was changed"),
-        (Doubled(), {"what": "a"}, "a parameter stands twice in the table"),
+        (Doubled(), {"what": "a"}, "the table names a parameter twice"),
         (Mute(), {"what": "a"}, "has no name or no description"),
         (Undecided(), {"what": ["a"]}, "what is required: no default"),
     ],

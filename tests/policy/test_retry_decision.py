@@ -24,19 +24,21 @@ TABLE = {
     (P, False): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],  # likely or guessed
     (U, False): [(T, STOCK), (C, STOCK), COUNTED, COUNTED],
 }
-KNOWN = [(says, sure, stock) for (says, sure), stock in product(TABLE, (T, C, P, U))]
+KNOWN = [(behaviour, sure, stock) for (behaviour, sure), stock in product(TABLE, (T, C, P, U))]
 CODES = {T: 137, C: 251, P: 232, U: 255}
 
 
-@pytest.mark.parametrize(("says", "sure", "stock"), KNOWN)
-def test_without_a_row_of_the_user_s_own(says: Behaviour, sure: bool, stock: Behaviour) -> None:
-    assert basis(None, says, sure, stock) == TABLE[says, sure][(T, C, P, U).index(stock)]
+@pytest.mark.parametrize(("behaviour", "sure", "stock"), KNOWN)
+def test_without_a_row_of_the_user_s_own(behaviour: Behaviour, sure: bool, stock: Behaviour) -> None:
+    assert basis(None, behaviour, sure, stock) == TABLE[behaviour, sure][(T, C, P, U).index(stock)]
 
 
 @pytest.mark.parametrize("row", [T, C, P, U])
-@pytest.mark.parametrize(("says", "sure", "stock"), KNOWN)
-def test_a_row_of_the_user_s_own_decides_alone(row: Behaviour, says: Behaviour, sure: bool, stock: Behaviour) -> None:
-    assert basis(row, says, sure, stock) == Basis(row, SPEC)
+@pytest.mark.parametrize(("behaviour", "sure", "stock"), KNOWN)
+def test_a_row_of_the_user_s_own_decides_alone(
+    row: Behaviour, behaviour: Behaviour, sure: bool, stock: Behaviour
+) -> None:
+    assert basis(row, behaviour, sure, stock) == Basis(row, SPEC)
 
 
 NONE_YET = RetriesSoFar()
@@ -47,15 +49,15 @@ def ask(failure: Failure, retries: int = 0, done: RetriesSoFar = NONE_YET, job: 
 
 
 @pytest.mark.parametrize("row", [None, T, C, P, U])
-@pytest.mark.parametrize(("says", "sure", "stock"), KNOWN)
+@pytest.mark.parametrize(("behaviour", "sure", "stock"), KNOWN)
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("retries", [0, 2])
 def test_every_combination(
-    row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour, again: bool, retries: int
+    row: Behaviour | None, behaviour: Behaviour, sure: bool, stock: Behaviour, again: bool, retries: int
 ) -> None:
     """The same failure twice ends the retries, unless the user's own row decides."""
-    taken, decider = Basis(row, SPEC) if row else basis(None, says, sure, stock)
-    found = ask(Failure(CODES[stock], "a_cause", says, sure, row, again=again), retries)
+    taken, decider = Basis(row, SPEC) if row else basis(None, behaviour, sure, stock)
+    found = ask(Failure(CODES[stock], "a_cause", behaviour, sure, row, again=again), retries)
     free = taken in (T, C)
     asked = free or (taken is U and retries > 0)
     ended = asked and again and decider is not SPEC
@@ -125,11 +127,11 @@ def test_the_count_of_a_task_is_called_by_its_key() -> None:
 
 
 @pytest.mark.parametrize("row", [None, T, C, P, U])
-@pytest.mark.parametrize(("says", "sure", "stock"), KNOWN)
+@pytest.mark.parametrize(("behaviour", "sure", "stock"), KNOWN)
 @pytest.mark.parametrize("retries", [0, 1])
 def test_an_unknown_cause_is_never_called_permanent(
-    row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour, retries: int
+    row: Behaviour | None, behaviour: Behaviour, sure: bool, stock: Behaviour, retries: int
 ) -> None:
     """The text names what decided; only a permanent row or cause is called permanent."""
-    found = ask(Failure(CODES[stock], "a_cause", says, sure, row, "mine.yaml"), retries)
-    assert ("permanent" in found.why) == (row is P or (row is None and sure and says is P))
+    found = ask(Failure(CODES[stock], "a_cause", behaviour, sure, row, "mine.yaml"), retries)
+    assert ("permanent" in found.why) == (row is P or (row is None and sure and behaviour is P))

@@ -1,4 +1,4 @@
-"""What an engine is: the place where a plan runs."""
+"""The interface of an engine, the place where a plan runs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Task(NamedTuple):
 
 
 class JobOutcome(NamedTuple):
-    """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` says why.
+    """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` the reason.
 
-    `attempt` is the last one, from 0, and `judged` why it failed. `interrupted`: by the user's own Ctrl-C. `disk_full`:
-    for want of space, not by a fault of the job.
+    `attempt` is the number of the last one, from 0; `judged` is why it failed. `interrupted`: by the user's own Ctrl-C.
+    `disk_full`: the disk was full, so the job is not at fault.
     """
 
     state: State
@@ -40,8 +40,8 @@ class JobOutcome(NamedTuple):
 
 
 class EngineRequest(NamedTuple):
-    """What an engine would be asked for a task: `value` in its own terms, `command` a line for a shell that does the
-    same; empty where there is none."""
+    """What kedge would request for a task: `value` in the engine's own terms, and `command`, a shell command that does
+    the same; empty if there is none."""
 
     task: str
     value: dict[str, Any]
@@ -49,8 +49,8 @@ class EngineRequest(NamedTuple):
 
 
 class Note(NamedTuple):
-    """One sentence that the user should know and need not act on: shown when the job is submitted or, if `in_summary`,
-    under the summary of the run."""
+    """One sentence that the user should know and need not act on. It is shown when the job is submitted or, if
+    `in_summary`, under the summary of the run."""
 
     text: str
     in_summary: bool = False
@@ -59,8 +59,8 @@ class Note(NamedTuple):
 class EngineOption(NamedTuple):
     """An option of an engine: a keyword of its class, and an option of the command line with dashes in its name.
 
-    `kind` is bool, int, str, or dict for folders of this machine by names. `metavar` stands for the value in the help;
-    `choices` are all values that there are, `least` the smallest.
+    `kind` is bool, int, str, or dict for folders of this machine by name. `metavar` stands for the value in the help;
+    `choices` are the allowed values, `least` is the smallest.
     """
 
     name: str
@@ -72,7 +72,7 @@ class EngineOption(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """As people write it."""
+        """The option on the command line."""
         return f"--{self.name.replace('_', '-')}"
 
 
@@ -87,55 +87,55 @@ class Engine(Protocol):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What makes the same engine again, as JSON values: `registry.make(name, **options)`."""
+        """The options that make the same engine again, as JSON values: `registry.make(name, **options)`."""
         ...
 
     def notes(self, plan: Plan) -> tuple[Note, ...]:
-        """What this engine does not do for this plan, or does in another way than the user may expect."""
+        """What this engine does not do for this plan, or does differently than the user may expect."""
         ...
 
     def check(self, plan: Plan) -> None:
-        """CannotRun, naming the number that is short, when the plan cannot run here."""
+        """CannotRun if the plan cannot run here; the error names the number that is too small."""
         ...
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
-        """What the engine would be asked for: for one task, or the first of every role. CannotRun. Starts nothing."""
+        """The requests for one task, or for the first task of every role. CannotRun. Starts nothing."""
         ...
 
     def secrets_dir(self, run: Run) -> str:
-        """Where this engine keeps the values of a run's secrets while the job lives."""
+        """The folder in which this engine keeps the values of a run's secrets while the job runs."""
         ...
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
-        """Run the whole job, retries included, and return when it has ended and nothing of it runs any more.
+        """Run the whole job, including retries, and return when it has ended and none of its processes is left.
 
-        Everything said goes to the run folder, whose lock the caller holds, and which has its reserve.
+        All output goes to the run folder. The caller holds its lock and has reserved its disk space.
         """
         ...
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        """Ask the run's controller to stop it (`kill`: without grace, and whatever the controller does). Of a lost run,
-        end what is left and clean up. Notes for the user, as about a controller that was suspended."""
+        """Ask the run's controller to stop it (`kill`: without grace, even if the controller does not react). End and
+        clean up what is left of a lost run. Returns notes for the user, for example about a suspended controller."""
         ...
 
     def suspended(self, run: Run) -> int | None:
-        """The pid of the run's controller, if that is suspended (Ctrl-Z), so that nothing is decided."""
+        """The pid of the run's controller if it is suspended (Ctrl-Z), so that it decides nothing."""
         ...
 
     def forget(self, run: Run) -> None:
-        """Remove what a run that has ended still has outside of its folder, and let the user delete all that is in it.
-        CannotRun."""
+        """Remove what an ended run still has outside its folder, and make everything in the folder deletable by the
+        user. CannotRun."""
         ...
 
 
 class Started(NamedTuple):
-    """A task's command runs."""
+    """A task's command has started."""
 
     task: Task
 
 
 class HookRetrying(NamedTuple):
-    """A hook of `step` failed for the reason `message`; try `next_try` of `tries` comes after `delay_sec` seconds."""
+    """A hook of `step` failed with `message`; try `next_try` of `tries` follows after `delay_sec` seconds."""
 
     task: Task
     step: str
@@ -146,7 +146,7 @@ class HookRetrying(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An attempt of a task has ended and nothing of it runs any more."""
+    """An attempt of a task has ended, and none of its processes is left."""
 
     task: Task
     report: Report
@@ -158,12 +158,13 @@ Update = Started | HookRetrying | Ended
 class Backend(Protocol):
     """What engines/controller needs from an engine that has no controller of its own.
 
-    `stop`, `end_grace` and `kill` may come for a task whose end `poll` has not told yet, or has told in the same list:
-    they do nothing then. `kedge.testing.backend.ScriptedBackend` is one without processes, for tests.
+    `stop`, `end_grace` and `kill` may be called for a task that has ended but whose end `poll` has not returned yet, or
+    has just returned: they do nothing then. `kedge.testing.backend.ScriptedBackend` is a backend without processes, for
+    tests.
     """
 
     def place(self, attempt: int) -> None:
-        """Reserve what all tasks of a job attempt need, before any of them starts. CannotRun if it is not there."""
+        """Reserve what all tasks of a job attempt need, before any of them starts. CannotRun if it is not available."""
         ...
 
     def start(self, task: Task, attempt: int, task_attempt: int) -> None:
@@ -171,25 +172,25 @@ class Backend(Protocol):
         ...
 
     def stop(self, task: Task) -> None:
-        """Ask for the task's stop ladder."""
+        """Start the task's stop ladder."""
         ...
 
     def end_grace(self, task: Task) -> None:
-        """End the grace of a task whose stop ladder was asked for."""
+        """End the grace period of a task whose stop ladder has started."""
         ...
 
     def kill(self, task: Task) -> None:
-        """End all processes of the task at once, when its ladder did not."""
+        """End all processes of the task at once, because its ladder has not."""
         ...
 
     def fileno(self) -> int:
-        """Becomes readable when `poll` has something new."""
+        """A descriptor that becomes readable when `poll` has new updates."""
         ...
 
     def poll(self) -> list[Update]:
-        """What happened since the last call, in order. Never blocks."""
+        """The updates since the last call, in order. Never blocks."""
         ...
 
     def close(self) -> None:
-        """Give back everything; nothing of the job runs any more."""
+        """Release everything. None of the job's processes is left then."""
         ...

@@ -1,5 +1,5 @@
-"""Engines that installed packages bring, under the entry point group `kedge.engines`. Slow: it reads the metadata of
-all packages, so the registry asks it only for names that are not built in."""
+"""Engines of installed packages, from the entry point group `kedge.engines`. Slow: it reads the metadata of
+all packages, so the registry uses it only for names that are not built in."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def names() -> list[str]:
 
 
 def load(name: str) -> type[Engine] | None:
-    """The class of an engine; None if no package brings one of that name. CannotRun: it cannot be used."""
+    """The class of an engine; None if no package has one of that name. CannotRun if it cannot be used."""
     points = entry_points.by_name(GROUP).get(name)
     if not points:
         return None
     if len({point.value for point in points}) > 1:
         packages = entry_points.packages(points)
-        raise CannotRun(f"several packages bring an engine {name}: {packages}; uninstall all but one")
+        raise CannotRun(f"several packages have an engine {name}: {packages}; uninstall all but one")
     with _guarded(points, "cannot be loaded"):
         cls: type[Engine] = points[0].load()
     _check(points, cls)
@@ -37,7 +37,7 @@ def load(name: str) -> type[Engine] | None:
 
 
 def make(name: str, cls: type[Engine], options: Mapping[str, Any]) -> Engine:
-    """The engine with these options. CannotRun: it cannot be made."""
+    """The engine with these options. CannotRun if it cannot be made."""
     points = entry_points.by_name(GROUP)[name]
     with _guarded(points, "cannot be created"):
         made = cls(**options)
@@ -47,7 +47,7 @@ def make(name: str, cls: type[Engine], options: Mapping[str, Any]) -> Engine:
 
 
 def _check(points: tuple[EntryPoint, ...], cls: Any) -> None:
-    """CannotRun: this is no class of an engine, or one of another name."""
+    """CannotRun if this is not the class of an engine, or has another name."""
     if not isinstance(cls, type):
         raise CannotRun(f"{_engine(points)} is not a class: {cls!r:.80}")
     if missing := [member for member in _MEMBERS if member != _SET_WHEN_MADE and not hasattr(cls, member)]:
@@ -65,7 +65,7 @@ def _engine(points: tuple[EntryPoint, ...]) -> str:
 
 @contextmanager
 def _guarded(points: tuple[EntryPoint, ...], what: str) -> Iterator[None]:
-    """A bug of other people's code must not look like one of kedge."""
+    """A context that turns errors of other people's code into CannotRun, so that they do not look like kedge's bugs."""
     try:
         yield
     except (KedgeError, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The engines by their names, loaded one by one: the built-in ones, then those of installed packages."""
+"""The engines by name, loaded on demand: the built-in ones, then those of installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedge.lazy_modules import ENGINES, load_place
 # The options of all built-in engines, each once.
 BUILT_IN_OPTIONS = tuple(dict.fromkeys((*LOCAL_OPTIONS, *CONTAINER_OPTIONS)))
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
-_KINDS = {bool: "true or false", int: "a whole number", str: "a text", dict: "folders by names"}
+_KINDS = {bool: "true or false", int: "a whole number", str: "a text", dict: "folders by name"}
 
 
 class UnknownEngine(InputError):
@@ -29,21 +29,21 @@ def engine_names() -> list[str]:
 
 
 def load(name: str) -> type[Engine]:
-    """The class of the engine of that name. UnknownEngine; CannotRun: a package brings it, and it cannot be used."""
+    """The class of the engine of that name. UnknownEngine; CannotRun if it is from a package and cannot be used."""
     if name in ENGINES:
         found: type[Engine] = load_place(ENGINES[name])
         return found
-    if brought := _installed().load(name):
-        return brought  # type: ignore[no-any-return]
+    if installed := _installed().load(name):
+        return installed  # type: ignore[no-any-return]
     near = difflib.get_close_matches(name, engine_names(), n=1)
     known = f"available: {', '.join(engine_names())}, and those of installed packages"
-    hint = f"did you mean {near[0]!r}?" if near else known
-    raise UnknownEngine(f"there is no engine {name!r}; {hint}")
+    advice = f"did you mean {near[0]!r}?" if near else known
+    raise UnknownEngine(f"there is no engine {name!r}; {advice}")
 
 
 def make(name: str, **options: Any) -> Engine:
-    """The engine of that name with its own options, without those that are None or empty. InputError for one that it
-    does not have, or of a wrong type; what `load` raises."""
+    """The engine of that name with its own options; options that are None or empty are ignored. InputError for an
+    option that it does not have, or of the wrong type; also the errors of `load`."""
     cls = load(name)
     given = {option: value for option, value in options.items() if value}
     for option, value in given.items():
@@ -53,8 +53,8 @@ def make(name: str, **options: Any) -> Engine:
 
 
 def read_options(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """The values of options that are given as texts. InputError for one that the engine does not have, or that its type
-    does not allow."""
+    """The values of options that are given as texts. InputError for an option that the engine does not have, or a value
+    that its type does not allow."""
     cls = load(name)
     return {option: _read(name, _declared(name, cls, option), text) for option, text in texts.items()}
 
@@ -94,10 +94,13 @@ def _wrong(name: str, option: EngineOption, value: Any) -> InputError:
 
 
 def _installed() -> Any:
-    return importlib.import_module("kedge.engines.installed")  # it reads all packages, which most runs need not
+    return importlib.import_module(
+        "kedge.engines.installed"
+    )  # imported here, since it reads all packages and most runs do not need it
 
 
 def images_here(images: Mapping[str, str | None]) -> dict[str, str]:
-    """The pins of those images that are on this machine, by name; `images` has the digests that registries report."""
+    """The pins of those images that are on this machine, by name. `images` maps names to the digests that their
+    registries report, if known."""
     found: dict[str, str] = importlib.import_module("kedge.engines.container.image_pins").here(images)
     return found

@@ -38,15 +38,15 @@ class Decider(StrEnum):
 class Failure(NamedTuple):
     """The facts about a failed attempt that matter for a retry.
 
-    `code` is the completion code; `row` is its behaviour in the user's own exit spec (a file called `spec`). `says` is
-    the behaviour of the cause, and `sure` whether kedge is sure of that cause. `again`: the program failed in the same
-    way as the time before, without progress. `unseen`: SIGKILL killed it together with its supervisor.
+    `code` is the completion code; `row` is its behaviour in the user's own exit spec (a file called `spec`).
+    `behaviour` is that of the cause, and `sure` whether kedge is sure of that cause. `again`: the program failed in
+    the same way as the time before, without progress. `unseen`: SIGKILL killed it together with its supervisor.
     `retry_after_sec` is the delay that a server requested.
     """
 
     code: int
     cause: str = "unknown"
-    says: Behaviour = Behaviour.UNKNOWN
+    behaviour: Behaviour = Behaviour.UNKNOWN
     sure: bool = False
     row: Behaviour | None = None
     spec: str = "the exit spec"
@@ -80,12 +80,12 @@ class Decision(NamedTuple):
     why: str
 
 
-def basis(row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour) -> Basis:
+def basis(row: Behaviour | None, behaviour: Behaviour, sure: bool, stock: Behaviour) -> Basis:
     """The first of the four reasons that applies."""
     if row is not None:
         return Basis(row, Decider.EXIT_SPEC)
-    if sure and says is not Behaviour.UNKNOWN:
-        return Basis(says, Decider.CAUSE)
+    if sure and behaviour is not Behaviour.UNKNOWN:
+        return Basis(behaviour, Decider.CAUSE)
     if stock in _TRANSIENT:
         return Basis(stock, Decider.STOCK)
     return Basis(Behaviour.UNKNOWN, Decider.COUNT)
@@ -93,7 +93,7 @@ def basis(row: Behaviour | None, says: Behaviour, sure: bool, stock: Behaviour) 
 
 def decide(policy: Policy, done: RetriesSoFar, failure: Failure, max_transient: int, *, job: bool) -> Decision:
     """Whether to retry after a failed attempt of a task, or of the job if `job`."""
-    found = basis(failure.row, failure.says, failure.sure, codes.behaviour(failure.code))
+    found = basis(failure.row, failure.behaviour, failure.sure, codes.behaviour(failure.code))
     if failure.unseen and found.decider is Decider.STOCK and done.unseen >= MAX_UNSEEN:
         found = Basis(Behaviour.UNKNOWN, Decider.COUNT)
     ruling = retry.decide(policy, done.accountable, found.behaviour, failure.code, stopping=False, job=job)
@@ -132,7 +132,7 @@ def _before_count(failure: Failure, ruling: Ruling) -> str:
         return ""
     if failure.cause == "unknown":
         return "no cause found, "
-    return f"{failure.cause} is not certain, " if failure.says is not Behaviour.UNKNOWN else ""
+    return f"{failure.cause} is not certain, " if failure.behaviour is not Behaviour.UNKNOWN else ""
 
 
 def _count(ruling: Ruling, policy: Policy, done: RetriesSoFar, name: str) -> str:

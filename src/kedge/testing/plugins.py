@@ -36,7 +36,7 @@ def steps_of(plugin: Plugin, written: Mapping[str, Any]) -> Steps:
 
 def _check_table(table: tuple[Parameter, ...] | None) -> None:
     names = [parameter.name for parameter in table or ()]
-    assert len(set(names)) == len(names), f"a parameter stands twice in the table: {names}"
+    assert len(set(names)) == len(names), f"the table names a parameter twice: {names}"
     for parameter in table or ():
         assert all((parameter.name, parameter.description)), f"{parameter} has no name or no description"
         assert not (parameter.required and parameter.default is not None), f"{parameter.name} is required: no default"
@@ -49,7 +49,7 @@ def _steps_twice(plugin: Plugin, example: Mapping[str, Any]) -> Steps:
         first, second = steps_of(plugin, example), steps_of(plugin, example)
     except PluginFailed as error:
         raise AssertionError(f"{example} gives steps that cannot run: {error}") from error
-    assert first == second, f"{example} gives other steps the second time"
+    assert first == second, f"{example} gives different steps the second time"
     assert example == before, f"{example} was changed"
     for callback in first.callbacks:
         json.dumps(callback.action)

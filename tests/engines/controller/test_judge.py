@@ -89,7 +89,7 @@ def test_a_registry_that_refuses_for_now_is_asked_until_the_limit(tmp_path: Path
         problem = ImageProblem(f"the image r.io/x:1 cannot be pulled: {said}")
         task = TaskState(TASK, State.FAILED, report=failures.of_problem(launch, problem))
         found.append(judging.failure(judge([task]), 254, attempt, task, before))
-    assert [(f.says, f.sure, f.again) for f in found] == [(Behaviour.TRANSIENT, True, False)] * 2
+    assert [(f.behaviour, f.sure, f.again) for f in found] == [(Behaviour.TRANSIENT, True, False)] * 2
 
 
 def test_the_same_failure_twice_comes_one_after_the_other(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One attempt of a job: all tasks started together, each followed to its end, until the completion policy decides."""
+"""One attempt of a job: starts all tasks together and follows each to its end, until the completion policy decides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE_AFTER_KILL_SEC = 15.0
 
 
 class Attempt:
-    """Runs one attempt; `run` returns its verdict when nothing of it runs any more."""
+    """Runs one attempt; `run` returns its verdict when all its tasks have ended."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Attempt:
         self.disk_full = False
 
     def explain(self, judged: JobVerdict) -> str:
-        """The verdict in words for people: the root cause if it is known, else what decided."""
+        """The verdict as text for people: the root cause if it is known, otherwise the end that decided."""
         assert self._verdict is not None
         failed = sum(task.state == State.FAILED for task in self.tasks.values())
         if failed and self._verdict.outcome == State.SUCCEEDED:
@@ -67,11 +67,11 @@ class Attempt:
         if judged.task and judged.diagnosis and judged.diagnosis.cause != UNKNOWN:
             return f"{judged.task}: {judged.diagnosis.cause}"
         decider = self.tasks[Task(self._verdict.task.role, self._verdict.task.index)]
-        said = decider.report.message if decider.report else self._verdict.text
-        return f"{decider.task}: {said}"
+        message = decider.report.message if decider.report else self._verdict.text
+        return f"{decider.task}: {message}"
 
     def root(self, judged: JobVerdict) -> TaskState | None:
-        """The task that failed first for a reason of its own."""
+        """The task that failed first, and not because of another task."""
         return next((state for task, state in self.tasks.items() if str(task) == judged.task), None)
 
     def run(self) -> completion.AttemptVerdict:
@@ -85,7 +85,7 @@ class Attempt:
         return self._verdict
 
     def _step(self, selector: selectors.BaseSelector) -> None:
-        """One turn of the loop: start what is due, take what happened, enforce what was asked for."""
+        """One turn of the loop: start the tasks that are due, process updates and stop requests, kill overdue tasks."""
         started = self._start_next()
         selector.select(0 if started else self._timeout())
         self._stops.drain()
@@ -105,7 +105,7 @@ class Attempt:
         return True
 
     def _timeout(self) -> float | None:
-        """Seconds until the next thing that happens by the clock; None is never."""
+        """Seconds until the next start or kill is due; None if none is."""
         due = [when for when, _, _ in self._to_start[:1]]
         if self._verdict is not None:
             due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
@@ -138,7 +138,7 @@ class Attempt:
             self._complete(task, State.FAILED, report.exit_code)
 
     def _complete(self, task: TaskState, state: State, code: int) -> None:
-        """The task has ended for good; see whether that decides the attempt."""
+        """Record that the task has ended for good, and check whether that decides the attempt."""
         facts = _facts(task.report, code) | (task.retries.facts() if state == State.FAILED else {})
         move(task, state, self._emit, JobEvent.TASK_COMPLETED, succeeded=state == State.SUCCEEDED, **facts)
         self._open -= 1
@@ -147,7 +147,7 @@ class Attempt:
             self._end(verdict)
 
     def _retried(self, task: TaskState, report: Report) -> bool:
-        """Without gang allocation a task may be tried again by itself."""
+        """Retry the task alone if the job has no gang allocation and the policy allows it. Returns whether it does."""
         if self._plan.gang or self._verdict is not None or self.disk_full:
             return False
         role = self._plan.role(task.task.role)
@@ -165,7 +165,7 @@ class Attempt:
         return True
 
     def _stop_requested(self) -> None:
-        """The first request starts every task's ladder, the next one ends its grace; both may come together."""
+        """The first request starts every task's ladder, the next ends its grace period; both may arrive together."""
         kill = self._stops.count > 1
         self._stops_seen = self._stops.count
         self._emit(JobEvent.STOP_REQUESTED, by=self._stops.by, kill=kill)
@@ -174,7 +174,7 @@ class Attempt:
             self._end_all_graces()
 
     def _end(self, verdict: completion.AttemptVerdict, ended: TaskState | None = None) -> None:
-        """The attempt is decided: what still runs is stopped, what has not started never will be. `ended` is a task
+        """End the attempt with this verdict: running tasks are stopped, waiting ones never start. `ended` is a task
         that has just ended and is not completed yet."""
         if self._verdict is not None:
             return

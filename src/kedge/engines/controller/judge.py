@@ -80,7 +80,7 @@ class Judge:
             return known
         return known._replace(
             cause=found.cause,
-            says=Behaviour(found.behaviour),
+            behaviour=Behaviour(found.behaviour),
             sure=found.confidence == SURE,
             again=self._again(found, root, attempt, before),
             unseen=root.report.reason == PERHAPS_MEMORY,

@@ -17,8 +17,8 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.states import FINAL, State
 
-_PATIENCE_SEC = 5.0  # with a controller that is being resumed, and with one that cannot be found
-_ENDING_SEC = 20.0  # what another kedge command may need beyond the grace period to end the rest of a run
+_PATIENCE_SEC = 5.0  # for a controller to resume, or to be found
+_ENDING_SEC = 20.0  # how long another command may take beyond the grace period to end the rest of a run
 
 # Ends all remaining processes of a run, by the stop ladder or (True) at once.
 End = Callable[[Run, bool], None]
@@ -58,13 +58,13 @@ def _ask(run: Run, controller: processes.Process, kill: bool) -> tuple[str, ...]
 
 
 def suspended(run: Run) -> int | None:
-    """The pid of the run's controller, if that is suspended."""
+    """The pid of the run's controller if it is suspended."""
     owner = controller_lock.owner(run.lock)
     return owner.pid if owner and controller_lock.is_held(run.lock) and processes.is_suspended(owner.pid) else None
 
 
 def _of(run: Run) -> processes.Process | None:
-    """The controller of a run; None when the run is lost, or has ended. CannotRun: it has one that cannot be seen."""
+    """The controller of a run; None if the run is lost or has ended. CannotRun if its controller cannot be found."""
     end = time.monotonic() + _PATIENCE_SEC
     while True:
         owner = controller_lock.owner(run.lock)
@@ -72,8 +72,8 @@ def _of(run: Run) -> processes.Process | None:
         if not controller_lock.is_held(run.lock):
             return None
         if controller:
-            return controller  # it has had the lock since before it was looked for, so the pid is not a stranger's
-        if time.monotonic() > end:  # not one that was just ending, or has just begun
+            return controller  # it held the lock before and after the lookup, so the pid is its own
+        if time.monotonic() > end:  # so it is not one that was just starting or ending
             who = f"a process that cannot be seen from here{controller_lock.shown(owner)}"
             raise CannotRun(f"{run.id} is run by {who}; kedge stop --kill {run.id} ends what it has started here")
         time.sleep(0.01)
@@ -89,7 +89,7 @@ def _is_reachable(run: Run) -> bool:
 
 
 def _resume(controller: processes.Process) -> bool:
-    """Resume a suspended controller. Whether that worked."""
+    """Resume a suspended controller. Returns whether that worked."""
     processes.send(controller, signal.SIGCONT)
     end = time.monotonic() + _PATIENCE_SEC
     while processes.is_suspended(controller.pid) and time.monotonic() < end:
