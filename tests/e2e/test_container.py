@@ -77,7 +77,7 @@ def test_limits_are_enforced_and_capped(kedge: Kedge) -> None:
         "extraContainerOptions": {"shmMB": 32},
     }
     done = kedge("run", kedge.job([show], roles={"worker": role}))
-    assert "worker asks for 9999 CPUs" in done.stderr
+    assert "worker requests 9999 CPUs" in done.stderr
     assert str(128 << 20) in kedge.said()
     assert "32768" in kedge.said()
 
@@ -134,7 +134,7 @@ def test_an_invalid_image_name_is_an_error_of_the_job(kedge: Kedge) -> None:
     kedge.image = "docker://some/image"
     kedge("run", kedge.job("true"), code=1)
     assert report(kedge)["code"] == 254
-    assert "docker://some/image is not the name of an image" in message(kedge)
+    assert "docker://some/image is not a valid image name" in message(kedge)
 
 
 def test_unreadable_stored_passwords_are_reported_as_such(kedge: Kedge, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_image_for_another_machine_is_an_error_of_the_job(kedge: Kedge, deriv
     kedge.image = derived("--arch", "s390x")
     kedge("run", kedge.job("true", extras=NO_RETRY), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254
-    assert "is for s390x and this machine is" in message(kedge)
+    assert "is for s390x, but this machine is" in message(kedge)
     assert "built for another kind of processor" in json.dumps(report(kedge)["root"])
 
 

@@ -202,7 +202,7 @@ def test_another_users_process_is_named_and_the_run_is_not_stopped(
     if os.stat(f"/proc/{pid}").st_uid != 0:
         pytest.skip("programs cannot become another user's here (nosuid)")
     done = nobody("stop", "--kill", "job", code=4)
-    assert f"pid {pid} (sleep) is a process of root" in done.stderr
+    assert f"pid {pid} (sleep) belongs to root" in done.stderr
     assert "stopped" not in done.stdout
     assert sleepers(nap).keys() == {"5"}
     assert " lost " in nobody("ps").stdout
@@ -222,5 +222,5 @@ def test_a_live_controller_names_what_it_cannot_end(nobody: Kedge, nap: str, bec
     pid = sleepers(nap)["5"]
     if os.stat(f"/proc/{pid}").st_uid != 0:
         pytest.skip("programs cannot become another user's here (nosuid)")
-    assert f"pid {pid} (sleep) is a process of root" in nobody("stop", "--kill", "job", code=4).stderr
-    assert f"pid {pid} (sleep) is a process of root" in nobody.finish(process, 1)
+    assert f"pid {pid} (sleep) belongs to root" in nobody("stop", "--kill", "job", code=4).stderr
+    assert f"pid {pid} (sleep) belongs to root" in nobody.finish(process, 1)

@@ -54,7 +54,7 @@ def test_a_full_disk_behind_stdout_is_an_error_and_no_bug(kedge: Kedge, command:
 
 def test_a_job_goes_on_when_its_lines_cannot_be_shown(kedge: Kedge) -> None:
     kedge.job("echo out")
-    assert "the job goes on" in shell(kedge, "kedge run job.yaml > /dev/full").stderr
+    assert "the job continues" in shell(kedge, "kedge run job.yaml > /dev/full").stderr
     assert kedge.said() == "out\n"
     assert " succeeded " in kedge("ps").stdout
 
