@@ -36,7 +36,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 check: $(VENV)/.test
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --rerun-failed --durations=20 $(ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist worksteal --rerun-failed --durations=20 $(ARGS)
 
 # Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
 # in processes of their own, which start with a clean environment and without site-packages.
