@@ -138,7 +138,8 @@ def test_a_locked_image_is_pulled_by_its_digest_whatever_its_tag_means(
     pins = json.loads(job.with_suffix(".lock").read_text())["images"]
     assert pins == {registry.name: {"value": f"sha256:{registry.digest}"}}
     kedge("run", job)
-    assert "--update-lock other: the job uses nothing of that name" in kedge("run", job, "--update-lock", "other", code=2).stderr
+    refused = kedge("run", job, "--update-lock", "other", code=2).stderr
+    assert "--update-lock other: the job uses nothing of that name" in refused
 
 
 def test_an_image_that_no_registry_has_is_locked_by_its_id(kedge: Kedge, derived: Callable[..., str]) -> None:
