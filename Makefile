@@ -41,7 +41,7 @@ check: $(VENV)/.test
 # Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
 # in processes of their own, which start with a clean environment and without site-packages.
 coverage: $(VENV)/.test
-	$(BIN)/pytest --cov -q -n $(WORKERS) $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
+	$(BIN)/pytest --cov -q -n $(WORKERS) --rerun-failed $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
 
 # The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
 docs: $(VENV)/.docs
