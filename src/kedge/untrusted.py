@@ -152,7 +152,7 @@ def named(kind: type[T], data: Any) -> T:
     """A named tuple from a JSON object; ignores other keys. ValueError if a value without a default is missing. Does
     not check the types of the values, see `fits`."""
     if not isinstance(data, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     try:
         return kind(**{name: data[name] for name in kind._fields if name in data})  # type: ignore[attr-defined]
     except TypeError as error:

@@ -65,6 +65,15 @@ def test_lack_of_memory_is_a_sure_cause(launch: Launch) -> None:
     assert found == ("host_oom_kill", "sure", "permanent")
 
 
+@pytest.mark.parametrize("said", ["runc start x failed: exit status 1", "cannot start a container that has stopped"])
+def test_a_start_with_too_little_memory_is_a_lack_of_memory_whatever_the_engine_says(launch: Launch, said: str) -> None:
+    report = failures.of_problem(launch, EngineRefused(said, 500), 4 << 20)
+    assert report.diagnosis is not None
+    assert (report.exit_code, report.diagnosis["cause"]) == (-1200, "host_oom_kill")
+    assert "memoryMB of 4 is less than the 8 that the runtime needs" in report.message
+    assert said in report.message
+
+
 def test_an_image_problem_is_an_error_of_the_job_and_logged(launch: Launch) -> None:
     report = failures.of_problem(launch, ImageProblem("the image x cannot be pulled: manifest unknown"))
     assert (report.exit_code, report.reason) == (254, CANNOT_START)

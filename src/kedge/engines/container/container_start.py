@@ -39,7 +39,8 @@ class ContainerStart:
         except Cancelled:
             self._fail(container, failures.stopped_before_start(container.launch))
         except Exception as error:  # any error: the controller must not wait for the task forever
-            self._fail(container, failures.of_problem(container.launch, error))
+            memory = container.spec.memory if container.spec else None
+            self._fail(container, failures.of_problem(container.launch, error, memory))
 
     def _start(self, container: TaskContainer) -> None:
         task, attempt, retry = container.launch.task, container.launch.job_attempt, container.launch.task_attempt

@@ -77,8 +77,11 @@ def of_container(launch: Launch, state: ContainerState | None, known: KnownFacts
     return reports.of_end(launch, state.exit_code, what)
 
 
-def of_problem(launch: Launch, error: Exception) -> Report:
-    """The report of an attempt that could not be started. A problem of the image is an error of the job."""
+def of_problem(launch: Launch, error: Exception, memory: int | None = None) -> Report:
+    """The report of an attempt that could not be started. A problem of the image is an error of the job. `memory` is
+    the limit of the container in bytes, if there already was one."""
+    if isinstance(error, EngineRefused) and out_of_memory.is_too_little(memory):
+        return out_of_memory.report(launch, out_of_memory.unstarted(memory, error))
     if isinstance(error, EngineRefused) and _NO_USER in str(error):
         error = ImageProblem(f"the image cannot be started as a container: {error}")
     if isinstance(error, ImageProblem):

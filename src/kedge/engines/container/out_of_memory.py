@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from kedge.contract import COMMAND_KILLED, SHELL_KILLED, Report
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
@@ -18,10 +20,9 @@ RUNTIME_NEEDS = 8 * _MIB  # measured: the most that a container needs whose comm
 def explained(state: ContainerState, kill: MemoryKill | None, memory: int | None, up: bool) -> str:
     """How a lack of memory ended a container; empty if it did not. `kill` is the kernel's, just before the end;
     `memory` is the container's limit in bytes; `up`: whether its supervisor ever sent an event."""
+    if state.exit_code == SHELL_KILLED and not up and is_too_little(memory):
+        return f"{_too_little(memory)}: the kernel killed it at its start"
     limit = f"its memoryMB{f' of {memory // _MIB}' if memory else ''}"
-    if state.exit_code == SHELL_KILLED and not up and memory and memory < RUNTIME_NEEDS:
-        needed = f"the {RUNTIME_NEEDS // _MIB} that the runtime needs"
-        return f"{limit} is less than {needed}: the kernel killed it at its start"
     if kill and not kill.own_limit:
         return "this machine ran out of memory: the kernel killed processes in the task's container"
     if kill or state.out_of_memory:
@@ -31,8 +32,23 @@ def explained(state: ContainerState, kill: MemoryKill | None, memory: int | None
     return ""
 
 
+def unstarted(memory: int, error: Exception) -> str:
+    """Why a container with too little memory did not start. How the engine puts it depends on which of its own
+    processes the kernel killed."""
+    return f"{_too_little(memory)}: the task's container could not be started: {error}"
+
+
+def is_too_little(memory: int | None) -> TypeGuard[int]:
+    """Whether the runtime cannot start within this limit, in bytes."""
+    return memory is not None and 0 < memory < RUNTIME_NEEDS
+
+
+def _too_little(memory: int) -> str:
+    return f"its memoryMB of {memory // _MIB} is less than the {RUNTIME_NEEDS // _MIB} that the runtime needs"
+
+
 def report(launch: Launch, what: str) -> Report:
-    """The report of a container that a lack of memory ended; `what` is from `explained`."""
+    """The report of a container that a lack of memory ended; `what` is from `explained` or `unstarted`."""
     found = classify(Evidence((), SHELL_KILLED, {"oom_kills": 1}))._replace(confidence=SURE)
     return reports.ended(launch, OUT_OF_MEMORY, COMMAND_KILLED, what)._replace(diagnosis=found.to_json())
 
