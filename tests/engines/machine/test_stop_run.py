@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.machine import stop_run
+from kedge.engines.machine import lost_runs, stop_run
 from kedge.errors import CannotRun
 from kedge.runs import controller_lock, status
 from kedge.runs.events import EventLog
@@ -40,7 +40,8 @@ def test_the_grace_period_is_the_plans_or_the_default(tmp_path: Path, plan: str 
 @pytest.fixture
 def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run without a controller and grace period, with short waits."""
-    monkeypatch.setattr(stop_run, "_ENDING_SEC", 0.1)
+    monkeypatch.setattr(lost_runs, "_ENDING_SEC", 0.1)
+    monkeypatch.setattr(lost_runs, "_PATIENCE_SEC", 0.1)
     monkeypatch.setattr(stop_run, "_PATIENCE_SEC", 0.1)
     run = create(tmp_path, "job")
     run.save(

@@ -9,4 +9,5 @@ claims        ports and GPUs taken by jobs of all users
 limits        whether this machine can carry a job
 secret_files  secret values in files in memory
 stop_run      stops a run from outside
+lost_runs     cleans up a run whose controller is gone
 """

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 
 from kedge import processes
-from kedge.contract import STOPPED_BY_USER
 from kedge.engines.controller.stop_requests import KILL
-from kedge.engines.machine import secret_files
+from kedge.engines.machine import lost_runs
+from kedge.engines.machine.lost_runs import End
 from kedge.errors import CannotRun
-from kedge.runs import controller_lock, disk_reserve, events, report, status
-from kedge.runs.events import EventLog
+from kedge.runs import controller_lock
 from kedge.runs.folder import Run
-from kedge.runs.job_events import JobEvent
-from kedge.states import FINAL, State
 
 _PATIENCE_SEC = 5.0  # for a controller to resume, or to be found
-_ENDING_SEC = 20.0  # how long another command may take beyond the grace period to end the rest of a run
-
-# Ends all remaining processes of a run, by the stop ladder or (True) at once.
-End = Callable[[Run, bool], None]
 
 
 def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
@@ -39,7 +31,7 @@ def stop(run: Run, kill: bool, end: End) -> tuple[str, ...]:
         notes = _ask(run, controller, kill)
         if processes.is_alive(controller):
             return notes
-    _close(run, kill, end)
+    lost_runs.close(run, kill, end)
     return notes
 
 
@@ -95,35 +87,3 @@ def _resume(controller: processes.Process) -> bool:
     while processes.is_suspended(controller.pid) and time.monotonic() < end:
         time.sleep(0.01)
     return not processes.is_suspended(controller.pid)
-
-
-def _close(run: Run, kill: bool, end: End) -> None:
-    """Record the end of a run in place of its lost controller. The run's log has one writer, so only one command does
-    this at a time. Does nothing if the run was removed in the meantime."""
-    if kill and events.is_written(run.events):
-        end(run, kill)  # another command holds the log while the tasks have their grace period
-    try:
-        log = _own_log(run, end)
-    except FileNotFoundError:
-        return
-    with log:
-        if status.fold(events.read(run.events)).state in FINAL:
-            report.complete(run)
-            return
-        end(run, kill)
-        secret_files.remove_all(run)
-        disk_reserve.free(run.path)
-        text = "stopped after its controller was lost"
-        log.append(JobEvent.JOB_COMPLETED, sync=True, state=State.STOPPED, code=STOPPED_BY_USER, text=text)
-        report.complete(run)
-
-
-def _own_log(run: Run, end: End) -> EventLog:
-    """The log of a lost run, once other commands have finished with it. A task that keeps it locked is killed;
-    CannotRun if the log is still locked then."""
-    for patience in (run.stop_grace_sec() + _ENDING_SEC, _PATIENCE_SEC):
-        try:
-            return EventLog(run.events, patience)
-        except TimeoutError:
-            end(run, True)
-    raise CannotRun(f"{run.id} is not stopped: another process has locked {run.events}; end that process first")
