@@ -1,4 +1,4 @@
-"""kedge as a user starts it, on this machine or in containers, and what tests of it need."""
+"""kedge as a user starts it, on this machine or in containers, and fixtures for that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOOL = ["podman" if shutil.which("podman") else "docker"]
 
 
 class Loaded(Kedge):
-    """A command that is waited for is forked from a process that has loaded kedge already (tests/faults/forked.py).
+    """A command that a test waits for is forked from a process that has loaded kedge already (tests/faults/forked.py).
 
     `start` executes a new interpreter, and so does a command whose interpreter gets settings of its own.
     """
@@ -53,7 +53,7 @@ class InContainers(Loaded):
 
     def __init__(self, folder: Path, image: str, cache: Path) -> None:
         super().__init__(folder, "container", image=image)
-        self.environment["XDG_CACHE_HOME"] = str(cache)  # the runtime's bundle is made once for all tests
+        self.environment["XDG_CACHE_HOME"] = str(cache)  # the runtime's bundle is built once for all tests
 
     def leftovers(self) -> list[str]:
         found = super().leftovers()
@@ -64,19 +64,19 @@ class InContainers(Loaded):
 
 
 def tool(*args: str) -> list[str]:
-    """The lines that podman or docker answers."""
+    """The lines that podman or docker prints."""
     return subprocess.run([*_TOOL, *args], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers of this test run have in common."""
+    """A folder that all workers of this test run share."""
     return tmp_path_factory.getbasetemp().parent
 
 
 @pytest.fixture(scope="session")
 def image(shared: Path) -> Callable[[str], str]:
-    """Makes an image of examples/images, once on this machine, and returns its name."""
+    """Builds an image of examples/images, once per machine, and returns its name."""
     if not shutil.which("podman") and not shutil.which("docker"):
         pytest.skip("containers need podman (Debian: apt-get install podman) or docker")
     if not shutil.which("apt-get"):
@@ -115,7 +115,7 @@ def in_containers(tmp_path: Path, image: Callable[[str], str], shared: Path) -> 
 
 @pytest.fixture(params=["local", "container"])
 def on_engine(request: pytest.FixtureRequest) -> Kedge:
-    """The same on every engine. Containers have busybox and nothing else."""
+    """kedge with each engine. The container image has only busybox."""
     if request.param == "local":
         return request.getfixturevalue("kedge")  # type: ignore[no-any-return]
     return request.getfixturevalue("in_containers")("busybox")  # type: ignore[no-any-return]
@@ -123,7 +123,7 @@ def on_engine(request: pytest.FixtureRequest) -> Kedge:
 
 @pytest.fixture
 def stubs(kedge: Kedge) -> dict[str, str]:
-    """Programs that are not on this machine, and repositories of github.com, as variables."""
+    """Variables that put stubs in place of missing programs and of repositories on github.com."""
     repository = kedge.folder / "github.com" / "ieee8023" / "covid-chestxray-dataset.git"
     repository.mkdir(parents=True)
     (repository / "metadata.csv").write_text("patientid\n")
@@ -145,7 +145,7 @@ def stubs(kedge: Kedge) -> dict[str, str]:
 
 @pytest.fixture(params=["local", "container"])
 def equipped(request: pytest.FixtureRequest) -> Iterator[tuple[Kedge, dict[str, str]]]:
-    """A kedge whose tasks have the stubs, and the variables for that: none in containers, whose image has them all."""
+    """A kedge whose tasks have the stubs, and their variables; none in containers, as the image has the programs."""
     stubs = request.getfixturevalue("stubs")
     if request.param == "local":
         yield request.getfixturevalue("kedge"), stubs
@@ -167,7 +167,7 @@ def equipped(request: pytest.FixtureRequest) -> Iterator[tuple[Kedge, dict[str, 
 
 @pytest.fixture
 def derived(image: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Makes an image that differs from the one of busybox by `podman import` options."""
+    """Makes a variant of the busybox image by options of `podman import`."""
     made = []
 
     def make(*options: str) -> str:
@@ -183,12 +183,12 @@ def derived(image: Callable[[str], str], tmp_path: Path) -> Iterator[Callable[..
         return name
 
     yield make
-    for image in made:  # by its id: a test may have taken its name away
+    for image in made:  # by its id: a test may have removed its name
         tool("rmi", "--force", image)
 
 
 def need_own_service() -> None:
-    """Skip where kedge takes an engine that is there."""
+    """Skip where kedge uses an engine that is already running."""
     if any(Path(path).exists() for path in ("/var/run/docker.sock", "/run/podman/podman.sock")):
         pytest.skip("there is an engine that is not kedge's own")
 
@@ -199,12 +199,12 @@ def report(kedge: Kedge) -> dict[str, Any]:
 
 
 def message(kedge: Kedge) -> str:
-    """What the only task's end was put down to."""
+    """The cause of the only task's end."""
     return str(next(e["message"] for e in kedge.events() if e["event"] == "task-completed"))
 
 
 def processes_of(marker: str) -> list[int]:
-    """The processes whose command line holds `marker`."""
+    """The processes whose command line contains `marker`."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""The controller of a run is a process of its own: what it shows, what ends it, and who may go meanwhile."""
+"""The controller of a run is a separate process: what others can see of it, what ends it, and what it outlives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def let_go(kedge: Kedge) -> None:
 
 
 def shown(pid: int) -> bytes:
-    """What anybody who may look at a process sees: its command line and its environment; nothing when it has ended."""
+    """What other users can see of a process: its command line and environment. Empty when it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
     return b""
@@ -59,7 +59,7 @@ def test_no_process_of_a_job_shows_a_secret(kedge: Kedge, detach: tuple[str, ...
     assert not [file for file in run.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
 
 
-def test_the_job_goes_on_when_the_one_who_looks_on_is_killed(kedge: Kedge) -> None:
+def test_the_job_continues_when_kedge_run_is_killed(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(f"{WAITS}; echo bye"))
     kedge.wait_for_output("ready")
     process.kill()
@@ -70,7 +70,7 @@ def test_the_job_goes_on_when_the_one_who_looks_on_is_killed(kedge: Kedge) -> No
     assert report(kedge)["state"] == "succeeded"
 
 
-def test_whoever_looks_on_is_told_that_the_controller_is_gone(kedge: Kedge) -> None:
+def test_kedge_run_reports_that_the_controller_is_gone(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job("echo ready; sleep 1000"))
     kedge.wait_for_output("ready")
     kedge.lose_controller()
@@ -79,8 +79,8 @@ def test_whoever_looks_on_is_told_that_the_controller_is_gone(kedge: Kedge) -> N
     assert "Lost: its controller is gone" in said
 
 
-def test_requests_to_stop_after_the_end_change_nothing(kedge: Kedge) -> None:
-    """From job-completed on, the controller and the one who looks on get every such signal until they have ended."""
+def test_stop_requests_after_the_end_change_nothing(kedge: Kedge) -> None:
+    """After job-completed, the controller and kedge run get such signals until they have ended."""
     process = kedge.start("run", kedge.job(WAITS))
     kedge.wait_for_output("ready")
     controller = processes.identify(kedge.controller())
@@ -128,13 +128,13 @@ def test_a_stop_before_the_controller_is_ready_counts(kedge: Kedge, number: str,
     assert report(kedge)["state"] == "stopped"
 
 
-def test_a_bug_in_the_controller_is_told_and_its_traceback_kept(kedge: Kedge) -> None:
+def test_a_bug_in_the_controller_is_reported_and_its_traceback_kept(kedge: Kedge) -> None:
     what = "controller.order('local', {}, {}, submitted.prepared.secrets)"  # without a plan
     assert meanwhile(kedge, what, kedge.job("true")) == "3; KeyError('user')"
     assert "Traceback" in (kedge.only_run() / "controller.log").read_text()
 
 
-def test_a_submission_that_is_killed_leaves_nothing(kedge: Kedge) -> None:
+def test_a_killed_submission_leaves_nothing(kedge: Kedge) -> None:
     code = kedge.folder / "code"
     code.mkdir()
     (code / "file").touch()
@@ -158,7 +158,7 @@ def suspend(pid: int) -> None:
     wait_until(lambda: processes.is_suspended(pid), TIMEOUT)
 
 
-def test_a_kill_works_on_a_job_that_is_suspended_as_a_whole(kedge: Kedge) -> None:
+def test_a_kill_works_on_a_job_that_is_fully_suspended(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job("trap '' TERM; sleep 1000 & echo ready; wait"))
     kedge.wait_for_output("ready")
     for found in [*processes.of_job(kedge.only_run().name), processes.identify(kedge.controller())]:

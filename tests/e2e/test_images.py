@@ -1,4 +1,4 @@
-"""Images of containers: pulled once, by what a lock file has pinned, from registries that fail in every way."""
+"""Container images: pulled once, by the digest in the lock file, from registries that fail in every way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kedge(in_containers: Callable[[str], Kedge]) -> Kedge:
 
 @pytest.fixture
 def registry(kedge: Kedge, tmp_path: Path) -> Iterator[Registry]:
-    """A registry that kedge's own service of podman takes without TLS."""
+    """A registry that kedge's podman service accepts without TLS."""
     need_own_service()
     served = Registry(tmp_path, kedge.image)
     settings = tmp_path / "registries.conf"
@@ -72,7 +72,7 @@ def test_a_job_can_be_stopped_while_a_registry_does_not_answer(kedge: Kedge, reg
     assert not kedge.leftovers()
 
 
-def test_ends_are_heard_of_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
+def test_ends_are_reported_while_a_registry_does_not_answer(kedge: Kedge, registry: Registry) -> None:
     registry.silent.set()
     there = {"name": "there", "type": "dockerimage", "uri": "localhost/kedge/busybox:1"}
     auth = {"username": USER, "password": "<% $secrets.password %>", "registryuri": registry.address}
@@ -92,15 +92,15 @@ def test_ends_are_heard_of_while_a_registry_does_not_answer(kedge: Kedge, regist
     assert not kedge.leftovers()
 
 
-def test_a_wrong_password_for_an_image_is_told_and_not_shown(kedge: Kedge, registry: Registry) -> None:
+def test_a_wrong_password_for_an_image_is_reported_but_not_shown(kedge: Kedge, registry: Registry) -> None:
     done = kedge("run", private(kedge, "wrong-password"), code=1)
     assert report(kedge)["tasks"][0]["pai_code"] == 254
     assert "cannot be pulled" in message(kedge)
     assert "wrong-password" not in done.stdout + done.stderr
 
 
-def test_what_a_registry_refuses_for_now_is_tried_again(kedge: Kedge, registry: Registry) -> None:
-    """Podman itself asks five times, as far apart as the registry says."""
+def test_a_transient_refusal_of_a_registry_is_retried(kedge: Kedge, registry: Registry) -> None:
+    """Podman itself tries five times, with the pauses that the registry asks for."""
     registry.private, registry.refusals, registry.refusal = False, 6, (429, {"Retry-After": "1"})
     again = {"kedge": {"retry": {"maxTransient": 1, "backoffSec": 0.1}}}
     kedge("run", kedge.job("true", roles={"worker": {"instances": 3}}, extras=again))
@@ -109,10 +109,10 @@ def test_what_a_registry_refuses_for_now_is_tried_again(kedge: Kedge, registry: 
     assert why == "network_transient is transient"
 
 
-# What is pinned.
+# Pinned images.
 
 
-def test_a_locked_image_is_pulled_by_its_digest_whatever_its_tag_means(
+def test_a_locked_image_is_pulled_by_its_digest_even_if_its_tag_has_moved(
     kedge: Kedge, registry: Registry, derived: Callable[..., str]
 ) -> None:
     registry.private = False
@@ -142,7 +142,7 @@ def test_a_locked_image_is_pulled_by_its_digest_whatever_its_tag_means(
     assert "--update-lock other: the job uses nothing of that name" in refused
 
 
-def test_an_image_that_no_registry_has_is_locked_by_its_id(kedge: Kedge, derived: Callable[..., str]) -> None:
+def test_an_image_that_is_in_no_registry_is_locked_by_its_id(kedge: Kedge, derived: Callable[..., str]) -> None:
     kedge.image = derived()
     job = kedge.job("true")
     kedge("lock", job)
@@ -156,7 +156,7 @@ def test_an_image_that_no_registry_has_is_locked_by_its_id(kedge: Kedge, derived
     assert "exists only on the machine where 'kedge lock' ran" in kedge("run", job, code=1).stdout
 
 
-# The images of a job, asked for by several threads.
+# A job's images, requested by several threads.
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def asking(kedge: Kedge, registry: Registry, monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Asking:
-    """Images of one role; `said` is what its user heard."""
+    """Images of one role; `said` holds the messages to the user."""
 
     def __init__(self, connected: Connection, role: RolePlan) -> None:
         self.role, self.said = role, list[str]()
@@ -177,13 +177,13 @@ class Asking:
         self.images = Images(connected.client, architecture, {}, self.said.append, patience_sec=2.0)
 
     def at_once(self, retry: int = 0) -> list[BaseException | None]:
-        """What each of eight tasks got for an error."""
+        """The error that each of eight tasks got."""
         with ThreadPoolExecutor(3) as pool:
             asked = [pool.submit(self.images.get, self.role, retry) for _ in range(8)]
         return [future.exception() for future in asked]
 
 
-def test_a_pull_that_failed_has_failed_for_all_tasks(asking: Asking, registry: Registry) -> None:
+def test_a_failed_pull_fails_for_all_tasks(asking: Asking, registry: Registry) -> None:
     registry.refusals, registry.refusal = 1000, (404, {})
     for retry in (0, 1):
         errors = asking.at_once(retry)
@@ -196,7 +196,7 @@ def test_a_pull_that_failed_has_failed_for_all_tasks(asking: Asking, registry: R
     assert registry.manifests == 3
 
 
-def test_a_registry_that_falls_silent_is_given_up(asking: Asking, registry: Registry) -> None:
+def test_a_pull_from_a_silent_registry_ends_at_its_time_limit(asking: Asking, registry: Registry) -> None:
     registry.silent.set()
     errors = asking.at_once()
     registry.silent.clear()

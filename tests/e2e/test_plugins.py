@@ -1,4 +1,4 @@
-"""Plugins in real runs: of packages, on PATH, and what the built-in ones fetch."""
+"""Plugins in real runs: from packages, on PATH, and the downloads of the built-in ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def report(kedge: Kedge) -> dict[str, Any]:
 
 @pytest.fixture
 def package(tmp_path: Path) -> str:
-    """A PYTHONPATH on which the example package is installed, as far as finding its plugin goes."""
+    """A PYTHONPATH with the example package and the metadata by which its plugin is found."""
     source = EXAMPLES / "plugin-package"
     project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
     about = tmp_path / "site" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
@@ -72,7 +72,7 @@ def wheel(folder: Path) -> Path:
     return path
 
 
-def test_the_example_package_installs_what_it_is_told(kedge: Kedge, package: str, tmp_path: Path) -> None:
+def test_the_example_package_installs_what_the_job_names(kedge: Kedge, package: str, tmp_path: Path) -> None:
     index = "https://user:<% $secrets.token %>@127.0.0.1:9/simple"
     pip = item("packages", "pip", packages=[str(wheel(tmp_path))], index=index)
     commands = [
@@ -98,13 +98,13 @@ def test_the_example_executable_writes_the_events(kedge: Kedge) -> None:
     assert "t.txt" in kedge.said()
 
 
-def test_a_hook_is_tried_again_as_its_item_says(kedge: Kedge) -> None:
+def test_a_hook_is_retried_as_its_item_declares(kedge: Kedge) -> None:
     flaky = item("flaky", "cmd", preCommands=["echo x >> tries", "test $(wc -l < tries) -eq 3"], retry={"max": 2})
     kedge("run", job(kedge, "wc -l < tries", flaky))
     assert kedge.said().strip() == "3"
 
 
-def test_a_hook_that_takes_too_long_is_ended(kedge: Kedge) -> None:
+def test_a_hook_is_ended_at_its_time_limit(kedge: Kedge) -> None:
     slow = item("slow", "cmd", preCommands=["sleep 600"], timeoutSec=1, retry={"max": 1})
     kedge("run", job(kedge, "echo never", slow), code=1)
     (hook,) = report(kedge)["hooks"]
@@ -112,7 +112,7 @@ def test_a_hook_that_takes_too_long_is_ended(kedge: Kedge) -> None:
     assert kedge.said() == ""
 
 
-def test_a_parameter_error_under_ignore_is_a_note_and_the_job_runs(kedge: Kedge) -> None:
+def test_an_ignored_parameter_error_is_a_note_and_the_job_runs(kedge: Kedge) -> None:
     done = kedge("run", job(kedge, "echo ran", item("code", "git", failurePolicy="ignore")))
     assert done.stderr.count("the parameter 'repo_uri' is missing") == 1
     assert "ran" in done.stdout
@@ -145,7 +145,7 @@ def test_git_clones_a_commit_with_all_its_files(kedge: Kedge, repository: tuple[
     assert "firstfirst" in kedge.said()
 
 
-def test_a_repository_that_is_not_there_fails_the_task_and_names_the_item(kedge: Kedge, tmp_path: Path) -> None:
+def test_a_missing_repository_fails_the_task_and_names_the_item(kedge: Kedge, tmp_path: Path) -> None:
     code = item("code", "git", repo_uri=f"file://{tmp_path}/nowhere", clone_dir="code")
     kedge("run", job(kedge, "echo never", code), code=1)
     (hook,) = report(kedge)["hooks"]
@@ -155,7 +155,7 @@ def test_a_repository_that_is_not_there_fails_the_task_and_names_the_item(kedge:
 
 
 class Files(SimpleHTTPRequestHandler):
-    """Serves a folder without a word, and what lies in `private` only to those who know the token."""
+    """Serves a folder without logging; `private` needs the token."""
 
     def do_GET(self) -> None:
         known = base64.b64encode(f"me:{TOKEN}".encode()).decode()
@@ -185,13 +185,13 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def private(repository: Path, folder: Path) -> None:
-    """Put the repository where only those who know the token get it."""
+    """Put the repository where it can be cloned only with the token."""
     (folder / "private").mkdir()
     git(folder, "clone", "-q", "--bare", str(repository), "private/code.git")
     git(folder / "private" / "code.git", "update-server-info")
 
 
-def test_a_private_repository_is_cloned_and_its_token_is_nowhere(
+def test_a_private_repository_is_cloned_and_its_token_is_stored_nowhere(
     kedge: Kedge, repository: tuple[Path, str], served: tuple[Path, str]
 ) -> None:
     private(repository[0], served[0])
@@ -209,7 +209,7 @@ def test_a_private_repository_is_cloned_and_its_token_is_nowhere(
     assert TOKEN.encode() not in everything_in(kedge.only_run())
 
 
-def test_a_private_repository_is_refused_without_the_token_at_once(
+def test_without_the_token_a_private_repository_fails_at_once(
     kedge: Kedge, repository: tuple[Path, str], served: tuple[Path, str]
 ) -> None:
     private(repository[0], served[0])
@@ -220,7 +220,7 @@ def test_a_private_repository_is_refused_without_the_token_at_once(
 
 
 def archive(**files: str) -> bytes:
-    """A .tar.gz of files with their texts."""
+    """A .tar.gz of these files and their texts."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, text in files.items():
@@ -262,7 +262,7 @@ def test_data_is_downloaded_checked_and_unpacked(kedge: Kedge, served: tuple[Pat
     assert "no.csv" not in kedge.said()
 
 
-def test_data_with_another_checksum_fails_the_task(kedge: Kedge, served: tuple[Path, str], tmp_path: Path) -> None:
+def test_data_with_a_wrong_checksum_fails_the_task(kedge: Kedge, served: tuple[Path, str], tmp_path: Path) -> None:
     folder, address = served
     (folder / "one.csv").write_text("1,2\n")
     wrong = data("table", f"{address}/one.csv", sha256="0" * 64, path="one.csv")
@@ -273,7 +273,7 @@ def test_data_with_another_checksum_fails_the_task(kedge: Kedge, served: tuple[P
     assert not os.path.exists(kedge.only_run() / "attempt-0" / "worker-0" / "work" / "one.csv")
 
 
-def test_missing_data_under_ignore_lets_the_job_run(kedge: Kedge, served: tuple[Path, str], tmp_path: Path) -> None:
+def test_ignored_missing_data_lets_the_job_run(kedge: Kedge, served: tuple[Path, str], tmp_path: Path) -> None:
     missing = data("table", f"{served[1]}/no.csv", path="no.csv", failurePolicy="ignore")
     kedge("run", job(kedge, "echo ran", missing), **caches(tmp_path))
     assert kedge.said().strip() == "ran"

@@ -1,4 +1,4 @@
-"""kedge with streams that are closed, full, or not read."""
+"""kedge with streams that are closed, full or unread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import TIMEOUT, Kedge
 
 
 def shell(kedge: Kedge, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell command in which `kedge` is this kedge."""
+    """Run a shell command; `kedge` in it is the one under test."""
     script = f'kedge() {{ {shlex.quote(sys.executable)} -m kedge "$@"; }}; {command}'
     return subprocess.run(
         ["bash", "-c", script],
@@ -37,14 +37,14 @@ def test_a_job_runs_without_standard_streams(kedge: Kedge, closed: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["ps", "validate job.yaml", "plan --json job.yaml", "--version", "schema"])
-def test_without_stdout_nothing_is_said(kedge: Kedge, command: str) -> None:
+def test_without_stdout_nothing_is_printed(kedge: Kedge, command: str) -> None:
     kedge.job("true")
     done = shell(kedge, f"kedge {command} >&-")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("command", ["ps", "validate job.yaml", "plan --json job.yaml", "--version", "run job.yaml"])
-def test_a_full_disk_behind_stdout_is_an_error_and_no_bug(kedge: Kedge, command: str) -> None:
+def test_a_full_disk_behind_stdout_is_an_error_not_a_bug(kedge: Kedge, command: str) -> None:
     kedge.job("echo out")
     done = shell(kedge, f"kedge {command} > /dev/full")
     assert done.returncode == 4
@@ -52,7 +52,7 @@ def test_a_full_disk_behind_stdout_is_an_error_and_no_bug(kedge: Kedge, command:
     assert "Traceback" not in done.stderr
 
 
-def test_a_job_goes_on_when_its_lines_cannot_be_shown(kedge: Kedge) -> None:
+def test_a_job_continues_when_its_lines_cannot_be_shown(kedge: Kedge) -> None:
     kedge.job("echo out")
     assert "the job continues" in shell(kedge, "kedge run job.yaml > /dev/full").stderr
     assert kedge.said() == "out\n"
@@ -73,7 +73,7 @@ def on_a_terminal(kedge: Kedge, *args: object, **environment: str) -> str:
     try:
         while more := os.read(ours, 65536):
             shown += more
-    except OSError:  # so the end of a terminal is told
+    except OSError:  # this is how a terminal reports its end
         pass
     os.close(ours)
     assert process.wait(TIMEOUT) in (0, 1)
@@ -88,7 +88,9 @@ def test_a_narrow_terminal_wraps_and_cuts_nothing(kedge: Kedge) -> None:
 @pytest.mark.parametrize(
     ("environment", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
-def test_colours_are_for_those_who_want_them(kedge: Kedge, environment: dict[str, str], colours: bool) -> None:
+def test_colours_follow_the_terminal_and_the_environment(
+    kedge: Kedge, environment: dict[str, str], colours: bool
+) -> None:
     shown = on_a_terminal(kedge, "run", kedge.job("echo said; no-such-program"), **environment)
     assert "said" in shown
     assert "Root cause" in shown
@@ -96,12 +98,12 @@ def test_colours_are_for_those_who_want_them(kedge: Kedge, environment: dict[str
     assert ("\033[1;3" in shown) is colours
 
 
-def test_only_the_label_of_an_answer_has_its_colour(kedge: Kedge) -> None:
+def test_only_the_label_of_a_verdict_is_coloured(kedge: Kedge) -> None:
     shown = on_a_terminal(kedge, "run", kedge.job("python3 -c 'import no_such_module'"), COLUMNS="60")
     assert "\033[0mInstall no_such_module in the" in shown
 
 
-def test_an_answer_is_wrapped_at_words_for_the_terminal(kedge: Kedge) -> None:
+def test_a_verdict_is_wrapped_at_words_on_a_terminal(kedge: Kedge) -> None:
     shown = on_a_terminal(kedge, "run", "-q", kedge.job("echo 'MemoryError'; exit 1"), COLUMNS="", NO_COLOR="1")
     answer = re.sub(r"\033\[[0-9;]*m", "", shown).replace("\r", "").partition("Root cause")[2]
     rest = [line[12:] for line in answer.splitlines()[1:]]
@@ -110,7 +112,7 @@ def test_an_answer_is_wrapped_at_words_for_the_terminal(kedge: Kedge) -> None:
 
 
 @pytest.mark.parametrize(("hang_up", "code"), [(signal.SIG_DFL, 1), (signal.SIG_IGN, 0)])
-def test_when_the_terminal_is_closed_the_exit_code_still_says_how_the_job_ended(
+def test_when_the_terminal_is_closed_the_exit_code_still_reports_how_the_job_ended(
     kedge: Kedge, hang_up: signal.Handlers, code: int
 ) -> None:
     kedge.job([f"echo started; until test -e {kedge.folder}/go; do sleep 0.05; done; echo done"])

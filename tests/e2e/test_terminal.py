@@ -1,4 +1,4 @@
-"""A job whose tasks print what would control a terminal, as a person sees it, and as a program reads it."""
+"""A job whose tasks print terminal control sequences: what a person sees, and what a program reads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def seen(kedge: Kedge, *args: object) -> pyte.Screen:
     try:
         while data := os.read(ours, 1 << 16):
             stream.feed(data)
-    except OSError:  # so the end of a terminal is told
+    except OSError:  # this is how a terminal reports its end
         pass
     os.close(ours)
     assert process.wait(TIMEOUT) in (0, 1)
@@ -68,19 +68,19 @@ def hostile(kedge: Kedge) -> Path:
     return kedge.job(f"cat {kedge.folder}/hostile; exit 3")
 
 
-def test_a_job_colours_its_lines_and_cannot_do_more_to_the_terminal(kedge: Kedge, hostile: Path) -> None:
+def test_a_job_can_colour_its_lines_but_not_control_the_terminal(kedge: Kedge, hostile: Path) -> None:
     live, later = seen(kedge, "run", hostile), seen(kedge, "logs", "job")
     place = rows(live).index(SHOWN[0])
     assert rows(live)[place : place + len(SHOWN)] == SHOWN
     assert rows(later) == SHOWN
     assert any(row.startswith("Root cause") for row in rows(live)[place + len(SHOWN) :])
     red = rows(later).index("worker:0 | red")
-    assert [later.buffer[row][11].fg for row in (red, red + 1)] == ["red", "default"]  # it ends with its line
+    assert [later.buffer[row][11].fg for row in (red, red + 1)] == ["red", "default"]  # the colour ends with its line
     for screen in (live, later, seen(kedge, "logs", "job", "worker:0"), seen(kedge, "show", "job"), seen(kedge, "ps")):
         assert (screen.title, screen.cursor.hidden, screen.cursor.attrs.fg) == ("", False, "default")
 
 
-def test_a_program_gets_the_bytes_of_one_task_and_anybody_with_raw(kedge: Kedge, hostile: Path) -> None:
+def test_a_pipe_gets_the_raw_bytes_of_one_task_and_so_does_raw(kedge: Kedge, hostile: Path) -> None:
     kedge("run", hostile, code=1)
     assert written(kedge, "logs", "job", "worker:0") == HOSTILE
     assert written(kedge, "logs", "--raw", "-f", "job", "worker:0") == HOSTILE

@@ -12,7 +12,7 @@ from kedge.errors import CannotRun
 from kedge.jobs import user_name
 from kedge.runs.folder import jobs_dir
 
-NOBODY = 1_234_567  # a user id without an entry in the list of users
+NOBODY = 1_234_567  # a user id without an entry in /etc/passwd
 
 
 def passes_as_nobody(check: Callable[[], None]) -> bool:
@@ -33,7 +33,7 @@ def passes_as_nobody(check: Callable[[], None]) -> bool:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_without_a_name_goes_by_number() -> None:
+def test_a_user_without_a_name_is_shown_by_number() -> None:
     def check() -> None:
         assert user_name() == str(NOBODY)
 
@@ -41,7 +41,7 @@ def test_a_user_without_a_name_goes_by_number() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_without_a_home_is_told_which_variables_help() -> None:
+def test_a_user_without_a_home_learns_which_variables_help() -> None:
     def check() -> None:
         with pytest.raises(CannotRun, match="XDG_STATE_HOME or HOME"):
             jobs_dir({})
