@@ -28,7 +28,7 @@ SEEN = ConformanceCase("echo out; echo err >&2; exit 3", code=1)
     ("wrong", "message"),
     [
         (replace(SEEN, code=0), "exit code 1, not 0"),
-        (replace(SEEN, said="out\n"), "the log of worker-0"),
+        (replace(SEEN, logs="out\n"), "the log of worker-0"),
         (replace(SEEN, stdout=b"out"), "user-stdout"),
         (replace(SEEN, stderr=b""), "user-stderr"),
         (replace(SEEN, runtime=("none",)), "runtime.log"),
@@ -36,7 +36,7 @@ SEEN = ConformanceCase("echo out; echo err >&2; exit 3", code=1)
         (replace(SEEN, states={"worker:0": "succeeded"}), "states"),
         (replace(SEEN, prints=("Succeeded",)), "'Succeeded' is not in"),
         (replace(SEEN, attempts=2), "attempts"),
-        (replace(SEEN, more=lambda kedge: same("more", kedge.said(), "")), "more"),
+        (replace(SEEN, more=lambda kedge: same("more", kedge.task_log(), "")), "more"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -67,7 +67,7 @@ def test_tasks_reach_each_other_by_name(kedge: Kedge) -> None:
         },
     }
     kedge("run", kedge.job("", roles=roles))
-    assert kedge.said("client-0") == "client-0\nhello\n"
+    assert kedge.task_log("client-0") == "client-0\nhello\n"
 
 
 def test_limits_are_enforced_and_capped(kedge: Kedge) -> None:
@@ -78,8 +78,8 @@ def test_limits_are_enforced_and_capped(kedge: Kedge) -> None:
     }
     done = kedge("run", kedge.job([show], roles={"worker": role}))
     assert "worker requests 9999 CPUs" in done.stderr
-    assert str(128 << 20) in kedge.said()
-    assert "32768" in kedge.said()
+    assert str(128 << 20) in kedge.task_log()
+    assert "32768" in kedge.task_log()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_tasks_have_few_rights_and_run_as_the_requested_user(kedge: Kedge) -> No
     limit = "cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
     kedge("run", kedge.job([show, limit, "touch $PAI_LOG_DIR/mine"]), "--user", "1234:5678", "--pids-limit", "100")
     assert (kedge.task() / "mine").exists()
-    user, bounding, privileges, mount, pids = kedge.said().splitlines()
+    user, bounding, privileges, mount, pids = kedge.task_log().splitlines()
     assert (user, privileges.split()[1], pids) == ("1234", "1", "100")
     for bit in (13, 27, 29, 31):  # NET_RAW, MKNOD, AUDIT_WRITE, SETFCAP
         assert not int(bounding.split()[1], 16) >> bit & 1
@@ -112,7 +112,7 @@ def test_tasks_have_few_rights_and_run_as_the_requested_user(kedge: Kedge) -> No
 def test_a_role_can_restore_capabilities(kedge: Kedge) -> None:
     extras = {"kedge": {"capabilities": {"worker": ["NET_RAW"]}}}
     kedge("run", kedge.job("grep CapBnd /proc/self/status", extras=extras))
-    assert int(kedge.said().split()[1], 16) >> 13 & 1
+    assert int(kedge.task_log().split()[1], 16) >> 13 & 1
 
 
 def test_invalid_users_are_an_error_before_the_start(kedge: Kedge) -> None:
@@ -175,7 +175,7 @@ def test_user_folder_and_variables_are_those_of_the_image(
         secrets={"token": "12345678"},
     )  # fmt: skip
     kedge("run", job)
-    assert kedge.said() == "1234\n/here\n/none.so\n9\n"
+    assert kedge.task_log() == "1234\n/here\n/none.so\n9\n"
     kedge("rm", "job")
     assert not kedge.runs()
 
@@ -205,7 +205,7 @@ def test_code_is_where_the_command_starts(kedge: Kedge, derived: Callable[..., s
     (code / "sub").mkdir(parents=True)
     (code / "hello.sh").write_text("echo hello from $0; touch sub/made")
     kedge("run", kedge.job(["pwd", "sh hello.sh; ls sub"]), "--workdir", code)
-    assert kedge.said() == "/usr/local/pai/scripts/workdir\nhello from hello.sh\nmade\n"
+    assert kedge.task_log() == "/usr/local/pai/scripts/workdir\nhello from hello.sh\nmade\n"
     assert not list((code / "sub").iterdir())
 
 
@@ -215,7 +215,7 @@ def test_storages_are_mounted_from_the_submitters_folders(kedge: Kedge, tmp_path
     (data / "file").write_text("content\n")
     job = kedge.job("cat /in/file", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
     kedge("run", job, "--storage", f"set={data}")
-    assert kedge.said() == "content\n"
+    assert kedge.task_log() == "content\n"
 
 
 def test_an_unknown_storage_is_an_error(kedge: Kedge, tmp_path: Path) -> None:
@@ -234,12 +234,12 @@ def test_the_engine_never_receives_secrets(kedge: Kedge) -> None:
     process.send_signal(signal.SIGINT)
     kedge.finish(process, 130)
     assert "kedge.job" in known
-    assert "never-shown-1" not in known + kedge.said()
+    assert "never-shown-1" not in known + kedge.task_log()
 
 
 def test_the_machines_own_network_can_be_used(kedge: Kedge) -> None:
     kedge("run", kedge.job("echo $PAI_CURRENT_CONTAINER_IP; readlink /proc/self/ns/net"), "--network", "host")
-    assert kedge.said() == f"127.0.0.1\n{os.readlink('/proc/self/ns/net')}\n"
+    assert kedge.task_log() == f"127.0.0.1\n{os.readlink('/proc/self/ns/net')}\n"
 
 
 WRITE = "mkdir -p /app/empty; head -c 2000000 /dev/zero > /app/model.pt; echo 1 > /app/log; echo 1 > /tmp/noise"
@@ -301,7 +301,7 @@ def test_a_container_killed_from_outside_is_reported_as_such(kedge: Kedge) -> No
     tool("kill", *running(kedge))
     kedge.finish(process, 1)
     assert "killed from outside" in message(kedge)
-    assert kedge.said() == "ready\n"
+    assert kedge.task_log() == "ready\n"
     assert not kedge.leftovers()
 
 
@@ -321,20 +321,20 @@ def test_an_image_may_be_removed_while_the_job_runs(kedge: Kedge, derived: Calla
     tool("untag", kedge.image)
     (kedge.task() / "go").touch()
     kedge.finish(process, 0)
-    assert kedge.said() == "ready\ndone\n"
+    assert kedge.task_log() == "ready\ndone\n"
 
 
 def test_two_jobs_at_once_do_not_interfere(kedge: Kedge) -> None:
     said = "echo $PAI_TASK_ROLE_worker_HOST_LIST; hostname"
     roles = {"worker": {"instances": 2, "commands": [said, "until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done"]}}
     jobs = [kedge.start("run", kedge.job("", name=name, roles=roles)) for name in ("one", "two")]
-    wait_until(lambda: kedge.said("worker-0").count("worker-0\n") == 2, TIMEOUT)
+    wait_until(lambda: kedge.task_log("worker-0").count("worker-0\n") == 2, TIMEOUT)
     for run in kedge.runs():
         for index in range(2):
             (run / "attempt-0" / f"worker-{index}" / "go").touch()
     for process in jobs:
         kedge.finish(process, 0)
-    assert len(set(kedge.said("worker-0").splitlines())) == 3  # two lists of addresses, one name
+    assert len(set(kedge.task_log("worker-0").splitlines())) == 3  # two lists of addresses, one name
     assert not kedge.leftovers()
 
 

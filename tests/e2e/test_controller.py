@@ -54,8 +54,8 @@ def test_no_process_of_a_job_shows_a_secret(kedge: Kedge, detach: tuple[str, ...
     let_go(kedge)
     kedge.finish(process, 0)
     kedge("wait", "job")
-    assert "hunter_-and-more" in kedge.said()
-    assert "TOKEN=**" not in kedge.said()
+    assert "hunter_-and-more" in kedge.task_log()
+    assert "TOKEN=**" not in kedge.task_log()
     assert not [file for file in run.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
 
 
@@ -66,7 +66,7 @@ def test_the_job_continues_when_kedge_run_is_killed(kedge: Kedge) -> None:
     process.communicate()
     let_go(kedge)
     assert kedge("wait", "job").stdout == "succeeded\n"
-    assert kedge.said() == "ready\nbye\n"
+    assert kedge.task_log() == "ready\nbye\n"
     assert report(kedge)["state"] == "succeeded"
 
 

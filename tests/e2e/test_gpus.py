@@ -87,4 +87,4 @@ def test_too_few_gpus_are_an_error_for_containers_too(in_containers: Callable[[s
     assert f"{said}; use --allow-fewer-gpus" in kedge("run", job, code=4).stderr
     assert not kedge.runs()
     assert f"note: {said}: tasks get none" in kedge("run", job, "--allow-fewer-gpus").stderr
-    assert kedge.said("a-0") == "ran\n"
+    assert kedge.task_log("a-0") == "ran\n"

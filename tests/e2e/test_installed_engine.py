@@ -47,7 +47,7 @@ def kedge(site: Path, tmp_path: Path) -> Iterator[Kedge]:
 def test_a_job_runs_on_the_engine_with_an_option_of_its_own(kedge: Kedge) -> None:
     done = kedge("run", kedge.job("nice"), "-o", "nice=7")
     assert "note: all tasks run with niceness 7" in done.stderr
-    assert int(kedge.said()) == os.nice(0) + 7
+    assert int(kedge.task_log()) == os.nice(0) + 7
     run = kedge.only_run()
     assert json.loads((run / "run.json").read_text())["engine"] == "example"
     kedge("rm", run.name)

@@ -95,13 +95,13 @@ def test_the_example_executable_writes_the_events(kedge: Kedge) -> None:
     work = kedge.only_run() / "attempt-0" / "worker-0" / "work"
     events = [line.split()[1] for line in (work / "t.txt").read_text().splitlines()]
     assert events == ["taskStarts", "taskFails", "containerExit"]
-    assert "t.txt" in kedge.said()
+    assert "t.txt" in kedge.task_log()
 
 
 def test_a_hook_is_retried_as_its_item_declares(kedge: Kedge) -> None:
     flaky = item("flaky", "cmd", preCommands=["echo x >> tries", "test $(wc -l < tries) -eq 3"], retry={"max": 2})
     kedge("run", job(kedge, "wc -l < tries", flaky))
-    assert kedge.said().strip() == "3"
+    assert kedge.task_log().strip() == "3"
 
 
 def test_a_hook_is_ended_at_its_time_limit(kedge: Kedge) -> None:
@@ -109,7 +109,7 @@ def test_a_hook_is_ended_at_its_time_limit(kedge: Kedge) -> None:
     kedge("run", job(kedge, "echo never", slow), code=1)
     (hook,) = report(kedge)["hooks"]
     assert (hook["step"], hook["tries"]) == ("slow", 2)
-    assert kedge.said() == ""
+    assert kedge.task_log() == ""
 
 
 def test_an_ignored_parameter_error_is_a_note_and_the_job_runs(kedge: Kedge) -> None:
@@ -142,7 +142,7 @@ def test_git_clones_a_commit_with_all_its_files(kedge: Kedge, repository: tuple[
     folder, first = repository
     code = item("code", "git", repo_uri=f"file://{folder}", clone_dir="code", commit=first)
     kedge("run", job(kedge, "cat code/src/text code/.hidden", code))
-    assert "firstfirst" in kedge.said()
+    assert "firstfirst" in kedge.task_log()
 
 
 def test_a_missing_repository_fails_the_task_and_names_the_item(kedge: Kedge, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_missing_repository_fails_the_task_and_names_the_item(kedge: Kedge, tm
     kedge("run", job(kedge, "echo never", code), code=1)
     (hook,) = report(kedge)["hooks"]
     assert (hook["step"], hook["policy"]) == ("code", "fail")
-    assert kedge.said() == ""
+    assert kedge.task_log() == ""
     assert "nowhere" in runtime_log(kedge)
 
 
@@ -205,7 +205,7 @@ def test_a_private_repository_is_cloned_and_its_token_is_stored_nowhere(
         extras={"kedge": {"mask": False}},
     )
     kedge("run", path)
-    assert "second" in kedge.said()
+    assert "second" in kedge.task_log()
     assert TOKEN.encode() not in everything_in(kedge.only_run())
 
 
@@ -215,7 +215,7 @@ def test_without_the_token_a_private_repository_fails_at_once(
     private(repository[0], served[0])
     code = item("code", "git", repo_uri=f"{served[1]}/private/code.git", clone_dir="code")
     kedge("run", job(kedge, "echo never", code), code=1)
-    assert (report(kedge)["hooks"][0]["tries"], kedge.said()) == (1, "")
+    assert (report(kedge)["hooks"][0]["tries"], kedge.task_log()) == (1, "")
     assert "401" in runtime_log(kedge) or "could not read Username" in runtime_log(kedge)
 
 
@@ -258,8 +258,8 @@ def test_data_is_downloaded_checked_and_unpacked(kedge: Kedge, served: tuple[Pat
         job(kedge, ["cat set/train.txt tables/one.csv tables/two.csv", "ls both; ls"], *items),
         **caches(tmp_path),
     )
-    assert "the data1,2\n3,4\ntest.txt\ntrain.txt\n" in kedge.said()
-    assert "no.csv" not in kedge.said()
+    assert "the data1,2\n3,4\ntest.txt\ntrain.txt\n" in kedge.task_log()
+    assert "no.csv" not in kedge.task_log()
 
 
 def test_data_with_a_wrong_checksum_fails_the_task(kedge: Kedge, served: tuple[Path, str], tmp_path: Path) -> None:
@@ -269,14 +269,14 @@ def test_data_with_a_wrong_checksum_fails_the_task(kedge: Kedge, served: tuple[P
     kedge("run", job(kedge, "echo never", wrong), code=1, **caches(tmp_path))
     assert report(kedge)["hooks"][0]["step"] == "table"
     assert f"not {'0' * 64}" in runtime_log(kedge)
-    assert kedge.said() == ""
+    assert kedge.task_log() == ""
     assert not os.path.exists(kedge.only_run() / "attempt-0" / "worker-0" / "work" / "one.csv")
 
 
 def test_ignored_missing_data_lets_the_job_run(kedge: Kedge, served: tuple[Path, str], tmp_path: Path) -> None:
     missing = data("table", f"{served[1]}/no.csv", path="no.csv", failurePolicy="ignore")
     kedge("run", job(kedge, "echo ran", missing), **caches(tmp_path))
-    assert kedge.said().strip() == "ran"
+    assert kedge.task_log().strip() == "ran"
     assert report(kedge)["hooks"][0]["policy"] == "ignore"
     assert "HTTP Error 404" in runtime_log(kedge)
 
@@ -289,4 +289,4 @@ def test_storages_give_one_warning_where_they_are_not_mounted(kedge: Kedge) -> N
     done = kedge("run", job(kedge, "echo ran", *storages))
     (warning,) = [line for line in done.stderr.splitlines() if "share" in line]
     assert "other" in warning
-    assert kedge.said().strip() == "ran"
+    assert kedge.task_log().strip() == "ran"

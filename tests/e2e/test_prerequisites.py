@@ -190,7 +190,7 @@ def test_roles_whose_names_differ_by_an_underscore(on_engine: Kedge) -> None:
     both = TWO_ROLES.replace("{minFailedInstances: 1}", "{minFailedInstances: 1, minSucceededInstances: -1}")
     done = on_engine("run", write(on_engine, both))
     for task in ("taskrole-0", "taskrole_1-0"):
-        said = on_engine.said(task)
+        said = on_engine.task_log(task)
         assert "PAI_HOST_IP_taskrole_1_0=" in said
         assert "PAI_HOST_IP_taskrole1_0=" in said
     assert done.stderr.count("share at /mnt/share") == 1

@@ -167,7 +167,7 @@ def test_two_jobs_at_once_have_different_ports_and_runs(kedge: Kedge) -> None:
     script = f"echo port $PAI_CURRENT_CONTAINER_PORT; until [ -e {kedge.folder}/go ]; do sleep 0.1; done"
     job = kedge.job(script, roles={"worker": {"instances": 20}})
     first, second = kedge.start("run", job), kedge.start("run", job)
-    wait_until(lambda: all(kedge.said(f"worker-{index}").count("port") == 2 for index in range(20)), TIMEOUT)
+    wait_until(lambda: all(kedge.task_log(f"worker-{index}").count("port") == 2 for index in range(20)), TIMEOUT)
     (kedge.folder / "go").touch()
     ports = [set(re.findall(r"port (\d+)", process.communicate()[0])) for process in (first, second)]
     assert [len(found) for found in ports] == [20, 20]
@@ -177,11 +177,11 @@ def test_two_jobs_at_once_have_different_ports_and_runs(kedge: Kedge) -> None:
 
 def test_ports_of_a_new_attempt_are_new_and_the_same_for_all(kedge: Kedge) -> None:
     script = "echo at $PAI_TASK_ROLE_worker_HOST_LIST; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]"
-    done = kedge("run", kedge.job(script, roles={"worker": {"instances": 2}}, jobRetryCount=1))
-    lists = re.findall(r"at (\S+)", done.stdout)
-    assert len(set(lists)) <= 2
-    first, last = (re.findall(r":(\d+)", hosts) for hosts in (lists[0], lists[-1]))
-    assert set(first).isdisjoint(last)
+    kedge("run", kedge.job(script, roles={"worker": {"instances": 2}}, jobRetryCount=1))
+    logs = ["".join(kedge.task_log(f"worker-{index}", attempt) for index in range(2)) for attempt in range(2)]
+    first, last = (set(re.findall(r"at (\S+)", log)) for log in logs)
+    assert len(first) == len(last) == 1
+    assert set(re.findall(r":(\d+)", first.pop())).isdisjoint(re.findall(r":(\d+)", last.pop()))
 
 
 def test_a_progress_bar_is_seen_before_its_line_ends(kedge: Kedge) -> None:

@@ -80,7 +80,7 @@ def test_tasks_of_a_lost_job_have_its_grace_period(kedge: Kedge, monkeypatch: py
     process.communicate()
     monkeypatch.setattr(leftovers, "PATIENCE_SEC", 0.0)
     leftovers.end(Run(kedge.only_run()), kill=False)
-    assert "saved" in kedge.said()
+    assert "saved" in kedge.task_log()
 
 
 # Calls a function of kedge.jobs for a run in so many processes at once, and prints how they ended.
@@ -190,7 +190,7 @@ def test_what_is_suspended_goes_on_to_be_stopped(kedge: Kedge) -> None:
     assert f"controller (pid {controller}) was suspended; it was resumed" in done.stderr
     kedge.finish(process, 1)
     for task in ("worker-0", "worker-1"):
-        assert "saved" in kedge.said(task)
+        assert "saved" in kedge.task_log(task)
         assert not json.loads((kedge.task(task) / "report.json").read_text())["killed"]
 
 

@@ -33,7 +33,7 @@ def test_a_job_runs_without_standard_streams(kedge: Kedge, closed: str) -> None:
     done = shell(kedge, f"kedge run job.yaml {closed}")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
     assert kedge("ps").stdout.split()[-6:-4] != ["lost"]
-    assert sorted(kedge.said().splitlines()) == ["4", "err", "out"]
+    assert sorted(kedge.task_log().splitlines()) == ["4", "err", "out"]
 
 
 @pytest.mark.parametrize("command", ["ps", "validate job.yaml", "plan --json job.yaml", "--version", "schema"])
@@ -55,7 +55,7 @@ def test_a_full_disk_behind_stdout_is_an_error_not_a_bug(kedge: Kedge, command: 
 def test_a_job_continues_when_its_lines_cannot_be_shown(kedge: Kedge) -> None:
     kedge.job("echo out")
     assert "the job continues" in shell(kedge, "kedge run job.yaml > /dev/full").stderr
-    assert kedge.said() == "out\n"
+    assert kedge.task_log() == "out\n"
     assert " succeeded " in kedge("ps").stdout
 
 

@@ -88,7 +88,7 @@ def test_a_job_can_come_from_stdin(kedge: Kedge) -> None:
     started = pipe("run", "-d", "-")
     assert started.returncode == 0, started.stderr
     kedge("wait", started.stdout.strip())
-    wait_until(lambda: kedge.said() == "from the code\n", TIMEOUT, "what the task says")
+    wait_until(lambda: kedge.task_log() == "from the code\n", TIMEOUT, "what the task says")
     assert kedge("show", "job", "--yaml").stdout.split("\n")[:3] == text.split("\n")[:3]
     assert 'secrets: "******"' in kedge("show", "job", "--yaml").stdout
     assert sorted(path.name for path in kedge.folder.iterdir() if path.suffix in (".lock", ".yaml")) == []

@@ -120,9 +120,9 @@ class Kedge:
 
     def wait_for_output(self, text: str, task: str = "worker-0", attempt: int = 0) -> None:
         """Wait until a task of the only run has printed this text."""
-        wait_until(lambda: text in self.said(task, attempt), TIMEOUT, f"{text!r} from {task}")
+        wait_until(lambda: text in self.task_log(task, attempt), TIMEOUT, f"{text!r} from {task}")
 
-    def said(self, task: str = "worker-0", attempt: int = 0) -> str:
+    def task_log(self, task: str = "worker-0", attempt: int = 0) -> str:
         """The whole combined log of a task."""
         files = [run / f"attempt-{attempt}" / task / USER_ALL / CURRENT for run in self.runs()]
         return "".join(file.read_text(errors="replace") for file in files if file.exists())

@@ -29,7 +29,7 @@ class ConformanceCase:
     options: tuple[str, ...] = ()
 
     code: int = 0  # exit code of `kedge run`
-    said: str | Mapping[str, str] = field(default_factory=dict)  # exact logs by task; a text is that of worker-0
+    logs: str | Mapping[str, str] = field(default_factory=dict)  # exact logs by task; a text is that of worker-0
     stdout: bytes | None = None  # of worker-0, exactly
     stderr: bytes | None = None
     runtime: tuple[str, ...] = ()  # all messages of worker-0's runtime.log
@@ -50,9 +50,9 @@ class ConformanceCase:
         assert kedge.leftovers() == []
 
     def _check_tasks(self, kedge: Kedge) -> None:
-        for task, text in ({"worker-0": self.said} if isinstance(self.said, str) else self.said).items():
+        for task, text in ({"worker-0": self.logs} if isinstance(self.logs, str) else self.logs).items():
             attempt, _, name = task.rpartition("/")
-            same(f"the log of {task}", kedge.said(name, int(attempt.removeprefix("attempt-") or 0)), text)
+            same(f"the log of {task}", kedge.task_log(name, int(attempt.removeprefix("attempt-") or 0)), text)
         folder = kedge.task()
         for stream, expected in ((USER_STDOUT, self.stdout), (USER_STDERR, self.stderr)):
             if expected is not None:

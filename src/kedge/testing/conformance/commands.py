@@ -10,18 +10,18 @@ from kedge.testing.conformance.case import NO_RETRY, ConformanceCase
 BEHAVIOURS = {
     "a command that succeeds": ConformanceCase(
         "echo hello",
-        said="hello\n",
+        logs="hello\n",
         report={"reason": contract.SUCCEEDED, "exit_code": 0, "user_exit_code": 0},
         states={"worker:0": State.SUCCEEDED},
         prints=(r"^worker:0 \| hello$", r"^worker:0 +succeeded +1 +0 ", "Succeeded"),
         attempts=1,
     ),
-    "commands share one shell": ConformanceCase(["cd /; x=1", "export y=2", "echo $x $y $PWD"], said="1 2 /\n"),
+    "commands share one shell": ConformanceCase(["cd /; x=1", "export y=2", "echo $x $y $PWD"], logs="1 2 /\n"),
     "the first command that fails ends the task": ConformanceCase(
-        ["echo before", "false", "echo after"], code=1, said="before\n"
+        ["echo before", "false", "echo after"], code=1, logs="before\n"
     ),
     "a failure within a pipeline ends the task": ConformanceCase(
-        ["false | cat", "echo after"], code=EXIT_FAILED, said=""
+        ["false | cat", "echo after"], code=EXIT_FAILED, logs=""
     ),
     "the user's exit code is kept and the container's code is OpenPAI's": ConformanceCase(
         "exit 7",
@@ -69,8 +69,8 @@ BEHAVIOURS = {
         report={"stopped_by": "TERM"},
         prints=("sigterm_unattributed",),
     ),
-    "standard input is empty": ConformanceCase("cat; echo end", said="end\n"),
+    "standard input is empty": ConformanceCase("cat; echo end", logs="end\n"),
     "background processes end with their task": ConformanceCase(
-        ["setsid sleep 1000 > /dev/null 2>&1 &", "(nohup sleep 1001 > /dev/null 2>&1 &)", "echo done"], said="done\n"
+        ["setsid sleep 1000 > /dev/null 2>&1 &", "(nohup sleep 1001 > /dev/null 2>&1 &)", "echo done"], logs="done\n"
     ),
 }

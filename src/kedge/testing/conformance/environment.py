@@ -25,7 +25,7 @@ _LATE = "if [ $PAI_TASK_INDEX = 0 ]; then ask $(at 1); echo $said; else [ $FC_TA
 
 
 def _addresses_agree(kedge: Kedge) -> None:
-    views = {kedge.said("worker-0"), kedge.said("worker-1"), kedge.said("ps-0")}
+    views = {kedge.task_log("worker-0"), kedge.task_log("worker-1"), kedge.task_log("ps-0")}
     same("different lists of addresses and ports", len(views), 1)
     lines = views.pop().split()
     assert len(lines) == 3, lines
@@ -33,7 +33,7 @@ def _addresses_agree(kedge: Kedge) -> None:
 
 
 def _ports_are_distinct(kedge: Kedge) -> None:
-    ssh, http, web = (line.split(",") for line in kedge.said().splitlines())
+    ssh, http, web = (line.split(",") for line in kedge.task_log().splitlines())
     same("numbers of ports", [len(ports) for ports in (ssh, http, web)], [1, 1, 2])
     assert len({*ssh, *http, *web}) == 4, f"a port was assigned twice: {ssh} {http} {web}"
 
@@ -57,7 +57,7 @@ BEHAVIOURS = {
             '[ -d "$PAI_LOG_DIR" ] && [ -d "$PAI_WORK_DIR" ] && [ -r "$KEDGE_PEERS_FILE" ]',
         ],
         roles={"worker": {}, "ps": {"commands": ["true"], "completion": {"minSucceededInstances": -1}}},
-        said="worker 0 0\nworker,ps 2 1 0,1,64,0\n0 0\n",
+        logs="worker 0 0\nworker,ps 2 1 0,1,64,0\n0 0\n",
     ),
     "all tasks see the same addresses": ConformanceCase(
         "echo $PAI_TASK_ROLE_worker_HOST_LIST,$PAI_TASK_ROLE_ps_HOST_LIST | tr , '\\n'",
@@ -71,13 +71,13 @@ BEHAVIOURS = {
         [_TALK, _RING, "[ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]"],
         roles={"worker": {"instances": 3, "completion": {"minFailedInstances": 3}}},
         keys={"jobRetryCount": 1},
-        said={**_RING_SAID, **{f"attempt-1/{task}": said for task, said in _RING_SAID.items()}},
+        logs={**_RING_SAID, **{f"attempt-1/{task}": said for task, said in _RING_SAID.items()}},
     ),
     "peers reach a task that was retried alone": ConformanceCase(
         [_TALK, _LATE],
         roles={"worker": {"instances": 2, "taskRetryCount": 1}},
         keys={"extras": {"gangAllocation": False}},
-        said={"worker-0": "late\n"},
+        logs={"worker-0": "late\n"},
         states={"worker:0": State.SUCCEEDED, "worker:1": State.SUCCEEDED},
     ),
     "a task gets the ports that it requests": ConformanceCase(
@@ -90,13 +90,13 @@ BEHAVIOURS = {
         more=_ports_are_distinct,
     ),
     "a parameter on the command line replaces the one in the file": ConformanceCase(
-        "echo <% $parameters.lr %>", keys={"parameters": {"lr": 0.1}}, options=("-p", "lr=1.0"), said="1.0\n"
+        "echo <% $parameters.lr %>", keys={"parameters": {"lr": 0.1}}, options=("-p", "lr=1.0"), logs="1.0\n"
     ),
     "a secret reaches the task and no file that is kept": ConformanceCase(
         "echo <% $secrets.token %> | tr 2 _; echo <% $secrets.token %>",
         keys={"secrets": {"token": "x"}},
         options=("--secret", f"token={_SECRET}"),
-        said="hunter_hunter_\n******\n",
+        logs="hunter_hunter_\n******\n",
         more=_secret_is_gone,
     ),
     "code next to the job file becomes the working directory": ConformanceCase(
@@ -109,9 +109,9 @@ BEHAVIOURS = {
             "code/x.bin": "",
             "code/.kedgeignore": "*.bin",
         },
-        said={"worker-0": "data\ndata\nmain.sh\n", "worker-1": "data\ndata\nmain.sh\n"},
+        logs={"worker-0": "data\ndata\nmain.sh\n", "worker-1": "data\ndata\nmain.sh\n"},
     ),
     "a folder on the command line becomes the working directory": ConformanceCase(
-        "cat file", files={"here/file": "content\n"}, options=("--workdir", "here"), said="content\n"
+        "cat file", files={"here/file": "content\n"}, options=("--workdir", "here"), logs="content\n"
     ),
 }

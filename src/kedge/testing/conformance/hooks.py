@@ -38,7 +38,7 @@ BEHAVIOURS = {
     "hooks start in order and end in reverse": _case(
         _printing("a"),
         _printing("b"),
-        said="command\n",
+        logs="command\n",
         runtime=(
             _STARTS[0], "a taskStarts 1.0", "b taskStarts 1.0", _STARTS[1], *_COMMAND,
             "b taskSucceeds 1.0", "b containerExit 1.0", "a taskSucceeds 1.0", "a containerExit 1.0",
@@ -57,12 +57,12 @@ BEHAVIOURS = {
     "the command does not run if a start hook fails": _case(
         _hook("a", {TASK_STARTS: "exit 5", TASK_FAILS: "echo failed", "containerExit": "echo exit"}),
         code=EXIT_FAILED,
-        said="",
+        logs="",
         report={"reason": contract.HOOK_FAILED, "user_exit_code": 5},
     ),
     "a hook failure can be ignored": _case(
         _hook("a", {TASK_STARTS: "exit 5"}, failurePolicy="ignore"),
-        said="command\n",
+        logs="command\n",
         report={"reason": contract.SUCCEEDED, "user_exit_code": 0},
     ),
     "a failed hook after a successful command fails the task": _case(
@@ -72,16 +72,16 @@ BEHAVIOURS = {
     ),
     "a hook is retried": _case(
         _hook("a", {TASK_STARTS: _COUNT}, retry={"max": 2, "delaySec": 0.01}),
-        said="command\n",
+        logs="command\n",
         prints=("^kedge: worker:0: hook a failed: exited with code 1.*; try 2 of 3 in 0.0 s", "; try 3 of 3 in"),
     ),
     "a hook has a time limit": _case(
         _hook("a", {TASK_STARTS: "sleep 1000"}, timeoutSec=0.5),
         code=EXIT_FAILED,
-        said="",
+        logs="",
         report={"reason": contract.HOOK_FAILED},
     ),
     "variables that a hook exports reach the command": _case(
-        _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', said="a b\n"
+        _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', logs="a b\n"
     ),
 }  # fmt: skip

@@ -28,7 +28,7 @@ def _transient_retries(most: int) -> dict[str, object]:
 
 def _tries(kedge: Kedge, task: str = "worker-0") -> int:
     """The number of job attempts in which the task printed its `try` line."""
-    return sum(kedge.said(task, attempt) == f"try {attempt}\n" for attempt in range(10))
+    return sum(kedge.task_log(task, attempt) == f"try {attempt}\n" for attempt in range(10))
 
 
 def _three_tries(kedge: Kedge) -> None:
@@ -195,7 +195,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         "echo try $FC_TASK_ATTEMPT_ID; [ $PAI_TASK_INDEX = 0 ] || [ $FC_TASK_ATTEMPT_ID = 2 ]",
         roles={"worker": {"instances": 2, "taskRetryCount": 2}},
         keys={"extras": {"gangAllocation": False}},
-        said={"worker-0": "try 0\n", "worker-1": "try 0\n", "worker-1.1": "try 1\n", "worker-1.2": "try 2\n"},
+        logs={"worker-0": "try 0\n", "worker-1": "try 0\n", "worker-1.1": "try 1\n", "worker-1.2": "try 2\n"},
         attempts=1,
         prints=(r"^worker:1 +succeeded +3 ",),
     ),
@@ -204,7 +204,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         roles={"worker": {"taskRetryCount": 3}},
         keys={"extras": {"gangAllocation": False}},
         code=EXIT_FAILED,
-        said={"worker-0": "try 0\n", "worker-0.1": "try 1\n"},
+        logs={"worker-0": "try 0\n", "worker-0.1": "try 1\n"},
         attempts=1,
         prints=("not retried: command_not_found occurred twice at the same place",),
     ),

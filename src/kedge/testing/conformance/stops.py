@@ -27,7 +27,7 @@ def ctrl_c(kedge: Kedge) -> None:
     process.send_signal(signal.SIGINT)
     printed = kedge.finish(process, EXIT_INTERRUPTED)
     assert "stopped by Ctrl-C" in printed, printed
-    same("saved", ["saved" in kedge.said(task) for task in ("worker-0", "worker-1")], [True, True])
+    same("saved", ["saved" in kedge.task_log(task) for task in ("worker-0", "worker-1")], [True, True])
     assert kedge.leftovers() == []
 
 
@@ -106,7 +106,7 @@ def stop_during_a_hook(kedge: Kedge) -> None:
     wait_until(lambda: kedge.runs() and (kedge.task() / "hook").exists(), TIMEOUT)
     process.send_signal(signal.SIGINT)
     kedge.finish(process, EXIT_INTERRUPTED)
-    same("the command", kedge.said(), "")
+    same("the command", kedge.task_log(), "")
     assert "exit hook" in (kedge.task() / "runtime.log").read_text()
     assert kedge.leftovers() == []
 
