@@ -94,9 +94,8 @@ def _wrong(name: str, option: EngineOption, value: Any) -> InputError:
 
 
 def _installed() -> Any:
-    return importlib.import_module(
-        "kedge.engines.installed"
-    )  # imported here, since it reads all packages and most runs do not need it
+    """The engines of installed packages, loaded late: most runs need none of them."""
+    return importlib.import_module("kedge.engines.installed")
 
 
 def images_here(images: Mapping[str, str | None]) -> dict[str, str]:
