@@ -17,7 +17,13 @@ from kedge import lazy_modules
 _BODY = str(Path(__file__).with_name("forked_command.py"))  # by its path: under pytest, this package has another name
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
-    ["kedge.jobs", "kedge.engines.local.engine", *(place.partition(":")[0] for place in lazy_modules.COMMANDS.values())]
+    [
+        "kedge.jobs",
+        "kedge.engines.local.engine",
+        "kedge.engines.container.engine",
+        "kedge.engines.container.client",
+        *(place.partition(":")[0] for place in lazy_modules.COMMANDS.values()),
+    ]
 )
 
 

@@ -33,8 +33,6 @@ class _Handler(BaseHTTPRequestHandler):
     server: Engine
 
     def do_GET(self) -> None:
-        if "/version" in self.path:
-            return answer(self, {"ApiVersion": "1.41"})
         if "/containers/json" in self.path:
             return answer(self, self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0])
         return answer(self, {})

@@ -4,6 +4,7 @@ package's errors into ours."""
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -14,6 +15,7 @@ import docker.errors
 import requests
 import urllib3
 from docker.auth import encode_header, get_config_header, resolve_repository_name
+from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.types import CancellableStream, DeviceRequest, IPAMConfig, IPAMPool, LogConfig, Ulimit
 from docker.utils import parse_repository_tag
 
@@ -80,30 +82,35 @@ class Client:
     def __init__(self, address: str, timeout_sec: int = TIMEOUT_SEC) -> None:
         self.address = address
         with _errors(address):
-            self._api: Any = docker.APIClient(
-                base_url=address, version="auto", timeout=timeout_sec, max_pool_size=_POOL
-            )
+            api: Any = docker.APIClient(address, DEFAULT_DOCKER_API_VERSION, timeout_sec, max_pool_size=_POOL)
+            # As `docker` does. The package's own "auto" asks for /version, for which Podman runs dpkg-query or rpm.
+            answer = api.get(f"{api.base_url}/_ping")
+            api._raise_for_status(answer)
+        self._podman = "Libpod-API-Version" in answer.headers
+        api._version = answer.headers.get("Api-Version", api.api_version)
+        self._api = api
 
     def close(self) -> None:
         self._api.close()
 
+    @functools.cached_property
     def facts(self) -> Facts:
+        """What the engine says of its machine. Podman takes a moment: it asks dpkg or rpm for versions."""
         with _errors(self.address):
-            info, version = self._api.info(), self._api.version()
-        parts = [part["Name"] for part in version.get("Components") or []]
-        podman = any("Podman" in name for name in parts)
+            info = self._api.info()
+        podman, version = self._podman, info["ServerVersion"]
         options = info.get("SecurityOptions") or []
         rootless = "name=rootless" in options or bool(info.get("Rootless"))
         can_limit = not (rootless and info.get("CgroupVersion") == "1")  # the engine claims that it can, but it cannot
         return Facts(
-            name=f"{'Podman' if podman else 'Docker'} {version['Version']}",
+            name=f"{'Podman' if podman else 'Docker'} {version}",
             architecture=_ARCHITECTURES.get(info["Architecture"], info["Architecture"]),
             cpus=info["NCPU"],
             memory=info["MemTotal"],
             limits_cpu=can_limit and bool(info.get("CpuCfsQuota")),
             limits_memory=can_limit and bool(info.get("MemoryLimit")),
             rootless=rootless,
-            gpus=not podman or _version(version["Version"]) >= _PODMAN_WITH_GPUS,
+            gpus=not podman or _version(version) >= _PODMAN_WITH_GPUS,
             cdi=podman or bool(info.get("CDISpecDirs")),
             limits_pids=can_limit and bool(info.get("PidsLimit")),
             selinux=any("selinux" in option for option in options),

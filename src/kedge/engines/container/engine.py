@@ -73,7 +73,7 @@ class ContainerEngine:
     def _facts(self) -> Facts:
         """What the engine reports about this machine. CannotRun if there is no engine."""
         with Connection(connection.address()) as connected:
-            return connected.client.facts()
+            return connected.client.facts
 
     def notes(self, plan: Plan) -> tuple[Note, ...]:
         found = tuple(map(Note, self._notes_at_submit(plan)))
@@ -128,7 +128,8 @@ class ContainerEngine:
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
-            client, given = connected.client, self._given(plan, build.ensure())
+            client = connected.client
+            given = self._given(plan, build.ensure(), client)
             if task is None:
                 return tuple(dry_run.of_role(plan, role.name, client, given) for role in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
@@ -169,14 +170,14 @@ class ContainerEngine:
                 JobEvent.NOTE, text=f"containers or networks of the job may be left: {error}; remove them with kedge rm"
             )
 
-    def _given(self, plan: Plan, bundle: Bundle) -> Given:
+    def _given(self, plan: Plan, bundle: Bundle, client: Client) -> Given:
         """What all tasks of a run share, except its secrets and GPUs."""
         return Given(
-            facts=self._facts,
+            facts=client.facts,
             bundle=bundle,
             secrets_dir=None,
             devices=[],
-            cdi=self._facts.cdi and any(folder.is_dir() for folder in _CDI),
+            cdi=client.facts.cdi and any(folder.is_dir() for folder in _CDI),
             infiniband=infiniband(),
             options=self._options,
             cache=data_cache(),
@@ -187,7 +188,7 @@ class ContainerEngine:
         """All that they share, with secrets and GPUs, as long as the stack is open."""
         wanted = gpus_wanted(plan, self._allow_fewer_gpus)
         busy = busy_gpus(client) if wanted else frozenset()
-        return self._given(plan, stack.enter_context(build.held()))._replace(
+        return self._given(plan, stack.enter_context(build.held()), client)._replace(
             secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
             devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
         )
