@@ -86,7 +86,7 @@ def _names(path: Path) -> frozenset[str]:
     if path.suffix != ".py":
         return frozenset()
     names = set(lazy_modules.LATE.get(module_name(path), ()))
-    for node in _nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(_without_types(ast.parse(path.read_text(encoding="utf-8")).body)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -94,11 +94,18 @@ def _names(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
-def _nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """All of a module, without what only type checkers read."""
-    typing = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    skipped = {inner for block in typing for inner in ast.walk(block)}
-    return (node for node in ast.walk(tree) if node not in skipped)
+def statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """These statements and those inside them, without expressions, which are most of a tree."""
+    for node in nodes:
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if isinstance(inner := getattr(node, field, None), list):
+                yield from statements(inner)
+
+
+def _without_types(nodes: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Without what only type checkers read."""
+    return (node for node in nodes if not isinstance(node, ast.If) or ast.unparse(node.test) != "TYPE_CHECKING")
 
 
 def _beside(path: Path) -> Iterator[Path]:

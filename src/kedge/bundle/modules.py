@@ -13,7 +13,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 
 from kedge.bundle import layers
-from kedge.bundle.kedge_files import PACKAGE, Own, module_name
+from kedge.bundle.kedge_files import PACKAGE, Own, module_name, statements
 from kedge.errors import CannotRun
 
 _PROGRAM = Path(__file__).with_name("import_program.py")
@@ -87,9 +87,9 @@ def _inside_functions(name: str, path: Path) -> Iterator[str]:
     if path.suffix != ".py":
         return
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
-    tree = ast.parse(path.read_bytes())
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    for node in (inner for function in functions for inner in ast.walk(function)):
+    found = statements(ast.parse(path.read_bytes()).body)
+    functions = (node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    for node in statements(functions):
         yield from (name for name in _imported(node, package) if not {name, name.split(".")[0]} & _UNUSED)
 
 
