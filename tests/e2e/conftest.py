@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import shutil
@@ -82,6 +83,7 @@ def image(shared: Path) -> Callable[[str], str]:
     if not shutil.which("apt-get"):
         pytest.skip("the images for tests are made of Debian packages, and there is no apt-get")
 
+    @functools.cache
     def make(name: str) -> str:
         with (shared / "images.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

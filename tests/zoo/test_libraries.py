@@ -19,8 +19,12 @@ FIT = """
     rows[1, 1] = {value}
     LinearRegression().fit(rows, {labels})
 """
-SAVE = "import torch\n\ntorch.save({'weight': torch.ones(9999)}, 'last.pt')\n"
-LOAD = "import torch\n\nstate = torch.load('last.pt')\n"
+LOAD = """
+    import torch
+    import pathlib
+    {save}
+    torch.load("last.pt")
+"""
 WORKERS = """
     import os
     from joblib import Parallel, delayed
@@ -35,9 +39,9 @@ WORKERS = """
 """
 
 
-def loads(name: str, cause: str, damage: str) -> Case:
-    command = f"python save.py\n{damage}\npython train.py"
-    return Case(name, cause, LOAD, command, files={"save.py": SAVE}, frame="train.py:3", needs=(TORCH,))
+def loads(name: str, cause: str, save: str) -> Case:
+    """A checkpoint is written by a statement, and loaded in line 4."""
+    return Case(name, cause, LOAD.format(save=save), frame="train.py:4", needs=(TORCH,))
 
 
 CASES = [
@@ -59,12 +63,13 @@ CASES = [
     Case("joblib, a worker crashes", "native_crash", WORKERS.format(body="os.abort()"), needs=(JOBLIB,)),
     Case("joblib, a worker is killed", "sigkill_unattributed", WORKERS.format(body="os.kill(os.getpid(), 9)"),
          needs=(JOBLIB,)),
-    loads("torch, half a checkpoint", "checkpoint_corrupt", "truncate -s 9000 last.pt"),
-    loads("torch, an empty checkpoint", "checkpoint_corrupt", ": > last.pt"),
-    loads("torch, a pointer to a checkpoint", "checkpoint_corrupt", "echo version git-lfs > last.pt"),
-    Case("torch, a checkpoint that is refused", "checkpoint_mismatch", LOAD, "python save.py\npython train.py",
-         files={"save.py": "import pathlib, torch\ntorch.save({'path': pathlib.Path('a')}, 'last.pt')\n"},
-         frame="train.py:3", needs=(TORCH,)),
+    loads("torch, half a checkpoint", "checkpoint_corrupt",
+          "torch.save({'weight': torch.ones(9999)}, 'last.pt'); open('last.pt', 'r+b').truncate(9000)"),
+    loads("torch, an empty checkpoint", "checkpoint_corrupt", "open('last.pt', 'w').close()"),
+    loads("torch, a pointer to a checkpoint", "checkpoint_corrupt",
+          "pathlib.Path('last.pt').write_text('version git-lfs')"),
+    loads("torch, a checkpoint that is refused", "checkpoint_mismatch",
+          "torch.save({'path': pathlib.Path('a')}, 'last.pt')"),
     Case("torch, another model's checkpoint", "checkpoint_mismatch",
          "import torch\n\ntorch.nn.Linear(2, 3).load_state_dict(torch.nn.Linear(2, 4).state_dict())\n",
          frame="train.py:3", needs=(TORCH,)),
