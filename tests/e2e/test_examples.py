@@ -49,6 +49,7 @@ def test_pytorch_ddp_trains_with_torchrun(kedge: Kedge) -> None:
     done = kedge("run", EXAMPLES / "pytorch-ddp.yaml")
     (accuracy,) = re.findall(r"accuracy (\d\.\d+)", done.stdout)
     assert float(accuracy) > 0.9
+    assert "rank 1 of 2" in done.stdout
     assert "Succeeded" in done.stdout
 
 

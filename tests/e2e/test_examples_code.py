@@ -168,14 +168,14 @@ def test_fails_has_one_worker_without_data_and_three_that_wait_until_stopped(exa
 
 def test_digits_learns_and_its_workers_may_come_before_the_server(example):
     pytest.importorskip("sklearn")
-    digits = example("digits")
+    digits = example("digits", epochs=80)
     workers = [digits.start("worker", i) for i in range(3)]
     for worker in workers:
         worker.says("steps an epoch")
     ps = digits.start("ps")
     assert [task.wait() for task in [*workers, ps]] == [0, 0, 0, 0]
     assert "steps served" in ps.output()
-    assert "epoch 480 loss 0.0" in workers[0].output()
+    assert "epoch  80 loss 0.0" in workers[0].output()
     assert min(accuracy(worker.output()) for worker in workers) > 0.9
 
 
@@ -226,16 +226,6 @@ def test_digits_reads_back_frames_until_the_peer_closes():
                 wire["send"](other, vector)
         assert [wire["receive"](stream).tolist() for _ in vectors] == [[1.5, -2], []]
         assert wire["receive"](stream) is None
-
-
-def test_pytorch_ddp_learns(example):
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    pytest.importorskip("sklearn")
-    ddp = example("pytorch-ddp")
-    tasks = [ddp.start("worker", i) for i in range(2)]
-    assert [task.wait() for task in tasks] == [0, 0]
-    assert accuracy(tasks[0].output()) > 0.9
-    assert "rank 1 of 2" in tasks[1].output()
 
 
 def test_the_readme_lists_every_example():
