@@ -80,8 +80,7 @@ $(VENV)/.docs: $(VENV)/.venv pyproject.toml
 
 # Compiling all of torch would take longer than compiling what the tests import.
 $(VENV)/.test: $(VENV)/.venv pyproject.toml
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check '$(TORCH)'
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,examples,torch]'
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check '$(TORCH)' -e '.[dev,examples,torch]'
 	@touch $@ $(VENV)/.demo
 
 clean:

@@ -30,11 +30,14 @@ def main() -> None:
 
 def compiled(text: bytes, name: str, untyped: bool) -> bytes:
     """The content of a .pyc file. SyntaxError if the source is not valid."""
-    tree: ast.Module = ast.parse(text, name)
-    if untyped:
-        tree = ast.fix_missing_locations(_WithoutTypes().visit(tree))
-    code = compile(tree, name, "exec", dont_inherit=True, optimize=0)
+    program = _without_types(text, name) if untyped else text
+    code = compile(program, name, "exec", dont_inherit=True, optimize=0)
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(text) + marshal.dumps(code)
+
+
+def _without_types(text: bytes, name: str) -> ast.Module:
+    tree: ast.Module = ast.fix_missing_locations(_WithoutTypes().visit(ast.parse(text, name)))
+    return tree
 
 
 class _WithoutTypes(ast.NodeTransformer):

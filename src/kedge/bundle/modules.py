@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ _UNUSED = frozenset({
 _REFUSED = (
     "IPython", "anyio", "click", "curio", "h2", "numpy", "pygments", "readline", "requests", "rich", "socksio", "trio",
 )  # fmt: skip
+_INSIDE = re.compile(rb"(^[ \t]|[:;])[ \t]*(import|from)\s", re.MULTILINE)  # an import that may be in a function
 
 Origins = Mapping[str, Path]
 
@@ -84,10 +86,11 @@ def search_path() -> list[str]:
 
 def _inside_functions(name: str, path: Path) -> Iterator[str]:
     """The names that a module imports inside its functions."""
-    if path.suffix != ".py":
+    text = path.read_bytes()
+    if path.suffix != ".py" or not _INSIDE.search(text):
         return
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
-    found = statements(ast.parse(path.read_bytes()).body)
+    found = statements(ast.parse(text).body)
     functions = (node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     for node in statements(functions):
         yield from (name for name in _imported(node, package) if not {name, name.split(".")[0]} & _UNUSED)
