@@ -68,7 +68,7 @@ def test_containers_end(in_containers: Callable[[str], Kedge], run: Run, monkeyp
     monkeypatch.setenv("XDG_CACHE_HOME", kedge.environment["XDG_CACHE_HOME"])
     plan, bundle = planned(kedge), build.ensure()
     with Connection(connection.address()) as connected, ExitStack() as stack:
-        client, facts = connected.client, connected.client.facts
+        client, facts = connected.client, connected.client.facts()
         stack.callback(leftovers.remove, client, run.id)
         places = ContainerPlaces(plan, run, Given(facts, bundle, None, [], False, (), None, {}), None, None)
         threads = threading.active_count()

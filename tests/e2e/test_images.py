@@ -173,7 +173,7 @@ class Asking:
 
     def __init__(self, connected: Connection, role: RolePlan) -> None:
         self.role, self.said = role, list[str]()
-        architecture = connected.client.facts.architecture
+        architecture = connected.client.facts().architecture
         self.images = Images(connected.client, architecture, {}, self.said.append, patience_sec=2.0)
 
     def at_once(self, retry: int = 0) -> list[BaseException | None]:

@@ -1,12 +1,66 @@
-"""How the engine's client reports errors."""
+"""How the engine's client reports errors, and which it lets pass."""
 
 from __future__ import annotations
+
+import socketserver
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 import urllib3
 
 from kedge.engines.container import client
-from kedge.engines.container.engine_answers import EngineGone
+from kedge.engines.container.client import Client
+from kedge.engines.container.engine_answers import EngineGone, EngineRefused
+
+from .serving import answer, serving
+
+RACE = 'reading image "7dc0": locating image with ID "7dc0": image not known'
+
+
+class Engine(socketserver.ThreadingUnixStreamServer):
+    """A fake engine with one image, which it fails to look at so many times for this reason."""
+
+    daemon_threads = True
+    failures = 0
+    reason = RACE
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Engine
+
+    def do_GET(self) -> None:
+        if "/images/" not in self.path:
+            return answer(self, {})
+        self.server.failures -= 1
+        if self.server.failures >= 0:
+            return answer(self, {"message": self.server.reason}, 500)
+        return answer(self, {"Id": "sha256:1", "Architecture": "amd64"})
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with serving(Engine(str(tmp_path / "s"), _Handler)) as made:
+        yield made
+
+
+def test_an_image_that_is_removed_while_podman_looks_at_another_does_no_harm(engine: Engine, tmp_path: Path) -> None:
+    connected = Client(f"unix://{tmp_path}/s")
+    engine.failures = 2
+    found = connected.image("busybox")
+    assert found is not None
+    assert found.id == "sha256:1"
+    engine.failures = 1000
+    with pytest.raises(EngineRefused, match="image not known"):
+        connected.image("busybox")
+    assert 990 < engine.failures < 1000
+
+
+def test_other_errors_are_reported_at_once(engine: Engine, tmp_path: Path) -> None:
+    engine.failures, engine.reason = 1, "no space left on device"
+    with pytest.raises(EngineRefused, match="no space left"):
+        Client(f"unix://{tmp_path}/s").image("busybox")
 
 
 def test_an_engine_whose_answer_breaks_off_is_gone() -> None:

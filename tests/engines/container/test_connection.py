@@ -54,7 +54,7 @@ def test_a_failed_restart_can_be_repeated(tmp_path: Path, monkeypatch: pytest.Mo
                 with pytest.raises(CannotRun, match="podman is ill"):
                     connected.restore()
         connected.restore()
-        assert connected.client.facts.cpus
+        assert connected.client.facts().cpus
 
 
 @pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman: apt-get install podman")
@@ -71,7 +71,7 @@ def test_folders_of_killed_kedges_are_removed_and_those_of_live_ones_kept(
         with Connection(PODMAN):
             assert not left.exists()
         connected.restore()
-        assert connected.client.facts.cpus
+        assert connected.client.facts().cpus
 
 
 def end(service: int) -> None:

@@ -9,6 +9,7 @@ start_gate       holds tasks until all containers run
 status_pipe      the pipe to which supervisors write events
 task_container   the container of one task attempt
 engine_answers   what a container engine answers
+engine_facts     remembers what Podman says of its machine
 engine_retries   repeats requests that may pass
 out_of_memory    tells kills for memory apart
 render           from a plan to a container, pure

@@ -4,7 +4,6 @@ package's errors into ours."""
 from __future__ import annotations
 
 import base64
-import functools
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -34,6 +33,8 @@ TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes
 QUIET_SEC = 30  # without an event; then the caller asks whether one was missed
 PULL_QUIET_SEC = 900  # of a pull; callers give up much earlier
 _POOL = 16
+_REMOVED = "image not known"  # Podman looks at all images for the parent of one, while others may be removed
+_TRIES = 5
 _LOOK_SEC = 5  # for optional facts
 _MOST_CHANGES = 8 << 20  # bytes of an answer
 _DELETED = 2  # the kind of a change
@@ -86,19 +87,17 @@ class Client:
             # As `docker` does. The package's own "auto" asks for /version, for which Podman runs dpkg-query or rpm.
             answer = api.get(f"{api.base_url}/_ping")
             api._raise_for_status(answer)
-        self._podman = "Libpod-API-Version" in answer.headers
+        self.podman: str = answer.headers.get("Libpod-API-Version", "")  # the version of Podman; empty for Docker
         api._version = answer.headers.get("Api-Version", api.api_version)
         self._api = api
 
     def close(self) -> None:
         self._api.close()
 
-    @functools.cached_property
     def facts(self) -> Facts:
-        """What the engine says of its machine. Podman takes a moment: it asks dpkg or rpm for versions."""
         with _errors(self.address):
             info = self._api.info()
-        podman, version = self._podman, info["ServerVersion"]
+        podman, version = bool(self.podman), info["ServerVersion"]
         options = info.get("SecurityOptions") or []
         rootless = "name=rootless" in options or bool(info.get("Rootless"))
         can_limit = not (rootless and info.get("CgroupVersion") == "1")  # the engine claims that it can, but it cannot
@@ -120,7 +119,7 @@ class Client:
         """An image on this machine; None if it is not there."""
         found = None
         with _errors(self.address, 404):
-            found = self._api.inspect_image(name)
+            found = self._inspect_image(name)
         if found is None:
             return None
         config = found.get("Config") or {}
@@ -128,6 +127,15 @@ class Client:
         workdir, user = config.get("WorkingDir") or "/", config.get("User") or ""
         digests = tuple(found.get("RepoDigests") or ())
         return LocalImage(found["Id"], found["Architecture"], user, workdir, environment, digests)
+
+    def _inspect_image(self, name: str) -> Any:
+        for _ in range(_TRIES):
+            try:
+                return self._api.inspect_image(name)
+            except docker.errors.APIError as error:
+                if _REMOVED not in str(error.explanation):
+                    raise
+        return self._api.inspect_image(name)
 
     def images(self) -> list[str]:
         """The IDs of all images on this machine."""

@@ -20,6 +20,7 @@ from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.engine_answers import Facts
+from kedge.engines.container.engine_facts import facts_of
 from kedge.engines.container.options import ACCEPTS, DEFAULT_PIDS
 from kedge.engines.container.placement import ContainerPlaces, Given, make_folder
 from kedge.engines.container.render import ContainerOptions
@@ -73,7 +74,7 @@ class ContainerEngine:
     def _facts(self) -> Facts:
         """What the engine reports about this machine. CannotRun if there is no engine."""
         with Connection(connection.address()) as connected:
-            return connected.client.facts
+            return facts_of(connected.address, connected.client)
 
     def notes(self, plan: Plan) -> tuple[Note, ...]:
         found = tuple(map(Note, self._notes_at_submit(plan)))
@@ -129,7 +130,7 @@ class ContainerEngine:
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
             client = connected.client
-            given = self._given(plan, build.ensure(), client)
+            given = self._given(plan, build.ensure(), facts_of(connected.address, client))
             if task is None:
                 return tuple(dry_run.of_role(plan, role.name, client, given) for role in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
@@ -147,7 +148,7 @@ class ContainerEngine:
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))
             stack.callback(self._leave_nothing, connected.client, run, log)
-            given = self._taken(plan, run, secrets, connected.client, stack)
+            given = self._taken(plan, run, secrets, connected, stack)
             places = self._places(plan, run, given, connected.client)
             pulled = images.Images(
                 connected.client, given.facts.architecture, secrets.texts, lambda text: backend.note(text)
@@ -170,25 +171,26 @@ class ContainerEngine:
                 JobEvent.NOTE, text=f"containers or networks of the job may be left: {error}; remove them with kedge rm"
             )
 
-    def _given(self, plan: Plan, bundle: Bundle, client: Client) -> Given:
+    def _given(self, plan: Plan, bundle: Bundle, facts: Facts) -> Given:
         """What all tasks of a run share, except its secrets and GPUs."""
         return Given(
-            facts=client.facts,
+            facts=facts,
             bundle=bundle,
             secrets_dir=None,
             devices=[],
-            cdi=client.facts.cdi and any(folder.is_dir() for folder in _CDI),
+            cdi=facts.cdi and any(folder.is_dir() for folder in _CDI),
             infiniband=infiniband(),
             options=self._options,
             cache=data_cache(),
             storages={m.path: self._storages[m.name] for m in plan.mounts if m.name in self._storages},
         )
 
-    def _taken(self, plan: Plan, run: Run, secrets: Secrets, client: Client, stack: ExitStack) -> Given:
+    def _taken(self, plan: Plan, run: Run, secrets: Secrets, connected: Connection, stack: ExitStack) -> Given:
         """All that they share, with secrets and GPUs, as long as the stack is open."""
         wanted = gpus_wanted(plan, self._allow_fewer_gpus)
+        client = connected.client
         busy = busy_gpus(client) if wanted else frozenset()
-        return self._given(plan, stack.enter_context(build.held()), client)._replace(
+        return self._given(plan, stack.enter_context(build.held()), facts_of(connected.address, client))._replace(
             secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
             devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
         )

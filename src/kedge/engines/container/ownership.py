@@ -44,7 +44,7 @@ def _is_ours(path: str) -> bool:
 def give_back(client: Client, run: Run) -> None:
     """Make this user the owner of all files of a run, with root in a container. CannotRun names another way."""
     bundle = build.ensure()
-    facts = client.facts
+    facts = client.facts()
     owner = 0 if facts.rootless else os.geteuid()
     *python, _runtime = build.command(bundle, BUNDLE)
     try:

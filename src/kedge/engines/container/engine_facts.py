@@ -1,0 +1,50 @@
+"""Remembers what Podman says of its machine. It takes long to answer, because it asks dpkg or rpm for the packages of
+its helpers."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kedge import xdg
+from kedge.engines.container.client import Client
+from kedge.engines.container.engine_answers import Facts
+from kedge.errors import KedgeError
+from kedge.runs.atomic_files import write_json
+from kedge.untrusted import read_json
+
+_FRESH_SEC = 600.0  # its settings may change
+_FILE = "podman.json"
+_LARGEST = 1 << 16  # bytes
+_TYPES = (str, str, int, int, *[bool] * 7)  # of the facts
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def facts_of(address: str, client: Client) -> Facts:
+    """The facts of the engine at `address`, to which `client` is connected. EngineGone or EngineRefused."""
+    if not client.podman:
+        return client.facts()
+    key = [address, client.podman, os.geteuid(), _BOOT.read_text()]
+    with suppress(OSError, KedgeError, ValueError, LookupError, TypeError):
+        return _remembered(key)
+    facts = client.facts()
+    with suppress(OSError, KedgeError):
+        _folder().mkdir(parents=True, exist_ok=True)
+        write_json(_folder() / _FILE, {"key": key, "time": time.time(), "facts": facts}, synced=False)
+    return facts
+
+
+def _folder() -> Path:
+    return Path(xdg.cache(xdg.CONTAINERS, os.environ))
+
+
+def _remembered(key: list[object]) -> Facts:
+    """LookupError if nothing is remembered of this engine, or for too long; OSError and others if nothing can be."""
+    found: Any = read_json(_folder(), _FILE, _LARGEST)
+    facts = Facts(*found["facts"])
+    if found["key"] == key and 0 <= time.time() - found["time"] < _FRESH_SEC and tuple(map(type, facts)) == _TYPES:
+        return facts
+    raise LookupError
