@@ -25,14 +25,23 @@ class Engine(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     failures = 0
     reason = RACE
+    ping = 200
+
+    def __init__(self, path: str) -> None:
+        self.paths: list[str] = []
+        super().__init__(path, _Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: Engine
 
     def do_GET(self) -> None:
-        if "/images/" not in self.path:
-            return answer(self, {})
+        self.server.paths.append(self.path)
+        if self.path == "/_ping":
+            self.send_response_only(self.server.ping)
+            for name, value in (("Api-Version", "1.40"), ("Libpod-API-Version", "4.3.1"), ("Content-Length", "0")):
+                self.send_header(name, value)
+            return self.end_headers()
         self.server.failures -= 1
         if self.server.failures >= 0:
             return answer(self, {"message": self.server.reason}, 500)
@@ -41,8 +50,21 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    with serving(Engine(str(tmp_path / "s"), _Handler)) as made:
+    with serving(Engine(str(tmp_path / "s"))) as made:
         yield made
+
+
+def test_the_engine_is_asked_for_its_version_of_the_api_only_once(engine: Engine, tmp_path: Path) -> None:
+    connected = Client(f"unix://{tmp_path}/s")
+    assert connected.podman == "4.3.1"
+    assert connected.image("busybox")
+    assert engine.paths == ["/_ping", "/v1.40/images/busybox/json"]
+
+
+def test_an_engine_that_is_not_ready_is_an_error(engine: Engine, tmp_path: Path) -> None:
+    engine.ping = 503
+    with pytest.raises(EngineRefused, match="503"):
+        Client(f"unix://{tmp_path}/s")
 
 
 def test_an_image_that_is_removed_while_podman_looks_at_another_does_no_harm(engine: Engine, tmp_path: Path) -> None:

@@ -60,21 +60,21 @@ def test_docker_is_always_asked(remembered: Path) -> None:
     assert not remembered.exists()
 
 
-@pytest.mark.parametrize("key", ["boot", "time", "future"])
-def test_an_old_answer_is_asked_for_again(remembered: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("change", ["boot", "time", "future"])
+def test_an_old_answer_is_asked_for_again(remembered: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     facts_of("podman", cast(Client, Answers()))
     found = json.loads(remembered.read_bytes())
-    if key == "boot":
+    if change == "boot":
         (other := remembered.with_name("boot")).write_text("another boot\n")
         monkeypatch.setattr(engine_facts, "_BOOT", other)
     else:
-        remembered.write_text(json.dumps(found | {"time": found["time"] + (3600 if key == "future" else -3600)}))
+        remembered.write_text(json.dumps(found | {"time": found["time"] + (3600 if change == "future" else -3600)}))
     answers = Answers()
     facts_of("podman", cast(Client, answers))
     assert answers.asked == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"facts": 1}', '{"facts": []}', '{"facts": ["Podman"], "key": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"facts": 1}', '{"facts": []}', '{"facts": ["Podman"], "engine": 1}'])
 def test_a_damaged_file_is_replaced(remembered: Path, text: str) -> None:
     remembered.parent.mkdir(parents=True)
     remembered.write_text(text)

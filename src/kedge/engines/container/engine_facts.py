@@ -27,24 +27,32 @@ def facts_of(address: str, client: Client) -> Facts:
     """The facts of the engine at `address`, to which `client` is connected. EngineGone or EngineRefused."""
     if not client.podman:
         return client.facts()
-    key = [address, client.podman, os.geteuid(), _BOOT.read_text()]
+    engine = [address, client.podman, os.geteuid(), _boot()]
     with suppress(OSError, KedgeError, ValueError, LookupError, TypeError):
-        return _remembered(key)
+        return _remembered(engine)
     facts = client.facts()
     with suppress(OSError, KedgeError):
         _folder().mkdir(parents=True, exist_ok=True)
-        write_json(_folder() / _FILE, {"key": key, "time": time.time(), "facts": facts}, synced=False)
+        write_json(_folder() / _FILE, {"engine": engine, "time": time.time(), "facts": facts}, synced=False)
     return facts
+
+
+def _boot() -> str:
+    """The id of the machine's current boot; empty if it is not known."""
+    with suppress(OSError):
+        return _BOOT.read_text().strip()
+    return ""
 
 
 def _folder() -> Path:
     return Path(xdg.cache(xdg.CONTAINERS, os.environ))
 
 
-def _remembered(key: list[object]) -> Facts:
+def _remembered(engine: list[object]) -> Facts:
     """LookupError if nothing is remembered of this engine, or for too long; OSError and others if nothing can be."""
     found: Any = read_json(_folder(), _FILE, _LARGEST)
     facts = Facts(*found["facts"])
-    if found["key"] == key and 0 <= time.time() - found["time"] < _FRESH_SEC and tuple(map(type, facts)) == _TYPES:
+    fresh = 0 <= time.time() - found["time"] < _FRESH_SEC
+    if found["engine"] == engine and fresh and tuple(map(type, facts)) == _TYPES:
         return facts
     raise LookupError
