@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kedge.contract import CURRENT, USER_STDOUT
+
 from .conftest import EXAMPLES, Kedge
 
 
@@ -49,7 +51,7 @@ def test_pytorch_ddp_trains_with_torchrun(kedge: Kedge) -> None:
     done = kedge("run", EXAMPLES / "pytorch-ddp.yaml")
     (accuracy,) = re.findall(r"accuracy (\d\.\d+)", done.stdout)
     assert float(accuracy) > 0.9
-    assert "rank 1 of 2" in done.stdout
+    assert "rank 1 of 2\n" in (kedge.task("worker-1") / USER_STDOUT / CURRENT).read_text()
     assert "Succeeded" in done.stdout
 
 
