@@ -47,6 +47,12 @@ class _Stat(NamedTuple):
     ended: bool  # a zombie without other threads that still run
 
 
+def boot_id() -> str:
+    """The id of the machine's current boot, see random(4). OSError if it cannot be read."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
 def identify(pid: int) -> Process | None:
     """The process that has this pid now. None if there is none or only a zombie."""
     stat = _stat(pid)

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from kedge.engines.container import engine_facts
+from kedge import processes
 from kedge.engines.container.client import Client
 from kedge.engines.container.engine_answers import Facts
 from kedge.engines.container.engine_facts import facts_of
@@ -65,8 +65,7 @@ def test_an_old_answer_is_asked_for_again(remembered: Path, change: str, monkeyp
     facts_of("podman", cast(Client, Answers()))
     found = json.loads(remembered.read_bytes())
     if change == "boot":
-        (other := remembered.with_name("boot")).write_text("another boot\n")
-        monkeypatch.setattr(engine_facts, "_BOOT", other)
+        monkeypatch.setattr(processes, "boot_id", lambda: "another boot")
     else:
         remembered.write_text(json.dumps(found | {"time": found["time"] + (3600 if change == "future" else -3600)}))
     answers = Answers()

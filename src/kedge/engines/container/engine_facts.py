@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kedge import xdg
+from kedge import processes, xdg
 from kedge.engines.container.client import Client
 from kedge.engines.container.engine_answers import Facts
 from kedge.errors import KedgeError
@@ -20,7 +20,6 @@ _FRESH_SEC = 600.0  # its settings may change
 _FILE = "podman.json"
 _LARGEST = 1 << 16  # bytes
 _TYPES = (str, str, int, int, *[bool] * 7)  # of the facts
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def facts_of(address: str, client: Client) -> Facts:
@@ -40,7 +39,7 @@ def facts_of(address: str, client: Client) -> Facts:
 def _boot() -> str:
     """The id of the machine's current boot; empty if it is not known."""
     with suppress(OSError):
-        return _BOOT.read_text().strip()
+        return processes.boot_id()
     return ""
 
 

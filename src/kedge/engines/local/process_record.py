@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from kedge import keeper, processes
@@ -27,7 +26,6 @@ _MOST_SHOWN = 5
 _KEEPER = "keeper"
 _SUPERVISOR = "supervisor"
 _SURVIVOR = "survivor"  # a process that could not be ended
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RecordedProcess(NamedTuple):
@@ -44,7 +42,7 @@ class Record:
 
     def __init__(self, run: Run) -> None:
         self._log = EventLog(run.path / FILE)
-        self._boot, self._starts = _BOOT.read_text().strip(), processes.starts()
+        self._boot, self._starts = processes.boot_id(), processes.starts()
         if found := keeper.above():
             self._add(_KEEPER, found)
 
@@ -119,7 +117,7 @@ def group_name(run: Run) -> str:
 
 def _recorded(run: Run) -> Iterator[RecordedProcess]:
     with suppress(OSError):
-        boot = _BOOT.read_text().strip()
+        boot = processes.boot_id()
         for event in events.read(run.path / FILE):
             if event.get("boot") == boot and (found := _parse(event)):
                 yield found
