@@ -98,7 +98,7 @@ THIRD_PARTY = {
     "docker": {"engines.container.client"},
     "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python
     "httpx": {"resolve.sources"},
-    "jsonschema": {"spec.schema"},
+    "jsonschema": {"spec.violations"},
     "pynvml": {"engines.machine.nvml"},
     "re2": {"diagnose", "runtime.logs.mask"},
     "requests": {"engines.container.client"},  # whose errors the package docker lets through

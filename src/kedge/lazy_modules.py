@@ -101,6 +101,7 @@ LATE = {
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
     "kedge.jobs": ("kedge.resolve.sources.pinning",),
     "kedge.program_guard": ("kedge.processes",),
+    "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
     "kedge.runtime.__main__": (
         "kedge.runtime.setup.environment",
         "kedge.runtime.actions.program",
@@ -110,6 +111,7 @@ LATE = {
     "kedge.runtime.postmortem.collect": ("kedge.runtime.postmortem.gpus",),
     "kedge.runtime.postmortem.ending": ("kedge.runtime.postmortem.analysis",),
     "kedge.runtime.postmortem.patterns": ("kedge.diagnose.rules.source",),
+    "kedge.spec.schema": ("kedge.spec.violations",),
 }
 
 # A module -> the program in its folder that it starts by the path. Such a program stays source in the bundle.

@@ -14,6 +14,7 @@ storages           storages that tasks see
 unused             definitions that nothing uses
 steps              what plugins contribute to a task
 plugins            finds a plugin by name
+plugins_of_others  those that are not built in
 plugin_uses        where plugins are used
 plugin_installed   plugins of installed packages
 plugin_executable  plugins that are executables

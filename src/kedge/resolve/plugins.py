@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import importlib
 from typing import Any
 
 from kedge.contract import Action, text_from_json
 from kedge.lazy_modules import PLUGINS, load_place
 from kedge.plugins.base import ParameterError, Plugin, PluginFailed, Steps, read, short_name
-from kedge.resolve.plugin_executable import PREFIX, Executable
-from kedge.resolve.plugin_installed import Installed, installed
-from kedge.spec.suggest import did_you_mean
 
 
 class UnknownPlugin(LookupError):
@@ -24,13 +20,8 @@ def find(name: str) -> Plugin:
     if name in PLUGINS:
         plugin: Plugin = load_place(PLUGINS[name])()
         return plugin
-    packages = installed()
-    if points := packages.get(name):
-        return Installed(points)
-    if os.path.basename(name) == name and (path := shutil.which(PREFIX + name)):
-        return Executable(name, path)
-    hint = did_you_mean(name, [*PLUGINS, *packages])
-    raise UnknownPlugin(hint or f"; no installed package has it, and no {PREFIX}{name} is on PATH")
+    found: Plugin = importlib.import_module("kedge.resolve.plugins_of_others").find(name)  # slow to import
+    return found
 
 
 def check_actions(steps: Steps) -> None:

@@ -3,8 +3,10 @@
 parse            from a file to a Job, or to every problem in it
 model            the Job
 build            from checked values to a Job
-schema           checks the shape, with job.schema.json
-job.schema.json  the JSON Schema of job files
+schema           the JSON Schema of job files, and the check against it
+job.schema.json  the schema itself
+shape            whether a value fulfils a schema
+violations       what violates the schema, and where
 schema_messages  violations of the schema, in words
 checks           what must hold beyond the shape
 item_checks      the same for one prerequisite

@@ -1,26 +1,17 @@
-"""Validates a job file against its JSON Schema and reports every violation as a Problem."""
+"""The JSON Schema of job files, and the check of values against it."""
 
 from __future__ import annotations
 
+import importlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
-from itertools import islice
+from pathlib import Path as FilePath
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
-
 from kedge.errors import Problem
-from kedge.spec.message_text import MAX_PROBLEMS, quote
 from kedge.spec.model import JobFileSource, Path
-from kedge.spec.plugins import RUNTIME_PLUGINS
-from kedge.spec.schema_messages import Violation, message
-from kedge.spec.suggest import name_list, nearest
-from kedge.spec.yaml_escapes import LATER
+from kedge.spec.shape import has_shape
 
 _SHAPES = {"dockerimage": "dockerImage", "data": "dataPrerequisite"}
 
@@ -28,117 +19,39 @@ _SHAPES = {"dockerimage": "dockerImage", "data": "dataPrerequisite"}
 @cache
 def schema() -> dict[str, Any]:
     """The schema of job files, JSON Schema draft 2020-12."""
-    text = resources.files(__package__).joinpath("job.schema.json").read_text(encoding="utf-8")
+    text = FilePath(__file__).with_name("job.schema.json").read_text(encoding="utf-8")
     value: dict[str, Any] = json.loads(text)
     return value
 
 
-def check(value: object, source: JobFileSource) -> Iterator[Problem]:
-    """All violations of the schema for jobs, at most 200."""
-    return _problems((v for v in _violations(_validator(), value, ()) if not _is_checked_later(v)), source)
-
-
-def check_item(value: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterator[Problem]:
-    """All violations in the prerequisite at `path`, with its values filled in; its type may be missing."""
-    shape = _SHAPES.get(str(value.get("type", "data")), "uriPrerequisite")
-    return _problems(_violations(_validator(shape), value, path), source)
-
-
-def _violations(validator: Any, value: object, above: Path) -> Iterator[Violation]:
-    found = (_violation(error, above) for error in islice(validator.iter_errors(value), MAX_PROBLEMS))
-    return (violation for violation in found if not _is_an_event(violation))
-
-
-def _problems(found: Iterable[Violation], source: JobFileSource) -> Iterator[Problem]:
-    violations = list(found)
-    mistyped: set[tuple[Path, str]] = set()
-    for broken in violations:
-        if broken.keyword == "additionalProperties":
-            yield from _unknown_keys(broken, source, mistyped)
-    for broken in violations:
-        if broken.keyword == "required":
-            yield from _missing_keys(broken, source, mistyped)
-        elif broken.is_name:
-            yield source.problem((*broken.path, broken.value), f"the name {message(broken)}", key=True)
-        elif broken.keyword != "additionalProperties":
-            yield source.problem(broken.path, message(broken))
-
-
-def _is_an_event(broken: Violation) -> bool:
-    """Whether the value is the name of a prerequisite's event, which item_checks reports."""
-    is_event = broken.keyword == "enum" and broken.path[-1:] == ("event",) and isinstance(broken.value, str)
-    return is_event and RUNTIME_PLUGINS not in broken.path
-
-
-def _is_checked_later(broken: Violation) -> bool:
-    """Whether the value is a prerequisite's string with a placeholder; it is checked once that is filled in."""
-    depth = 2 if broken.path[1:2] == ("reference_prerequisites",) else 1 if broken.path[:1] == ("prerequisites",) else 0
-    is_item = depth > 0 and len(broken.path) > depth + 1
-    return is_item and isinstance(broken.value, str) and bool(LATER.search(broken.value))
-
-
-def _violation(error: Any, above: Path) -> Violation:
-    is_name = "propertyNames" in error.absolute_schema_path
-    path = (*above, *error.absolute_path)
-    return Violation(error.validator, error.validator_value, error.schema, path, error.instance, is_name)
-
-
-def _pattern(validator: Any, pattern: str, instance: object, _: Any) -> Iterator[ValidationError]:
-    # In Python `$` also matches before a final newline; in JSON Schema it does not.
-    if isinstance(instance, str) and not re.fullmatch(pattern, instance):
-        yield ValidationError(f"does not match {pattern}")
-
-
-def _additional(validator: Any, rule: Any, instance: object, around: Any) -> Iterator[ValidationError]:
-    # The library iterates over a set here, so its order differs between processes.
-    known = around.get("properties", {})
-    unknown = [key for key in instance if key not in known] if isinstance(instance, dict) else []
-    if rule is False and unknown:
-        yield ValidationError("unknown keys")
-    elif isinstance(rule, dict) and isinstance(instance, dict):
-        for key in unknown:
-            yield from validator.descend(instance[key], rule, path=key)
-
-
-def _minimum(validator: Any, limit: float, instance: object, _: Any) -> Iterator[ValidationError]:
-    # Not `instance < limit`, which is false for .nan.
-    if validator.is_type(instance, "number") and not instance >= limit:  # type: ignore[operator]
-        yield ValidationError(f"is less than {limit}")
-
-
 @cache
-def _validator(definition: str | None = None) -> Any:
-    make: Any = extend
-    keywords = {"pattern": _pattern, "additionalProperties": _additional, "minimum": _minimum}
-    definitions = schema()["$defs"]
-    part = schema()
-    if definition is not None:
-        part = {**definitions[definition], "required": ["name", *definitions[definition].get("required", ())]}
-    return make(Draft202012Validator, keywords)(_inlined(part, definitions))
+def item_schema(definition: str) -> dict[str, Any]:
+    """The part of the schema for a prerequisite, whose name is required then."""
+    found = schema()["$defs"][definition]
+    return {**found, "required": ["name", *found.get("required", ())]}
 
 
-def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
-    """The schema with every `$ref` expanded: looking them up takes a third of the validation time."""
-    if isinstance(part, list):
-        return [_inlined(below, definitions) for below in part]
-    if not isinstance(part, dict):
-        return part
-    base = _inlined(definitions[part["$ref"].rpartition("/")[2]], definitions) if "$ref" in part else {}
-    keywords = {key: _inlined(below, definitions) for key, below in part.items() if key not in ("$ref", "$defs")}
-    return base | keywords
+def check(value: object, source: JobFileSource) -> Iterable[Problem]:
+    """All violations of the schema for jobs, at most 200."""
+    if _has_shape(value, schema()):
+        return ()
+    found: Iterable[Problem] = _violations().of_job(value, source)
+    return found
 
 
-def _unknown_keys(broken: Violation, source: JobFileSource, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
-    known = broken.schema["properties"]
-    for key in islice((key for key in broken.value if key not in known), MAX_PROBLEMS):
-        guess = nearest(key, [name for name in known if name not in broken.value])
-        hint = f"did you mean {quote(guess)}?" if guess else f"known here: {name_list(known, 20)}"
-        if guess:
-            mistyped.add((broken.path, guess))
-        yield source.problem((*broken.path, key), f"unknown key {quote(key)}; {hint}", key=True)
+def check_item(value: Mapping[str, Any], path: Path, source: JobFileSource) -> Iterable[Problem]:
+    """All violations in the prerequisite at `path`, with its values filled in; its type may be missing."""
+    definition = _SHAPES.get(str(value.get("type", "data")), "uriPrerequisite")
+    if _has_shape(value, item_schema(definition)):
+        return ()
+    found: Iterable[Problem] = _violations().of_item(value, definition, path, source)
+    return found
 
 
-def _missing_keys(broken: Violation, source: JobFileSource, mistyped: set[tuple[Path, str]]) -> Iterator[Problem]:
-    for key in broken.limit:
-        if key not in broken.value and (broken.path, key) not in mistyped:
-            yield source.problem(broken.path, f"the key {quote(key)} is missing", key=True)
+def _has_shape(value: object, part: dict[str, Any]) -> bool:
+    return has_shape(value, part, schema()["$defs"])
+
+
+def _violations() -> Any:
+    """Loaded only for a value that has violations: the library behind it takes a quarter of a `kedge validate`."""
+    return importlib.import_module("kedge.spec.violations")

@@ -1,0 +1,38 @@
+"""What commands load: nothing that is slow to load and not needed for input that is plainly right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HELLO = Path(__file__).parents[2] / "examples" / "hello.yaml"
+SLOW = {  # what only wrong or rare input, containers or the network need
+    "asyncio", "docker", "httpx", "importlib.metadata", "jsonschema", "multiprocessing", "pynvml", "requests", "ssl",
+    "urllib.request", "urllib3", "zstandard",
+}  # fmt: skip
+PROGRAM = "import sys; from kedge.cli.main import cli; cli(standalone_mode=False); print(*sys.modules, file=sys.stderr)"
+
+
+@pytest.fixture
+def loaded(tmp_path: Path):
+    """The modules that a command has loaded."""
+
+    def run(*command: str) -> set[str]:
+        environment = os.environ | {"XDG_STATE_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *command], env=environment, capture_output=True, text=True, check=True
+        )
+        return set(done.stderr.splitlines()[-1].split())
+
+    return run
+
+
+@pytest.mark.parametrize("command", [("validate", HELLO), ("plan", HELLO), ("ps",)], ids=lambda command: command[0])
+def test_a_command_loads_nothing_that_it_does_not_need(loaded, command) -> None:
+    found = loaded(*map(str, command))
+    assert "kedge.cli.main" in found
+    assert not found & SLOW
