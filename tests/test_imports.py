@@ -108,7 +108,17 @@ THIRD_PARTY = {
     "zstandard": {"cli.log_files"},
 }
 # What any part may import.
-EVERYBODYS = {"untrusted", "own_files", "user_files", "masking", "deadlines", "states", "lazy_modules"}
+EVERYBODYS = {
+    "untrusted",
+    "own_files",
+    "user_files",
+    "masking",
+    "deadlines",
+    "states",
+    "lazy_modules",
+    "quick_dataclasses",
+    "late_patterns",
+}
 ANYBODY = {"", "__main__"}  # the package itself and its entry point
 # Their names come from elsewhere: the tables of lazy_modules; a list of modules of others that a bundle shall carry.
 IMPORT_ANY_NAME = {"lazy_modules", "bundle.import_program"}

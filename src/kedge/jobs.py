@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from kedge.plan.build import build
 from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
+from kedge.quick_dataclasses import dataclass
 from kedge.resolve import lock_file
 from kedge.resolve.document_cache import DocumentCache, default_folder
 from kedge.resolve.document_store import ALL

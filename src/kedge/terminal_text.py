@@ -11,21 +11,23 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from kedge.late_patterns import late_pattern
+
 _RESET = "\x1b[0m"
 # Colours and styles (ECMA-48 SGR), except those that hide text (8) or change fonts (10 to 20) and may outlast a reset.
 _COLOUR = (
     r"0{0,2}(?:[0-79]|2[1-9]|[34][0-79]|5[3-59]|9[0-7]|10[0-7]|4:[0-5]"
     r"|[345]8(?:;5;\d{1,3}|;2(?:;\d{1,3}){3}|:[25](?::\d{0,3}){1,5}))?"
 )
-_STYLE = re.compile(rf"(\x1b\[{_COLOUR}(?:;{_COLOUR}){{0,15}}m)")
+_STYLE = late_pattern(rf"(\x1b\[{_COLOUR}(?:;{_COLOUR}){{0,15}}m)")
 # Control characters; marks of direction, which reorder text; characters without width; line and paragraph separators;
 # surrogates. The joiners that many scripts and emoji need are harmless.
 _UNSAFE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\ud800-\udfff"
 )
-_CONTROL = re.compile(f"[{_UNSAFE}]")
-_CONTROL_OR_NEWLINE = re.compile(f"[{_UNSAFE}\n]")
+_CONTROL = late_pattern(f"[{_UNSAFE}]")
+_CONTROL_OR_NEWLINE = late_pattern(f"[{_UNSAFE}\n]")
 _BYTES = bytes(set(range(32)) - set(b"\t")) + b"\x7f"
 _MAX_STYLES = 8  # that are carried over to the next row
 
@@ -44,7 +46,7 @@ def terminal_text(text: str, newlines: bool = False) -> str:
     """The text with its control characters made visible, except tabs and (with `newlines`) line feeds. Its colours are
     reset at the end."""
     unsafe = _CONTROL if newlines else _CONTROL_OR_NEWLINE
-    if not unsafe.search(text):
+    if _is_harmless(text.replace("\n", "") if newlines else text) or not unsafe.search(text):
         return text
     parts = _STYLE.split(text.replace("\r\n", "\n") if newlines else text)
     parts[::2] = [_shown(part, unsafe) if part else part for part in parts[::2]]
@@ -54,7 +56,12 @@ def terminal_text(text: str, newlines: bool = False) -> str:
 
 def one_line(text: str) -> str:
     """The text on one line and without colours, for use inside a message of kedge."""
-    return _shown(_STYLE.sub("", text), _CONTROL_OR_NEWLINE)
+    return text if _is_harmless(text) else _shown(_STYLE.sub("", text), _CONTROL_OR_NEWLINE)
+
+
+def _is_harmless(text: str) -> bool:
+    """Whether no pattern has to look at the text; compiling them takes longer than most texts are worth."""
+    return text.isprintable()
 
 
 def without_colours(text: str) -> str:

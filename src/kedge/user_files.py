@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 
 from kedge import untrusted
+from kedge.late_patterns import late_pattern
 
-_INHERITED = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/[0-9]+")
+_INHERITED = late_pattern(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/[0-9]+")
 
 
 def is_given(path: str | os.PathLike[str]) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
 from kedge.masking import MASKED
+from kedge.quick_dataclasses import dataclass
 from kedge.resolve.model import NOTHING_REQUIRED, Mount, RequirementEntry, Requirements
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kedge.contract import LogPolicy, TaskSpec
 from kedge.plan.environment import task_environment
 from kedge.plan.model import Plan
+from kedge.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

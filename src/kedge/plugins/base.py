@@ -6,19 +6,19 @@ Built-in plugins and all others use the same interface; docs/plugins.md shows ho
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from kedge.contract import HOOK_EVENTS, Action, Callback, SecretRef, Text, text_to_json
+from kedge.late_patterns import late_pattern
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, read
 
 PREFIX = "com.microsoft.pai.runtimeplugin."
 GIT, DOWNLOAD = "git", "download"
 ACTIONS = (GIT, DOWNLOAD)  # carried out by the runtime without a shell
 _MAX_DEPTH = 32  # levels in the parameters of an action
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 

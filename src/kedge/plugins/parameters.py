@@ -10,10 +10,10 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kedge.contract import Text
+from kedge.quick_dataclasses import dataclass
 
 Reader = Callable[[object], Any]
 

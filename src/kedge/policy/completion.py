@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kedge.contract import STOPPED_BY_USER
+from kedge.quick_dataclasses import dataclass
 from kedge.states import State
 
 

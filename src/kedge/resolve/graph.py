@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from kedge.errors import INVALID, UNKNOWN, Problem
+from kedge.quick_dataclasses import dataclass
 from kedge.resolve.documents import UnreadableDocument
 from kedge.resolve.inherit import inherit
 from kedge.resolve.items import Item

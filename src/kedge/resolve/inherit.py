@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kedge.errors import Problem
+from kedge.late_patterns import late_pattern
 from kedge.spec.message_text import bare
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.nodes import Node, with_items
@@ -20,8 +21,8 @@ NOT_INHERITED = frozenset({
     "plugin_params", "preCommands", "postCommands", "timeoutSec",
 })  # fmt: skip
 _NOT_RENDERED = frozenset({"name", "contributor", "description", "require"})
-_TAG = re.compile(r"<%\s*this\b((?:(?!%>).)*)%>", re.DOTALL)
-_STEP = re.compile(r"\s*\.\s*([^\s.\[\]]+)\s*|\s*\[\s*([0-9]{1,9})\s*\]\s*")
+_TAG = late_pattern(r"<%\s*this\b((?:(?!%>).)*)%>", re.DOTALL)
+_STEP = late_pattern(r"\s*\.\s*([^\s.\[\]]+)\s*|\s*\[\s*([0-9]{1,9})\s*\]\s*")
 
 
 class Provider(Protocol):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import handler
 

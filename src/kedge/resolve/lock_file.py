@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from kedge import user_files
 from kedge.errors import InputError, Problem
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.files import STDIN
 
 _FORMAT = 1

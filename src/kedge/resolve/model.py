@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kedge.contract import Step, Text
 from kedge.errors import Problem
+from kedge.quick_dataclasses import dataclass
 from kedge.resolve.lock_file import Lock, Repository
 from kedge.spec.model import Job, TaskRole
 

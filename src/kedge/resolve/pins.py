@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
 from kedge.contract import Action, Callback, Step
+from kedge.late_patterns import late_pattern
 from kedge.plugins.base import GIT
 from kedge.resolve.lock_file import Lock, Repository
 from kedge.resolve.model import RoleImage
 
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = late_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEAD = "HEAD"
 
 

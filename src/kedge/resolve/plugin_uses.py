@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kedge.contract import Retry
 from kedge.plugins.base import Parameter
+from kedge.quick_dataclasses import dataclass
 from kedge.resolve.items import Item
 from kedge.spec.model import Job, JobFileSource, Path, TaskRole
 

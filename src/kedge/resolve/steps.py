@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kedge.contract import Step, Text
 from kedge.errors import Problem
 from kedge.plugins.base import ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
+from kedge.quick_dataclasses import dataclass
 from kedge.resolve import plugins
 from kedge.resolve.items import Item
 from kedge.resolve.plugin_files import written_by

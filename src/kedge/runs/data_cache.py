@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -20,10 +19,11 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from kedge import xdg
+from kedge.late_patterns import late_pattern
 from kedge.own_files import clear
 from kedge.untrusted import open_folder, open_regular
 
-_SUM = re.compile(r"[0-9a-f]{64}")
+_SUM = late_pattern(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
 _LEFT_FREE = 1 << 30  # bytes that stay free on the cache's file system
 _ABANDONED_SEC = 86_400.0  # age after which a temporary file is deleted

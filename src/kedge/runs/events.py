@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge.contract import timestamp
+from kedge.late_patterns import late_pattern
 from kedge.own_files import open_own
 from kedge.runs.atomic_files import disk_errors, write_all
 from kedge.untrusted import fits, open_regular, parse
@@ -37,7 +38,7 @@ _KINDS: Mapping[str, Any] = {
     "kill": bool, "step": str, "next_try": int, "tries": int, "delay_sec": float, "pid": int, "start_time": int | None,
 }  # fmt: skip
 _COUNTS = ("index", "task_attempt", "attempt")
-_ROLE = re.compile(r"\w*", re.ASCII)  # it becomes part of a folder's name
+_ROLE = late_pattern(r"\w*", re.ASCII)  # it becomes part of a folder's name
 _MOST_TASKS = 1 << 20
 
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable
 
 from kedge.contract import USER_SCRIPT
+from kedge.late_patterns import late_pattern
 from kedge.runs.job_report import AbsentTask, LaterFailures, RootCause
 from kedge.states import State
 from kedge.terminal_text import one_line
 
 # bash and busybox: `…/user.sh: line 7: what`; dash: `…/user.sh: 7: what`
-SCRIPT_LINE = re.compile(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
+SCRIPT_LINE = late_pattern(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
 _UNKNOWN = "unknown"  # as a cause
 _LONGEST_QUOTE = 300
 _NOTHING = "none: it printed nothing"
@@ -19,7 +20,7 @@ _SUSPECTS = {
     "silent": "the others waited for it, and it printed nothing",
     "left": "the others waited for it, but it had already ended",
 }
-_RUNTIME_PREFIX = re.compile(r"^\[[^\]]{1,60}\] \[openpai-runtime\] (?:\[[A-Z]+\] )?")
+_RUNTIME_PREFIX = late_pattern(r"^\[[^\]]{1,60}\] \[openpai-runtime\] (?:\[[A-Z]+\] )?")
 
 
 def label(state: State | None = None) -> str:

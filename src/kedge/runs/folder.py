@@ -20,7 +20,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
@@ -28,7 +28,9 @@ from typing import Any, NamedTuple, get_type_hints
 from kedge import untrusted, xdg
 from kedge.contract import EVENTS_FILE, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
+from kedge.late_patterns import late_pattern
 from kedge.own_files import clear
+from kedge.quick_dataclasses import dataclass
 from kedge.runs.atomic_files import disk_errors, write_json
 from kedge.runs.controller_lock import is_held
 from kedge.runs.events import is_time
@@ -40,12 +42,12 @@ ENGINE_FILE = "engine.json"  # what the engine needs to know about the run, if a
 _LARGEST = 16 << 20  # bytes of a job file, or of a run.json, which may have long parameters
 _LARGEST_PLAN = 256 << 20
 _LONGEST_GRACE_SEC = 86400.0  # the limit in the schema of job files
-_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_ID = late_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _REMOVED = ".removed-"  # prefix of a run folder that is being deleted; no id begins with a dot
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]+")
-_TASK = re.compile(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
-_TASK_FOLDER = re.compile(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
-_ATTEMPT = re.compile(r"attempt-(\d+)", re.ASCII)
+_NOT_IN_IDS = late_pattern(r"[^A-Za-z0-9_.-]+")
+_TASK = late_pattern(r"(?P<role>\w+)[:-](?P<index>\d+)", re.ASCII)
+_TASK_FOLDER = late_pattern(r"(?P<role>\w+)-(?P<index>\d+)(?:\.(?P<attempt>\d+))?", re.ASCII)
+_ATTEMPT = late_pattern(r"attempt-(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

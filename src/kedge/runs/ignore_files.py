@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kedge import user_files
 from kedge.errors import InputError
+from kedge.late_patterns import late_pattern
 
 KEDGEIGNORE = ".kedgeignore"
 _FILES = (KEDGEIGNORE, ".gitignore")  # the first one with a matching line decides
@@ -21,8 +22,8 @@ _ALWAYS = ".git"
 
 _Part = re.Pattern[str] | None  # None stands for `**`, any number of folders
 
-_TOKEN = re.compile(r"\*+|\?|\[[!^]?\]?(?:\\.|[^\\\]])*\]|\\.|[^*?\[\\]+|.", re.DOTALL)
-_NEVER = re.compile(r"(?!)")
+_TOKEN = late_pattern(r"\*+|\?|\[[!^]?\]?(?:\\.|[^\\\]])*\]|\\.|[^*?\[\\]+|.", re.DOTALL)
+_NEVER = late_pattern(r"(?!)")
 
 
 class _Line(NamedTuple):

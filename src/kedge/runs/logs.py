@@ -7,16 +7,16 @@ followed.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from kedge.contract import CURRENT
+from kedge.late_patterns import late_pattern
 from kedge.untrusted import open_folder, open_regular
 
 CHUNK = 1 << 18
 LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are held back until the line ends
-_SPLIT = re.compile(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # an incomplete character or escape
+_SPLIT = late_pattern(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # an incomplete character or escape
 
 
 class StreamReader:

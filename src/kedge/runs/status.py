@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.errors import InputError
+from kedge.quick_dataclasses import dataclass
 from kedge.runs import events as logs
 from kedge.runs import task_reports
 from kedge.runs.controller_lock import is_held

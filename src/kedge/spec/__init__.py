@@ -18,6 +18,7 @@ plugins          names of plugins
 secret_places    where a job file holds secrets
 redact           job files without secrets
 hidden_lines     lines that messages must not show
+libyaml          PyYAML, which reads YAML events
 yaml             YAML 1.2 with positions
 compose          from YAML events to nodes
 nodes            nodes with their positions

@@ -13,15 +13,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
+
+from kedge.late_patterns import late_pattern
 
 FILE, HTTP, MARKETPLACE = "file", "http", "marketplace"
 ITEM_TYPES = ("data", "script", "output", "storage")
 ANY_TYPE, BY_ID = "name", "itemId"
 FORMS = "A reference is a name, ./file.yaml, https://…, marketplace://name/…, or marketplace://prerequisites/itemId/…"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class ItemAddress(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
-
-import yaml
 
 from kedge.errors import Problem
 from kedge.masking import MASKED
+from kedge.quick_dataclasses import dataclass
+from kedge.spec.libyaml import yaml
 from kedge.spec.message_text import MAX_PROBLEMS, excerpt, quote, show_path
 from kedge.spec.nodes import Node
 from kedge.spec.scalars import plain, tagged

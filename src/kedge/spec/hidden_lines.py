@@ -8,20 +8,21 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kedge.errors import Problem
+from kedge.late_patterns import late_pattern
 from kedge.masking import MASKED, SHORTEST, SHORTEST_IN_OWN_TEXT
 from kedge.spec.message_text import bare, quote
 from kedge.spec.scalars import plain
 
-_IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@<>]*:)([^\s/@<>]+)(?=@)")  # user:password@
+_IN_ADDRESS = late_pattern(r"(?<=://)([^\s/:@<>]*:)([^\s/@<>]+)(?=@)")  # user:password@
 _BEFORE_KEY = r"""(?:^[ \t]*(?:[-?][ \t]+)*|[{,]\s*)["']?"""
-_SECRETS = re.compile(rf"""(?im){_BEFORE_KEY}secrets?\w*["']?\s*:""")
-_PASSWORD = re.compile(rf"""(?im){_BEFORE_KEY}password["']?\s*:""")
-_NEXT_SECTION = re.compile(
+_SECRETS = late_pattern(rf"""(?im){_BEFORE_KEY}secrets?\w*["']?\s*:""")
+_PASSWORD = late_pattern(rf"""(?im){_BEFORE_KEY}password["']?\s*:""")
+_NEXT_SECTION = late_pattern(
     r"""(?m)^["']?(?:protocolVersion|name|type|version|contributor|description|prerequisites|parameters|jobRetryCount"""
     r"""|taskRoles|deployments|defaults|extras)["']?\s*:"""
 )
-_LINE_END = re.compile(r"\r\n|[\r\n]")
-_ALIAS = re.compile(r"\*([^\s,\[\]{}]+)")
+_LINE_END = late_pattern(r"\r\n|[\r\n]")
+_ALIAS = late_pattern(r"\*([^\s,\[\]{}]+)")
 
 
 class Hidden(NamedTuple):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_PLAIN_KEY = re.compile(r"[\w.<>/~+-]+")
+from kedge.late_patterns import late_pattern
+
+_PLAIN_KEY = late_pattern(r"[\w.<>/~+-]+")
 _LONGEST_VALUE = 60
 _LONGEST_LINE = 200
 MAX_PROBLEMS = 200  # of one kind; further ones are rarely worth the wait

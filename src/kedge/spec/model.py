@@ -8,10 +8,11 @@ each scalar in them, because `1.0` must be rendered as `1.0`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kedge.errors import WARNING, Problem
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.hidden_lines import Hidden, is_name, line_at
 from kedge.spec.message_text import excerpt, show_path
 from kedge.spec.suggest import suggested

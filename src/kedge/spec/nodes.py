@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.model import JobFileSource, Mark, Path
 
 _NO_ITEMS: dict[str | int, Node] = {}  # shared by all scalars, because most nodes are scalars

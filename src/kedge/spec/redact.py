@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kedge.errors import InputError
+from kedge.late_patterns import late_pattern
 from kedge.masking import MASKED
 from kedge.spec import yaml
 from kedge.spec.model import Job
 from kedge.spec.nodes import Node
 from kedge.spec.secret_places import below_secrets, long_texts, without
 
-_COLON = re.compile(r"\s*:(\s*)")
-_COMMENT = re.compile(r"(?m)(?:^|(?<=[ \t]))#.*$")
+_COLON = late_pattern(r"\s*:(\s*)")
+_COMMENT = late_pattern(r"(?m)(?:^|(?<=[ \t]))#.*$")
 _QUOTED = f'"{MASKED}"'
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kedge.late_patterns import late_pattern
 from kedge.masking import MASKED
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.message_text import quote
 from kedge.spec.model import JobFileSource, Mark, Path
 from kedge.spec.suggest import did_you_mean
@@ -20,8 +21,8 @@ WHERE_THEY_WORK = "references work only in commands, in parameters of plugins, a
 SPACE = "\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
 _NO_SPACE = r"\x1c-\x1f\x85"  # matched by Python's \s, but not white space here
 _S = rf"(?:[^\S{_NO_SPACE}]|\ufeff)*"
-_BEGIN = re.compile(rf"{_S}\$(\w+)(?![\w-]){_S}")
-_STEP = re.compile(rf"\.{_S}((?:[^\s.\[\]\ufeff]|[{_NO_SPACE}])+){_S}|\[{_S}([0-9]{{1,9}}){_S}\]{_S}")
+_BEGIN = late_pattern(rf"{_S}\$(\w+)(?![\w-]){_S}")
+_STEP = late_pattern(rf"\.{_S}((?:[^\s.\[\]\ufeff]|[{_NO_SPACE}])+){_S}|\[{_S}([0-9]{{1,9}}){_S}\]{_S}")
 
 
 class Reference(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from kedge.late_patterns import late_pattern
 
 Scalar = str | int | float | bool | None
 
@@ -11,11 +11,11 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_INT = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_INT = late_pattern(r"[-+]?[0-9]+")
+_OCTAL = late_pattern(r"0o[0-7]+")
+_HEX = late_pattern(r"0x[0-9a-fA-F]+")
+_FLOAT = late_pattern(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INFINITE = late_pattern(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FIRST = frozenset("+-.0123456789")
 # characters; Python rejects decimal integers of more than 4300 digits, and such numbers would flood messages
 MAX_NUMBER_LENGTH = 1000

@@ -7,13 +7,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
+from kedge.late_patterns import late_pattern
 from kedge.masking import MASKED, SHORTEST, SHORTEST_LINE
 from kedge.spec.compose import Alias
 from kedge.spec.hidden_lines import Hidden, hidden, sections, without_passwords
 from kedge.spec.nodes import Node
 from kedge.spec.references import CLOSE, OPEN
 
-_REFERENCE = re.compile(rf"{re.escape(OPEN)}.*?{re.escape(CLOSE)}", re.DOTALL)
+_REFERENCE = late_pattern(rf"{re.escape(OPEN)}.*?{re.escape(CLOSE)}", re.DOTALL)
 
 
 def below_secrets(root: Node, aliases: Sequence[Alias]) -> dict[int, Node]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
 from collections.abc import Iterable
 from itertools import islice
 
+from kedge.late_patterns import late_pattern
 from kedge.spec.message_text import quote
 
 # Comparing is slow, and a guess among a thousand names helps nobody.
 _MAX_NAMES = 300
 _MAX_NAME_LENGTH = 80
-_DID_YOU_MEAN = re.compile(r"[Dd]id you mean ('[^'…]+'|\"[^\"…]+\")\?")
+_DID_YOU_MEAN = late_pattern(r"[Dd]id you mean ('[^'…]+'|\"[^\"…]+\")\?")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

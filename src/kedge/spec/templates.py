@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.message_text import bare, quote
 from kedge.spec.nodes import Node, with_items
 from kedge.spec.scalars import Scalar, plain

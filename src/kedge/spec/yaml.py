@@ -6,17 +6,16 @@ so that scalars follow YAML 1.2, duplicate keys are errors, and neither nesting 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from kedge.errors import InputError, Problem
+from kedge.late_patterns import late_pattern
+from kedge.quick_dataclasses import dataclass
 from kedge.spec.compose import Alias, Composer, Unreadable
 from kedge.spec.files import MAX_FILE_BYTES, too_large
 from kedge.spec.hidden_lines import Hidden, guessed, lines
+from kedge.spec.libyaml import yaml
 from kedge.spec.message_text import excerpt
 from kedge.spec.model import JobFileSource
 from kedge.spec.nodes import KeyMarks, Marks, Node
@@ -25,7 +24,7 @@ from kedge.spec.yaml_errors import explain
 from kedge.spec.yaml_escapes import guard
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = late_pattern("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,8 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _check_characters(text: str) -> None:
+    if text.replace("\n", "").isprintable():
+        return  # without compiling the pattern, which takes longer than reading most files
     if found := _UNPRINTABLE.search(text):
         raise Unreadable(f"the character U+{ord(found[0]):04X} is not allowed in YAML", found.start())
 

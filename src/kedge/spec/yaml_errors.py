@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import yaml
+from kedge.spec.libyaml import yaml
 
 _INDENT = "the indentation does not match the lines above; lines of one level must start in the same column"
 _MESSAGES = {

@@ -7,15 +7,16 @@ character keeps its offset, so that positions in messages remain correct.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import chain
 from typing import NamedTuple
 
-TOKEN = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
+from kedge.late_patterns import late_pattern
+
+TOKEN = late_pattern(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
 # Found in strings that get their values when prerequisites are resolved.
-LATER = re.compile(rf"{TOKEN.pattern}|<%\s*this\b")
-_MISREAD = re.compile("[\x85\u2028\u2029\ufeff]")
+LATER = late_pattern(rf"{TOKEN.pattern}|<%\s*this\b")
+_MISREAD = late_pattern("[\x85\u2028\u2029\ufeff]")
 
 
 class Guarded(NamedTuple):

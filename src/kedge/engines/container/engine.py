@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import random
-import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,6 +30,7 @@ from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.machine import gpus, limits, secret_files, stop_run
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun, InputError
+from kedge.late_patterns import late_pattern
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.data_cache import folder as data_cache_folder
@@ -39,7 +39,7 @@ from kedge.runs.job_events import JobEvent
 
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _INFINIBAND = Path("/dev/infiniband")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_USER = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 _KEPT = Note("the containers are kept until kedge rm", in_summary=True)
 _ROOTLESS = ("keep-id", "nomap")  # user namespace modes of rootless Podman
 

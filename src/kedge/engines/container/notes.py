@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 
 from kedge.contract import show_text
 from kedge.engines.container.engine_answers import Facts
 from kedge.engines.container.render import DEFAULT_SHM_MB
+from kedge.late_patterns import late_pattern
 from kedge.plan.model import Plan, RolePlan, action_text
 
 _MIB = 1 << 20
-_LOOPBACK = re.compile(r"\w+://(?:[^/@\s]*@)?(localhost|127(?:\.\d+){3}|\[::1\])(?=[:/\s\"]|$)")
+_LOOPBACK = late_pattern(r"\w+://(?:[^/@\s]*@)?(localhost|127(?:\.\d+){3}|\[::1\])(?=[:/\s\"]|$)")
 
 
 def of(plan: Plan, facts: Facts, storages: Collection[str], fewer_gpus: str | None, infiniband: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from kedge.bundle import build
@@ -15,6 +15,7 @@ from kedge.engines.container.container_spec import Bind, ContainerSpec
 from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.options import DEFAULT_PIDS
 from kedge.plan.model import Plan, RolePlan
+from kedge.quick_dataclasses import dataclass
 
 PAI = PAI_HOME
 BUNDLE = f"{PAI}/kedge"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kedge.engines.container.container_spec import ContainerSpec
 from kedge.engines.container.engine_answers import RunningContainer
 from kedge.engines.controller.reports import Launch
+from kedge.quick_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry, retry_decision
 from kedge.policy.retry_decision import Decision, Failure, RetriesSoFar
+from kedge.quick_dataclasses import dataclass
 
 # A server may request a longer delay than kedge's own back-off, but not an unlimited one.
 MOST_ASKED_SEC = 3600.0

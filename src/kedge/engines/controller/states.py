@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kedge.contract import Report
 from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.engines.controller.retries import Retries
+from kedge.quick_dataclasses import dataclass
 from kedge.states import State
 
 MOVES = {

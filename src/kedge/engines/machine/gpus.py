@@ -16,13 +16,13 @@ import sys
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from kedge import processes
 from kedge.engines.machine.claims import FOLDER, Claims, of_others
 from kedge.errors import CannotRun
+from kedge.quick_dataclasses import dataclass
 
 DEADLINE_SEC = 20.0  # a driver without persistence takes seconds to start, and longer on a busy machine
 _SETTING = "CUDA_VISIBLE_DEVICES"

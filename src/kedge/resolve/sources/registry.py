@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 
 import httpx
 
 from kedge.deadlines import within
+from kedge.late_patterns import late_pattern
 from kedge.resolve.lock_file import Pin
 from kedge.resolve.sources.base import MAX_DOCUMENT_BYTES
 from kedge.resolve.sources.urls import check, plain
@@ -19,10 +19,10 @@ _MANIFESTS = ", ".join((
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ))  # fmt: skip
-_IMAGE = re.compile(r"(?P<name>[a-z0-9._/-]+(?::\d+/[a-z0-9._/-]+)?)(?::(?P<tag>\w[\w.-]{0,127}))?")
-_FIELD = re.compile(r'(\w+)="([^"]*)"')
+_IMAGE = late_pattern(r"(?P<name>[a-z0-9._/-]+(?::\d+/[a-z0-9._/-]+)?)(?::(?P<tag>\w[\w.-]{0,127}))?")
+_FIELD = late_pattern(r'(\w+)="([^"]*)"')
 _DIGEST = "Docker-Content-Digest"
-_VALUE = re.compile(r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")  # from the OCI image specification
+_VALUE = late_pattern(r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")  # from the OCI image specification
 _TOTAL_SEC = 20.0
 _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 
