@@ -75,7 +75,7 @@ ALLOWED = {
         "plugins.base", "contract", "errors",
     },
     "api": {
-        "jobs", "spec", "resolve.model", "plan.model", "runs", "diagnose", "errors",
+        "jobs", "spec", "resolve.model", "plan.model", "engines.registry", "runs", "diagnose", "errors",
     },
     "cli": {
         "shortages", "controller", "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock_file",
@@ -90,7 +90,9 @@ ROOMS = {
         "hooks", "postmortem", "attempt", "main", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
-    "cli": ("streams", "options", "log_files", "stop_requests", "view", "commands", "main"),
+    "cli": (
+        "streams", "options", "job_options", "engine_options", "log_files", "stop_requests", "view", "commands", "main",
+    ),
 }  # fmt: skip
 # Package that is not in the standard library -> the parts or modules that may import it.
 THIRD_PARTY = {

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kedge import jobs
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Diagnosis, Evidence
 from kedge.diagnose.rules import rule_files
+from kedge.engines import registry
 from kedge.errors import CannotRun, InputError, in_order
+from kedge.jobs import preparation, submission
+from kedge.jobs import runs as this_users_runs
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import Run, RunInfo
@@ -33,7 +35,7 @@ def load(path: FilePath, inputs: Inputs | None = None) -> Job:
 
 def plan(path: FilePath, inputs: Inputs | None = None) -> Plan:
     """What a job file will run, with all its prerequisites. Starts nothing. InputError, CannotRun."""
-    return jobs.prepare(os.fspath(path), _inputs(inputs)).plan
+    return preparation.prepare(os.fspath(path), _inputs(inputs)).plan
 
 
 def run(path: FilePath, inputs: Inputs | None = None, engine: str = "local", **options: Any) -> JobStatus:
@@ -42,21 +44,21 @@ def run(path: FilePath, inputs: Inputs | None = None, engine: str = "local", **o
     A job that fails is a result, no error. InputError: the file or an option is wrong. CannotRun: the job cannot run
     here. When this call is interrupted the job continues; `kedge stop` ends it.
     """
-    where = jobs.engine(engine, **options)
-    submitted = jobs.submit(jobs.prepare(os.fspath(path), _inputs(inputs)), where)
-    jobs.start(submitted)
+    where = registry.make(engine, **options)
+    submitted = submission.submit(preparation.prepare(os.fspath(path), _inputs(inputs)), where)
+    submission.start(submitted)
     try:
         end = submitted.controller.wait()
     finally:
         submitted.controller.close()
     if end and end.error:
         raise CannotRun(end.error)
-    return jobs.wait(submitted.run)
+    return this_users_runs.wait(submitted.run)
 
 
 def runs() -> list[tuple[Run, RunInfo, JobStatus]]:
     """Every run of this user, newest first: its folder, what it is, and its status."""
-    return jobs.all_runs()
+    return this_users_runs.all_runs()
 
 
 def diagnose(log: bytes | str, exit_code: int | None = None, rules: Sequence[FilePath] = ()) -> Diagnosis:
@@ -70,4 +72,4 @@ def diagnose(log: bytes | str, exit_code: int | None = None, rules: Sequence[Fil
 
 
 def _inputs(inputs: Inputs | None) -> Inputs:
-    return inputs or Inputs(jobs.user_name())
+    return inputs or Inputs(preparation.user_name())

@@ -98,8 +98,11 @@ LATE = {
         "kedge.controller.main",
     ),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
+    "kedge.engines.local.engine": ("kedge.engines.local.job",),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
-    "kedge.jobs": ("kedge.resolve.sources.pinning",),
+    "kedge.jobs.preparation": ("kedge.jobs.pins",),
+    "kedge.jobs.runs": ("kedge.engines.registry",),
+    "kedge.jobs.submission": ("kedge.jobs.rules",),
     "kedge.program_guard": ("kedge.processes",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
     "kedge.runtime.__main__": (

@@ -18,7 +18,7 @@ from kedge.engines.container.connection import Connection
 from kedge.engines.container.container_spec import JOB, Bind, ContainerSpec
 from kedge.engines.container.engine import busy_gpus
 from kedge.engines.container.lost_files import Looks
-from kedge.jobs import prepare
+from kedge.jobs.preparation import prepare
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import Run
 from kedge.testing.wait import wait_until

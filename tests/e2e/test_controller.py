@@ -99,13 +99,13 @@ def test_stop_requests_after_the_end_change_nothing(kedge: Kedge) -> None:
 # Submits a job, does something to it, lets it start, and prints how it ended.
 MEANWHILE = """
 import os, signal, sys
-from kedge import jobs
 from kedge.engines.registry import make
+from kedge.jobs import preparation, submission
 from kedge.resolve.model import Inputs
-submitted = jobs.submit(jobs.prepare(sys.argv[1], Inputs("me")), make("local"))
+submitted = submission.submit(preparation.prepare(sys.argv[1], Inputs("me")), make("local"))
 run, controller = submitted.run, submitted.controller
 {what}
-jobs.start(submitted)
+submission.start(submitted)
 print(*(controller.wait() or "?"), sep="; ")
 """
 
@@ -121,7 +121,7 @@ def meanwhile(kedge: Kedge, what: str, job: Path) -> str:
 
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 1), ("SIGINT", 130)])
 def test_a_stop_before_the_controller_is_ready_counts(kedge: Kedge, number: str, code: int) -> None:
-    what = f"os.kill(jobs.controller_lock.owner(run.lock).pid, signal.{number})"
+    what = f"os.kill(submission.controller_lock.owner(run.lock).pid, signal.{number})"
     assert meanwhile(kedge, what, kedge.job("touch ../../../ran")) == f"{code};"
     assert not (kedge.only_run() / "ran").exists()
     assert kedge("wait", "job", code=1).stdout.startswith("stopped: stopped by ")

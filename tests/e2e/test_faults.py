@@ -23,7 +23,7 @@ from kedge.engines.container.images import Images
 from kedge.engines.container.placement import ContainerPlaces, Given
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.placement import LocalPlaces
-from kedge.jobs import prepare
+from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import Run

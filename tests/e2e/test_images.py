@@ -13,7 +13,7 @@ import pytest
 from kedge.engines.container import connection
 from kedge.engines.container.connection import Connection
 from kedge.engines.container.images import Cancelled, ImageProblem, Images
-from kedge.jobs import prepare
+from kedge.jobs.preparation import prepare
 from kedge.plan.model import RolePlan
 from kedge.resolve.model import Inputs
 from kedge.testing.wait import wait_until

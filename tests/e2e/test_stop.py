@@ -83,11 +83,11 @@ def test_tasks_of_a_lost_job_have_its_grace_period(kedge: Kedge, monkeypatch: py
     assert "saved" in kedge.task_log()
 
 
-# Calls a function of kedge.jobs for a run in so many processes at once, and prints how they ended.
+# Calls a function of kedge.jobs.runs for a run in so many processes at once, and prints how they ended.
 AT_ONCE = """
 import os, sys
 from pathlib import Path
-from kedge import jobs
+from kedge.jobs import runs
 from kedge.runs.folder import Run
 run, count, calls = Run(Path(sys.argv[1])), int(sys.argv[2]), sys.argv[3:]
 ready, go = os.pipe()
@@ -96,7 +96,7 @@ for number in range(count):
         os.close(go)
         os.read(ready, 1)
         name, *args = calls[number % len(calls)].split()
-        getattr(jobs, name)(run, *map(bool, args))
+        getattr(runs, name)(run, *map(bool, args))
         os._exit(0)
 os.close(go)
 print(sorted(os.waitpid(-1, 0)[1] for _ in range(count)))

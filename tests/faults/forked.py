@@ -18,7 +18,7 @@ _BODY = str(Path(__file__).with_name("forked_command.py"))  # by its path: under
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [
-        "kedge.jobs",
+        "kedge.jobs.submission",
         "kedge.engines.local.engine",
         "kedge.engines.container.engine",
         "kedge.engines.container.client",

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kedge.errors import CannotRun, InputError, Problem, Unreachable
-from kedge.jobs import example_spec
+from kedge.jobs.example import example_spec
 from kedge.plan.build import build
 from kedge.resolve.model import Inputs
 from kedge.resolve.resolve import resolve

@@ -1,10 +1,12 @@
 """The `kedge` command.
 
-main           finds the command; turns every error into a message and an exit code
-options        options and arguments that several commands share
-streams        makes stdin, stdout and stderr safe to use
-stop_requests  Ctrl-C and signals while a job is submitted and runs
-log_files      reads logs to diagnose: plain, compressed or stdin
-commands/      one file per command
-view/          what commands print for people
+main            finds the command; turns every error into a message and an exit code
+options         arguments of commands on runs
+job_options     FILE, and what the submitter adds to it
+engine_options  the options of engines
+streams         makes stdin, stdout and stderr safe to use
+stop_requests   Ctrl-C and signals while a job is submitted and runs
+log_files       reads logs to diagnose: plain, compressed or stdin
+commands/       one file per command
+view/           what commands print for people
 """

@@ -18,7 +18,7 @@ from kedge.engines.container.container_spec import GPUS
 from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.placement import numbered
 from kedge.engines.container.render import ContainerOptions, ContainerPlace
-from kedge.jobs import prepare
+from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from kedge import jobs
 from kedge.bundle import cache as bundles
 from kedge.bundle import prune as bundle_cache
 from kedge.bundle.prune import Kept
 from kedge.cli.view.tables import console, table
 from kedge.cli.view.wording import seconds
+from kedge.jobs import preparation, runs
 from kedge.runs import data_cache
 from kedge.runs.data_cache import DataCache
 from kedge.states import WITHOUT_END
@@ -33,7 +33,7 @@ def command(prune: bool, days: float) -> None:
     bundles that containers use. A bundle in use is never deleted, and a task that is reading a data file is not
     disturbed.
     """
-    cache = jobs.cache()
+    cache = preparation.cache()
     found = cache.prune(days * _DAY) if prune else cache.entries()
     _show("document", [Kept(*entry) for entry in found], cache.folder, prune)
     data = DataCache(data_cache.folder())
@@ -50,7 +50,7 @@ def command(prune: bool, days: float) -> None:
 
 def _run_without_controller() -> str | None:
     """The id of a run without a controller: nothing then holds the lock of the bundle that its tasks may use."""
-    return next((run.id for run, _, now in jobs.all_runs() if now.state in WITHOUT_END), None)
+    return next((run.id for run, _, now in runs.all_runs() if now.state in WITHOUT_END), None)
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:

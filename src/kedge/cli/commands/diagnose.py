@@ -21,7 +21,7 @@ from kedge.diagnose.model import NONE, Diagnosis, Evidence, Quote
 from kedge.diagnose.rules import rule_files
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
-from kedge.jobs import exit_spec
+from kedge.jobs.rules import exit_spec
 from kedge.runs import report
 from kedge.runs.explanation import label
 from kedge.runs.folder import Run

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 import click
 
-from kedge import jobs
-from kedge.cli import options
+from kedge.cli.job_options import job_file
 from kedge.cli.view.notes import print_notes
+from kedge.jobs.lock import lock_names
 from kedge.resolve.lock_file import Pin
 from kedge.resolve.model import Inputs
 
 
 @click.command()
-@options.job_file
+@job_file
 def command(file: str, inputs: Inputs) -> None:
     """Pin the external inputs of a job in its lock file.
 
@@ -23,7 +23,7 @@ def command(file: str, inputs: Inputs) -> None:
     repositories and the digests of images. Later runs reject what has changed; containers pull images by digest. For a
     job from stdin (-) the lock is printed.
     """
-    path, lock = jobs.lock_names(file, inputs)
+    path, lock = lock_names(file, inputs)
     counts = [
         _count(len(lock.items), "external prerequisite", "external prerequisites"),
         _count(len(lock.files), "file", "files"),

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from kedge import jobs
 from kedge.cli import options
 from kedge.cli.view.log_lines import LinePrinter
 from kedge.errors import InputError
+from kedge.jobs import runs
 from kedge.runs import follow as following
 from kedge.runs import status
 from kedge.runs.folder import Run, TaskFolder, parse_task
@@ -33,7 +33,7 @@ def command(job: str, task: str | None, follow: bool, stream: str, raw: bool, at
     one, or a job name for its newest run. Control characters other than colours are shown as text; the log of one TASK
     is written unchanged to a file or pipe.
     """
-    run = jobs.find(job)
+    run = runs.find(job)
     only = _checked(run, task)
     name = options.STREAM_NAMES[stream]
     if follow:

@@ -7,22 +7,24 @@ from typing import Any
 
 import click
 
-from kedge import jobs
-from kedge.cli import options
+from kedge.cli.engine_options import engine
+from kedge.cli.job_options import job_file
 from kedge.cli.view.notes import print_notes, texts
 from kedge.cli.view.plan_text import graph_text, plan_text, request_text, task_text
 from kedge.cli.view.problems import show_problems
 from kedge.cli.view.requirement_graph import svg
-from kedge.engines.base import Engine, EngineRequest
+from kedge.engines.base import Engine, EngineRequest, Task
 from kedge.errors import CannotRun, InputError
+from kedge.jobs.example import example_spec
+from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import parse_task
 
 
 @click.command()
-@options.job_file
-@options.engine
+@job_file
+@engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--graph", type=click.Choice(["tree", "svg"]), help="Show only which role needs which prerequisite.")
 @click.option("--task", metavar="ROLE:INDEX", help="Show what this one task would receive.")
@@ -35,7 +37,7 @@ def command(
     task: str | None,
 ) -> None:
     """Show what will run: roles, resources, policies, commands. FILE may be - for stdin. Nothing is started."""
-    prepared = jobs.prepare(file, inputs)
+    prepared = prepare(file, inputs)
     plan = prepared.plan
     wanted = _checked(plan, task) if task else None
     show_problems(prepared.warnings)
@@ -45,7 +47,7 @@ def command(
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
     elif wanted is not None:
-        spec = jobs.example_spec(plan, *wanted)
+        spec = example_spec(plan, *wanted)
         click.echo(_json(spec.to_json(), engine_requests) if as_json else task_text(plan, spec))
     else:
         click.echo(_json(plan.to_json(), engine_requests) if as_json else plan_text(plan))
@@ -57,7 +59,7 @@ def command(
 def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[EngineRequest, ...]:
     """The engine's requests; none if the job cannot run here, which a note at the end explains."""
     try:
-        return jobs.requests(where, plan, task)
+        return where.requests(plan, Task(*task) if task else None)
     except CannotRun:
         return ()
 

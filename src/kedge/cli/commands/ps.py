@@ -8,11 +8,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from kedge import jobs
 from kedge.cli.view.summary import duration
 from kedge.cli.view.tables import console, table
 from kedge.cli.view.wording import STATE_COLOURS, succeeded_despite_failures
 from kedge.diagnose.model import UNKNOWN
+from kedge.jobs import runs
 from kedge.runs.folder import RunInfo
 from kedge.runs.status import JobStatus
 from kedge.states import FINAL, State
@@ -29,7 +29,7 @@ def command(show_all: bool, as_json: bool) -> None:
 
     TASKS shows how many tasks have succeeded, CAUSE why the latest attempt failed.
     """
-    found = [(info, now) for _, info, now in jobs.all_runs()]
+    found = [(info, now) for _, info, now in runs.all_runs()]
     shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in FINAL]
     if as_json:
         for info, now in shown:

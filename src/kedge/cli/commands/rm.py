@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from kedge import jobs
 from kedge.cli.options import complete_job
+from kedge.jobs import runs
 
 
 @click.command()
@@ -15,6 +15,6 @@ def command(job: tuple[str, ...]) -> None:
 
     JOB is a run id, a unique prefix of one, or a job name for its newest run.
     """
-    for run in dict.fromkeys(jobs.find(name) for name in job):
-        jobs.remove(run)
+    for run in dict.fromkeys(runs.find(name) for name in job):
+        runs.remove(run)
         click.echo(f"{run.id} removed")

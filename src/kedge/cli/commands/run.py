@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from kedge import __version__, jobs
-from kedge.cli import options
+from kedge import __version__
+from kedge.cli.engine_options import engine
+from kedge.cli.job_options import job_file
 from kedge.cli.stop_requests import StopRequests
 from kedge.cli.streams import reader_is_gone
 from kedge.cli.view.copy_progress import CopyBar
@@ -20,6 +21,8 @@ from kedge.cli.view.summary import print_summary
 from kedge.controller.client import End
 from kedge.engines.base import Engine
 from kedge.errors import EXIT_BUG, EXIT_FAILED, EXIT_OK
+from kedge.jobs import runs, submission
+from kedge.jobs.preparation import PreparedJob, prepare
 from kedge.resolve.model import Inputs
 from kedge.runs import status
 from kedge.runs.folder import Run
@@ -29,8 +32,8 @@ _CONTROLLER_EXIT_SEC = 5.0  # how long a killed controller may take to disappear
 
 
 @click.command()
-@options.job_file
-@options.engine
+@job_file
+@engine
 @click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run id and return.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print events and log lines as JSON, one object a line.")
@@ -48,7 +51,7 @@ def command(
     0 succeeded, 1 the job failed or was stopped, 2 invalid input, 3 a bug in kedge, 4 the job cannot run here,
     130 interrupted.
     """
-    prepared = jobs.prepare(file, inputs)
+    prepared = prepare(file, inputs)
     show_in_brief(prepared.warnings)
     notes = where.notes(prepared.plan)
     print_notes(*prepared.plan.notes, *texts(notes, in_summary=False))
@@ -59,21 +62,21 @@ def command(
         return _attended(submitted, requests, texts(notes, in_summary=True), quiet, as_json)
 
 
-def _submitted(prepared: jobs.PreparedJob, where: Engine, requests: StopRequests) -> jobs.Submitted:
+def _submitted(prepared: PreparedJob, where: Engine, requests: StopRequests) -> submission.Submitted:
     """The job with its run folder and its controller, which waits to be started and receives requests to stop."""
     with CopyBar() as bar:
-        submitted = jobs.submit(prepared, where, bar)
+        submitted = submission.submit(prepared, where, bar)
     try:
         requests.hand_to(submitted.controller)
         print_notes(*submitted.notes)
     except BaseException:
-        jobs.withdraw(submitted)
+        submission.withdraw(submitted)
         raise
     return submitted
 
 
-def _detached(submitted: jobs.Submitted) -> int:
-    jobs.start(submitted)
+def _detached(submitted: submission.Submitted) -> int:
+    submission.start(submitted)
     if end := submitted.controller.started():
         return _report_error(submitted, end)
     click.echo(submitted.run.id)
@@ -81,7 +84,7 @@ def _detached(submitted: jobs.Submitted) -> int:
 
 
 def _attended(
-    submitted: jobs.Submitted, requests: StopRequests, notes: tuple[str, ...], quiet: bool, as_json: bool
+    submitted: submission.Submitted, requests: StopRequests, notes: tuple[str, ...], quiet: bool, as_json: bool
 ) -> int:
     """Show the run until it has ended, then its summary with these notes under it."""
     run, plan = submitted.run, submitted.prepared.plan
@@ -90,9 +93,9 @@ def _attended(
         try:
             view.enter_context(live)
         except BaseException:  # the thread cannot be started
-            jobs.withdraw(submitted)
+            submission.withdraw(submitted)
             raise
-        jobs.start(submitted)
+        submission.start(submitted)
         end = submitted.controller.wait() or _end_of_killed_controller(run)
         requests.over(end.exit_code)
     if end.error:
@@ -118,13 +121,13 @@ def _ignoring_closed_stdout() -> Iterator[None]:
 def _end_of_killed_controller(run: Run) -> End:
     """The end of a job whose controller was killed, perhaps after it had recorded the end. The kernel may take a moment
     to release the controller's lock; until then the run looks alive."""
-    state = jobs.wait(run, time.monotonic() + _CONTROLLER_EXIT_SEC).state
+    state = runs.wait(run, time.monotonic() + _CONTROLLER_EXIT_SEC).state
     if state not in FINAL:
         print_notes(f"the job's controller is gone; end the rest of the run with kedge stop {run.id}")
     return End(EXIT_OK if state == State.SUCCEEDED else EXIT_FAILED)
 
 
-def _report_error(submitted: jobs.Submitted, end: End) -> int:
+def _report_error(submitted: submission.Submitted, end: End) -> int:
     """Print the error that ended the controller. Returns the exit code."""
     show_problems((end.error,))
     if end.exit_code == EXIT_BUG:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from kedge import jobs
 from kedge.cli import options
 from kedge.cli.view.summary import print_summary
+from kedge.jobs import runs
 from kedge.runs import report, status
 from kedge.runs.folder import Run
 
@@ -25,7 +25,7 @@ def command(job: str, as_yaml: bool, as_json: bool) -> None:
 
     JOB is a run id, a unique prefix of one, or a job name for its newest run.
     """
-    run = jobs.find(job)
+    run = runs.find(job)
     if as_yaml:
         _print_job_file(run.job_bytes())
     elif as_json:

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import click
 
-from kedge import jobs
 from kedge.cli import options
 from kedge.cli.view.notes import print_notes
 from kedge.errors import CannotRun
+from kedge.jobs import runs
 from kedge.runs import controller_lock, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
@@ -31,7 +31,7 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
     Tasks get their stop signal, then SIGKILL after their grace period. Paused or suspended processes are resumed first.
     If the run has lost its controller, all its remaining processes are ended.
     """
-    run = jobs.find(job)
+    run = runs.find(job)
     before = status.read(run)
     if before.state in FINAL:
         _complete(run)
@@ -51,7 +51,7 @@ def _complete(run: Run) -> None:
     """Write the report of an ended run if its controller was killed before it could."""
     if not controller_lock.is_held(run.lock):
         with suppress(FileNotFoundError):  # the run was removed in the meantime
-            jobs.stop(run)
+            runs.stop(run)
 
 
 def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
@@ -68,14 +68,14 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
 
 
 def _stop(run: Run, kill: bool) -> None:
-    print_notes(*jobs.stop(run, kill))
+    print_notes(*runs.stop(run, kill))
 
 
 def _wait(run: Run, kill: bool) -> JobStatus:
     """Wait until the run has ended or is lost. Notes name what the wait is for."""
     last_note = ""
     while True:
-        now = jobs.wait(run, time.monotonic() + _QUIET_SEC)
+        now = runs.wait(run, time.monotonic() + _QUIET_SEC)
         if now.state in FINAL | WITHOUT_END:
             return now
         if (note := _waiting_for(run, now, kill)) != last_note:
@@ -84,7 +84,7 @@ def _wait(run: Run, kill: bool) -> JobStatus:
 
 
 def _waiting_for(run: Run, now: JobStatus, kill: bool) -> str:
-    if pid := jobs.suspended(run):
+    if pid := runs.suspended(run):
         return f"the job's controller (pid {pid}) is suspended; resume it with kill -CONT {pid}, or end it with --kill"
     tasks = [f"{task.role}:{task.index}" for task in now.tasks if task.state == State.RUNNING]
     if not tasks:

@@ -6,18 +6,18 @@ import json
 
 import click
 
-from kedge import jobs
-from kedge.cli import options
+from kedge.cli.job_options import job_file
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.problems import show_problems
 from kedge.errors import ERROR, EXIT_OK, InputError, KedgeError, Problem, Unreachable
+from kedge.jobs.preparation import PreparedJob, prepare
 from kedge.resolve.model import Inputs
 
 _FORMAT = 1  # version of the JSON output
 
 
 @click.command()
-@options.job_file
+@job_file
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print all problems as JSON, for editors and CI.")
 def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
@@ -44,8 +44,8 @@ def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
     return EXIT_OK
 
 
-def _checked(file: str, inputs: Inputs, strict: bool) -> jobs.PreparedJob:
-    prepared = jobs.prepare(file, inputs)
+def _checked(file: str, inputs: Inputs, strict: bool) -> PreparedJob:
+    prepared = prepare(file, inputs)
     if strict and prepared.warnings:
         raise InputError(*(warning._replace(severity=ERROR) for warning in prepared.warnings))
     return prepared

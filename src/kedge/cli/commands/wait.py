@@ -6,11 +6,11 @@ import time
 
 import click
 
-from kedge import jobs
 from kedge.cli import options
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.wording import succeeded_despite_failures
 from kedge.errors import EXIT_FAILED, EXIT_OK
+from kedge.jobs import runs
 from kedge.runs.status import JobStatus
 from kedge.states import State
 from kedge.terminal_text import one_line
@@ -23,7 +23,7 @@ from kedge.terminal_text import one_line
 )
 def command(job: str, timeout: float | None) -> int:
     """Wait until a run ends and print its state. Exit code 0 if it succeeded, otherwise 1."""
-    now = jobs.wait(jobs.find(job), None if timeout is None else time.monotonic() + timeout)
+    now = runs.wait(runs.find(job), None if timeout is None else time.monotonic() + timeout)
     click.echo(_state_text(now))
     if now.state == State.DAMAGED:
         print_notes(f"kedge rm {job} ends what is left of the run and deletes it")

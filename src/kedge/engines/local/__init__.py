@@ -1,6 +1,7 @@
 """Runs every task as processes on this machine.
 
-engine          the engine: check, run, stop
+engine          the engine: what it checks and notes
+job             runs a whole job, and stops it
 options         the options of this engine
 backend         starts and follows supervisors
 placement       ports, GPUs and folders of each task

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import random
+import importlib
 import sys
-from contextlib import ExitStack
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
-from kedge.engines.controller.job import run_job
-from kedge.engines.controller.job_lifetime import controlled
-from kedge.engines.controller.job_log import JobLog
-from kedge.engines.controller.stop_requests import Stops
-from kedge.engines.local import cgroups, leftovers, process_record
-from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.options import ACCEPTS
-from kedge.engines.local.placement import LocalPlaces
-from kedge.engines.machine import gpus, limits, secret_files, stop_run
+from kedge.engines.machine import limits, secret_files
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun
-from kedge.keeper import become_subreaper
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
@@ -57,27 +48,29 @@ class LocalEngine:
         return secret_files.location(run)
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
-        become_subreaper()
+        outcome: JobOutcome = _job().run(plan, run, secrets, self._allow_fewer_gpus)
+        return outcome
 
-        def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
-            open_files = limits.raise_open_files()
-            secrets_dir = stack.enter_context(secret_files.written(secret_files.location(run), secrets))
-            devices = stack.enter_context(gpus.acquired(gpus_wanted(plan, self._allow_fewer_gpus)))
-            stack.enter_context(cgroups.joined(process_record.group_name(run)))
-            backend = LocalBackend(run, LocalPlaces(plan, run, secrets_dir, devices), open_files, log)
-            stack.callback(backend.close)
-            return run_job(plan, run, backend, stops, log, random.random)
-
-        return controlled(run, body)
+    @staticmethod
+    def load() -> None:
+        """Load what `run` needs, which takes longer than all else here."""
+        _job()
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        return stop_run.stop(run, kill, leftovers.end)
+        notes: tuple[str, ...] = _job().stop(run, kill)
+        return notes
 
     def suspended(self, run: Run) -> int | None:
-        return stop_run.suspended(run)
+        pid: int | None = _job().suspended(run)
+        return pid
 
     def forget(self, run: Run) -> None:
         return
+
+
+def _job() -> Any:
+    """Loaded late: who looks at a plan, or submits it, runs nothing."""
+    return importlib.import_module("kedge.engines.local.job")
 
 
 def _not_enforced(plan: Plan) -> Note:

@@ -1,0 +1,81 @@
+"""The options of engines, as those of commands."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kedge.cli.job_options import F, pair
+from kedge.engines.base import EngineOption
+from kedge.engines.registry import BUILT_IN_OPTIONS, engine_names, make, read_options
+from kedge.errors import InputError
+from kedge.lazy_modules import ENGINES
+
+
+def _complete_engine(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in engine_names() if name.startswith(incomplete)]
+
+
+def _option_of_engine(option: EngineOption) -> Callable[[F], F]:
+    """The option of the command line for one that a built-in engine declares."""
+    names = (option.flag, option.name)
+    if option.kind is bool:
+        return click.option(*names, is_flag=True, help=option.help)
+    if option.kind is dict:
+        return click.option(*names, multiple=True, metavar="NAME=FOLDER", help=option.help)
+    kind: Any = click.Choice(option.choices) if option.choices else click.STRING
+    kind = click.IntRange(min=option.least) if option.kind is int else kind
+    return click.option(*names, type=kind, metavar=option.metavar or None, help=option.help)
+
+
+_ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        "engine_name",
+        metavar="NAME",
+        default="local",
+        show_default=True,
+        shell_complete=_complete_engine,
+        help=f"Where to run: {', '.join(ENGINES)}, or an engine that an installed package brings.",
+    ),
+    *map(_option_of_engine, BUILT_IN_OPTIONS),
+    click.option(
+        "-o",
+        "engine_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Set an option of the engine by its name, for engines that are not built in.",
+    ),
+)
+
+
+def engine(function: F) -> F:
+    """Add the engine's options: the command receives the engine as `where`. InputError for an option that this engine
+    does not have."""
+
+    @functools.wraps(function)
+    def with_engine(**given: Any) -> Any:
+        name, others = given.pop("engine_name"), given.pop("engine_options")
+        options = {option.name: given.pop(option.name) for option in BUILT_IN_OPTIONS}
+        for option in (option for option in BUILT_IN_OPTIONS if option.kind is dict):
+            pairs = [pair(option.flag, text) for text in options[option.name]]
+            options[option.name] = {key: _folder(option.flag, value) for key, value in pairs}
+        options |= read_options(name, dict(pair("-o", text) for text in others))
+        return function(where=make(name, **options), **given)
+
+    decorated: Any = with_engine
+    for decorate in reversed(_ENGINE_OPTIONS):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _folder(option: str, text: str) -> str:
+    path = os.path.abspath(os.path.expanduser(text))
+    if not os.path.isdir(path):
+        raise InputError(f"{option}: there is no folder {path}")
+    return path

@@ -1,0 +1,92 @@
+"""The arguments of commands on a job file: FILE and what the submitter adds to it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from kedge.errors import InputError
+from kedge.jobs.preparation import user_name
+from kedge.resolve.model import Inputs
+from kedge.resolve.secrets import read_given
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def job_file(function: F) -> F:
+    """Add FILE (`-` for stdin) and the submitter's options: the command receives `file` and `inputs`. InputError for a
+    bad value."""
+
+    @functools.wraps(function)
+    def with_inputs(**given: Any) -> Any:
+        submitted = {name: given.pop(name) for name in _INPUT_NAMES}
+        if given["file"] == "-" and sys.stdin.isatty():
+            click.echo("reading the job from the terminal until Ctrl-D", err=True)
+        return function(inputs=_inputs(**submitted), **given)
+
+    decorated: Any = with_inputs
+    for decorate in reversed((click.argument("file", type=click.Path(path_type=str)), *_INPUT_OPTIONS)):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+_INPUT_OPTIONS = (
+    click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME=VALUE|@FILE|env:VAR",
+        help="Set a secret from a value, a file or an environment variable.",
+    ),
+    click.option(
+        "--workdir",
+        type=click.Path(path_type=str),
+        help="Copy this folder once per job; all tasks start in the copy.",
+    ),
+    click.option(
+        "--rules",
+        multiple=True,
+        metavar="FILE",
+        help="Add failure rules (TOML), or use this OpenPAI exit spec (YAML).",
+    ),
+    click.option("--marketplace", metavar="DIR|URL", help="Base of marketplace:// names (or set KEDGE_MARKETPLACE)."),
+    click.option(
+        "--allow-host", "hosts", multiple=True, metavar="HOST", help="Fetch prerequisites from these hosts only."
+    ),
+    click.option("--offline", is_flag=True, help="Use only the lock file and the cache for prerequisites."),
+    click.option(
+        "--update-lock",
+        multiple=True,
+        metavar="NAME|all",
+        help="Accept a prerequisite or image that has changed since it was locked.",
+    ),
+)
+
+
+_VARIABLE_PREFIX = "env:"
+_INPUT_NAMES = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
+
+
+def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) -> Inputs:
+    user, given = user_name(), [pair("--secret", text) for text in secrets]
+    values = {name: read_given(name, value) for name, value in given}
+    for _, value in given:
+        if value.startswith(_VARIABLE_PREFIX):  # plugins, the controller and tasks must not inherit it
+            os.environ.pop(value.removeprefix(_VARIABLE_PREFIX), None)
+    return Inputs(user=user, parameters=dict(pair("-p", text) for text in params), secrets=values, **others)
+
+
+def pair(option: str, text: str) -> tuple[str, str]:
+    """The name and the value in NAME=VALUE. InputError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        shown = option if option == "--secret" else f"{option} {text}"  # the text may be the bare secret
+        ways = ", NAME=@FILE or NAME=env:VARIABLE" if option == "--secret" else ""
+        raise InputError(f"{shown}: write it as NAME=VALUE{ways}")
+    return name, value

@@ -1,0 +1,10 @@
+"""The life of a job: load, resolve, plan, submit, run, follow, stop. The command line uses only this.
+
+preparation  from a job file to a job that is ready to be submitted
+example      the spec that a task of it would receive
+lock         writes its lock file
+pins         the current pins of images
+rules        its own rules for causes of failures
+submission   gives it a run folder and a controller
+runs         this user's runs: finds, awaits, stops and removes them
+"""

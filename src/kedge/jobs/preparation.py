@@ -1,0 +1,71 @@
+"""From a job file to a job that is ready to be submitted: load, resolve, plan."""
+
+from __future__ import annotations
+
+import getpass
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Any
+
+from kedge.errors import Problem
+from kedge.plan.build import build
+from kedge.plan.model import Plan
+from kedge.quick_dataclasses import dataclass
+from kedge.resolve.document_cache import DocumentCache, default_folder
+from kedge.resolve.model import Inputs, LockState, Secrets
+from kedge.resolve.resolve import resolve
+from kedge.spec.model import Job
+from kedge.spec.parse import load
+from kedge.spec.redact import is_masked
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedJob:
+    """A job that is ready to be submitted. `warnings` report likely mistakes in its file."""
+
+    job: Job
+    plan: Plan
+    secrets: Secrets = field(repr=False)
+    locked: LockState
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's and the submitter's
+    warnings: tuple[Problem, ...] = ()
+
+
+def prepare(path: str, inputs: Inputs) -> PreparedJob:
+    """Load, resolve and plan a job file. InputError: lists every problem."""
+    job, problems = load(path, {*inputs.parameters, *inputs.secrets})
+    resolved = resolve(job, inputs, problems)
+    plan = build(resolved)
+    if is_masked(resolved.job):
+        plan = replace(plan, notes=(*plan.notes, "the secrets of this file were removed when it was stored"))
+    parameters = {**resolved.job.parameters, **inputs.parameters}
+    return _with_new_pins(
+        PreparedJob(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings)
+    )
+
+
+def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
+    """The job with new pins for the images whose change the submitter accepts."""
+    state = prepared.locked
+    if state.old is None or not state.images:
+        return prepared
+    pins = importlib.import_module("kedge.jobs.pins").of_images(state.images)  # slow to import and rarely needed
+    roles = (replace(role, pin=pins[role.image].value) if role.image in pins else role for role in prepared.plan.roles)
+    locked = state._replace(new=replace(state.new, images={**state.new.images, **pins}))
+    return replace(prepared, plan=replace(prepared.plan, roles=tuple(roles)), locked=locked)
+
+
+def cache() -> DocumentCache:
+    """The cache of the documents that this user's jobs have fetched."""
+    return DocumentCache(default_folder(os.environ))
+
+
+def user_name() -> str:
+    """The user's name; the uid of a user without a name, as in many containers."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # KeyError before Python 3.13, OSError since
+        return str(os.getuid())
+    return name.encode(errors="replace").decode()

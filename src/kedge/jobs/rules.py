@@ -1,0 +1,32 @@
+"""A job's own rules for causes of failures: exit specs of OpenPAI, and rule files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kedge.diagnose.exit_spec import exitspec
+from kedge.diagnose.exit_spec.exitspec import ExitSpec, is_exit_spec
+from kedge.diagnose.rules import rule_files
+from kedge.errors import InputError
+from kedge.plan.model import Plan
+from kedge.runs.atomic_files import write_json
+from kedge.runs.folder import Run
+
+
+def write(run: Run, plan: Plan) -> None:
+    """Write the job's rule files in the form that the runtime reads. InputError: one is invalid, or there are several
+    exit specs."""
+    if spec := exit_spec(plan.rules):
+        write_json(run.exit_spec, exitspec.to_json(spec))
+    for number, path in enumerate(plan.rules):
+        if not is_exit_spec(path):
+            write_json(run.rule_file(number), rule_files.compiled(Path(path)))
+
+
+def exit_spec(files: Sequence[str]) -> ExitSpec | None:
+    """The exit spec among rule files; None if there is none. InputError: it is invalid, or there are several."""
+    specs = [path for path in files if is_exit_spec(path)]
+    if len(specs) > 1:
+        raise InputError(f"only one exit spec can be used, not {' and '.join(specs)}")
+    return exitspec.load(specs[0]) if specs else None

@@ -1,0 +1,104 @@
+"""This user's runs: finds, awaits, stops and removes them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kedge.errors import CannotRun, InputError
+from kedge.runs import controller_lock, folder, status
+from kedge.runs.events import EventLog
+from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
+from kedge.runs.status import JobStatus
+from kedge.states import FINAL, WITHOUT_END, State
+
+if TYPE_CHECKING:
+    from kedge.engines.base import Engine
+
+_ENDING_SEC = 10.0  # after the job's end its controller only writes the report
+
+
+def jobs_dir() -> Path:
+    """The folder of this user's run folders."""
+    return folder.jobs_dir(os.environ)
+
+
+def find(name: str) -> Run:
+    """The run with this id, a unique prefix of its id, or a job's name, which means its newest run."""
+    return folder.find(jobs_dir(), name)
+
+
+def wait(run: Run, deadline: float | None = None) -> JobStatus:
+    """Wait until the run has ended, with its report written, or is lost, and return its status. At `deadline` (a value
+    of time.monotonic) return the current status."""
+    while True:
+        over = not controller_lock.is_held(run.lock)
+        now = status.read(run)
+        if over or (deadline and time.monotonic() > deadline):
+            return now
+        time.sleep(0.2)
+
+
+def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
+    """Request a stop (`kill`: without grace) and return without waiting; if the controller is lost, end the processes
+    that it left. Does nothing to a run that has ended. Returns notes for the user. FileNotFoundError: the run has been
+    removed."""
+    return _engine_of(run).stop(run, kill)
+
+
+def suspended(run: Run) -> int | None:
+    """The pid of the run's controller if it is suspended, otherwise None."""
+    return _engine_of(run).suspended(run)
+
+
+def remove(run: Run) -> None:
+    """Delete the folder of a run that has ended, with all its logs. Concurrent calls are safe. InputError: it is still
+    running; CannotRun: it does not end."""
+    with suppress(FileNotFoundError):  # another process has removed it
+        _end_if_lost(run)
+        with EventLog(run.events):  # keeps others from ending or removing it
+            _engine_of(run).forget(run)
+            folder.delete(run)
+
+
+def _end_if_lost(run: Run) -> None:
+    where, state = _engine_of(run), status.read(run).state
+    if state in WITHOUT_END:
+        where.stop(run, kill=False)
+    elif state not in FINAL:
+        raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
+    now = wait(run, time.monotonic() + _ENDING_SEC)  # for its report
+    if controller_lock.is_held(run.lock) or now.state == State.LOST:
+        os.lstat(run.run_file)
+        raise CannotRun(
+            f"{run.id} has not ended{controller_lock.shown(controller_lock.owner(run.lock))}, so it is not removed"
+        )
+
+
+def _engine_of(run: Run) -> Engine:
+    """The engine of a run. FileNotFoundError: the run has been removed; InputError: this kedge has no such engine."""
+    os.lstat(run.run_file)
+    registry = importlib.import_module("kedge.engines.registry")  # listing runs needs no engine
+    info = run.info()
+    name = info.engine
+    if info.damage:  # guess the engine from its own file
+        name = "container" if os.path.lexists(run.path / ENGINE_FILE) else "local"
+    try:
+        return registry.make(name)  # type: ignore[no-any-return]
+    except registry.UnknownEngine as error:
+        raise InputError(f"{run.id} uses the engine {name!r}, which is not installed here") from error
+
+
+def all_runs() -> list[tuple[Run, RunInfo, JobStatus]]:
+    """Every run of this user with its status, newest first."""
+    found = [(run, info, status.read(run)) for run, info in folder.listed(jobs_dir())]
+    return [each for each in found if os.path.lexists(each[0].path)]  # without runs that were removed meanwhile
+
+
+def run_ids() -> list[str]:
+    """The ids of all runs, newest first."""
+    return [info.id for _, info in folder.listed(jobs_dir())]

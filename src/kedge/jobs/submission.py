@@ -1,0 +1,115 @@
+"""Gives a prepared job a run folder and a process that runs it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from kedge import __version__
+from kedge.controller.client import Controller
+from kedge.engines.base import Engine
+from kedge.jobs.preparation import PreparedJob
+from kedge.jobs.runs import jobs_dir
+from kedge.plan.lossless import to_lossless
+from kedge.quick_dataclasses import dataclass
+from kedge.resolve import lock_file
+from kedge.runs import code_snapshot, controller_lock, disk_reserve, folder
+from kedge.runs.atomic_files import write_atomic, write_json
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run, RunInfo
+from kedge.runs.job_events import JobEvent
+from kedge.spec.files import STDIN
+from kedge.spec.redact import mask_secrets, masked_values
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job with its run folder, and the process that will be its controller. Call `start` or `withdraw` next.
+
+    `notes` are for the submitter, about the copy of the code.
+    """
+
+    run: Run
+    prepared: PreparedJob
+    where: Engine
+    controller: Controller
+    notes: tuple[str, ...] = ()
+
+
+def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
+    """Check that the plan can run, and create its run folder with a copy of the code, without starting anything. The
+    lock file is updated with accepted changes.
+
+    `progress` is called with the bytes copied so far and in total. CannotRun: a resource is missing; nothing is left
+    behind.
+    """
+    where.check(prepared.plan)
+    folder.sweep(jobs_dir())
+    if prepared.locked.old not in (None, prepared.locked.new):
+        lock_file.save(prepared.locked.path, prepared.locked.new)
+    run = folder.create(jobs_dir(), prepared.plan.job)
+    controller = None
+    try:
+        with controller_lock.hold(run.lock) as held:
+            controller = Controller(run, held, where.name)  # started early, so that it is ready when the folder is
+        notes = _fill(run, prepared, where, progress)
+    except BaseException:
+        if controller:
+            controller.abandon()
+        shutil.rmtree(run.path, ignore_errors=True)
+        raise
+    return Submitted(run, prepared, where, controller, notes)
+
+
+def _fill(
+    run: Run, prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None
+) -> tuple[str, ...]:
+    plan, source = prepared.plan, prepared.job.source
+    notes = []
+    for name, path in plan.code.items():
+        copied = code_snapshot.copy(Path(path), run.code / name, progress=progress)
+        notes += [
+            f"{path}/{link} is a link that leads out of the code: it works only on this machine"
+            for link in copied.outside
+        ]
+        if copied.gone:
+            more = f" and {len(copied.gone) - 3} more" if len(copied.gone) > 3 else ""
+            names = ", ".join(copied.gone[:3]) + more
+            notes.append(f"{path}: deleted during the copy, so missing in it: {names}")
+    if plan.rules:
+        importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
+    secrets = tuple(prepared.secrets.texts.values())
+    write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode())
+    write_json(run.plan_file, masked_values(plan.to_json(), secrets))
+    disk_reserve.make(run.path)
+    with EventLog(run.events) as log:
+        log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
+    run.save(
+        RunInfo(
+            id=run.id,
+            name=plan.job,
+            user=plan.user,
+            engine=where.name,
+            created=folder.creation_time(jobs_dir()),
+            version=__version__,
+            source=source.file if source.file == STDIN else os.path.abspath(source.file),
+            secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
+            parameters=masked_values(dict(prepared.parameters), secrets),
+        )
+    )
+    return tuple(notes)
+
+
+def start(submitted: Submitted) -> None:
+    """Let the controller run the job and write its report. It continues even if this process ends."""
+    where, prepared = submitted.where, submitted.prepared
+    submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), prepared.secrets)
+
+
+def withdraw(submitted: Submitted) -> None:
+    """Remove all traces of the job, instead of `start`."""
+    submitted.controller.abandon()
+    shutil.rmtree(submitted.run.path, ignore_errors=True)
