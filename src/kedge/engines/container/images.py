@@ -54,12 +54,16 @@ class Images:
         self._patience_sec = patience_sec
         self._guard = threading.Lock()
         self._pulls: dict[tuple[str, int], Future[LocalImage]] = {}
+        # An engine takes 4 ms and more to describe an image, and all tasks of a role need the same one.
+        self._here: dict[tuple[str, str | None, int], LocalImage] = {}
         self._cancelled: Future[None] = Future()
 
     def get(self, role: RolePlan, retry: int = 0) -> LocalImage:
-        """The image of a role, pulled if necessary. A failed pull fails all tasks with the same `retry`. ImageProblem,
-        Cancelled."""
-        found = here(self._client, role) or self._pulled_once(role, retry)
+        """The image of a role, pulled if necessary. A failed pull fails all tasks with the same `retry`, and an image
+        that was there stays known to them. ImageProblem, Cancelled."""
+        key = role.image, role.pin, retry
+        found = self._here.get(key) or here(self._client, role) or self._pulled_once(role, retry)
+        self._here[key] = found
         if found.architecture and found.architecture != self._architecture:
             raise ImageProblem(
                 f"the image {role.image} is for {found.architecture}, but this machine is {self._architecture}",
@@ -77,9 +81,10 @@ class Images:
                 self._cancelled.set_result(None)
 
     def resume(self) -> None:
-        """Allow pulls again, also of images that failed before."""
+        """Allow pulls again, also of images that failed before, and look for images again."""
         with self._guard:
             self._pulls.clear()
+            self._here.clear()
             if self._cancelled.done():
                 self._cancelled = Future()
 

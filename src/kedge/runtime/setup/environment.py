@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
 from kedge import contract
@@ -55,7 +55,7 @@ def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: 
     base[ERROR_FILE_VARIABLE] = error_file(base, spec)
     generated = (*peer_variables(spec, peers), *own_variables(spec, log_pipe))
     kept, dropped = _fit(base, generated)
-    base.update((variable.name, variable.value) for variable in kept)
+    base.update({name: value for name, value, _ in kept})
     return Environment(base, generated, dropped)
 
 
@@ -94,7 +94,7 @@ def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[EnvironmentVariable
 
 def shell_file(variables: tuple[EnvironmentVariable, ...]) -> bytes:
     """The text of runtime_env.sh."""
-    lines = (f"export {variable.name}={quote(variable.value)}\n" for variable in variables)
+    lines = [f"export {name}={quote(value)}\n" for name, value, _ in variables]
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -120,9 +120,10 @@ def _alias(role: str, peers: Peers) -> list[str]:
 
 def _task_variables(names: list[str], index: int, task: Peer, shared: bool) -> Iterator[EnvironmentVariable]:
     for label, ports in task.ports.items():
+        numbers = _join(ports)
         for name in names:
-            yield EnvironmentVariable(f"PAI_PORT_LIST_{name}_{index}_{label}", _join(ports), shared)
-            yield EnvironmentVariable(f"PAI_{name}_{index}_{label}_PORT", _join(ports), shared)
+            yield EnvironmentVariable(f"PAI_PORT_LIST_{name}_{index}_{label}", numbers, shared)
+            yield EnvironmentVariable(f"PAI_{name}_{index}_{label}_PORT", numbers, shared)
     if task.host:
         for name in names:
             yield EnvironmentVariable(f"PAI_HOST_IP_{name}_{index}", task.host, shared)
@@ -157,11 +158,13 @@ def _join(ports: list[int]) -> str:
 
 def _fit(
     base: Mapping[str, str], generated: tuple[EnvironmentVariable, ...]
-) -> tuple[list[EnvironmentVariable], tuple[tuple[str, int], ...]]:
+) -> tuple[Sequence[EnvironmentVariable], tuple[tuple[str, int], ...]]:
     """Leave out shared variables that are too long; leave out all shared ones if the environment would be too large."""
-    sizes = [_size(variable.name, variable.value) for variable in generated]
+    sizes = [_size(name, value) for name, value, _ in generated]
     total = sum(_size(name, value) + _POINTER for name, value in base.items()) + sum(sizes) + _POINTER * len(sizes)
     limit = contract.ENVIRONMENT_STRING_LIMIT if total <= contract.ENVIRONMENT_TOTAL_LIMIT else 0
+    if max(sizes) <= limit:
+        return generated, ()
     kept, dropped = [], []
     for variable, size in zip(generated, sizes, strict=True):
         if variable.shared and size > limit:
@@ -172,4 +175,5 @@ def _fit(
 
 
 def _size(name: str, value: str) -> int:
-    return len(name) + len(value.encode("utf-8", "surrogateescape")) + 2  # "=" and the final NUL
+    length = len(value) if value.isascii() else len(value.encode("utf-8", "surrogateescape"))
+    return len(name) + length + 2  # "=" and the final NUL
