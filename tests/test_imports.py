@@ -24,7 +24,9 @@ SRC = Path(__file__).parents[1] / "src" / "kedge"
 ALLOWED = {
     "errors": set(),
     "contract": {"errors"},
+    "light": set(),
     "untrusted": set(),
+    "untrusted_values": set(),
     "own_files": {"untrusted"},
     "user_files": {"untrusted"},
     "xdg": {"errors"},
@@ -111,7 +113,9 @@ THIRD_PARTY = {
 }
 # What any part may import.
 EVERYBODYS = {
+    "light",
     "untrusted",
+    "untrusted_values",
     "own_files",
     "user_files",
     "masking",

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypedDict
 
 import pytest
 
-from kedge.untrusted import fits, open_folder, open_regular, parse, read, read_path
+from kedge.untrusted import open_folder, open_regular, parse, read, read_path
+from kedge.untrusted_values import fits
 
 
 def test_only_regular_files_can_be_read(tmp_path: Path) -> None:

@@ -2,15 +2,14 @@
 
 The input is a TaskSpec (a JSON file); the output is events (JSON lines) and one Report (a JSON file). Constants below
 name the files. The runtime imports this module at every task start, so it uses only the cheap part of the standard
-library: named tuples, no dataclasses, no re.
+library and kedge.light.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+
+from kedge.light.types import Any, Mapping, MappingProxyType, NamedTuple
 
 # The events of hooks, in their canonical spelling.
 TASK_STARTS = "taskStarts"

@@ -12,8 +12,7 @@ kedge (exit code 3). An interrupt by the user is 130.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from kedge.light.types import Any, Iterable, NamedTuple
 
 EXIT_OK = 0
 EXIT_FAILED = 1

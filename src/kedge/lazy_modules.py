@@ -110,6 +110,8 @@ LATE = {
         "kedge.runtime.actions.program",
         "kedge.runtime.main",
     ),
+    "kedge.runtime.hooks.hook_run": ("kedge.untrusted_values",),
+    "kedge.runtime.logs.mask": ("kedge.runtime.logs.secret_forms",),
     "kedge.runtime.postmortem.analysis": ("kedge.runtime.postmortem.patterns",),
     "kedge.runtime.postmortem.collect": ("kedge.runtime.postmortem.gpus",),
     "kedge.runtime.postmortem.ending": ("kedge.runtime.postmortem.analysis",),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import suppress
 from itertools import count
 
+from kedge.light.contextlib import suppress
+from kedge.light.types import Callable
 from kedge.untrusted import FOLDER, is_regular
 
 _NOT_REGULAR = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})  # errors of open(2) for a link, a folder, a pipe

@@ -1,19 +1,18 @@
 """Reading untrusted files: they may come from a task, another program or a damaged disk.
 
 A file is opened without following links out of its folder, must be regular, never blocks its reader, and is read up to
-a limit. Values from JSON are accepted only if they have the expected types.
+a limit. Whether values from JSON have the expected types is checked in `untrusted_values`.
 """
 
 from __future__ import annotations
 
-import collections.abc
 import errno
-import json
 import os
 import stat
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-T = TypeVar("T")
+from kedge.light import json
+from kedge.light.types import Any
+
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_REGULAR = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # errors of open(2) for links and sockets
@@ -112,12 +111,18 @@ def parse(data: bytes) -> Any:
     try:
         value = _DECODER.decode(data.decode(errors="replace"))
         if b"\\ud" in data or b"\\uD" in data:  # perhaps a lone surrogate
-            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+            value = json.loads(_without_escapes(value).encode(errors="replace"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if data.count(b"[") + data.count(b"{") > _DEEPEST and _is_deep(value):
         raise ValueError("it is nested too deeply")
     return value
+
+
+def _without_escapes(value: Any) -> str:
+    from json import dumps
+
+    return dumps(value, ensure_ascii=False)
 
 
 def _is_deep(value: Any) -> bool:
@@ -145,45 +150,4 @@ def _refuse(text: str) -> Any:
     raise ValueError(f"{text} is not a number of JSON")
 
 
-_DECODER = json.JSONDecoder(parse_int=_number, parse_float=_fraction, parse_constant=_refuse)
-
-
-def named(kind: type[T], data: Any) -> T:
-    """A named tuple from a JSON object; ignores other keys. ValueError if a value without a default is missing. Does
-    not check the types of the values, see `fits`."""
-    if not isinstance(data, dict):
-        raise ValueError("it is not a JSON object")
-    try:
-        return kind(**{name: data[name] for name in kind._fields if name in data})  # type: ignore[attr-defined]
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-
-
-def fits(value: object, wanted: Any) -> bool:
-    """Whether a value from JSON has the type `wanted`: a plain type, a named tuple, a typed dictionary, or a union,
-    list or mapping of types."""
-    if wanted in _PLAIN:
-        return type(value) is wanted
-    origin, inner = get_origin(wanted), get_args(wanted)
-    if wanted is Any:
-        return True
-    if isinstance(wanted, _UNION) or origin is Union:
-        return any(fits(value, one) for one in inner)
-    if origin in (dict, collections.abc.Mapping):
-        return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
-    if origin in (list, tuple):
-        return isinstance(value, list | tuple) and all(fits(one, inner[0]) for one in value)
-    if is_typeddict(wanted):
-        return isinstance(value, dict) and wanted.__required_keys__ <= value.keys() and _fit(value, wanted)
-    if hasattr(wanted, "_fields"):
-        return isinstance(value, wanted) and _fit(value._asdict(), wanted)
-    return type(value) is wanted or (wanted is float and type(value) is int)
-
-
-_UNION = type(int | str)
-_PLAIN = (str, int, bool)
-
-
-def _fit(values: dict[str, Any], wanted: Any) -> bool:
-    """Whether the values fit the types that `wanted` declares for them."""
-    return all(fits(values[name], kind) for name, kind in get_type_hints(wanted).items() if name in values)
+_DECODER = json.Decoder(parse_int=_number, parse_float=_fraction, parse_constant=_refuse)

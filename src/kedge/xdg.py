@@ -4,9 +4,9 @@ empty or relative are ignored."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from kedge.errors import CannotRun
+from kedge.light.types import Mapping
 
 CACHE, CONFIG, STATE, RUNTIME = "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"
 _DEFAULTS = {CACHE: ".cache", CONFIG: ".config", STATE: ".local/state"}  # below the home folder

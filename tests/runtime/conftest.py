@@ -31,6 +31,8 @@ SITE = str(Path(re2.__file__).parents[1])  # where installed packages are
 class Attempt:
     """One attempt of one task: describe it, start it, inspect its results."""
 
+    launcher = str(RUNTIME)
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.spec = TaskSpec(
@@ -49,7 +51,7 @@ class Attempt:
         file = self.folder / contract.SPEC_FILE
         file.write_text(json.dumps(self.spec.to_json()))
         site = () if "--site" in options else ("--site", SITE)
-        argv = [*prefix, sys.executable, "-I", "-S", str(RUNTIME), str(file), *site, *options]
+        argv = [*prefix, sys.executable, "-I", "-S", self.launcher, str(file), *site, *options]
         self.process = subprocess.Popen(argv, **popen)
 
     def wait(self) -> int:

@@ -19,7 +19,8 @@ from kedge.contract import timestamp
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
 from kedge.runs.atomic_files import disk_errors, write_all
-from kedge.untrusted import fits, open_regular, read_json
+from kedge.untrusted import open_regular, read_json
+from kedge.untrusted_values import fits
 
 _LARGEST = 4096  # bytes
 _PIDS = 1 << 22  # the kernel's pids are smaller

@@ -22,7 +22,8 @@ from kedge.contract import timestamp
 from kedge.late_patterns import late_pattern
 from kedge.own_files import open_own
 from kedge.runs.atomic_files import disk_errors, write_all
-from kedge.untrusted import fits, open_regular, parse
+from kedge.untrusted import open_regular, parse
+from kedge.untrusted_values import fits
 
 _BLOCK = 1 << 16
 LONGEST_LINE = 1 << 20  # bytes; longer lines are ignored

@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from kedge import untrusted, xdg
+from kedge import untrusted, untrusted_values, xdg
 from kedge.contract import EVENTS_FILE, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
 from kedge.late_patterns import late_pattern
@@ -78,7 +78,7 @@ class RunInfo:
             raise ValueError("it is not a JSON object")
         kinds = get_type_hints(cls)
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        if wrong := [name for name, value in known.items() if not untrusted.fits(value, kinds[name])]:
+        if wrong := [name for name, value in known.items() if not untrusted_values.fits(value, kinds[name])]:
             raise ValueError(f"`{wrong[0]}` has the wrong type")
         try:
             info = cls(**known | {"damage": ""})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from kedge import untrusted
+from kedge import untrusted_values
 from kedge.states import State
 
 VERSION = 1
@@ -77,7 +77,8 @@ class RootCause(NamedTuple):
     def from_json(cls, data: Any) -> RootCause:
         """The inverse of `to_json`; ignores other keys. ValueError if a value is missing or of a wrong type."""
         made = cls.of_diagnosis(data)
-        if not untrusted.fits(made, cls) or any(getattr(made, name) not in values for name, values in _ALLOWED.items()):
+        allowed = all(getattr(made, name) in values for name, values in _ALLOWED.items())
+        if not untrusted_values.fits(made, cls) or not allowed:
             raise ValueError("a value in the root cause is wrong")
         return made
 
@@ -150,7 +151,7 @@ class JobReport(NamedTuple):
             suspects=_each(AbsentTask, made.suspects),
             tasks=tuple(task._replace(state=State(task.state)) for task in _each(ReportedTask, made.tasks)),
         )
-        if not untrusted.fits(made, cls) or any(one.kind not in _SUSPECT_KINDS for one in made.suspects):
+        if not untrusted_values.fits(made, cls) or any(one.kind not in _SUSPECT_KINDS for one in made.suspects):
             raise ValueError("a value in the report is wrong")
         return made
 
@@ -159,7 +160,7 @@ def _made(kind: type[T], data: Any) -> T:
     """With tuples in place of the lists of JSON."""
     if isinstance(data, dict):
         data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    return untrusted.named(kind, data)
+    return untrusted_values.named(kind, data)
 
 
 def _each(kind: type[T], values: Any) -> tuple[T, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.contract import Report
 from kedge.runs.events import is_time
-from kedge.untrusted import fits, named
+from kedge.untrusted_values import fits, named
 
 
 def report(data: Mapping[str, Any]) -> Report:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable
 
 from kedge.contract import Step, TaskSpec
+from kedge.light import contextlib
+from kedge.light.types import Callable
 from kedge.runtime import bugs, execute, outcome
 from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask

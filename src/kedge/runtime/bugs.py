@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 
@@ -18,7 +17,9 @@ def sentence(error: Exception) -> str:
 
 def describe(error: Exception) -> str:
     """Python's own text for an uncaught exception, made without the traceback module, which is slow to load."""
-    text = io.StringIO()
-    with contextlib.redirect_stderr(text):
+    sys.stderr, stderr = io.StringIO(), sys.stderr
+    try:
         sys.__excepthook__(type(error), error, error.__traceback__)
-    return f"[ERROR] a bug in kedge\n{text.getvalue()}"
+        return f"[ERROR] a bug in kedge\n{sys.stderr.getvalue()}"
+    finally:
+        sys.stderr = stderr

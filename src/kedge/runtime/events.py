@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from kedge import contract
 from kedge.contract import Report, TaskSpec
+from kedge.light import json
 from kedge.own_files import open_own
 from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
 from kedge.runtime.status import Status
@@ -81,7 +81,7 @@ def write_report(folder: str, report: Report) -> None:
 
 
 def _write_report(folder: str, report: Report) -> None:
-    data = json.dumps(report._asdict(), indent=1) + "\n"
+    data = json.indented(report._asdict()) + "\n"
     write_synced(f"{folder}/{contract.REPORT_FILE}", data.encode())
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
 
 from kedge import contract
+from kedge.light.types import Callable
 from kedge.runtime import outcome
 from kedge.runtime.logs.mask import Finder
 from kedge.runtime.process import procfs, spawn

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Sequence
 
 from kedge import contract
 from kedge.contract import TaskSpec
+from kedge.light import json
+from kedge.light.types import Sequence
 from kedge.runtime import attempt
 from kedge.runtime.files import read_file
 from kedge.runtime.process import signals

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kedge import contract
+from kedge.light.types import NamedTuple
 from kedge.runtime import bugs
 from kedge.runtime.files import NO_SPACE
 from kedge.runtime.process import signals

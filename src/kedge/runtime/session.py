@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.contract import TaskSpec
+from kedge.light.types import Any, NamedTuple
 from kedge.runtime.events import AttemptLog, Reserve
 from kedge.runtime.files import Faults
 from kedge.runtime.logs.console import ConsoleCopy

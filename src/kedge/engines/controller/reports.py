@@ -23,7 +23,8 @@ from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.policy.codes import Behaviour
 from kedge.runs import task_reports
-from kedge.untrusted import fits, read_json
+from kedge.untrusted import read_json
+from kedge.untrusted_values import fits
 
 _LARGEST = 16 << 20  # bytes; a larger report is not from a supervisor
 _LONGEST_MESSAGE = 10_000  # characters; it becomes part of events

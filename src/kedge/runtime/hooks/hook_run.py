@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from kedge import contract, untrusted
 from kedge.contract import Action
+from kedge.light import json
+from kedge.light.types import Any, Mapping, NamedTuple
 from kedge.runtime import execute
 from kedge.runtime.files import write_all
 from kedge.runtime.hooks import script, side_channel
@@ -94,9 +94,8 @@ def _run_action(session: Session, prepared: PreparedTask, hook: Hook, action: Ac
 
 
 def _has_types(message: Any, types: Mapping[str, Any]) -> bool:
-    return isinstance(message, dict) and all(
-        name in message and untrusted.fits(message[name], kind) for name, kind in types.items()
-    )
+    fits = importlib.import_module("kedge.untrusted_values").fits  # takes long to load, and few tasks have actions
+    return isinstance(message, dict) and all(name in message and fits(message[name], types[name]) for name in types)
 
 
 def _request_file(session: Session, prepared: PreparedTask, action: Action) -> int:

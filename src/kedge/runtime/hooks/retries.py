@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 from kedge import contract
+from kedge.light.types import NamedTuple
 from kedge.runtime import outcome
 from kedge.runtime.hooks import hook_run, script
 from kedge.runtime.hooks.hook_run import HookEnd

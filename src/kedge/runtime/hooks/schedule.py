@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from kedge import contract
 from kedge.contract import Action, Callback, Step, Text
+from kedge.light.types import Iterable, Iterator, NamedTuple, Sequence
 
 
 class HookPart(NamedTuple):

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from kedge.contract import SHELVED, Text, render_text, show_text
+from kedge.light.types import Iterable, Mapping, NamedTuple
 from kedge.runtime.setup.environment import quote
 
 LINE, COMMAND, ENVIRONMENT = b"L", b"C", b"E"  # the first byte of each message; each message ends with NUL

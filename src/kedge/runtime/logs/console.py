@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 import select
 import stat
-from collections.abc import Callable
 
+from kedge.light.types import Callable
 from kedge.runtime.files import Buffer, write_all
-from kedge.runtime.process.loop import WRITABLE, Loop
+from kedge.runtime.process.loop import NEVER, WRITABLE, Loop
 
 _BACKLOG = 1 << 16  # bytes; with this much waiting, the source should pause
 _SAFE = select.PIPE_BUF  # bytes that a writable pipe takes without blocking
@@ -55,7 +54,7 @@ class ConsoleCopy:
             if self._waiting:
                 self._loop.watch(self._fd, WRITABLE, self._resume)
 
-    def finish(self, deadline: float = math.inf) -> None:
+    def finish(self, deadline: float = NEVER) -> None:
         """Wait until the backlog is written, at most until `deadline` (of time.monotonic)."""
         self._loop.until(lambda: not self._waiting, deadline)
         self._stop_waiting()

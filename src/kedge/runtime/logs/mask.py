@@ -11,13 +11,10 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any, NamedTuple
+from _bisect import bisect_left
 
 from kedge import masking
-from kedge.runtime.logs.secret_forms import maskable
+from kedge.light.types import Any, Iterable, Iterator, NamedTuple
 
 MASKED = masking.MASKED.encode()
 _MIN_KEY, _MAX_KEY = 4, 5  # bytes in a key; shorter keys match too often by chance
@@ -35,7 +32,10 @@ Table = dict[bytes, list[tuple[bytes, int]]]
 
 def finder(values: Iterable[str], site: str | None = None) -> Finder | None:
     """A Finder for these secrets in all their forms. None if there is nothing to mask."""
-    forms = maskable(values)
+    values = tuple(values)
+    if not values:  # as in most jobs: what makes the forms is not loaded
+        return None
+    forms = importlib.import_module("kedge.runtime.logs.secret_forms").maskable(values)
     return Finder(forms, site) if forms else None
 
 
@@ -118,7 +118,7 @@ class Finder:
         """Whether to use the matcher. It is made once enough has been searched, and dropped again if it is slow."""
         self._seen += len(sample)
         if self._matcher is None and self._seen >= _WORTH_LOADING:
-            self._matcher = _matcher(tuple(self._table), self._site) or False
+            self._matcher = _kept_matcher(tuple(self._table), self._site) or False
             self._seen, self._spent = 0, 0.0
         if self._matcher and self._seen >= _TRIAL:
             self._matcher = self._matcher if self._spent < self._seen * _SLOW_SEC else False
@@ -126,7 +126,17 @@ class Finder:
         return bool(self._matcher)
 
 
-@lru_cache(maxsize=1)
+def _kept_matcher(keys: tuple[bytes, ...], site: str | None) -> Any:
+    """The matcher that was made last, if it is for the same keys: all streams of a task have the same."""
+    if (keys, site) not in _last_matcher:
+        _last_matcher.clear()
+        _last_matcher[keys, site] = _matcher(keys, site)
+    return _last_matcher[keys, site]
+
+
+_last_matcher: dict[tuple[tuple[bytes, ...], str | None], Any] = {}
+
+
 def _matcher(keys: tuple[bytes, ...], site: str | None) -> Any:
     """A pattern that matches any of `keys`. None if google-re2 is missing or refuses it, or for too many keys."""
     if len(keys) > _MAX_KEYS:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from kedge import contract
+from kedge.light.types import Callable
 from kedge.runtime.files import Buffer, Faults
 from kedge.runtime.logs.combine import Combined
 from kedge.runtime.logs.console import ConsoleCopy

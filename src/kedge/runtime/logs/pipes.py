@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
 
+from kedge.light.types import Callable
 from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.process.loop import READABLE, Loop
 

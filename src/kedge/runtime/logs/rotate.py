@@ -7,12 +7,12 @@ renamed to `@<label>.u`.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
 
 from kedge import contract
+from kedge.light import contextlib
+from kedge.light.types import Callable, Sequence
 from kedge.own_files import clear, open_own
 from kedge.runtime.files import Buffer, Faults
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.diagnose.model import LOG_TAIL
+from kedge.light.types import Any, Iterator, NamedTuple, Sequence
 from kedge.runtime.logs.rotate import label
 
 _PIECE = 1 << 20

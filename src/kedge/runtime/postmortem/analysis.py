@@ -7,18 +7,19 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from types import ModuleType
-from typing import Any, NamedTuple
 
 from kedge import contract
 from kedge.diagnose.exit_spec import termination
 from kedge.diagnose.exit_spec.termination import ExitSpecVerdict
+from kedge.light.types import TYPE_CHECKING, Any, Iterator, NamedTuple
 from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem import collect, isolated
 from kedge.runtime.postmortem.case import FailedAttempt
 from kedge.runtime.postmortem.collect import Collected
 from kedge.runtime.session import Clock, Session
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 _LIMIT_SEC = 10.0
 _LIMIT_STOPPING_SEC = 3.0  # part of the grace period that is reserved for the runtime (HOOK_RESERVE_SEC)

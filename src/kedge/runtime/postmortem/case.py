@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kedge.contract import TaskSpec
+from kedge.light.types import NamedTuple
 from kedge.runtime.logs.mask import Finder
 from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.process.cgroup import OomKills

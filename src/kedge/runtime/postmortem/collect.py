@@ -6,12 +6,11 @@ import importlib
 import os
 import resource
 import stat
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from kedge import contract, untrusted
 from kedge.contract import TaskSpec
 from kedge.diagnose.model import Evidence
+from kedge.light.types import Any, Mapping, NamedTuple
 from kedge.runtime.files import remove
 from kedge.runtime.logs import tails
 from kedge.runtime.logs.mask import masked

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
+from kedge.light.types import Iterator, NamedTuple, Sequence
 from kedge.runtime.logs.tails import FileTail, LogTail, files_of_stream, open_regular
 
 LIMIT_SEC = 4.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import time
-from typing import TYPE_CHECKING
 
 from kedge import contract
 from kedge.contract import Report, TaskSpec
+from kedge.light import contextlib
+from kedge.light.types import TYPE_CHECKING
 from kedge.runtime import bugs, outcome
 from kedge.runtime.events import write_report
 from kedge.runtime.files import write_over

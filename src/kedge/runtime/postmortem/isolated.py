@@ -5,15 +5,12 @@ The child sends results as it goes, one JSON object a line; results sent before 
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import resource
-import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn
 
+from kedge.light import contextlib, json, signal
+from kedge.light.types import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn
 from kedge.runtime import bugs
 from kedge.runtime.files import write_all
 from kedge.runtime.logs.pipes import Pipe

@@ -6,8 +6,6 @@ Importing this module raises ImportError where google-re2 is not installed.
 from __future__ import annotations
 
 import importlib
-import json
-from typing import Any
 
 from kedge.diagnose.decide.classify import classify, is_conclusive
 from kedge.diagnose.decide.remedies import remedy
@@ -19,6 +17,8 @@ from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
 from kedge.diagnose.rules import packaged
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import InputError
+from kedge.light import json
+from kedge.light.types import Any
 from kedge.runtime.files import read_file
 from kedge.runtime.logs.tails import LogTail
 from kedge.runtime.outcome import AttemptOutcome

@@ -3,12 +3,12 @@ no link is followed, only regular files are opened, and the amount read is limit
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-from typing import NamedTuple
 
 from kedge.contract import TaskSpec
+from kedge.light import contextlib
+from kedge.light.types import NamedTuple
 
 MAX_FILES = 8  # the last changed ones
 TAIL_BYTES = 64 << 10  # read at the end of each

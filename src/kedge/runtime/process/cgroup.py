@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
 
+from kedge.light.types import Iterator, NamedTuple
 from kedge.runtime.files import read_file
 
 _ROOT = "/sys/fs/cgroup"

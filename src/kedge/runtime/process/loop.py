@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import os
 import select
-import signal
 import time
-from collections.abc import Callable
+
+from kedge.light import signal
+from kedge.light.types import Callable
 
 Handler = Callable[[int], None]
 
 READABLE = select.POLLIN
 WRITABLE = select.POLLOUT
+NEVER = float("inf")  # a deadline
 
 
 class Loop:
@@ -37,13 +38,13 @@ class Loop:
         if self._handlers.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
-    def turn(self, deadline: float = math.inf) -> None:
+    def turn(self, deadline: float = NEVER) -> None:
         """Sleep until a descriptor is ready or `deadline` (of time.monotonic) passes, then call the handlers."""
         for fd, events in self._poll.poll(_milliseconds(deadline)):
             if handler := self._handlers.get(fd):
                 handler(events)
 
-    def until(self, condition: Callable[[], bool], deadline: float = math.inf) -> bool:
+    def until(self, condition: Callable[[], bool], deadline: float = NEVER) -> bool:
         """Turn until `condition` holds. False when `deadline` passes first."""
         while not condition():
             if time.monotonic() >= deadline:
@@ -57,9 +58,9 @@ class Loop:
 
 
 def _milliseconds(deadline: float) -> int | None:
-    if deadline == math.inf:
+    if deadline == NEVER:
         return None
-    return max(0, math.ceil((deadline - time.monotonic()) * 1000))
+    return max(0, -int((time.monotonic() - deadline) * 1000 // 1))  # rounded up
 
 
 def _nothing(_number: int) -> None:

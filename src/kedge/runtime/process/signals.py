@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from types import FrameType
+from kedge.light import signal
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 FORWARDED = frozenset(
@@ -18,6 +17,7 @@ FORWARDED = frozenset(
         *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
     }
 )
+_NUMBERS = {name[3:]: int(number) for name, number in vars(signal).items() if name[:3] == "SIG" and name[3:4].isalpha()}
 # Python ignores these two in its own process; programs expect the default.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -51,19 +51,15 @@ def give_back() -> None:
 
 def by_name(name: str) -> int:
     """The number of the signal `TERM`, `USR1` and so on. ValueError if there is no such signal."""
-    number = getattr(signal, f"SIG{name}", None)
-    if not isinstance(number, signal.Signals):
+    if name not in _NUMBERS:
         raise ValueError(f"there is no signal {name!r}")
-    return number
+    return _NUMBERS[name]
 
 
 def name_of(number: int) -> str:
     """The name of a signal, such as `TERM` for 15; real-time signals without a name are shown as numbers."""
-    try:
-        return signal.Signals(number).name.removeprefix("SIG")
-    except ValueError:
-        return str(number)
+    return min((name for name, each in _NUMBERS.items() if each == number), default=str(number))  # CHLD, not CLD
 
 
-def _handler(_number: int, _frame: FrameType | None) -> None:
+def _handler(_number: int, _frame: object) -> None:
     """Does nothing: the loop receives the number through the wake-up descriptor."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from typing import NamedTuple, NoReturn
 
 from kedge.contract import SHELL_NOT_FOUND
+from kedge.light.types import NamedTuple, NoReturn
 from kedge.runtime.process import signals
 
 _STAGES = ("set up its descriptors", "enter its working directory", "be executed")

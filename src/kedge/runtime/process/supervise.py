@@ -6,16 +6,15 @@ SIGKILL to the group and to every descendant, whatever session or group it has m
 
 from __future__ import annotations
 
-import math
 import os
-import signal
 import time
-from collections.abc import Callable
 
 from kedge.contract import StopPolicy
+from kedge.light import signal
+from kedge.light.types import Callable
 from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.children import Children
-from kedge.runtime.process.loop import Loop
+from kedge.runtime.process.loop import NEVER, Loop
 from kedge.runtime.process.procfs import ProcessStat
 from kedge.runtime.process.spawn import Program, spawn
 from kedge.runtime.process.time_limit import NO_LIMIT, TimeLimit
@@ -42,10 +41,10 @@ class Supervisor:
         self._on_stop = on_stop
         self._children = Children()
         self._group: int | None = None
-        self._grace_end = math.inf
-        self._deadline = math.inf
-        self._give_up = math.inf
-        self._resend_at = math.inf
+        self._grace_end = NEVER
+        self._deadline = NEVER
+        self._give_up = NEVER
+        self._resend_at = NEVER
         self._resend_pause = _RESEND_SEC
         self._unsignalled: list[ProcessStat] = []  # children that may have missed the stop signal
         self._is_hook = False
@@ -54,7 +53,7 @@ class Supervisor:
     @property
     def stopping(self) -> bool:
         """Whether a stop of the task was requested."""
-        return self._grace_end != math.inf
+        return self._grace_end != NEVER
 
     def stop(self) -> None:
         """Start the stop ladder. A second call kills at once."""
@@ -80,12 +79,12 @@ class Supervisor:
         hooks have one) expires, the program and all processes it started are stopped. CannotSpawn if it did not start.
         """
         self._is_hook, limit = limit is not None, limit or NO_LIMIT
-        earlier = {each.identity for each in self.descendants()} if limit.next != math.inf else set()
+        earlier = {each.identity for each in self.descendants()} if limit.next != NEVER else set()
         pid = spawn(program)
         self._children.expect(pid)
         self._group = pid
         on_start(pid)
-        self._give_up = math.inf
+        self._give_up = NEVER
         while (status := self._children.status(pid)) is None and time.monotonic() < self._give_up:
             self._loop.turn(min(self._deadline, limit.next, self._resend_at))
             if broken() and not self.stopping:
@@ -98,7 +97,7 @@ class Supervisor:
                 self._resend_stop_signal()
         if limit.passed:
             self._kill_since(earlier, time.monotonic() + _KILL_DEADLINE_SEC)
-        self._group, self._resend_at = None, math.inf
+        self._group, self._resend_at = None, NEVER
         return signal.SIGKILL if status is None else status
 
     def limit_hook(self) -> None:
@@ -200,7 +199,7 @@ class Supervisor:
             if each not in self._unsignalled:
                 _send(os.kill, each.pid, self._signal)
         self._resend_pause *= 2
-        self._resend_at = time.monotonic() + self._resend_pause if self._unsignalled else math.inf
+        self._resend_at = time.monotonic() + self._resend_pause if self._unsignalled else NEVER
 
     def _await_end(self) -> None:
         while self._children.reap() and time.monotonic() < self._deadline:

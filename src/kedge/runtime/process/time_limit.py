@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
+
+from kedge.runtime.process.loop import NEVER
 
 _RESCAN_SEC = 0.05  # then kill processes that were forked while others were killed
 
@@ -12,7 +13,7 @@ class TimeLimit:
     """`next` is when the next rung of the stop ladder is due (time.monotonic): the stop signal first, then SIGKILL."""
 
     def __init__(self, limit_sec: float | None) -> None:
-        self.next = math.inf if limit_sec is None else time.monotonic() + limit_sec
+        self.next = NEVER if limit_sec is None else time.monotonic() + limit_sec
         self.passed = False  # the limit expired before the program ended
 
     def climb(self, grace_sec: float) -> bool:

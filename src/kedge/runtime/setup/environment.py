@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import NamedTuple
 
 from kedge import contract
 from kedge.contract import SHELVED, TaskSpec
+from kedge.light.types import Iterator, Mapping, MutableMapping, NamedTuple, Sequence
 from kedge.runtime.files import read_file
 from kedge.runtime.setup.peers import Peer, Peers
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from kedge.contract import Action, SecretRef, render_text, text_from_json
+from kedge.light.types import Any, Iterator, Mapping
 
 
 def rendered(action: Action, secrets: Mapping[str, str], pai: str, tasks: int) -> dict[str, Any]:

@@ -6,10 +6,9 @@ in a list is the task's index.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kedge import untrusted
 from kedge.contract import TaskSpec
+from kedge.light.types import NamedTuple
 from kedge.runtime.files import read_file
 
 
@@ -47,7 +46,7 @@ def _parse(data: bytes) -> Peers:
 
 
 def _peer(host: object, ports: object) -> Peer:
-    # Written out, because a job of 500 tasks does this 500 times in each of them: ten times as fast as untrusted.fits.
+    # Written out, because a job of 500 tasks does this 500 times in each of them: ten times as fast as `fits`.
     if not (host is None or isinstance(host, str)) or not isinstance(ports, dict):
         raise TypeError("a value has the wrong type")
     for numbers in ports.values():

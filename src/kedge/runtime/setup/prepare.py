@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
-from typing import NamedTuple
 
 from kedge import contract
 from kedge.contract import TaskSpec
+from kedge.light import json
+from kedge.light.types import Callable, NamedTuple
 from kedge.runtime.files import read_file, write_file
 from kedge.runtime.logs.runtime_log import RuntimeLog
 from kedge.runtime.setup import environment, peers, scripts

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from kedge import contract
 from kedge.contract import SecretRef, TaskSpec, Text
+from kedge.light.types import Callable, Iterator, Mapping, NamedTuple
 from kedge.runtime.files import link, write_file
 from kedge.runtime.setup import parameters
 
