@@ -106,7 +106,7 @@ THIRD_PARTY = {
     "pynvml": {"engines.machine.nvml"},
     "re2": {"diagnose", "runtime.logs.mask"},
     "requests": {"engines.container.client"},  # whose errors the package docker lets through
-    "rich": {"cli.view", "cli.commands.ps"},
+    "rich": {"cli.view.progress_bar"},
     "urllib3": {"engines.container.client"},
     "yaml": {"spec", "diagnose.exit_spec.exitspec", "cli.view.plan_text", "testing.command"},
     "zstandard": {"cli.log_files"},

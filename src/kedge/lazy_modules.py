@@ -91,6 +91,7 @@ LATE = {
     "kedge": ("kedge.lazy_modules",),
     "kedge.__main__": ("kedge.cli.main",),
     "kedge.bundle.cache": ("kedge.bundle.assemble",),
+    "kedge.cli.view.copy_progress": ("kedge.cli.view.progress_bar",),
     "kedge.controller.__main__": (
         "kedge.keeper",
         "kedge.runs.controller_lock",

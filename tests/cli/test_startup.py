@@ -11,8 +11,8 @@ import pytest
 
 HELLO = Path(__file__).parents[2] / "examples" / "hello.yaml"
 SLOW = {  # what only wrong or rare input, containers or the network need
-    "asyncio", "docker", "httpx", "importlib.metadata", "jsonschema", "multiprocessing", "pynvml", "requests", "ssl",
-    "urllib.request", "urllib3", "zstandard",
+    "asyncio", "docker", "httpx", "importlib.metadata", "jsonschema", "kedge.engines.controller.job", "multiprocessing",
+    "pynvml", "requests", "rich", "ssl", "urllib.request", "urllib3", "zstandard",
 }  # fmt: skip
 PROGRAM = "import sys; from kedge.cli.main import cli; cli(standalone_mode=False); print(*sys.modules, file=sys.stderr)"
 
@@ -31,8 +31,17 @@ def loaded(tmp_path: Path):
     return run
 
 
-@pytest.mark.parametrize("command", [("validate", HELLO), ("plan", HELLO), ("ps",)], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command", [("validate", HELLO), ("plan", HELLO), ("run", "-q", HELLO)], ids=lambda command: command[0]
+)
 def test_a_command_loads_nothing_that_it_does_not_need(loaded, command) -> None:
     found = loaded(*map(str, command))
-    assert "kedge.cli.main" in found
+    assert "kedge.spec.yaml" in found
     assert not found & SLOW
+
+
+def test_listing_runs_loads_nothing_of_jobs_and_engines(loaded) -> None:
+    assert "kedge.runs.status" in loaded("run", "-q", str(HELLO))
+    found = loaded("ps")
+    assert "kedge.runs.status" in found
+    assert not found & (SLOW | {"kedge.spec.parse", "kedge.resolve.resolve", "kedge.plan.build", "yaml"})

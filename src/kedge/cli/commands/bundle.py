@@ -12,7 +12,7 @@ from kedge import __version__
 from kedge.bundle import build, export, layers
 from kedge.bundle.build import Bundle
 from kedge.cli.view.notes import print_notes
-from kedge.cli.view.tables import console, table
+from kedge.cli.view.tables import Table, show
 
 _PATH = click.Path(path_type=Path)
 
@@ -50,13 +50,13 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
 
 
 def _show(bundle: Bundle) -> None:
-    rows = table("layer", "files", "MB", "what", right=("files", "MB"))
+    rows = Table("layer", "files", "MB", "what", right=("files", "MB"))
     for layer, (files, size) in _sizes(bundle).items():
         rows.add_row(layer, str(files), f"{size / 1e6:.1f}", layers.WORDS[layer])
     for layer in layers.LAYERS:
         if missing := layers.missing(layer):
             rows.add_row(layer, "", "", f"not available: needs {' and '.join(missing)}")
-    console().print(rows)
+    show(rows)
     click.echo(f"\nPython {bundle.head['python']}, {bundle.machine}, sha256:{bundle.digest}")
 
 

@@ -11,7 +11,7 @@ import click
 from kedge.bundle import cache as bundles
 from kedge.bundle import prune as bundle_cache
 from kedge.bundle.prune import Kept
-from kedge.cli.view.tables import console, table
+from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import seconds
 from kedge.jobs import preparation, runs
 from kedge.runs import data_cache
@@ -54,11 +54,11 @@ def _run_without_controller() -> str | None:
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:
-    rows = table("bundle" if what == "bundle" else "sha256", "bytes", "last used", right=("bytes",))
+    rows = Table("bundle" if what == "bundle" else "sha256", "bytes", "last used", right=("bytes",))
     for entry in entries:
         rows.add_row(entry.name, str(entry.size), f"{seconds(max(0.0, time.time() - entry.used))} ago")
     if entries and not prune:
-        console().print(rows)
+        show(rows)
     total = sum(entry.size for entry in entries)
     count = f"{len(entries)} {what}" + ("" if len(entries) == 1 else "s")
     click.echo(f"{'deleted ' if prune else ''}{count}, {total} bytes in {folder}")

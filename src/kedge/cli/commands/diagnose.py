@@ -12,7 +12,7 @@ import click
 from kedge.cli.log_files import LogAtHand, read_tail
 from kedge.cli.view.answer import print_others, print_root
 from kedge.cli.view.notes import print_notes
-from kedge.cli.view.tables import console
+from kedge.cli.view.tables import show
 from kedge.diagnose.decide.classify import classify, is_conclusive, second_look
 from kedge.diagnose.decide.job import TaskResult, verdict
 from kedge.diagnose.exit_spec import exitspec
@@ -69,10 +69,10 @@ def command(
     if as_json:
         click.echo(json.dumps({"version": VERSION, **answer.to_json()}))
     elif answer.root.cause == NONE:
-        console().print(f"Nothing failed ({answer.root.confidence}).")
+        show(f"Nothing failed ({answer.root.confidence}).")
     else:
-        print_root(console(), answer.root, label())
-        print_others(console(), answer.others)
+        print_root(answer.root, label())
+        print_others(answer.others)
     return EXIT_STATUS[answer.root.behavior] if exit_status and answer.root.cause != NONE else EXIT_OK
 
 

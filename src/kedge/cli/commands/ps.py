@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import click
-from rich.table import Table
-from rich.text import Text
 
+from kedge.cli.view.styled_text import Text
 from kedge.cli.view.summary import duration
-from kedge.cli.view.tables import console, table
+from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import STATE_COLOURS, succeeded_despite_failures
 from kedge.diagnose.model import UNKNOWN
 from kedge.jobs import runs
@@ -37,7 +36,7 @@ def command(show_all: bool, as_json: bool) -> None:
     elif not shown:
         click.echo("no runs yet; start one with kedge run JOB.yaml")
     else:
-        console().print(_table(shown))
+        show(_table(shown))
         if older := len(found) - len(shown):
             click.echo(f"{older} older not shown; see kedge ps --all", err=True)
 
@@ -60,7 +59,7 @@ def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
 
 
 def _table(found: list[tuple[RunInfo, JobStatus]]) -> Table:
-    rows = table("RUN", "STATE", "TASKS", "AGE", "TOOK", "CAUSE", right=("TASKS", "AGE", "TOOK"))
+    rows = Table("RUN", "STATE", "TASKS", "AGE", "TOOK", "CAUSE", right=("TASKS", "AGE", "TOOK"))
     for info, now in found:
         state = Text(now.state, style=STATE_COLOURS[now.state])
         age = duration(info.created, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kedge.cli.view.tables import console, table
+from kedge.cli.view.tables import Table, show
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.diagnose.rules import check, rule_files
@@ -36,10 +36,10 @@ def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: 
         for row in rows:
             click.echo(json.dumps(dict(zip(columns, row, strict=True))))
         return
-    listed = table(*(name.upper() for name in columns))
+    listed = Table(*(name.upper() for name in columns))
     for row in rows:
         listed.add_row(*row)
-    console().print(listed)
+    show(listed)
 
 
 @command.command("test")

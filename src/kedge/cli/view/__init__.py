@@ -1,7 +1,8 @@
 """What commands print for people.
 
 answer             why a job failed
-copy_progress      progress bar while code is copied
+copy_progress      how far the copy of the code has come
+progress_bar       the bar for it
 live               a job that runs in the foreground
 log_lines          lines of many tasks on one console
 notes              notes
@@ -9,6 +10,7 @@ plan_text          plans and requests of engines as text
 problems           errors and warnings
 requirement_graph  prerequisites as a tree or as SVG
 summary            the end of a run: tasks, verdict, logs
+styled_text        text with colours
 tables             tables and wrapped text
 wording            wording of events, states, durations and paths
 """

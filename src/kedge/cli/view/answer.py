@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import Console
-from rich.text import Text
-
-from kedge.cli.view.tables import wrapped
+from kedge.cli.view.styled_text import Text
+from kedge.cli.view.tables import show, wrapped
 from kedge.cli.view.wording import home
 from kedge.runs import explanation
 from kedge.runs.job_report import JobReport, LaterFailures, RootCause
@@ -17,25 +15,25 @@ _LABEL_WIDTH = 12
 BEHAVIOUR_COLOURS = {"transient": "yellow", "permanent": "red", "unknown": "magenta"}
 
 
-def print_report(console: Console, report: JobReport) -> None:
+def print_report(report: JobReport) -> None:
     """Print a report's root cause, what to do, and the failures that followed (see docs/reports.md)."""
     if report.root:
-        print_root(console, report.root, explanation.label(report.state), report.text or "")
-    rows(console, "Look at", explanation.suspects(report.suspects))
-    print_others(console, report.others)
+        print_root(report.root, explanation.label(report.state), report.text or "")
+    rows("Look at", explanation.suspects(report.suspects))
+    print_others(report.others)
 
 
-def print_root(console: Console, root: RootCause, label: str, verdict: str = "") -> None:
+def print_root(root: RootCause, label: str, verdict: str = "") -> None:
     """Print a root cause and what to do. A text that `verdict` includes is left out."""
-    rows(console, label, _root(root, verdict))
-    rows(console, "Last words", explanation.last_words(root, home))
-    rows(console, "Log", filter(None, [explanation.place(root, home)]))
-    rows(console, "Do", root.remedy)
+    rows(label, _root(root, verdict))
+    rows("Last words", explanation.last_words(root, home))
+    rows("Log", filter(None, [explanation.place(root, home)]))
+    rows("Do", root.remedy)
 
 
-def print_others(console: Console, others: Iterable[LaterFailures]) -> None:
+def print_others(others: Iterable[LaterFailures]) -> None:
     """Print the failures that followed from the root."""
-    rows(console, "After it", filter(None, [explanation.others(others)]))
+    rows("After it", filter(None, [explanation.others(others)]))
 
 
 def _root(root: RootCause, verdict: str) -> Iterable[Text | str]:
@@ -53,9 +51,9 @@ def _cause(root: RootCause) -> Text:
     return Text(root.cause, "bold").append(f" ({explanation.certainty(root)})", BEHAVIOUR_COLOURS[root.behavior])
 
 
-def rows(console: Console, label: str, lines: Iterable[Text | str]) -> None:
+def rows(label: str, lines: Iterable[Text | str]) -> None:
     """Print lines beside their label; on a terminal they are wrapped between words."""
     parts = (part for line in lines for part in wrapped(line, indent=_LABEL_WIDTH))
     for number, part in enumerate(parts):
         head = f"{label if number == 0 else '':<{_LABEL_WIDTH}}"
-        console.print(Text.assemble((head, "bold cyan"), part))
+        show(Text.assemble((head, "bold cyan"), part))

@@ -1,12 +1,11 @@
-"""A progress bar for the copy of the job's code."""
+"""Shows how far the copy of the job's code has come, if it takes long."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
-
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from typing import Any
 
 PATIENCE_SEC = 0.5  # a copy that is done by then shows no bar
 
@@ -16,21 +15,17 @@ class CopyBar:
 
     def __init__(self) -> None:
         self._start = time.monotonic()
-        self._stderr = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115  unescaped: a bar moves the cursor
-        columns = (TextColumn("copying code"), BarColumn(), DownloadColumn())
-        self._bar = Progress(*columns, console=Console(file=self._stderr), transient=True)
-        self._task = self._bar.add_task("copying", total=None)
-        self._shown = False
+        self._bar: Any = None
 
     def __enter__(self) -> CopyBar:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._shown:
+        if self._bar:
             self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        if not self._shown and sys.stderr.isatty() and time.monotonic() - self._start > PATIENCE_SEC:
-            self._bar.start()
-            self._shown = True
-        self._bar.update(self._task, completed=done, total=total)
+        if not self._bar and sys.stderr.isatty() and time.monotonic() - self._start > PATIENCE_SEC:
+            self._bar = importlib.import_module("kedge.cli.view.progress_bar").Bar()
+        if self._bar:
+            self._bar(done, total)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
-from rich.table import Table
-from rich.text import Text
-
 from kedge.cli.view.answer import print_report, rows
-from kedge.cli.view.tables import console, table, wrapped
+from kedge.cli.view.styled_text import Text
+from kedge.cli.view.tables import Table, show, wrapped
 from kedge.cli.view.wording import STATE_COLOURS, exit_text, home, seconds, succeeded_despite_failures
 from kedge.runs import explanation, report
 from kedge.runs.folder import Run
@@ -32,22 +30,21 @@ _ORDER = (
 
 def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None:
     """Print the table, verdict, log folder and notes to stdout."""
-    out = console()
-    out.print()
-    out.print(_table(now))
+    show()
+    show(_table(now))
     if len(now.tasks) > MOST_ROWS:
         rest = Counter(task.state for task in _sorted(now.tasks)[MOST_ROWS:])
-        out.print(Text(f"and {', '.join(f'{count} more {state}' for state, count in rest.items())}", style="dim"))
-    out.print()
+        show(Text(f"and {', '.join(f'{count} more {state}' for state, count in rest.items())}", style="dim"))
+    show()
     for line in wrapped(_verdict(run, now)):
-        out.print(line)
+        show(line)
     found = report.read(run)
     if found:
-        print_report(out, found)
+        print_report(found)
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
-        rows(out, "Logs", [home(str(run.path))])
+        rows("Logs", [home(str(run.path))])
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
-    rows(out, "Note", [*now.notes, *notes, *damage])
+    rows("Note", [*now.notes, *notes, *damage])
 
 
 def duration(started: str | None, ended: str | None) -> str:
@@ -78,7 +75,7 @@ def _verdict(run: Run, now: JobStatus) -> Text:
 
 
 def _table(now: JobStatus) -> Table:
-    rows = table("TASK", "STATE", "TRIES", "EXIT", "TIME", right=("TRIES", "EXIT", "TIME"))
+    rows = Table("TASK", "STATE", "TRIES", "EXIT", "TIME", right=("TRIES", "EXIT", "TIME"))
     for task in _sorted(now.tasks)[:MOST_ROWS]:
         rows.add_row(
             f"{task.role}:{task.index}",

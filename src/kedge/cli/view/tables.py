@@ -5,24 +5,39 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterable
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import click
 
+from kedge.cli.view.styled_text import Text, columns
 from kedge.terminal_text import one_line
 
-_WIDTH = 250  # wide enough to truncate nothing: an id must stay whole to be copied
+_GAP = "  "  # between columns
 
 
-def console() -> Console:
-    """A console on stdout; lines are as long as they need to be, and a narrow terminal wraps them."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=_WIDTH)
+class Table:
+    """A table without rules; the columns in `right` are right-aligned. Nothing is cut: an id must stay whole to be
+    copied, and a narrow terminal wraps lines."""
+
+    def __init__(self, *names: str, right: tuple[str, ...] = ()) -> None:
+        self._right = [name in right for name in names]
+        self._rows: list[list[Text]] = [[Text(name, "bold") for name in names]]
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Add a row below."""
+        self._rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])
+
+    def __str__(self) -> str:
+        """The lines for stdout."""
+        widths = [max(columns(cell.plain) for cell in column) for column in zip(*self._rows, strict=True)]
+        return "\n".join(_GAP.join(map(_padded, row, widths, self._right)) for row in self._rows)
 
 
-def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:
+def show(what: Text | Table | str = "") -> None:
+    """Print a line or a table to stdout."""
+    click.echo(str(what), color=True)
+
+
+def wrapped(line: Text | str, indent: int = 0) -> list[Text]:
     """The line in pieces that fit the terminal beside `indent` columns, broken between words only, so that paths stay
     whole. In one piece if stdout is not a terminal."""
     text = Text(one_line(line)) if isinstance(line, str) else line
@@ -30,19 +45,13 @@ def wrapped(line: Text | str, indent: int = 0) -> Iterable[Text]:
         return [text]
     width, starts, used = shutil.get_terminal_size().columns - indent, [], 0
     for word in re.finditer(r"\S+\s*", text.plain):
-        if used and used + cell_len(word[0].rstrip()) > width:
+        if used and used + columns(word[0].rstrip()) > width:
             starts.append(word.start())
             used = 0
-        used += cell_len(word[0])
-    pieces = text.divide(starts)
-    for piece in pieces:
-        piece.rstrip()
-    return pieces
+        used += columns(word[0])
+    return text.divide(starts)
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without rules; the columns in `right` are right-aligned."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in columns:
-        made.add_column(name, justify="right" if name in right else "left")
-    return made
+def _padded(cell: Text, width: int, right: bool) -> str:
+    space = " " * (width - columns(cell.plain))
+    return space + str(cell) if right else str(cell) + space
