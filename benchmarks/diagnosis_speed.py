@@ -4,7 +4,8 @@
 
 For each log size (MiB), measures a log without a match, one with a match at the end, and one of near misses (every line
 contains a constant text of some rule), with the packaged rules and with ten times as many. Prints medians of wall and
-CPU time in milliseconds, and the peak memory of the process in MiB.
+CPU time in milliseconds, the wall time in starts (one is that of `python -I -S -c pass`, measured in turns in the same
+run), and the peak memory of the process in MiB.
 """
 
 from __future__ import annotations
@@ -18,26 +19,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import re2
 
 from kedge.diagnose.log.log_text import Log
-from kedge.diagnose.rules import scan
+from kedge.diagnose.rules import compiled_rules, scan
+from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.packaged import content
 from kedge.diagnose.rules.ruleset import RuleSet
 
 # What the runtime does after a task has failed, including imports, with the rules in compiled form.
 PROCESS = """
 import sys; sys.path[:0] = [{source!r}, {packages!r}]
-import json
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Evidence
+from kedge.diagnose.rules import compiled_rules
 from kedge.diagnose.rules.ruleset import RuleSet
-data = json.loads(open({rules!r}, "rb").read())
-answer = classify(Evidence((("log", open({log!r}, "rb").read()),), 1), RuleSet(data["causes"], data["rules"]))
+rules = RuleSet(compiled_rules.parse(open({rules!r}, "rb").read()))
+answer = classify(Evidence((("log", open({log!r}, "rb").read()),), 1), rules)
 print(answer.cause)
 """
 
@@ -68,17 +70,18 @@ def ten_times(rules: list[Any]) -> list[Any]:
     return copies
 
 
-def median(action: Callable[[], object], repeat: int) -> tuple[float, float, float]:
-    """Medians of wall ms, CPU ms of this process, and CPU ms of its children."""
-    walls, own, children = [], [], []
+def medians(actions: Sequence[Callable[[], object]], repeat: int) -> list[tuple[float, float]]:
+    """For each action, done in turns, the medians of wall ms and of CPU ms of child processes."""
+    walls: list[list[float]] = [[] for _ in actions]
+    cpu: list[list[float]] = [[] for _ in actions]
     for _ in range(repeat):
-        wall, before = time.perf_counter(), os.times()
-        action()
-        after = os.times()
-        walls.append(time.perf_counter() - wall)
-        own.append(after.user + after.system - before.user - before.system)
-        children.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    return tuple(statistics.median(values) * 1000 for values in (walls, own, children))  # type: ignore[return-value]
+        for n, action in enumerate(actions):
+            wall, before = time.perf_counter(), os.times()
+            action()
+            after = os.times()
+            walls[n].append(time.perf_counter() - wall)
+            cpu[n].append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return [(statistics.median(w) * 1000, statistics.median(c) * 1000) for w, c in zip(walls, cpu, strict=True)]
 
 
 def peak(command: list[str]) -> float:
@@ -88,27 +91,34 @@ def peak(command: list[str]) -> float:
     return float(subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=True).stdout)
 
 
-def row(rules: list[Any], causes: dict[str, Any], text: bytes, folder: Path, repeat: int) -> str:
+def row(rules: CompiledRules, text: bytes, folder: Path, repeat: int) -> str:
     """The figures for one log and one set of rules."""
     (folder / "log").write_bytes(text)
-    (folder / "rules.json").write_text(json.dumps({"causes": causes, "rules": rules}))
+    (folder / "rules.json").write_bytes(compiled_rules.text(rules))
     places = {"source": Path(scan.__file__).parents[3], "packages": Path(re2.__file__).parents[1]}
     files = {"rules": folder / "rules.json", "log": folder / "log"}
     program = PROCESS.format(**{name: str(path) for name, path in (places | files).items()})
-    command = [sys.executable, "-I", "-S", "-c", program]
-    ruleset = RuleSet(causes, rules)
-    scanned, _, _ = median(lambda: scan.scan(Log("log", text), ruleset), repeat)
-    wall, _, cpu = median(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True), repeat)
-    return f"{scanned:8.1f} {wall:13.1f} {cpu:7.1f} {peak(command):7.1f}"
+    python = [sys.executable, "-I", "-S", "-c"]
+    (scanned, _), (wall, cpu), (start, _) = medians(
+        [
+            lambda: scan.scan(Log("log", text), RuleSet(rules)),
+            lambda: subprocess.run([*python, program], stdout=subprocess.DEVNULL, check=True),
+            lambda: subprocess.run([*python, "pass"], check=True),
+        ],
+        repeat,
+    )
+    return f"{scanned:8.1f} {wall:13.1f} {cpu:7.1f} {wall / start:7.1f} {peak([*python, program]):7.1f}"
 
 
 def measure(folder: Path, sizes: list[float], repeat: int) -> None:
-    data = content()
-    print(f"{'rules':>6} {'MiB':>5} {'log':12} {'scan':>8} {'process wall':>13} {'CPU':>7} {'memory':>7}")
-    for rules in (data["rules"], ten_times(data["rules"])):
+    packaged = content()
+    rules = [json.loads(rule) for rule in packaged.rules]
+    print(f"{'rules':>6} {'MiB':>5} {'log':12} {'scan':>8} {'process wall':>13} {'CPU':>7} {'starts':>7} {'memory':>7}")
+    for chosen in (rules, ten_times(rules)):
+        compiled = compiled_rules.of(chosen, packaged.causes)
         for size in sizes:
-            for kind, text in logs(int(size * (1 << 20)), rules).items():
-                print(f"{len(rules):6} {size:5} {kind:12}", row(rules, data["causes"], text, folder, repeat))
+            for kind, text in logs(int(size * (1 << 20)), chosen).items():
+                print(f"{len(chosen):6} {size:5} {kind:12}", row(compiled, text, folder, repeat))
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from kedge.runs.job_report import RootCause
 
 from .values import check_error
 
-WORDS = [literal.text for literal in packaged().literals[::9]] + [
+WORDS = [literal.text for literal in packaged().literals()[::9]] + [
     b"Traceback (most recent call last):\n",
     b'  File "t.py", line 3, in f\n',
     b'  File "t.py", line ' + b"9" * 5000 + b"\n",

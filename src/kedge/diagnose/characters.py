@@ -3,20 +3,27 @@ and each invalid byte counts as one U+FFFD. RE2's UTF-8 mode alone would match n
 
 from __future__ import annotations
 
-import re
+import codecs
 
-_STRAY = re.compile("[\udc80-\udcff]")  # surrogateescape's replacements for invalid bytes
+_EACH_BYTE = "kedge.each-byte"
+
+
+def _each_byte(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error(_EACH_BYTE, _each_byte)
 
 
 def valid(content: bytes) -> bytes:
     """The same characters in valid UTF-8; `content` itself if it is valid."""
     if content.isascii():
         return content
-    text = content.decode("utf-8", "surrogateescape")
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _STRAY.sub("\ufffd", text).encode()
+        content.decode()
+    except UnicodeDecodeError:
+        return content.decode("utf-8", _EACH_BYTE).encode()
     return content
 
 

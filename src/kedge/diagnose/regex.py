@@ -22,6 +22,12 @@ def over_characters(pattern: str) -> Any:
     return re2.compile(pattern.encode(), options(encoding=UTF8))
 
 
+def find(literal: bytes, text: bytes, start: int = 0) -> int:
+    """`text.find(literal, start)`, but with RE2's vector instructions, which take a tenth of the time."""
+    found = regex(re2.escape(literal)).search(text, start)
+    return found.start() if found else -1
+
+
 def options(memory: int = 8 << 20, encoding: Any = BYTES) -> re2.Options:
     """RE2's options; `memory` in bytes limits the program and the automaton."""
     chosen = re2.Options()

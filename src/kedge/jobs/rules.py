@@ -10,7 +10,7 @@ from kedge.diagnose.exit_spec.exitspec import ExitSpec, is_exit_spec
 from kedge.diagnose.rules import rule_files
 from kedge.errors import InputError
 from kedge.plan.model import Plan
-from kedge.runs.atomic_files import write_json
+from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run
 
 
@@ -21,7 +21,7 @@ def write(run: Run, plan: Plan) -> None:
         write_json(run.exit_spec, exitspec.to_json(spec))
     for number, path in enumerate(plan.rules):
         if not is_exit_spec(path):
-            write_json(run.rule_file(number), rule_files.compiled(Path(path)))
+            write_atomic(run.rule_file(number), rule_files.compiled(Path(path)))
 
 
 def exit_spec(files: Sequence[str]) -> ExitSpec | None:

@@ -14,7 +14,7 @@ import yaml
 
 from kedge import contract
 from kedge.contract import LogPolicy
-from kedge.diagnose.rules import source
+from kedge.diagnose.rules import compiled_rules, source
 from kedge.runtime.process import cgroup
 
 PYTHON = sys.executable
@@ -242,13 +242,15 @@ def test_without_google_re2_the_exit_code_decides(attempt):
 
 def test_an_error_in_the_analysis_loses_neither_report_nor_code(attempt):
     broken = attempt.folder.parent / "rules.json"
-    broken.write_text('[["too-short"]]')
+    rule = ["short", "bad_config", "root", 1, "any", [], [], [], [["import nope", ["nope"], False]]]
+    whole = compiled_rules.of([rule])
+    broken.write_bytes(compiled_rules.text(whole._replace(rules=[b'["short"]'])))
     attempt.spec = attempt.spec._replace(rules=(str(broken),))
     assert attempt.run(f"{PYTHON} -c 'import nope'") == 232
     assert attempt.report["diagnosis"] is None
     assert message(attempt)["exitCode"] == 232
     assert "[WARNING] The analysis of the failure is not complete: it met a bug in kedge" in attempt.log
-    assert any("IndexError" in line for line in attempt.log)
+    assert any("TypeError" in line for line in attempt.log)
 
 
 RULES = """
@@ -267,9 +269,9 @@ def test_rules_of_the_job(attempt, form):
     path = attempt.folder.parent / "site.toml"
     path.write_text(RULES)
     if form == "compiled":
-        compiled = source.rules(path, {"permission_denied"})
+        compiled = compiled_rules.of(source.rules(path, {"permission_denied"}))
         path = path.with_suffix(".json")
-        path.write_text(json.dumps(compiled))
+        path.write_bytes(compiled_rules.text(compiled))
     attempt.spec = attempt.spec._replace(rules=(str(path),))
     attempt.run("echo 'RuntimeError: licence server of the site is gone'; exit 1")
     assert attempt.report["diagnosis"]["rule"] == "site-licence"

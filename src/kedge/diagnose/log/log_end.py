@@ -20,7 +20,8 @@ class LogEnd:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self.last = log.line(len(log.text.rstrip()) - 1) if log.text.strip() else None
+        end = len(log.text.rstrip())
+        self.last = log.line(end - 1) if end else None
 
     @cached_property
     def _lines(self) -> list[LogLine]:

@@ -42,7 +42,8 @@ class Log:
 
     def line(self, offset: int) -> LogLine:
         """The line that contains an offset; of a very long line, the part around it."""
-        start = self.text.rfind(b"\n", max(0, offset - LONGEST), offset) + 1 or max(0, offset - LONGEST)
+        first = offset - LONGEST if offset > LONGEST else 0
+        start = self.text.rfind(b"\n", first, offset) + 1 or first
         line = self._cache.get(start)
         while line and line.end < offset:  # a very long line is read as several
             start = line.end

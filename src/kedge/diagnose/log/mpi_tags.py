@@ -6,7 +6,7 @@ traceback in many pieces, mixed with those of other ranks: `[1,2]<stderr>:KeyErr
 
 from __future__ import annotations
 
-from kedge.diagnose.regex import regex
+from kedge.diagnose.regex import find, regex
 
 MARK = b"]<std"
 # Open MPI 4 writes `[1,2]<stderr>:`, Open MPI 5 `[prterun-node1-4711@1,2]<stderr>: `.
@@ -15,7 +15,7 @@ TAG = rb"\[(?:[\w.@\-]+, ?)?\d+\](?:\[[^\[\]\n]*\])?<std(?:out|err)>:"
 
 def joined(text: bytes) -> bytes:
     """The text with the pieces of each line joined at the place of the last one; nothing else is moved."""
-    if MARK not in text:
+    if find(MARK, text) < 0:
         return text
     pending: dict[bytes, bytes] = {}  # lines that have not ended yet, by their tag
     lines = [_line(line, pending) for line in text.split(b"\n")]

@@ -23,6 +23,7 @@ _PREFIX = (
     rb"|\[(?P<time2>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)\] ?"
     rb"|(?P<srun>\d{1,4}): )"
 )
+_STARTS = frozenset(bytes([start]) for start in b"[(0123456789")  # of prefixes without `|`
 
 
 class Prefixed(NamedTuple):
@@ -37,6 +38,8 @@ def split(line: bytes) -> Prefixed:
     """Remove up to four prefixes from a line; the innermost rank counts."""
     rank = time = ""
     for _ in range(4):
+        if line[:1] not in _STARTS and b"|" not in line:
+            break  # most lines have no prefix
         found = regex(_PREFIX).match(line)
         if not found:
             break

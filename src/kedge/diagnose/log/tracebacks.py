@@ -13,6 +13,7 @@ from kedge.diagnose.log.exceptions import is_specific
 from kedge.diagnose.log.frames import Frame
 from kedge.diagnose.log.lines import breaks_message
 from kedge.diagnose.log.log_text import Log, LogLine
+from kedge.diagnose.regex import find as find_literal
 from kedge.diagnose.regex import regex
 
 HEADER = b"Traceback (most recent call last)"
@@ -169,10 +170,10 @@ def _separated(blocks: list[Block]) -> Iterator[Block]:
 def _headers(text: bytes, header: bytes) -> list[int]:
     first: list[int] = []
     last: list[int] = []
-    at = text.find(header)
+    at = find_literal(header, text)
     while at >= 0 and len(first) < MAX_TRACEBACKS // 2:
         first.append(at)
-        at = text.find(header, at + 1)
+        at = find_literal(header, text, at + 1)
     if at >= 0:
         at = text.rfind(header)
         while at > first[-1] and len(last) < MAX_TRACEBACKS // 2:
@@ -184,6 +185,9 @@ def _headers(text: bytes, header: bytes) -> list[int]:
 def _cut(log: Log, headers: list[LogLine]) -> Block | None:
     """The traceback whose header is lost because the log begins inside it."""
     first = log.line(0)
+    following = next((line for line in log.after(first, FRAME_LINES) if line.rank == first.rank), None)
+    if not notebooks.kind(first.body) and (following is None or not _inside(following.body, False)):
+        return None  # without reading more of it
     block = _block(log, first)
     complete = not block.frames or not block.message or (headers and headers[0].start <= block.end)
     return None if complete else block._replace(link="cut")

@@ -5,19 +5,19 @@ A test compares them, so a rule that was changed but not compiled is detected.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from kedge.diagnose.rules import source
+from kedge.diagnose.rules import compiled_rules, source
+from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.packaged import COMPILED
 from kedge.errors import InputError
 
 STOCK = Path(__file__).with_name("stock")
 
 
-def compiled() -> dict[str, Any]:
+def compiled() -> CompiledRules:
     """The contents of compiled.json. InputError if a packaged file is wrong."""
     causes = source.read(source.CAUSES)
     rules: list[list[Any]] = []
@@ -26,20 +26,13 @@ def compiled() -> dict[str, Any]:
     names = [rule[0] for rule in rules]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"names used by several rules: {', '.join(twice)}")
-    return {"causes": causes, "rules": rules}
-
-
-def text() -> str:
-    """compiled.json as text, with one rule a line, so that diffs are readable."""
-    data = compiled()
-    lines = ",\n".join(json.dumps(rule, ensure_ascii=False) for rule in data["rules"])
-    return f'{{"causes": {json.dumps(data["causes"], ensure_ascii=False)},\n"rules": [\n{lines}\n]}}\n'
+    return compiled_rules.of(rules, causes)
 
 
 def main() -> int:
     """Write the file. Return 2 and print the reasons if a rule is wrong."""
     try:
-        Path(COMPILED).write_text(text(), encoding="utf-8")
+        Path(COMPILED).write_bytes(compiled_rules.text(compiled()))
     except InputError as error:
         print(error, file=sys.stderr)
         return error.exit_code

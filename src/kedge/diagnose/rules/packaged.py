@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+from kedge.diagnose.rules import compiled_rules
+from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.ruleset import RuleSet
 
 COMPILED = os.path.join(os.path.dirname(__file__), "compiled.json")
 
 
-def content() -> dict[str, Any]:
-    """{"causes": {name: table}, "rules": [compiled rule]}"""
+def content() -> CompiledRules:
+    """The packaged causes and rules."""
     with open(COMPILED, "rb") as file:
-        data: dict[str, Any] = json.loads(file.read())
-    return data
+        return compiled_rules.parse(file.read())
+
+
+@cache
+def _causes() -> Mapping[str, Any]:
+    return content().causes
 
 
 def is_around(cause: str) -> bool:
     """Whether a cause lies outside the program and its environment: in networks, services, other jobs or machines. Each
     try may then end differently."""
-    return content()["causes"].get(cause, {}).get("around", False) is True
+    return _causes().get(cause, {}).get("around", False) is True
 
 
 def packaged() -> RuleSet:
     """The packaged rules, ready to use."""
-    data = content()
-    return RuleSet(data["causes"], data["rules"])
+    return RuleSet(content())

@@ -7,22 +7,21 @@ a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256>.json --lo
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from kedge import untrusted, user_files, xdg
-from kedge.diagnose.rules import source
+from kedge.diagnose.rules import compiled_rules, source
+from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.packaged import content
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import CannotRun, InputError
 
 _LARGEST_COMPILED = 256 << 20  # bytes
-FORMAT = 2  # of a compiled file; part of the cache's key
+FORMAT = 3  # of a compiled file; part of the cache's key
 
 
 def load(paths: Sequence[Path]) -> RuleSet:
@@ -30,19 +29,16 @@ def load(paths: Sequence[Path]) -> RuleSet:
 
     InputError names file, rule and reason.
     """
-    data = content()
-    rules = {rule[0]: rule for rule in data["rules"]}
-    for path in paths:
-        rules |= {rule[0]: rule for rule in _cached(path, set(data["causes"]))}
-    return RuleSet(data["causes"], list(rules.values()))
+    stock = content()
+    return RuleSet(stock, *(_cached(path, set(stock.causes)) for path in paths))
 
 
-def compiled(path: Path) -> list[list[Any]]:
+def compiled(path: Path) -> bytes:
     """A file's rules in the form that the runtime reads. InputError names file, rule and reason."""
-    return _cached(path, set(content()["causes"]))
+    return compiled_rules.text(_cached(path, set(content().causes)))
 
 
-def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
+def _cached(path: Path, causes: set[str]) -> CompiledRules:
     try:
         text = user_files.read(path, source.LARGEST)
     except OSError as error:
@@ -50,13 +46,13 @@ def _cached(path: Path, causes: set[str]) -> list[list[Any]]:
     key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text).hexdigest()
     folder = _cache_folder()
     if folder is None:
-        return source.rules(path, causes)
+        return compiled_rules.of(source.rules(path, causes))
     stored = folder / f"{key}.json"
     try:
-        rules: list[list[Any]] = json.loads(untrusted.read_path(stored, _LARGEST_COMPILED))
+        rules = compiled_rules.parse(untrusted.read_path(stored, _LARGEST_COMPILED))
     except (OSError, ValueError):
-        rules = source.rules(path, causes)
-        _store(stored, json.dumps(rules).encode())
+        rules = compiled_rules.of(source.rules(path, causes))
+        _store(stored, compiled_rules.text(rules))
     return rules
 
 

@@ -1,20 +1,18 @@
-"""Rules as a diagnosis uses them: plain data, with RE2 objects only for the patterns that a log can match."""
+"""Rules as a diagnosis uses them: plain data, with Python and RE2 objects only for what a log can match."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import re2
-
 from kedge.diagnose.model import Cause
-from kedge.diagnose.regex import options, over_characters
+from kedge.diagnose.regex import over_characters
+from kedge.diagnose.rules import compiled_rules
+from kedge.diagnose.rules.compiled_rules import CompiledRules
+from kedge.diagnose.rules.literal_search import SET_MEMORY, LiteralSearch
 
-# RE2 reports "no match" when its automaton runs out of memory. Its default of 8 MiB is enough for the packaged rules;
-# ten times as many rules were thirteen times slower with it on a log of near misses.
-SET_MEMORY = 24 << 20  # bytes
-SENTINEL = rb"\z"  # matches at the end of every text, so a set that does not report it has given up
-LONGEST = 16  # bytes of a text; longer ones make the set slower to build and hardly more selective
+_OF_WHOLE_TEXT = ("\\A", "\\z", "-m")  # parts of patterns that see whether a line stands alone
 
 
 class Rule(NamedTuple):
@@ -36,32 +34,57 @@ class Rule(NamedTuple):
 
 
 class Literal(NamedTuple):
-    """A constant text (lower case if case is ignored), and the (rule, pattern) indices that need it."""
+    """A constant text (lower case if case is ignored), and the (rule, pattern) indices that need it.
 
+    `place` is unique: the first rule and pattern that need it, and its number in their file."""
+
+    place: tuple[int, int, int]
     text: bytes
     any_case: bool
     users: list[tuple[int, int]]
 
 
-class RuleSet:
-    """The causes, the rules, and the set that finds which rules can match a text."""
+class LinePattern(NamedTuple):
+    """A pattern for one line, compiled so that `^` and `$` match at lines: on one line that makes no difference, and on
+    several it finds out whether any of them can match, unless the pattern sees if a line is `alone`."""
 
-    def __init__(self, causes: dict[str, Any], rules: Sequence[Sequence[Any]], memory: int = SET_MEMORY) -> None:
-        self._causes = causes
-        self._rules = rules
-        self.literals = _literals(rules)
-        self._sets = _sets(self.literals, memory=memory)
+    compiled: Any
+    when: Sequence[Any]
+    alone: bool
+
+    def may_match(self, lines: bytes) -> bool:
+        """Whether it may match one of several lines. If not, this one call has tried it on all of them."""
+        return self.alone or self.compiled.search(lines) is not None
+
+
+class RuleSet:
+    """The causes, the rules, and the search that finds which rules can match a text. Rules are parsed when needed.
+
+    The causes are those of the first file; a rule replaces one with the same name from an earlier file."""
+
+    def __init__(self, *files: CompiledRules, memory: int = SET_MEMORY) -> None:
+        self._causes = files[0].causes
+        self._files = files
+        self._rules, self._numbers = compiled_rules.merged(files)
+        self._parsed: dict[int, Rule] = {}
+        self._patterns: dict[tuple[int, int], LinePattern] = {}
+        self._beginnings = list(dict.fromkeys(beginning for file in files for beginning in file.literals))
+        self._search = LiteralSearch([(beginning, True) for beginning in self._beginnings], memory)
+        self._literals: dict[int, list[Literal]] = {}
 
     def __len__(self) -> int:
         return len(self._rules)
 
     def rule(self, index: int) -> Rule:
-        """The rule at an index from `hits`."""
-        return Rule(*self._rules[index])
+        """The rule at an index."""
+        rule = self._parsed.get(index)
+        if rule is None:
+            rule = self._parsed[index] = Rule(*json.loads(self._rules[index]))
+        return rule
 
     def rules(self) -> list[Rule]:
         """All rules, in the order of their files."""
-        return [Rule(*fields) for fields in self._rules]
+        return [self.rule(index) for index in range(len(self))]
 
     def cause(self, name: str) -> Cause:
         """A cause by its name."""
@@ -71,64 +94,46 @@ class RuleSet:
 
     def remedy(self, name: str, facts: Mapping[str, float]) -> tuple[str, ...]:
         """The steps of the rule with this name. Sentences with a fact that is not known are left out."""
-        found = next((Rule(*fields).remedy for fields in self._rules if fields[0] == name), ())
-        sentences = (_filled(text, facts) for text in found)
+        line = compiled_rules.named(self._rules, name) if name else None
+        sentences = (_filled(text, facts) for text in (Rule(*json.loads(line)).remedy if line else ()))
         return tuple(text for text in sentences if "{" not in text)
 
     def causes(self) -> list[str]:
         """The names of all causes."""
         return list(self._causes)
 
-    def pattern(self, rule: int, pattern: int) -> Any:
+    def pattern(self, rule: int, pattern: int) -> LinePattern:
         """A compiled pattern; it is compiled at the first call."""
-        return over_characters(self._rules[rule][8][pattern][0])
-
-    def hits(self, text: bytes) -> set[int]:
-        """The indices of the literals that occur in `text`."""
-        found: set[int] = set()
-        for first, searcher in self._sets:
-            found |= _matches(searcher, first, text)
+        key = rule, pattern
+        found = self._patterns.get(key)
+        if found is None:
+            known = self.rule(rule)
+            text = known.patterns[pattern][0]
+            alone = any(part in text for part in _OF_WHOLE_TEXT)
+            found = self._patterns[key] = LinePattern(over_characters(f"(?m){text}"), known.when, alone)
         return found
+
+    def literals(self, text: bytes | None = None) -> list[Literal]:
+        """The literals that may occur in `text`, because their beginnings do, or all; in the order of the rules."""
+        numbers = range(len(self._beginnings)) if text is None else self._search.occurring(text)
+        return sorted(literal for number in numbers for literal in self._with_beginning(number))
+
+    def _with_beginning(self, number: int) -> list[Literal]:
+        if number not in self._literals:
+            self._literals[number] = self._read_literals(self._beginnings[number])
+        return self._literals[number]
+
+    def _read_literals(self, beginning: bytes) -> list[Literal]:
+        found: dict[tuple[bytes, bool], Literal] = {}
+        for file, numbers in zip(self._files, self._numbers, strict=True):
+            for number, text, any_case, indices in json.loads(file.literals.get(beginning, b"[]")):
+                users = [(numbers[rule], pattern) for rule, pattern in indices if numbers[rule] >= 0]
+                literal = Literal((*min(users, default=(0, 0)), number), text.encode("latin-1"), any_case, [])
+                found.setdefault((literal.text, any_case), literal).users.extend(users)
+        return [literal for literal in found.values() if literal.users]
 
 
 def _filled(text: str, facts: Mapping[str, float]) -> str:
     for name, value in facts.items():
         text = text.replace(f"{{{name}}}", f"{value:.0f}")
     return text
-
-
-def _literals(rules: Sequence[Sequence[Any]]) -> list[Literal]:
-    users: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
-    for r, rule in enumerate(rules):
-        for p, (_, texts, any_case) in enumerate(rule[8]):
-            for text in texts:
-                key = (text.lower() if any_case else text).encode()[:LONGEST], any_case
-                if (r, p) not in (known := users.setdefault(key, [])):
-                    known.append((r, p))
-    return [Literal(text, any_case, found) for (text, any_case), found in users.items()]
-
-
-def _sets(literals: Sequence[Literal], first: int = 0, memory: int = SET_MEMORY) -> list[tuple[int, Any]]:
-    """(index of its first literal, RE2 set): one set, or several if RE2 cannot hold all literals in one."""
-    searcher = re2.Set.SearchSet(options(memory))
-    searcher.Add(SENTINEL)
-    for text, any_case, _ in literals:
-        quoted = re2.escape(text)
-        searcher.Add(b"(?i:" + quoted + b")" if any_case else quoted)
-    try:
-        searcher.Compile()
-    except re2.error:
-        if len(literals) < 2:
-            raise
-        half = len(literals) // 2
-        return _sets(literals[:half], first, memory) + _sets(literals[half:], first + half, memory)
-    return [(first, searcher)]
-
-
-def _matches(searcher: Any, first: int, text: bytes) -> set[int]:
-    found = searcher.Match(text)
-    if found is None and len(text) > 1:  # the set gave up; smaller texts need fewer states
-        half = len(text) // 2
-        overlap = min(256, half)
-        return _matches(searcher, first, text[: half + overlap]) | _matches(searcher, first, text[half:])
-    return {first + index - 1 for index in found or () if index}

@@ -1,7 +1,8 @@
 """Finding the lines that match rules: one pass of an RE2 set over the log, then only the patterns that can match.
 
-The set finds which literals occur in a piece of 64 KiB; their patterns are tried on the lines that contain them. The
-number of lines tried is limited, starting at the end of the log, so that a log full of near misses costs little.
+The set finds which beginnings of literals occur in a chunk of 1 MiB; the literals that begin so are searched in its
+pieces of 64 KiB, and their patterns are tried on the lines that contain them. The number of lines tried is limited,
+starting at the end of the log, so that a log full of near misses costs little.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from typing import Any, NamedTuple
 from kedge.diagnose import characters
 from kedge.diagnose.log.log_text import Log, LogLine
 from kedge.diagnose.rules import expression
-from kedge.diagnose.rules.ruleset import RuleSet
+from kedge.diagnose.rules.literal_search import LiteralSearch
+from kedge.diagnose.rules.ruleset import LinePattern, Literal, RuleSet
 
 PIECE = 64 << 10
 OVERLAP = 256
+CHUNK = 16  # pieces
 TRIES = 20_000  # lines times literals, in total
 TRIES_EACH = 250  # for one literal
 TRIES_PIECE = 24  # for one literal in one piece
-NEAREST = 32  # pieces at the end that are searched first, then as many at the beginning
+MANY = 8  # lines: a pattern is first tried on as many at once
+NEAREST = 2 * CHUNK  # pieces at the end that are searched first, then as many at the beginning
+
+Span = tuple[int, int]  # where a piece starts and ends in the text
 
 
 class Hit(NamedTuple):
@@ -32,29 +38,58 @@ class Hit(NamedTuple):
 
 def scan(log: Log, rules: RuleSet) -> list[Hit]:
     """All hits in the order of the log."""
-    left: dict[int, int] = {}
-    total = TRIES
-    tried: dict[tuple[int, tuple[int, int]], Hit | None] = {}
-    for start, end in _in_order(list(_pieces(log.text))):
-        piece = log.text[start:end]
-        found = rules.hits(piece)
-        lower = piece.lower() if any(rules.literals[index].any_case for index in found) else b""
-        for index in found:
-            literal = rules.literals[index]
-            limit = min(left.setdefault(index, TRIES_EACH), TRIES_PIECE, total)
-            for line in _lines(log, literal.text, lower if literal.any_case else piece, start, limit):
-                left[index] -= 1
-                total -= 1
-                for user in literal.users:
-                    if (line.start, user) not in tried:
-                        tried[line.start, user] = _try(rules, user, line)
-        if total <= 0:
+    tries = _Tries(log, rules)
+    for pieces in _chunks(list(_pieces(log.text))):
+        start, end = min(pieces)[0], max(pieces)[1]
+        literals = [one for one in rules.literals(log.text[start:end]) if tries.left(one)]
+        search = LiteralSearch([(one.text, one.any_case) for one in literals])
+        for piece in pieces if literals else ():
+            tries.on(piece, literals, search)
+        if not tries.total:
             break
-    distinct = {(hit.line.start, hit.rule): hit for hit in tried.values() if hit}
-    return [distinct[key] for key in sorted(distinct)]
+    return [tries.hits[key] for key in sorted(tries.hits)]
 
 
-def _pieces(text: bytes) -> Iterator[tuple[int, int]]:
+class _Tries:
+    """Tries patterns on lines: the hits so far, by line and rule, and how many more lines may be tried."""
+
+    def __init__(self, log: Log, rules: RuleSet) -> None:
+        self.hits: dict[tuple[int, int], Hit] = {}
+        self.total = TRIES
+        self._each: dict[tuple[int, int, int], int] = {}
+        self._log, self._rules = log, rules
+
+    def left(self, literal: Literal) -> int:
+        """The number of lines on which this literal may still be tried."""
+        return min(self._each.get(literal.place, TRIES_EACH), self.total)
+
+    def on(self, piece: Span, literals: Sequence[Literal], search: LiteralSearch) -> None:
+        """Try the literals that occur in a piece."""
+        text = self._log.text[slice(*piece)]
+        found = [literals[number] for number in search.occurring(text)]
+        lower = text.lower() if any(one.any_case for one in found) else b""
+        for one in found:
+            limit = min(self.left(one), TRIES_PIECE)
+            lines = _lines(self._log, one.text, lower if one.any_case else text, piece[0], limit)
+            self._each[one.place] = self._each.get(one.place, TRIES_EACH) - len(lines)
+            self.total -= len(lines)
+            for rule, pattern in one.users if lines else ():
+                self._try(rule, self._rules.pattern(rule, pattern), lines)
+
+    def _try(self, rule: int, pattern: LinePattern, lines: list[LogLine]) -> None:
+        if len(lines) >= MANY and not pattern.may_match(_joined(lines)):
+            return
+        for line in lines:
+            values = match(pattern.compiled, pattern.when, line.body)
+            if values is not None:
+                self.hits.setdefault((line.start, rule), Hit(rule, line, values))
+
+
+def _joined(lines: list[LogLine]) -> bytes:
+    return characters.valid(b"\n".join(line.body for line in lines))
+
+
+def _pieces(text: bytes) -> Iterator[Span]:
     start = 0
     while start < len(text):
         end = text.rfind(b"\n", start, start + PIECE) + 1
@@ -64,27 +99,22 @@ def _pieces(text: bytes) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _in_order(pieces: list[Any]) -> Iterator[Any]:
-    yield from reversed(pieces[-NEAREST:])
-    yield from pieces[:-NEAREST][:NEAREST]
-    yield from reversed(pieces[:-NEAREST][NEAREST:])
+def _chunks(pieces: list[Span]) -> Iterator[list[Span]]:
+    """The pieces in the order in which they are searched, as lists of adjoining ones."""
+    last, rest = pieces[-NEAREST:][::-1], pieces[:-NEAREST]
+    for part in (last, rest[:NEAREST], rest[NEAREST:][::-1]):
+        yield from (part[at : at + CHUNK] for at in range(0, len(part), CHUNK))
 
 
-def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> Iterator[LogLine]:
+def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> list[LogLine]:
     """The lines of a piece (which starts at `shift`) that contain a literal: at most `limit`, the last ones first."""
+    lines: list[LogLine] = []
     end = len(piece)
-    for _ in range(limit):
-        found = piece.rfind(literal, 0, end)
-        if found < 0:
-            return
+    while len(lines) < limit and (found := piece.rfind(literal, 0, end)) >= 0:
         line = log.line(found + shift)
-        yield line
+        lines.append(line)
         end = max(0, min(found, line.start - shift))
-
-
-def _try(rules: RuleSet, user: tuple[int, int], line: LogLine) -> Hit | None:
-    values = match(rules.pattern(*user), rules.rule(user[0]).when, line.body)
-    return None if values is None else Hit(user[0], line, values)
+    return lines
 
 
 def match(pattern: Any, when: Sequence[Any], body: bytes) -> dict[str, float] | None:

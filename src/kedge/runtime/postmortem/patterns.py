@@ -14,11 +14,10 @@ from kedge.diagnose.exit_spec.exitspec import ExitSpec
 from kedge.diagnose.exit_spec.termination import ExitSpecVerdict
 from kedge.diagnose.log.progress import reached
 from kedge.diagnose.model import STOPPED, SURE, Diagnosis, Quote
-from kedge.diagnose.rules import packaged
+from kedge.diagnose.rules import compiled_rules, packaged
+from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import InputError
-from kedge.light import json
-from kedge.light.types import Any
 from kedge.runtime.files import read_file
 from kedge.runtime.logs.tails import LogTail
 from kedge.runtime.outcome import AttemptOutcome
@@ -92,21 +91,18 @@ def _rules(paths: tuple[str, ...], notes: list[str]) -> RuleSet | None:
     """The packaged rules merged with those of the files. None (the packaged ones) without files or if one is bad."""
     if not paths:
         return None
-    content = packaged.content()
-    rules = {rule[0]: rule for rule in content["rules"]}
+    stock = packaged.content()
     try:
-        for path in paths:
-            rules |= {rule[0]: rule for rule in _read_rules(path, set(content["causes"]))}
+        own = [_read_rules(path, set(stock.causes)) for path in paths]
     except (InputError, OSError, ValueError) as error:
         notes.append(f"the job's own rules are not used: {error}")
         return None
-    return RuleSet(content["causes"], list(rules.values()))
+    return RuleSet(stock, *own)
 
 
-def _read_rules(path: str, causes: set[str]) -> list[list[Any]]:
+def _read_rules(path: str, causes: set[str]) -> CompiledRules:
     if path.endswith(".json"):
-        compiled: list[list[Any]] = json.loads(read_file(path))
-    else:  # reading the source costs more than all the rest
-        source, pathlib = importlib.import_module("kedge.diagnose.rules.source"), importlib.import_module("pathlib")
-        compiled = source.rules(pathlib.Path(path), causes)
-    return compiled
+        return compiled_rules.parse(read_file(path))
+    # Reading the source costs more than all the rest.
+    source, pathlib = importlib.import_module("kedge.diagnose.rules.source"), importlib.import_module("pathlib")
+    return compiled_rules.of(source.rules(pathlib.Path(path), causes))
