@@ -10,14 +10,14 @@ import os
 import stat
 
 from kedge import untrusted
-from kedge.late_patterns import late_pattern
 
-_INHERITED = late_pattern(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/[0-9]+")
+_STDIN = "/dev", "stdin"
 
 
 def is_given(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a descriptor of this process."""
-    return _INHERITED.fullmatch(os.fspath(path)) is not None
+    folder, _, name = os.fspath(path).rpartition("/")
+    return (folder in ("/dev/fd", "/proc/self/fd") and name.isascii() and name.isdigit()) or (folder, name) == _STDIN
 
 
 def read(path: str | os.PathLike[str], limit: int) -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from kedge.light.types import Any, Mapping, MappingProxyType, NamedTuple
 
 NONE = "none_success"
 UNKNOWN = "unknown"
@@ -27,7 +26,7 @@ class Evidence(NamedTuple):
 
     logs: tuple[tuple[str, bytes], ...]
     exit_code: int | None = None
-    facts: Mapping[str, float] = {}
+    facts: Mapping[str, float] = MappingProxyType({})
     stopped_by: str | None = None
     started: float | None = None
     ended: float | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import re2
+
+from kedge.light.types import Any
 
 BYTES, UTF8 = re2.Options.Encoding.LATIN1, re2.Options.Encoding.UTF8
 

@@ -8,11 +8,12 @@ from kedge.light.types import Any, Callable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
 
+    def encode_basestring(text: str, /) -> str: ...
     def _encode(value: Any, level: int, /) -> tuple[str, ...]: ...
     def make_scanner(options: Decoder, /) -> Callable[[str, int], tuple[Any, int]]: ...
 
 else:
-    from _json import encode_basestring_ascii, make_encoder, make_scanner
+    from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     def _refuse(value):
         raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
@@ -53,6 +54,11 @@ loads = Decoder().decode
 def dumps(value: Any) -> str:
     """The value on one line. TypeError for other values than those of JSON."""
     return "".join(_encode(value, 0)) if isinstance(value, dict | list | tuple) else "".join(_encode([value], 0))[1:-1]
+
+
+def quoted(text: str) -> str:
+    """The text as json.dumps(text, ensure_ascii=False) writes it."""
+    return encode_basestring(text)
 
 
 def indented(value: Any, margin: str = "\n") -> str:

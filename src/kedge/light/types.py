@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence as Sequence
     from types import MappingProxyType as MappingProxyType
     from typing import Any as Any
+    from typing import Generic as Generic
     from typing import NamedTuple as NamedTuple
     from typing import NoReturn as NoReturn
+    from typing import TypeVar as TypeVar
 else:
     # What collections.abc consists of; the interpreter has loaded it already.
     from _collections import _tuplegetter
@@ -24,6 +26,11 @@ else:
 
     Any = NoReturn = object
     MappingProxyType = type(type.__dict__)
+    TypeVar = str
+
+    class Generic:
+        def __class_getitem__(cls, parameters):
+            return cls
 
     class _TupleOfFields(type):
         """Makes the fields of a class, which are its annotations, the items of a tuple."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from typing import NamedTuple
+from collections.abc import Container
 
 from kedge.diagnose import characters
 from kedge.diagnose.log import exceptions, hedges, lines
@@ -14,6 +13,7 @@ from kedge.diagnose.regex import over_characters
 from kedge.diagnose.rules.expression import holds
 from kedge.diagnose.rules.ruleset import Rule, RuleSet
 from kedge.diagnose.rules.scan import Hit
+from kedge.light.types import Iterable, NamedTuple
 
 RUNTIME_INFO = b"[openpai-runtime] [INFO] "
 GENERIC = "python_bug"  # the cause of an exception whose text is not specific

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kedge.diagnose.decide import candidates, exit_codes, facts, peers
 from kedge.diagnose.decide.candidates import SPECIFIC, Candidate
 from kedge.diagnose.decide.remedies import remedy
@@ -15,6 +13,7 @@ from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Di
 from kedge.diagnose.rules import scan
 from kedge.diagnose.rules.packaged import packaged
 from kedge.diagnose.rules.ruleset import RuleSet
+from kedge.light.types import NamedTuple
 
 # The most likely cause for an exit code alone (128+n is death by signal n).
 _CODES = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 _KNOWN = {
     0: "success",
     2: "many programs exit with 2 on wrong arguments, shells on misuse of a builtin",
@@ -29,5 +27,7 @@ def meaning(code: int | None) -> str:
 
 
 def _signal(code: int) -> str:
+    import signal  # only for a signal: it takes a while
+
     number = -code if code < 0 else code - 128
     return f"{number} ({signal.Signals(number).name})"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kedge.diagnose.decide.candidates import Candidate
 from kedge.diagnose.log.log_end import LogEnd
 from kedge.diagnose.log.log_text import Log
 from kedge.diagnose.regex import regex
+from kedge.light.types import Iterable
 
 # Causes behind which there may be a peer that hangs or has left.
 WAITING = {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from kedge.diagnose.model import Cause
 from kedge.diagnose.regex import over_characters
+from kedge.light.types import Sequence
 
-_PLACE = re.compile(r"\{subject\|([^}]*)\}")
+_PLACE = "{subject|"
 _LONGEST = 100  # characters; instead of a longer subject the general words are used
 
 
@@ -17,7 +15,13 @@ def remedy(cause: Cause, quoted: Sequence[str] = (), frame: str = "") -> tuple[s
     that it matches. For a cause without patterns it is the frame. Without a subject, the general words are used."""
     subjects = (_captured(pattern, text) for pattern in cause.subject for text in quoted)
     subject = next(filter(None, subjects), None) if cause.subject else frame
-    return tuple(_PLACE.sub(lambda place: subject or place[1], step) for step in cause.remedy)
+    return tuple(_filled(step, subject) for step in cause.remedy)
+
+
+def _filled(step: str, subject: str | None) -> str:
+    first, *places = step.split(_PLACE)
+    parts = (place.partition("}") for place in places)
+    return first + "".join((subject or general) + rest for general, _, rest in parts)
 
 
 def _captured(pattern: str, text: str) -> str | None:

@@ -6,11 +6,10 @@ effect (killed, aborted), and the first failure beats those that follow from it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kedge.diagnose.decide.candidates import GENERIC, SPECIFIC, Candidate
 from kedge.diagnose.log import lines
 from kedge.diagnose.log.log_end import LogEnd
+from kedge.light.types import NamedTuple
 
 WEAK = 20  # below this rank: an effect without an explanation
 CERTAIN = 60  # from this rank on, a plain line counts without a crash beside it

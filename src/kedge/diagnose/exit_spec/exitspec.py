@@ -6,11 +6,8 @@ match; the first pattern that does determines the code. Patterns are RE2 over ch
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection
 
 import re2
 
@@ -19,6 +16,8 @@ from kedge.contract import UNRECOGNISED
 from kedge.diagnose import characters, regex
 from kedge.diagnose.exit_spec.termination import ExitSpecVerdict, Span
 from kedge.errors import InputError
+from kedge.light import json
+from kedge.light.types import Any, Iterator, Mapping, NamedTuple, Sequence
 
 STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
 _LARGEST = 16 << 20  # bytes
@@ -26,7 +25,9 @@ CODES = range(-8000, 257)
 UNKNOWN_BEHAVIOUR = "unknown"
 _BEHAVIOURS = ("transient", "transient_conflict", "permanent", UNKNOWN_BEHAVIOUR)
 _FIELDS = {"exitCode": int, "userLogRegex": str, "platformLogRegex": str, "gpuInfo": dict}
-_SENTINEL = b"(?s:.)"  # matches every text, so a set that reports no match at all has given up
+# Matches every text, so a set that reports no match at all has given up. It matches at the end, because what matches
+# earlier makes the rest of the search twice as slow.
+_SENTINEL = rb"\z"
 
 
 class Pattern(NamedTuple):
@@ -141,6 +142,8 @@ def _read(text: bytes, path: str) -> Any:
         raise InputError(f"{path}: it is nested too deeply") from None
     except ValueError:
         pass
+    import importlib  # not for JSON
+
     try:
         yaml = importlib.import_module("yaml")  # installed on the job's side; the runtime gets JSON
     except ImportError:
@@ -235,7 +238,7 @@ class _Searcher:
     def occurring(self, log: bytes) -> Collection[str]:
         """The expressions that occur in the log; all of them if the set gave up."""
         found = self._set.Match(log)
-        if found is None:  # an empty log, or one for which the set needs more memory than its limit
+        if found is None:  # the set needs more memory than its limit
             return self._numbers
         return {text for text, n in self._numbers.items() if n in found}
 

@@ -14,9 +14,8 @@ Kubernetes keeps 4096 bytes of it, so the message is never longer: parts of it a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from kedge.diagnose.exit_spec import excerpts, yaml_text
+from kedge.light.types import Any, NamedTuple
 
 START, END = "[PAI_RUNTIME_ERROR_START]", "[PAI_RUNTIME_ERROR_END]"
 LIMIT = 4096  # bytes, of everything

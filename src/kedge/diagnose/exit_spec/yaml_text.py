@@ -5,16 +5,15 @@ Texts of several lines are written as block literals; texts with characters that
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from typing import Any
+from kedge.light import json
+from kedge.light.types import Any, Mapping
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./()'=,;+@^~-]*(?: +[A-Za-z0-9_./()'=,;+@^~-]+)*")
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_PLAIN = frozenset(_LETTERS + "0123456789_./()'=,;+@^~- ")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # texts that are something else in YAML 1.1
 # Characters that a literal cannot contain: controls except tab and newline, line breaks of YAML 1.1, noncharacters.
-_UNPRINTABLE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
-_SPECIAL = re.compile(_UNPRINTABLE)
+_UNPRINTABLE = (range(9), range(0xB, 0x20), range(0x7F, 0xA0), range(0xD800, 0xE000))
+_SPECIAL = frozenset(chr(code) for codes in _UNPRINTABLE for code in codes) | set("\u2028\u2029\ufeff\ufffe\uffff")
 
 
 def dump(data: Mapping[str, Any], indent: int = 0) -> str:
@@ -27,10 +26,16 @@ def _value(value: Any, indent: int) -> str:
         return f"\n{dump(value, indent)}" if value else " {}\n"
     if not isinstance(value, str):
         return f" {json.dumps(value)}\n"
-    if "\n" in value and value.strip() and not _SPECIAL.search(value):
+    if "\n" in value and value.strip() and _SPECIAL.isdisjoint(value):
         return _literal(value, " " * indent)
-    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-    return f" {value if plain else _quoted(value)}\n"
+    return f" {value if _is_plain(value) else _quoted(value)}\n"
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text needs no quotes."""
+    if not text or text[0] not in _LETTERS or text[-1] == " ":
+        return False
+    return _PLAIN.issuperset(text) and text.lower() not in _WORDS
 
 
 def _literal(text: str, margin: str) -> str:
@@ -41,4 +46,4 @@ def _literal(text: str, margin: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _SPECIAL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return "".join(f"\\u{ord(one):04x}" if one in _SPECIAL else one for one in json.quoted(text))

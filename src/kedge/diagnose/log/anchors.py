@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+
+from kedge.light.types import Generic, Iterator, TypeVar
 
 T = TypeVar("T")
 

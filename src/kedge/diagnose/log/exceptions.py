@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from kedge.diagnose.log.frames import Frame
 from kedge.diagnose.log.log_text import LogLine
 from kedge.diagnose.regex import regex
+from kedge.light.types import NamedTuple, Sequence
 
 
 class Meaning(NamedTuple):

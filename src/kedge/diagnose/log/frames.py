@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kedge.diagnose.regex import regex
+from kedge.light.types import NamedTuple
 
 # The interpreter's form, and that of rich: `│ /work/train.py:88 in step │`.
 _PLAIN = rb'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?'

@@ -6,12 +6,11 @@ Overwritten progress (`\r`) counts as separate lines, but line numbers are those
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import accumulate
-from typing import NamedTuple
 
 from kedge.diagnose.log import mpi_tags, prefix
 from kedge.diagnose.model import LOG_TAIL
+from kedge.light.types import Iterator, NamedTuple
 
 LONGEST = 8 << 10  # bytes of a very long line that are used on each side of a hit
 _CSI = b"0123456789;:?<=>! "

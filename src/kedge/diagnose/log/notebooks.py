@@ -11,12 +11,10 @@ KeyError: 'price'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from kedge.diagnose.log.frames import Frame
 from kedge.diagnose.log.log_text import LogLine
 from kedge.diagnose.regex import regex
+from kedge.light.types import NamedTuple, Sequence
 
 _HEADER = rb"^([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$"
 # `File /a/b.py:12, in load(path)`, `~/b.py in load(path)`, `Cell In[3], line 2`, `<ipython-input-3-1a> in <module>`.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kedge.diagnose.regex import regex
+from kedge.light.types import Mapping
 
 TAIL = 256 << 10  # bytes at the end of a log that are searched
 

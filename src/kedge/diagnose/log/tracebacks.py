@@ -5,9 +5,6 @@ A Trace is one incident: its blocks are the exceptions of one chain, in the orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from kedge.diagnose.log import frames, notebooks
 from kedge.diagnose.log.exceptions import is_specific
 from kedge.diagnose.log.frames import Frame
@@ -15,6 +12,7 @@ from kedge.diagnose.log.lines import breaks_message
 from kedge.diagnose.log.log_text import Log, LogLine
 from kedge.diagnose.regex import find as find_literal
 from kedge.diagnose.regex import regex
+from kedge.light.types import Iterator, NamedTuple
 
 HEADER = b"Traceback (most recent call last)"
 MAX_TRACEBACKS = 200  # half of them from each end of the log

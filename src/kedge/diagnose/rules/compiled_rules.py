@@ -18,9 +18,8 @@ is ignored, and the (rule, pattern) indices that need it. Bytes are written as L
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from kedge.light import json
+from kedge.light.types import Any, Mapping, NamedTuple, Sequence
 
 BEGINNING = 6  # bytes
 LONGEST = 16  # bytes of a text that are searched; more make a search slower to build and hardly more selective
@@ -82,7 +81,7 @@ def _lines(joined: bytes) -> list[bytes]:
 
 def named(rules: Sequence[bytes], name: str) -> bytes | None:
     """The rule with this name."""
-    start = _json([name])[:-1] + b","
+    start = f"[{json.quoted(name)},".encode()
     return next((rule for rule in rules if rule.startswith(start)), None)
 
 
@@ -99,6 +98,8 @@ def merged(files: Sequence[CompiledRules]) -> tuple[list[bytes], list[Sequence[i
 
 
 def _json(value: Any) -> bytes:
+    import json  # not while a task is diagnosed: only where rules are compiled
+
     return json.dumps(value, ensure_ascii=False).encode()
 
 

@@ -5,10 +5,11 @@ The compiled form is JSON: a number, a name, or [operator, operand, ...].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from operator import add, eq, ge, gt, le, lt, mul, ne, sub, truediv
-from typing import TYPE_CHECKING, Any
 
+from kedge.light.types import Any, Callable, Mapping
+
+TYPE_CHECKING = False  # type checkers take it for true
 if TYPE_CHECKING:
     import ast
 

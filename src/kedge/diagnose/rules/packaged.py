@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from kedge.diagnose.rules import compiled_rules
 from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.ruleset import RuleSet
+from kedge.light.types import Any, Mapping
 
 COMPILED = os.path.join(os.path.dirname(__file__), "compiled.json")
 

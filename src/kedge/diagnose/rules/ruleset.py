@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
 from kedge.diagnose.model import Cause
 from kedge.diagnose.regex import over_characters
 from kedge.diagnose.rules import compiled_rules
 from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.literal_search import SET_MEMORY, LiteralSearch
+from kedge.light import json
+from kedge.light.types import Any, Mapping, NamedTuple, Sequence
 
 _OF_WHOLE_TEXT = ("\\A", "\\z", "-m")  # parts of patterns that see whether a line stands alone
 

@@ -7,14 +7,12 @@ starting at the end of the log, so that a log full of near misses costs little.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
-
 from kedge.diagnose import characters
 from kedge.diagnose.log.log_text import Log, LogLine
 from kedge.diagnose.rules import expression
 from kedge.diagnose.rules.literal_search import LiteralSearch
 from kedge.diagnose.rules.ruleset import LinePattern, Literal, RuleSet
+from kedge.light.types import Any, Iterator, NamedTuple, Sequence
 
 PIECE = 64 << 10
 OVERLAP = 256
