@@ -50,7 +50,8 @@ ALLOWED = {
     "terminal_text": set(),
     "runs": {"xdg", "terminal_text", "contract", "errors"},
     "policy": {"contract"},
-    "bundle": {"xdg", "contract", "errors"},
+    "packed_runtime": {"xdg", "errors"},
+    "bundle": {"packed_runtime", "xdg", "contract", "errors"},
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
     "engines.base": {"plan.model", "resolve.model", "runs", "diagnose", "contract", "errors"},
     "engines.controller": {
@@ -60,8 +61,8 @@ ALLOWED = {
         "processes", "engines.base", "engines.controller", "plan.model", "resolve.model", "runs", "contract", "errors",
     },
     "engines": {
-        "keeper", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
-        "resolve.model", "policy", "runs", "diagnose", "contract", "errors",
+        "keeper", "packed_runtime", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model",
+        "plan.task", "resolve.model", "policy", "runs", "diagnose", "contract", "errors",
     },
     "engines.container": {
         "xdg", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
@@ -89,7 +90,7 @@ ALLOWED = {
 ROOMS = {
     "runtime": (
         "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "execute",
-        "hooks", "postmortem", "attempt", "main", "__main__",
+        "hooks", "postmortem", "attempt", "main", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

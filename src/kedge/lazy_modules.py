@@ -106,7 +106,9 @@ LATE = {
     "kedge.jobs.submission": ("kedge.jobs.rules",),
     "kedge.program_guard": ("kedge.processes",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
-    "kedge.runtime.__main__": (
+    "kedge.runtime.__main__": ("kedge.runtime.launch",),
+    "kedge.runtime.packed_start": ("kedge.runtime.launch",),
+    "kedge.runtime.launch": (
         "kedge.runtime.setup.environment",
         "kedge.runtime.actions.program",
         "kedge.runtime.main",

@@ -12,7 +12,9 @@ CACHE, CONFIG, STATE, RUNTIME = "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_
 _DEFAULTS = {CACHE: ".cache", CONFIG: ".config", STATE: ".local/state"}  # below the home folder
 
 # What is in kedge's folder of the cache.
-BUNDLES, CONTAINERS, DATA, DOCUMENTS, RULES = "bundles", "containers", "data", "items", "rules"
+BUNDLES, CONTAINERS, DATA, DOCUMENTS, RULES, RUNTIMES = (
+    "bundles", "containers", "data", "items", "rules", "runtime",
+)  # fmt: skip
 JOBS = "jobs"  # in its folder of the state: the run folders
 
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kedge.bundle import elf, machine, manifest, stubs
+from kedge.bundle import elf, kedge_files, layers, machine, manifest, stubs
 from kedge.bundle.contents import SITE, BundleFile, parts
 from kedge.bundle.manifest import ManifestFile
 from kedge.errors import CannotRun
+from kedge.packed_runtime import HEADER, PackedModule, packed
 
 _COMPILER = Path(__file__).with_name("compile_program.py")
 
@@ -24,6 +25,7 @@ def assemble(folder: Path, chosen: Sequence[str]) -> None:
     for path in sorted({os.path.dirname(piece.path) for piece in pieces}):
         (folder / path).mkdir(parents=True, exist_ok=True)
     _compile(folder, [piece for piece in pieces if piece.compiled])
+    pieces = [piece._replace(content=_packed(folder, pieces)) if piece.packed else piece for piece in pieces]
     entries = [_entry(piece, _write(folder, piece)) for piece in pieces]
     (folder / manifest.NAME).write_bytes(manifest.text(_head(chosen), entries))
     _make_readable(folder)
@@ -58,6 +60,17 @@ def _compile(folder: Path, pieces: Sequence[BundleFile]) -> None:
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]  # the lines before it are a traceback
         raise CannotRun(f"a bundle cannot be built in {folder.parent}: {why}")
+
+
+def _packed(folder: Path, pieces: Sequence[BundleFile]) -> bytes:
+    """The file of kedge's modules in the core layer. It stands beside the runtime's folder."""
+    modules = {}
+    for piece in pieces:
+        if piece.layer == layers.CORE and piece.untyped and isinstance(piece.content, Path):
+            path = piece.path.removeprefix(f"{SITE}/").removesuffix("c")
+            code = (folder / piece.path).read_bytes()[HEADER:]
+            modules[kedge_files.module_name(piece.content)] = PackedModule(path, code)
+    return packed(modules, "..")
 
 
 def _write(folder: Path, piece: BundleFile) -> bytes:

@@ -67,4 +67,4 @@ def command(bundle: Bundle, root: str) -> tuple[str, ...]:
     """The command that starts the supervisor from a bundle at `root`, without a shell. SPEC_FILE and options follow it.
 
     The caller must empty the variables of LOADER_VARIABLES that the image sets, see kedge.contract."""
-    return (*stubs.command(root, bundle.head["interpreter"], bundle.head["loader"]), f"{root}/site/kedge/runtime")
+    return (*stubs.command(root, bundle.head["interpreter"], bundle.head["loader"]), f"{root}/{stubs.START_FILE}")

@@ -20,7 +20,8 @@ _NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
 
 class BundleFile(NamedTuple):
     """One file. `path` is its path in the bundle; `content` is a file on this machine or the content itself. If
-    `compiled`, the byte code of `content` is written instead, without annotations if `untyped`."""
+    `compiled`, the byte code of `content` is written instead, without annotations if `untyped`. If `packed`, it is made
+    of kedge's other modules in the layer."""
 
     path: str
     content: Path | bytes
@@ -29,6 +30,7 @@ class BundleFile(NamedTuple):
     compiled: bool = False
     program: bool = False
     untyped: bool = False
+    packed: bool = False
 
 
 def parts(chosen: Sequence[str]) -> list[BundleFile]:
@@ -55,6 +57,7 @@ def _start(interpreter: Interpreter) -> Iterator[BundleFile]:
     yield BundleFile(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
     yield BundleFile(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
     yield BundleFile("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, own, program=True)
+    yield BundleFile(stubs.START_FILE, b"", layers.CORE, own, packed=True)
     yield BundleFile("install.py", _INSTALL, layers.CORE, own)
     yield BundleFile("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, own, program=True)
 

@@ -17,7 +17,7 @@ from kedge import lazy_modules
 from kedge.bundle.layers import CORE, INIT, NET
 
 PACKAGE = Path(__file__).parents[1]
-_START = "kedge.runtime.__main__"
+_STARTS = ("kedge.runtime.__main__", "kedge.runtime.packed_start")
 _JOB_SIDE = ("spec", "plugins", "resolve", "plan", "policy", "runs", "dropin", "diagnose")
 
 
@@ -32,7 +32,7 @@ class Own(NamedTuple):
 
 def own_files() -> dict[str, Own]:
     """The layers' files."""
-    core = _reach([_path(_START)])
+    core = _reach(map(_path, _STARTS))
     net = _reach(map(_path, lazy_modules.ACTIONS.values())) - core
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
     return {CORE: _own(core), NET: _own(net), INIT: _own(init)}

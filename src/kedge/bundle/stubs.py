@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kedge.contract import LOADER_VARIABLES, SHELVED
 
+START_FILE = "site/kedge/runtime.pyc"  # see kedge.packed_runtime; imports find the folder `runtime` first
 # Use nothing of the image's Python and no site module; use UTF-8, whatever the image's locale is.
 FLAGS = ("-I", "-S", "-X", "utf8")
 _FIND = """\
@@ -35,7 +36,7 @@ def runtime(interpreter: str, loader: str) -> bytes:
     text = _FIND.format(what="the supervisor of a task")
     text += f'[ -f "$here/lib/{loader}" ] || here=$here/kedge\n'
     program = f'"$here/bin/{interpreter}"'
-    text += _shelve() + _enter("$here", loader, '"$here/bin/python3"', program, *FLAGS, '"$here/site/kedge/runtime"')
+    text += _shelve() + _enter("$here", loader, '"$here/bin/python3"', program, *FLAGS, f'"$here/{START_FILE}"')
     return text.encode()
 
 

@@ -1,19 +1,21 @@
 """The supervisor beside the user's command. Standard library and google-re2 only.
 
-__main__     starts it from a folder
-main         the command line of the supervisor
-attempt      one attempt: hooks, command, report
-session      the parts of an attempt, connected
-execute      runs programs
-outcome      how an attempt ended
-events       events.jsonl and the report
-status       events for the controller
-files        unbuffered file access
-bugs         unexpected exceptions
-process/     processes: start, supervise, stop
-logs/        the task's output
-setup/       what is prepared before user code
-hooks/       scripts and actions around the command
-actions/     downloads and clones
-postmortem/  why an attempt failed
+__main__      starts it from a folder
+packed_start  starts it from one file
+launch        its first steps
+main          the command line of the supervisor
+attempt       one attempt: hooks, command, report
+session       the parts of an attempt, connected
+execute       runs programs
+outcome       how an attempt ended
+events        events.jsonl and the report
+status        events for the controller
+files         unbuffered file access
+bugs          unexpected exceptions
+process/      processes: start, supervise, stop
+logs/         the task's output
+setup/        what is prepared before user code
+hooks/        scripts and actions around the command
+actions/      downloads and clones
+postmortem/   why an attempt failed
 """

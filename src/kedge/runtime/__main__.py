@@ -19,12 +19,4 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if entry != _HERE] + [os.path.dirname(os.path.dirname(_HERE))]
 
 if __name__ == "__main__":
-    importlib.import_module("kedge.runtime.setup.environment").restore(os.environ)
-    if sys.argv[1:2] == ["--action"]:
-        program = importlib.import_module("kedge.runtime.actions.program")
-    else:
-        program = importlib.import_module("kedge.runtime.main")
-    # Nothing is buffered, so the interpreter's slow shutdown can be skipped.
-    gc.freeze()
-    gc.enable()
-    os._exit(program.main(sys.argv[1:]))
+    importlib.import_module("kedge.runtime.launch").launch()

@@ -9,8 +9,7 @@ import signal
 import sys
 import time
 
-import kedge
-from kedge import processes
+from kedge import packed_runtime, processes
 from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
 from kedge.engines.base import Ended, Task, Update
 from kedge.engines.controller import reports, supervisor_events
@@ -23,7 +22,7 @@ from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
-LAUNCHER = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(kedge.__file__), "runtime"))
+_PYTHON = (sys.executable, "-I", "-S")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
 
@@ -38,6 +37,7 @@ class LocalBackend:
     def __init__(self, run: Run, places: LocalPlaces, open_files: int, emit: Emit) -> None:
         self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
         self._record = process_record.Record(run)
+        self._start_file = packed_runtime.start_file(os.environ)
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also identifies the supervisors as the job's
         self._children: dict[int, Launch] = {}  # by pid
         self._pids: dict[Task, int] = {}
@@ -68,7 +68,8 @@ class LocalBackend:
                 hold.close()
 
     def _spawn(self, spec: str, folder: str, holds: list[int], keeps: list[int]) -> int:
-        argv = [*LAUNCHER, spec, "--status", str(self._events_in), "--open-files", str(self._open_files)]
+        start = self._start_file if self._start_file.exists() else packed_runtime.FOLDER  # caches may be cleared
+        argv = [*_PYTHON, str(start), spec, "--status", str(self._events_in), "--open-files", str(self._open_files)]
         argv += ["--site", site] if (site := _site()) else []
         argv += ["--hold", ",".join(map(str, holds))] if holds else []
         argv += ["--keep", ",".join(map(str, keeps))] if keeps else []

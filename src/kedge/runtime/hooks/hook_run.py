@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 
@@ -94,7 +93,8 @@ def _run_action(session: Session, prepared: PreparedTask, hook: Hook, action: Ac
 
 
 def _has_types(message: Any, types: Mapping[str, Any]) -> bool:
-    fits = importlib.import_module("kedge.untrusted_values").fits  # takes long to load, and few tasks have actions
+    from kedge.untrusted_values import fits  # takes long to load, and few tasks have actions
+
     return isinstance(message, dict) and all(name in message and fits(message[name], types[name]) for name in types)
 
 

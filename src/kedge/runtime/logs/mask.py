@@ -8,10 +8,8 @@ in full.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import time
-from _bisect import bisect_left
 
 from kedge import masking
 from kedge.light.types import Any, Iterable, Iterator, NamedTuple
@@ -35,7 +33,9 @@ def finder(values: Iterable[str], site: str | None = None) -> Finder | None:
     values = tuple(values)
     if not values:  # as in most jobs: what makes the forms is not loaded
         return None
-    forms = importlib.import_module("kedge.runtime.logs.secret_forms").maskable(values)
+    from kedge.runtime.logs.secret_forms import maskable
+
+    forms = maskable(values)
     return Finder(forms, site) if forms else None
 
 
@@ -88,6 +88,8 @@ class Finder:
 
     def _short_beginning(self, data: bytes) -> int:
         """Where `data` ends with the beginning of a secret that is too short for the sample; else its length."""
+        from bisect import bisect_left  # needed with secrets only
+
         for length in self._lengths.get(data[-1], ()):
             tail = data[-length:]
             near = bisect_left(self._secrets, tail)
@@ -144,7 +146,7 @@ def _matcher(keys: tuple[bytes, ...], site: str | None) -> Any:
     if site and site not in sys.path:
         sys.path.append(site)
     try:
-        re2 = importlib.import_module("re2")
+        import re2
     except ImportError:
         return None
     options = re2.Options()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 
@@ -86,12 +85,12 @@ def print_error(spec: TaskSpec, message: str) -> None:
 def _analyse(session: Session, result: AttemptOutcome, clock: Clock) -> Analysis | None:
     """Find the cause of a failure. If that raises an exception, log it: the report must be written in any case."""
     try:
-        module = importlib.import_module("kedge.runtime.postmortem.analysis")
-        analysis: Analysis = module.analyse(session, result, clock)
+        from kedge.runtime.postmortem.analysis import analyse  # loads what only failures need
+
+        return analyse(session, result, clock)
     except Exception as error:  # logged
         session.log.text(bugs.describe(error))
         return None
-    return analysis
 
 
 def _write_termination(spec: TaskSpec, message: str) -> None:
