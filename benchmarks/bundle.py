@@ -17,12 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import kedge
+from kedge import packed_runtime
 from kedge.bundle import build, layers
 from kedge.bundle.build import Bundle
 from kedge.contract import TaskSpec
 
-RUNTIME = str(Path(kedge.__file__).parent / "runtime")
 ROUNDS = Path(__file__).with_name("rounds.py")
 INSTALLED = (sys.executable, "-I", "-S")
 SPEC = TaskSpec(
@@ -62,7 +61,7 @@ def _build() -> Bundle:
 def _here(bundle: Bundle, rounds: int, folder: Path) -> Costs:
     cases = {
         "installed Python -c pass": _case(*INSTALLED, "-c", "pass"),
-        "installed runtime around true": _case(*INSTALLED, RUNTIME, spec=SPEC),
+        "installed runtime around true": _case(*INSTALLED, str(packed_runtime.start_file(os.environ)), spec=SPEC),
         **_cases(bundle, str(bundle.path), ""),
     }
     done = subprocess.run([sys.executable, ROUNDS, _write(folder, rounds, cases)], stdout=subprocess.PIPE, check=True)
