@@ -76,6 +76,19 @@ os.write(2, digest.hexdigest().encode())
     assert hashlib.sha256(combined).hexdigest() == digest
 
 
+def test_short_lines_of_a_busy_stream_are_read_many_at_once(attempt):
+    script = """
+import os
+for n in range(200_000): os.write(1, b"x" * 119 + b"\\n")
+status = open("/proc/%d/status" % os.getppid()).read()
+os.write(2, status.split("nonvoluntary")[0].split()[-1].encode())
+"""
+    attempt.run(python(script))
+    sleeps = int(attempt.stream("user-stderr"))
+    assert sleeps < 200_000 / 50
+    assert attempt.stream("user-stdout") == (b"x" * 119 + b"\n") * 200_000
+
+
 def test_a_huge_line_waits_on_disk_and_is_combined_whole(attempt):
     size = 20 * IN_MEMORY
     script = f"""

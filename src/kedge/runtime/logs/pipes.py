@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 
 from kedge.light.types import Callable
 from kedge.runtime.logs.console import ConsoleCopy
@@ -11,10 +12,33 @@ from kedge.runtime.process.loop import READABLE, Loop
 
 Feed = Callable[[bytearray, int], None]
 
-_HALF_FULL = 1 << 15  # bytes: half of a pipe of the default size
-_ENLARGED = 1 << 18  # measured optimum: larger pieces do not fit into the processor's cache
-_buffer = bytearray(_ENLARGED)  # shared by all pipes: every piece is passed on before the next is read
-_view = memoryview(_buffer)
+_DEFAULT = 1 << 16  # bytes that a pipe holds at first; fewer where the user's share of pipe memory is used up
+_ENLARGED = (1 << 20, 1 << 18)  # bytes; the second where the user's share is nearly used up
+_BUSY = 1 << 18  # bytes printed without a pause, after which a stream is busy
+_PAUSE_SEC = 0.004
+_LONGEST_NAP_SEC = 0.001
+
+
+class Pace:
+    """Lets a busy stream arrive in large pieces: a reader that always waits is woken for each line, which costs the
+    writer more time than the line itself. A stream that pauses now and then is never delayed."""
+
+    def __init__(self) -> None:
+        self._since_pause = 0  # bytes
+        self._read_at = 0.0
+        self._done_at = 0.0
+
+    def nap(self, length: int, read_at: float, size: int) -> None:
+        """After a piece of `length` bytes, read at `read_at` (of time.monotonic): if the stream is busy, sleep until it
+        will have filled about half of a pipe of `size` bytes, but not long. A full pipe holds more than half of them,
+        whatever the size of the writes."""
+        now = time.monotonic()
+        self._since_pause = length + (self._since_pause if read_at < self._done_at + _PAUSE_SEC else 0)
+        if self._since_pause > _BUSY and length < size // 2:
+            half_full_at = read_at + (read_at - self._read_at) * size / 2 / length
+            time.sleep(min(max(0.0, half_full_at - now), _LONGEST_NAP_SEC))
+            now = time.monotonic()
+        self._read_at, self._done_at = read_at, now
 
 
 class Pipe:
@@ -23,6 +47,8 @@ class Pipe:
     `feed(buffer, length)` gets every piece and must not keep the buffer; `finish()` is called after the last piece.
     While `console` has a backlog nothing is read, so the writer has to wait. A pipe found half full is enlarged.
     """
+
+    _buffer = bytearray(_DEFAULT)  # shared by all pipes: every piece is passed on before the next is read
 
     def __init__(
         self, loop: Loop, fd: int, feed: Feed, finish: Callable[[], None], console: ConsoleCopy | None = None
@@ -33,7 +59,9 @@ class Pipe:
         self._feed = feed
         self._finish = finish
         self._console = console
+        self._size = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
         self._enlarged = False
+        self._pace = Pace()
         os.set_blocking(fd, False)
         self._watch()
 
@@ -54,29 +82,37 @@ class Pipe:
             self._loop.watch(self.fd, READABLE, self._on_ready)
 
     def _on_ready(self, _events: int) -> None:
+        read_at = time.monotonic()
         length = self._read()
-        if length >= _HALF_FULL and not self._enlarged:
-            self._enlarge()
         if self._console and self._console.full and self.open:
             self._loop.unwatch(self.fd)
             self._console.when_drained(self._watch)
+        elif length:
+            if length >= self._size // 2 and not self._enlarged:
+                self._enlarge()
+            self._pace.nap(length, read_at, self._size)
 
     def _read(self) -> int:
         try:
-            length = os.readv(self.fd, [_view])
+            length = os.readv(self.fd, [self._buffer])
         except BlockingIOError:
             return 0
         if length:
-            self._feed(_buffer, length)
+            self._feed(self._buffer, length)
         else:
             self._end()
         return length
 
     def _enlarge(self) -> None:
+        """Let the writer run ahead of its reader, and read pieces of which the system calls are a small part."""
         self._enlarged = True
-        try:
-            fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, _ENLARGED)
-        except OSError:  # the user's share of pipe memory is used up
+        for size in _ENLARGED[1:] if self._console else _ENLARGED:  # what a slow console has not taken yet is in memory
+            try:
+                self._size = fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, size)
+            except OSError:  # the user's share of pipe memory is used up
+                continue
+            if len(Pipe._buffer) < size:
+                Pipe._buffer = bytearray(size)
             return
 
     def _end(self) -> None:
