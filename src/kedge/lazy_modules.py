@@ -91,6 +91,8 @@ LATE = {
     "kedge": ("kedge.lazy_modules",),
     "kedge.__main__": ("kedge.cli.main",),
     "kedge.bundle.cache": ("kedge.bundle.assemble",),
+    "kedge.cli.commands.plan": ("kedge.jobs.example",),
+    "kedge.cli.view.plan_text": ("kedge.diagnose.exit_spec.exitspec",),
     "kedge.cli.view.copy_progress": ("kedge.cli.view.progress_bar",),
     "kedge.controller.__main__": (
         "kedge.keeper",
@@ -99,12 +101,14 @@ LATE = {
         "kedge.controller.main",
     ),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
+    "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.local.engine": ("kedge.engines.local.job",),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
     "kedge.jobs.preparation": ("kedge.jobs.pins",),
     "kedge.jobs.runs": ("kedge.engines.registry",),
     "kedge.jobs.submission": ("kedge.jobs.rules",),
     "kedge.program_guard": ("kedge.processes",),
+    "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
     "kedge.runtime.__main__": ("kedge.runtime.launch",),
     "kedge.runtime.packed_start": ("kedge.runtime.launch",),
@@ -119,6 +123,7 @@ LATE = {
     "kedge.runtime.postmortem.collect": ("kedge.runtime.postmortem.gpus",),
     "kedge.runtime.postmortem.ending": ("kedge.runtime.postmortem.analysis",),
     "kedge.runtime.postmortem.patterns": ("kedge.diagnose.rules.source",),
+    "kedge.spec.parse": ("kedge.spec.lint.shell",),
     "kedge.spec.schema": ("kedge.spec.violations",),
 }
 

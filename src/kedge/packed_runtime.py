@@ -12,10 +12,7 @@ import marshal
 import os
 import struct
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from importlib.machinery import SourceFileLoader
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
@@ -40,6 +37,8 @@ class PackedModule(NamedTuple):
 
 def packed(modules: Mapping[str, PackedModule], folder: str) -> bytes:
     """The content of the file. `folder` holds the package; it is relative to the file's own folder, or absolute."""
+    from importlib.util import MAGIC_NUMBER  # slow to load, as the others that only making a file needs
+
     start = modules[START].code
     index: dict[str, tuple[str, bool, int, int]] = {}
     at = 0
@@ -91,6 +90,8 @@ def _installed_modules() -> dict[str, PackedModule]:
 
 
 def _code(name: str, path: str) -> CodeType:
+    from importlib.machinery import SourceFileLoader
+
     code = SourceFileLoader(name, path).get_code(name)
     assert code, "it has a source"
     return code
@@ -98,6 +99,8 @@ def _code(name: str, path: str) -> CodeType:
 
 def _write(path: Path, data: bytes) -> None:
     """Write the file in one step, and remove those that were not used for the longest time."""
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)

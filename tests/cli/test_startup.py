@@ -17,6 +17,15 @@ SLOW = {  # what only wrong or rare input, containers or the network need
 PROGRAM = "import sys; from kedge.cli.main import cli; cli(standalone_mode=False); print(*sys.modules, file=sys.stderr)"
 
 
+CONTROLLER = """
+import sys
+from kedge.engines import registry
+registry.load("local").load()
+import kedge.controller.main
+print(*sys.modules)
+"""
+
+
 @pytest.fixture
 def loaded(tmp_path: Path):
     """The modules that a command has loaded."""
@@ -45,3 +54,11 @@ def test_listing_runs_loads_nothing_of_jobs_and_engines(loaded) -> None:
     found = loaded("ps")
     assert "kedge.runs.status" in found
     assert not found & (SLOW | {"kedge.spec.parse", "kedge.resolve.resolve", "kedge.plan.build", "yaml"})
+
+
+def test_a_controller_loads_what_explains_failures_only_for_a_failure() -> None:
+    done = subprocess.run([sys.executable, "-c", CONTROLLER], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert "kedge.engines.controller.job" in found
+    late = {"click", "difflib", "kedge.engines.controller.failures", "re2", "subprocess", "tempfile", "uuid"}
+    assert not found & (SLOW - {"kedge.engines.controller.job"} | late)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 import traceback
@@ -42,6 +41,8 @@ def main(folder: str, channel: int, orders: BinaryIO) -> NoReturn:
     run = Run(Path(folder))
     line = orders.readline()
     if not line.endswith(b"\n"):  # the submitter ended without submitting the job
+        import shutil  # slow to load
+
         shutil.rmtree(run.path, ignore_errors=True)
         os._exit(EXIT_OK)
     try:

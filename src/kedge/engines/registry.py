@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +34,8 @@ def load(name: str) -> type[Engine]:
         return found
     if installed := _installed().load(name):
         return installed  # type: ignore[no-any-return]
+    import difflib  # slow to load, and needed only for an error
+
     near = difflib.get_close_matches(name, engine_names(), n=1)
     known = f"available: {', '.join(engine_names())}, and those of installed packages"
     advice = f"did you mean {near[0]!r}?" if near else known

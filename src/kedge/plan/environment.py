@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 from kedge.contract import converted_role
@@ -61,6 +60,8 @@ def task_environment(shared: Mapping[str, str], index: int) -> dict[str, str]:
 
 def framework_name(framework: str) -> str:
     """The object name of the framework `user~job`: its MD5 in hex, used as a name and not for security."""
+    import hashlib  # slow to load; the controller, which runs the plan, does without
+
     return hashlib.md5(framework.encode(), usedforsecurity=False).hexdigest()
 
 

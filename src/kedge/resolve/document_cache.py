@@ -6,9 +6,7 @@ a reader that finds it missing or damaged fetches the document again.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +26,8 @@ def default_folder(environment: Mapping[str, str]) -> Path:
 
 def digest(data: bytes) -> str:
     """The SHA-256 of the bytes in hex."""
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
 
 
@@ -69,6 +69,8 @@ class DocumentCache:
         if path.exists():
             os.utime(path)
             return
+        import tempfile  # slow to load, and most jobs have no documents
+
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as file:
             try:

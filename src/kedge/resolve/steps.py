@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from kedge.contract import Step, Text
+from kedge.contract import Callback, Step, Text
 from kedge.errors import Problem
-from kedge.plugins.base import ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
+from kedge.plugins.base import File, ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve import plugins
 from kedge.resolve.items import Item
-from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugin_uses import Use, uses
 from kedge.spec.message_text import printable
 from kedge.spec.model import Job, JobFileSource, Path, TaskRole
@@ -44,7 +44,7 @@ def _step(use: Use, render: Render, findings: Findings) -> Step | None:
     findings.notes += (f"{use.name}: {printable(note)}" for note in result.notes)
     findings.inert += [use.plugin] if result.inert else []
     findings.storages += ((storage, use.source, use.path) for storage in result.storages)
-    callbacks = (*written_by(result.files), *result.callbacks)
+    callbacks = (*_files_written(result.files), *result.callbacks)
     if not callbacks and not result.environment:
         return None
     return Step(use.name, callbacks, use.policy, use.retry, use.timeout_sec, dict(result.environment))
@@ -100,3 +100,10 @@ def _rendered(value: Any, path: Path, source: JobFileSource, render: Render) -> 
         return value
     text = render(value, path, source)
     return "".join(text) if all(isinstance(part, str) for part in text) else text  # type: ignore[arg-type]
+
+
+def _files_written(files: Sequence[File]) -> tuple[Callback, ...]:
+    if not files:
+        return ()
+    written: tuple[Callback, ...] = importlib.import_module("kedge.resolve.plugin_files").written_by(files)
+    return written

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +56,7 @@ class ControllerLock:
 
     def sign(self, pid: int | None = None) -> None:
         """Write the owner into the lock file: this process, or the process `pid` that has inherited the lock."""
-        owner = Owner(pid or os.getpid(), socket.gethostname(), timestamp(time.time_ns()))
+        owner = Owner(pid or os.getpid(), os.uname().nodename, timestamp(time.time_ns()))
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
         write_all(self._fd, json.dumps(owner._asdict()).encode())

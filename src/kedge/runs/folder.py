@@ -13,8 +13,6 @@ JOBS/<id>/
 
 from __future__ import annotations
 
-import base64
-import difflib
 import os
 import re
 import time
@@ -22,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, field, fields
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -36,6 +35,7 @@ from kedge.runs.controller_lock import is_held
 from kedge.runs.events import is_time
 
 _NAME_LENGTH = 40
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"  # of the random part of an id
 _NEW_SEC = 60.0
 _RUN_FILE = "run.json"
 ENGINE_FILE = "engine.json"  # what the engine needs to know about the run, if anything
@@ -76,7 +76,7 @@ class RunInfo:
         not a RunInfo."""
         if not isinstance(data, dict):
             raise ValueError("it is not a JSON object")
-        kinds = get_type_hints(cls)
+        kinds = _kinds()
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         if wrong := [name for name, value in known.items() if not untrusted_values.fits(value, kinds[name])]:
             raise ValueError(f"`{wrong[0]}` has the wrong type")
@@ -87,6 +87,12 @@ class RunInfo:
         if not is_time(info.created):
             raise ValueError("`created` is not a time")
         return info
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """The types of a RunInfo, which are slow to determine."""
+    return get_type_hints(RunInfo)
 
 
 class TaskFolder(NamedTuple):
@@ -261,7 +267,7 @@ def _age_sec(path: Path) -> float:
 
 def _make_unique(jobs: Path, stem: str) -> Path:
     while True:
-        path = jobs / f"{stem}-{base64.b32encode(os.urandom(5)).decode()[:6].lower()}"
+        path = jobs / f"{stem}-{''.join(_LETTERS[byte % 32] for byte in os.urandom(6))}"
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
@@ -370,6 +376,8 @@ def _unknown(text: str, infos: list[RunInfo]) -> str:
     if not infos:
         return f"there is no run {text!r}: there are no runs yet"
     names = list(dict.fromkeys(name for info in infos for name in (info.name, info.id) if name))
+    import difflib  # slow to load, and needed only for an error
+
     if near := difflib.get_close_matches(text, names, n=3):
         return f"there is no run {text!r}; did you mean {' or '.join(near)}?"
     return f"there is no run {text!r}; the latest are {_some([info.id for info in infos])}"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from kedge.errors import ERROR, InputError, Problem, in_order
 from kedge.spec import checks, schema, yaml
 from kedge.spec.build import build
 from kedge.spec.files import named, read_text
 from kedge.spec.lint import checks as lint
-from kedge.spec.lint import shell
-from kedge.spec.lint.scripts import scripts
-from kedge.spec.model import Job
+from kedge.spec.lint.scripts import Script, scripts
+from kedge.spec.model import Job, JobFileSource
 
 
 def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> tuple[Job, tuple[Problem, ...]]:
@@ -41,15 +42,25 @@ def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job
 def _read(text: str, file: str, given: Collection[str], shell_too: bool = False) -> tuple[Job, tuple[Problem, ...]]:
     document = yaml.read(text, file)
     value, source = document.value, document.source
-    reading = shell.start(scripts(value, source, given)) if shell_too else []
+    shells = _shells(scripts(value, source, given) if shell_too else iter(()))
     found = [*document.problems, *schema.check(value, source), *checks.check(value, source)]
-    found += _elsewhere(found, [*lint.check(value, source), *shell.finish(reading, source)])
+    found += _elsewhere(found, [*lint.check(value, source), *shells(source)])
     names = tuple(checks.check_names(value, source))
     if any(problem.severity == ERROR for problem in found):
         # References are normally checked when they are rendered; this file never gets that far.
         references = checks.references(value, source, given)
         raise InputError(*in_order([*found, *names, *references]))
     return replace(build(value, source), warnings=tuple(in_order(found))), names
+
+
+def _shells(doubtful: Iterator[Script]) -> Callable[[JobFileSource], Iterable[Problem]]:
+    """Start shells that read these scripts. Call the result for what they complain about."""
+    first = next(doubtful, None)
+    if first is None:
+        return lambda source: ()
+    shell = importlib.import_module("kedge.spec.lint.shell")  # slow to load, and most scripts are plainly right
+    reading = shell.start(chain((first,), doubtful))
+    return lambda source: shell.finish(reading, source)
 
 
 def _elsewhere(errors: Iterable[Problem], found: Iterable[Problem]) -> list[Problem]:

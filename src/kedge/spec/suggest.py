@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterable
 from itertools import islice
 
@@ -25,6 +24,8 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     for other in islice(names, _MAX_NAMES):
         if len(other) <= _MAX_NAME_LENGTH:
             known.setdefault(other.lower(), other)
+    import difflib  # slow to load, and needed only for an error
+
     found = difflib.get_close_matches(name.lower(), known, n=1)
     return known[found[0]] if found else None
 

@@ -102,7 +102,8 @@ class Scene:
     def attempt(self, made: Plan, *turns: tuple[Happening, ...], late: int = 0, **script: Any) -> AttemptVerdict:
         """The verdict of one attempt; the last turns, `late`, come after its end."""
         with self._backend(turns, script) as backend:
-            self.last = Attempt(made, 0, backend, self.stops, Judge(self.run), self._emit, lambda: 0.0)
+            self.judging = Judge(self.run)
+            self.last = Attempt(made, 0, backend, self.stops, self.judging, self._emit, lambda: 0.0)
             verdict = self.last.run()
         assert backend.turns_left == late
         return verdict

@@ -45,6 +45,15 @@ def test_all_tasks_start_in_the_order_of_the_file_and_all_must_end(scene: Scene)
     assert scene.states == [SUCCEEDED, SUCCEEDED]
 
 
+@pytest.mark.parametrize("short_sec", [0.0, 1000.0])
+def test_only_a_job_that_is_not_short_loads_what_a_failure_needs(
+    scene: Scene, short_sec: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kedge.engines.controller.judge._SHORT_JOB_SEC", short_sec)
+    scene.attempt(plan(), (succeeded(A),), (succeeded(B),))
+    assert (scene.judging.loads_at is None) is (short_sec == 0.0)
+
+
 # Two tasks end: (plan, what happens, code of the verdict, the task that decides, states, calls besides the starts).
 TWO_ENDS: list[tuple[dict[str, Any], Turns, int, Task | None, list[str], list[str]]] = [
     ({}, ((failed(A), succeeded(B)),), 1, A, [FAILED, SUCCEEDED], ["stop w:1"]),

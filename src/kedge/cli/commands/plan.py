@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
@@ -15,7 +16,6 @@ from kedge.cli.view.problems import show_problems
 from kedge.cli.view.requirement_graph import svg
 from kedge.engines.base import Engine, EngineRequest, Task
 from kedge.errors import CannotRun, InputError
-from kedge.jobs.example import example_spec
 from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -47,7 +47,7 @@ def command(
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
     elif wanted is not None:
-        spec = example_spec(plan, *wanted)
+        spec = importlib.import_module("kedge.jobs.example").example_spec(plan, *wanted)
         click.echo(_json(spec.to_json(), engine_requests) if as_json else task_text(plan, spec))
     else:
         click.echo(_json(plan.to_json(), engine_requests) if as_json else plan_text(plan))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 
 import yaml
@@ -10,7 +11,6 @@ from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import seconds
 from kedge.contract import Step, TaskSpec, Text, show_text
-from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 
@@ -58,8 +58,13 @@ def _retries(plan: Plan) -> Iterable[str]:
     elif not plan.gang:
         others = ", ".join(f"{count} in {name}" for name, count in counts.items())
         yield f"each task first on its own: {transient}, others {others} (taskRetryCount)"
-    if spec := next(filter(is_exit_spec, plan.rules), None):
+    if plan.rules and (spec := _exit_spec(plan.rules)):
         yield f"rows of {spec} take precedence"
+
+
+def _exit_spec(rules: Iterable[str]) -> str | None:
+    exitspec = importlib.import_module("kedge.diagnose.exit_spec.exitspec")  # most jobs have no rules
+    return next(filter(exitspec.is_exit_spec, rules), None)
 
 
 def _times(count: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
 
 from kedge.resolve.model import RequirementEntry, Requirements
 
@@ -91,6 +90,8 @@ def _texts(requirements: Requirements, box: str) -> tuple[str, str, bool]:
 
 
 def _box(place: tuple[int, int], title: str, below: str, is_role: bool) -> str:
+    from html import escape  # slow to load, for its names of characters
+
     x, y = place
     fill, stroke = ("#dbe9ff", "#3567b0") if is_role else ("#f6f6f6", "#777777")
     return (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 
 import click
@@ -43,6 +42,8 @@ def wrapped(line: Text | str, indent: int = 0) -> list[Text]:
     text = Text(one_line(line)) if isinstance(line, str) else line
     if not sys.stdout.isatty():
         return [text]
+    import shutil  # slow to load, and not needed in a pipe
+
     width, starts, used = shutil.get_terminal_size().columns - indent, [], 0
     for word in re.finditer(r"\S+\s*", text.plain):
         if used and used + columns(word[0].rstrip()) > width:

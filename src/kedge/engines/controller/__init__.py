@@ -6,6 +6,7 @@ states             the states of a task, and their moves
 supervisor_events  what supervisors report while they run
 reports            reports of task attempts, or a substitute
 judge              why an attempt failed, and whether to try again
+failures           what the judge needs once something has failed
 retries            counts tries and their delays
 stop_requests      signals that ask for a stop
 job_log            the job's event log, even on a full disk

@@ -89,6 +89,8 @@ class Attempt:
         started = self._start_next()
         selector.select(0 if started else self._timeout())
         self._stops.drain()
+        if self._judging.loads_at is not None and self._judging.loads_at <= time.monotonic():
+            self._judging.load()
         for update in self._backend.poll():
             self._take(update)
         if self._stops.count > self._stops_seen:
@@ -105,8 +107,10 @@ class Attempt:
         return True
 
     def _timeout(self) -> float | None:
-        """Seconds until the next start or kill is due; None if none is."""
+        """Seconds until the next start or kill is due, or a load; None if none is."""
         due = [when for when, _, _ in self._to_start[:1]]
+        if self._judging.loads_at is not None:
+            due.append(self._judging.loads_at)
         if self._verdict is not None:
             due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+import importlib
+import time
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from kedge.contract import CANNOT_START, CURRENT, HOOK_FAILED, PERHAPS_MEMORY, USER_ALL, Report
+from kedge.contract import CANNOT_START, HOOK_FAILED, Report
 from kedge.diagnose.decide import job
-from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.decide.job import JobVerdict, TaskResult
-from kedge.diagnose.exit_spec import exitspec
-from kedge.diagnose.log import progress
-from kedge.diagnose.model import GUESS, PERMANENT, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence
-from kedge.diagnose.rules import packaged
+from kedge.diagnose.model import STOPPED, Diagnosis
 from kedge.engines.controller.states import History, TaskState
-from kedge.policy.codes import Behaviour
 from kedge.policy.retry_decision import Failure
 from kedge.runs.folder import Run
-from kedge.runs.logs import tail
 from kedge.states import State
 
 _PHASES = {HOOK_FAILED: "hook", CANNOT_START: "init"}
-_UNSEEN = (
-    "The whole task, including its supervisor, was killed by SIGKILL, so the reason is unknown; perhaps it needed "
-    "more memory than its limit."
-)
+_SHORT_JOB_SEC = 1.0
 
 
 def judge(tasks: Iterable[TaskState]) -> JobVerdict:
@@ -50,8 +43,8 @@ def _diagnosis(report: Report) -> Diagnosis:
     """
     if report.diagnosis and report.diagnosis["cause"] != STOPPED:
         return Diagnosis.from_json(report.diagnosis)
-    found = classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
-    return found._replace(meaning=_UNSEEN) if report.reason == PERHAPS_MEMORY else found
+    found: Diagnosis = _failures().of_code(report)
+    return found
 
 
 def _before_stop(report: Report) -> Diagnosis | None:
@@ -62,51 +55,32 @@ def _before_stop(report: Report) -> Diagnosis | None:
 
 class Judge:
     """Collects what matters for a retry after a failure, including the rows of the user's own exit spec, if one is
-    among the files of `rules`."""
+    among the files of `rules`.
+
+    What explains failures is loaded when there is one, since most jobs have none, or when `loads_at` (a value of
+    time.monotonic) has come: a kedge that is replaced while a long job runs must not be mixed into it.
+    """
 
     def __init__(self, run: Run, rules: Iterable[str] = ()) -> None:
-        self._run = run
-        self._rows = exitspec.load(str(run.exit_spec)).behaviours() if run.exit_spec.exists() else {}
-        names = [os.path.basename(path) for path in rules if exitspec.is_exit_spec(path)]
-        self._spec = names[0] if names else Failure._field_defaults["spec"]
+        self._run, self._rules = run, tuple(rules)
+        self._made = self._make() if rules else None  # the rules as they are before any task can change them
+        self.loads_at: float | None = time.monotonic() + _SHORT_JOB_SEC
+
+    def load(self) -> None:
+        """Load what explains failures."""
+        _failures()
+        self.loads_at = None
 
     def failure(self, judged: JobVerdict, code: int, attempt: int, root: TaskState | None, before: History) -> Failure:
         """What matters of an attempt that completed with `code`; `root` is the task that `judged` names. The failure is
         recorded in `before` as the latest one."""
-        known = Failure(code, row=self._row(code), spec=self._spec)
-        found = judged.diagnosis
-        if found is None or root is None or root.report is None:
-            before.forget()
-            return known
-        return known._replace(
-            cause=found.cause,
-            behaviour=Behaviour(found.behaviour),
-            sure=found.confidence == SURE,
-            again=self._again(found, root, attempt, before),
-            unseen=root.report.reason == PERHAPS_MEMORY,
-            retry_after_sec=root.report.retry_after_sec or 0.0,
-        )
+        self._made = self._made or self._make()
+        found: Failure = self._made.failure(judged, code, attempt, root, before)
+        return found
 
-    def _row(self, code: int) -> Behaviour | None:
-        return Behaviour(self._rows[code]) if code in self._rows else None
-
-    def _again(self, found: Diagnosis, root: TaskState, attempt: int, before: History) -> bool:
-        """Whether the program failed like the previous time, at the same place and without progress."""
-        if not _of_program(found):
-            before.forget()
-            return False
-        last, reached = before.failure, self._reached(root, attempt)
-        before.failure = found, reached
-        return last is not None and job.repeats(last[0], found) and not progress.advanced(last[1], reached)
-
-    def _reached(self, task: TaskState, attempt: int) -> Mapping[str, int]:
-        folder = self._run.task(task.task.role, task.task.task_index, attempt, task.task_attempt)
-        return progress.reached(tail(folder, f"{USER_ALL}/{CURRENT}", progress.TAIL))
+    def _make(self) -> Any:
+        return _failures().Failures(self._run, self._rules)
 
 
-def _of_program(found: Diagnosis) -> bool:
-    """Whether this is a failure of the program that can be compared with an earlier one. Failures of the surroundings
-    may differ with every try, and failures that may pass need more than a guess or an exit code to count as equal."""
-    if found.cause == UNKNOWN or packaged.is_around(found.cause):
-        return False
-    return found.behaviour == PERMANENT or (found.confidence != GUESS and bool(found.rule or found.frame))
+def _failures() -> Any:
+    return importlib.import_module("kedge.engines.controller.failures")

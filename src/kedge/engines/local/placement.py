@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import uuid
 from pathlib import Path
 
 from kedge.contract import SPEC_FILE, WORK_DIR
@@ -18,6 +17,8 @@ from kedge.runs.atomic_files import write_json
 from kedge.runs.folder import Run
 
 HOST = "127.0.0.1"
+
+_RANDOM_UUID = Path("/proc/sys/kernel/random/uuid")  # as uuid.uuid4, which is slow to load
 
 
 class LocalPlaces:
@@ -59,7 +60,7 @@ class LocalPlaces:
             job_id=self._run.id,
             job_attempt=attempt,
             task_attempt=task_attempt,
-            uid=str(uuid.uuid4()),
+            uid=_RANDOM_UUID.read_text().strip(),
             folder=folder,
             workdir=str(self._run.code / role.code) if role.code else os.path.join(folder, WORK_DIR),
             host=HOST,

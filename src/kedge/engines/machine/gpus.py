@@ -11,13 +11,12 @@ import functools
 import json
 import os
 import pwd
-import subprocess
 import sys
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kedge import processes
 from kedge.engines.machine.claims import FOLDER, Claims, of_others
@@ -191,6 +190,8 @@ def _machine() -> MachineGpus:
 
 def probe(deadline_sec: float = DEADLINE_SEC) -> MachineGpus:
     """Ask the driver for the GPUs, in a child process with a deadline."""
+    import subprocess  # slow to load, and many jobs need no GPU
+
     command = [sys.executable, "-P", str(_PROBE)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -205,7 +206,10 @@ def probe(deadline_sec: float = DEADLINE_SEC) -> MachineGpus:
     return MachineGpus(tuple(Device(number, uuid) for number, uuid in answer["gpus"]), answer["problem"])
 
 
-def _give_up(child: subprocess.Popen[bytes]) -> None:
+def _give_up(child: Any) -> None:
+    """`child` is a subprocess.Popen."""
+    import subprocess
+
     processes.kill_tree(child.pid, 1.0)  # the driver's library starts programs such as nvidia-modprobe
     for pipe in (child.stdout, child.stderr):
         if pipe:

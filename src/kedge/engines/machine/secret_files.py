@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -46,6 +45,8 @@ def written(folder: str, secrets: Secrets) -> Iterator[str | None]:
 
 def remove(folder: str) -> None:
     """Remove the folder if it is there."""
+    import shutil  # slow to load, and most jobs have no secrets
+
     shutil.rmtree(folder, ignore_errors=True)
 
 
