@@ -90,7 +90,7 @@ ALLOWED = {
 ROOMS = {
     "runtime": (
         "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "execute",
-        "hooks", "postmortem", "attempt", "main", "launch", "packed_start", "__main__",
+        "hooks", "postmortem", "attempt", "main", "warm_parent", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

@@ -116,6 +116,7 @@ LATE = {
         "kedge.runtime.setup.environment",
         "kedge.runtime.actions.program",
         "kedge.runtime.main",
+        "kedge.runtime.warm_parent",
     ),
     "kedge.runtime.hooks.hook_run": ("kedge.untrusted_values",),
     "kedge.runtime.logs.mask": ("kedge.runtime.logs.secret_forms",),

@@ -21,6 +21,7 @@ MARK = "KEDGE_FAULT_ROUND"  # in the environment of a scene's commands
 CONTROLLER = "controller"
 KEEPER = "keeper"  # the process above a controller
 SUPERVISOR = "supervisor"
+WARM_PARENT = "warm parent"  # of supervisors
 COMMAND = "command"  # a kedge command that is not the controller: a viewer, a stop
 TASK = "task"  # the user's processes: commands, hooks, what they start
 ENGINE = "engine"  # podman and its helper processes
@@ -78,6 +79,8 @@ def _kind(pid: int, controllers: Collection[int], commands: Collection[int]) -> 
         return KEEPER, line
     if "/kedge/runtime" in line and "spec.json" in line:
         return SUPERVISOR, line
+    if "/kedge/runtime" in line and " --warm " in line:
+        return WARM_PARENT, line
     return (COMMAND if " -m kedge" in line or "/kedge/" in line else TASK), line
 
 

@@ -4,6 +4,7 @@ __main__      starts it from a folder
 packed_start  starts it from one file
 launch        its first steps
 main          the command line of the supervisor
+warm_parent   forks supervisors for the local engine
 attempt       one attempt: hooks, command, report
 session       the parts of an attempt, connected
 execute       runs programs

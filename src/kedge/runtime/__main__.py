@@ -1,5 +1,5 @@
 """Start the supervisor from a folder: `python -I -S <this folder> SPEC_FILE [options]`. With `--action`, run one of the
-runtime's own actions instead.
+runtime's own actions instead; with `--warm`, fork supervisors on request.
 
 Isolated mode leaves only the standard library and this folder on sys.path. This folder is removed, because its modules
 would be importable under the wrong names. The folder that holds the package is appended last, so that nothing in it

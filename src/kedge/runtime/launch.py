@@ -1,5 +1,5 @@
-"""The first steps of the supervisor, or of one of the runtime's own actions (with `--action`), once modules can be
-imported."""
+"""The first steps of the supervisor, of one of the runtime's own actions (`--action`), or of the process that forks
+supervisors (`--warm`), once modules can be imported."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def launch() -> NoReturn:
     environment.restore(os.environ)
     if sys.argv[1:2] == ["--action"]:
         from kedge.runtime.actions.program import main
+    elif sys.argv[1:2] == ["--warm"]:
+        from kedge.runtime.warm_parent import main
     else:
         from kedge.runtime.main import main
     # Nothing is buffered, so the interpreter's slow shutdown can be skipped.

@@ -6,8 +6,10 @@ import functools
 import importlib.util
 import os
 import signal
+import socket
 import sys
 import time
+from contextlib import suppress
 
 from kedge import packed_runtime, processes
 from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
@@ -15,8 +17,9 @@ from kedge.engines.base import Ended, Task, Update
 from kedge.engines.controller import reports, supervisor_events
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
-from kedge.engines.local import process_record
+from kedge.engines.local import process_record, warm_parent
 from kedge.engines.local.placement import LocalPlaces
+from kedge.engines.local.warm_parent import WarmParent, WarmParentLost
 from kedge.errors import DiskFull
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
@@ -24,6 +27,7 @@ from kedge.runs.job_events import JobEvent
 
 _PYTHON = (sys.executable, "-I", "-S")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
 
 
@@ -31,10 +35,10 @@ class LocalBackend:
     """Runs task attempts on this machine. It never waits; the controller does, on `fileno`.
 
     `open_files` is the soft limit to restore for the user's commands. `emit` receives an event about processes that
-    cannot be ended.
+    cannot be ended. `tasks` is the number of tasks to expect.
     """
 
-    def __init__(self, run: Run, places: LocalPlaces, open_files: int, emit: Emit) -> None:
+    def __init__(self, run: Run, places: LocalPlaces, open_files: int, emit: Emit, tasks: int = 1) -> None:
         self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
         self._record = process_record.Record(run)
         self._start_file = packed_runtime.start_file(os.environ)
@@ -46,6 +50,16 @@ class LocalBackend:
         # One pipe for all supervisors: each writes whole event lines, short enough to be atomic.
         self._events, self._events_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._partial = b""
+        self._warm = self._warm_parent() if tasks >= warm_parent.WORTHWHILE else None
+
+    def _warm_parent(self) -> WarmParent | None:
+        with suppress(OSError):  # without it, every supervisor is a new interpreter
+            return WarmParent(self._launcher(), self._environment, STOP_SIGNALS, len(os.fsencode(self._run.path)))
+        return None
+
+    def _launcher(self) -> list[str]:
+        start = self._start_file if self._start_file.exists() else packed_runtime.FOLDER  # caches may be cleared
+        return [*_PYTHON, str(start)]
 
     def place(self, attempt: int) -> None:
         self._places.reserve(attempt)
@@ -57,29 +71,42 @@ class LocalBackend:
         try:
             with disk_errors(folder):
                 spec = self._places.write_spec(task, folder, attempt, task_attempt)
-                pid = self._spawn(spec, folder, [hold.fileno() for hold in holds], self._places.locks(task))
+                log = os.open(os.path.join(folder, SUPERVISOR_LOG), _LOG, 0o600)
+                try:
+                    pid = self._spawn(spec, log, holds, self._places.locks(task))
+                finally:
+                    os.close(log)
         except (OSError, DiskFull) as error:
             self._failed.append(Ended(task, _not_started(child, error)))
         else:
             self._children[pid], self._pids[task] = child, pid
             self._record.supervisor(pid)
         finally:
-            for hold in holds:
-                hold.close()
+            _close_all(holds)
 
-    def _spawn(self, spec: str, folder: str, holds: list[int], keeps: list[int]) -> int:
-        start = self._start_file if self._start_file.exists() else packed_runtime.FOLDER  # caches may be cleared
-        argv = [*_PYTHON, str(start), spec, "--status", str(self._events_in), "--open-files", str(self._open_files)]
-        argv += ["--site", site] if (site := _site()) else []
-        argv += ["--hold", ",".join(map(str, holds))] if holds else []
-        argv += ["--keep", ",".join(map(str, keeps))] if keeps else []
-        inherited = [self._events_in, *holds, *keeps]
-        log = os.path.join(folder, SUPERVISOR_LOG)
+    def _spawn(self, spec: str, log: int, holds: list[socket.socket], keeps: list[int]) -> int:
+        arguments = [spec, "--open-files", str(self._open_files)]
+        arguments += ["--site", site] if (site := _site()) else []
+        passed = {"--status": [self._events_in], "--hold": [hold.fileno() for hold in holds], "--keep": keeps}
+        if self._warm and sum(map(len, passed.values())) <= warm_parent.MOST_FDS:
+            try:
+                return self._warm.spawn(arguments, log, passed, lambda: _close_all(holds))
+            except WarmParentLost:
+                self._warm.kill()
+                self._warm = None
+        return self._spawn_new(arguments, log, passed)
+
+    def _spawn_new(self, arguments: list[str], log: int, passed: dict[str, list[int]]) -> int:
+        """Start a supervisor in an interpreter of its own."""
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
+            (os.POSIX_SPAWN_DUP2, log, 1),
+            (os.POSIX_SPAWN_DUP2, log, 2),
         ]
+        argv = [*self._launcher(), *arguments]
+        for option, fds in passed.items():
+            argv += [option, ",".join(map(str, fds))]
+        inherited = [fd for fds in passed.values() for fd in fds]
         for fd in inherited:
             os.set_inheritable(fd, True)
         try:
@@ -134,6 +161,9 @@ class LocalBackend:
                 break
             if pid == 0:
                 break
+            if self._warm and pid == self._warm.pid:
+                self._warm.close()
+                self._warm = None
             if child := self._children.pop(pid, None):
                 del self._pids[child.task]
                 report = self._report(child, os.waitstatus_to_exitcode(ending), pid in self._killed)
@@ -144,10 +174,12 @@ class LocalBackend:
         if report := reports.read(child):
             return report
         # The supervisor was killed, or could not run at all. Its remaining processes are ended now.
-        processes.kill_orphans(set(self._children))
+        processes.kill_orphans({*self._children, *([self._warm.pid] if self._warm else [])})
         return reports.of_forced_stop(child) if killed else _without_report(child, code)
 
     def close(self) -> None:
+        if self._warm:
+            self._warm.kill()
         for pid in self._children:  # there are none, except after a fault
             processes.kill_tree(pid)
         if left := processes.kill_orphans(()):
@@ -163,6 +195,11 @@ def _site() -> str | None:
     """The folder of installed packages that contains google-re2, which the supervisors need to diagnose failures."""
     found = importlib.util.find_spec("re2")
     return os.path.dirname(os.path.dirname(found.origin)) if found and found.origin else None
+
+
+def _close_all(holds: list[socket.socket]) -> None:
+    for hold in holds:
+        hold.close()
 
 
 def _without_report(child: Launch, code: int) -> Report:

@@ -1,0 +1,117 @@
+"""A process that has loaded the supervisor's modules once, and forks a supervisor for each request: this takes a fifth
+of the CPU time of a new interpreter.
+
+    python -I -S <runtime> --warm SOCKET ROOM
+
+SOCKET is the descriptor of a socket for packets, see `kedge.engines.local.warm_parent`, which makes the requests. ROOM
+has no meaning; its length is what the supervisors' own command lines may take. A supervisor that was forked is an
+orphan, so that it becomes a child of the controller, the next subreaper. In every other way it is as if it had been
+started by its command line: it has a session of its own, and the descriptors that the request passes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _socket import CMSG_SPACE, socket  # without the part in Python, which loads much that supervisors do not need
+
+from kedge.contract import RUNTIME_BROKE
+from kedge.light import json
+from kedge.light.contextlib import suppress
+from kedge.light.types import NoReturn, Sequence
+from kedge.runtime import main as supervisor
+from kedge.runtime.files import read_file
+
+_LARGEST = 1 << 16  # bytes of a request
+_MOST_FDS = 253  # the kernel's limit for one message
+_INT = 4  # bytes of a descriptor in a message
+_COMMAND_LINE = slice(48 - 3, 50 - 3)  # where it begins and ends in memory; see proc_pid_stat(5), without two fields
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve requests until the other end of the socket is closed."""
+    control = socket(fileno=int(argv[1]))
+    os.set_inheritable(control.fileno(), False)
+    while True:
+        message, passed, _, _ = control.recvmsg(_LARGEST, CMSG_SPACE(_MOST_FDS * _INT))
+        fds = [fd for _, _, data in passed for fd in memoryview(data).cast("i")]
+        if not message:
+            return 0
+        answer = _fork(control, message, fds)
+        for fd in fds:
+            os.close(fd)
+        if not answer:
+            return RUNTIME_BROKE
+        control.send(answer)
+
+
+def _fork(control: socket, message: bytes, fds: list[int]) -> bytes:
+    """Fork a supervisor through a child that ends at once. Returns its pid or, negative, the number of the error."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        between = os.fork()
+        if between == 0:
+            pid = _pid_or_error()
+            if pid == 0:
+                for fd in (reader, writer, control.detach()):
+                    os.close(fd)
+                _supervise(message, fds)
+            os.write(writer, b"%d" % pid)
+            os._exit(0)
+        os.waitpid(between, 0)
+        os.close(writer)
+        writer = -1
+        return os.read(reader, _LARGEST)  # empty if it was killed
+    except OSError as error:
+        return b"%d" % -(error.errno or 1)
+    finally:
+        os.close(reader)
+        if writer >= 0:
+            os.close(writer)
+
+
+def _pid_or_error() -> int:
+    try:
+        return os.fork()
+    except OSError as error:
+        return -(error.errno or 1)
+
+
+def _supervise(message: bytes, fds: list[int]) -> NoReturn:
+    """Become a supervisor, once the controller has released what it passes on. Without its permission, just end."""
+    try:
+        launcher, arguments, passed = json.loads(message)
+        gate, log, *rest = fds
+        if os.read(gate, 1):
+            os.close(gate)
+            os.setsid()
+            _open_standard_streams(log)
+            for option, count in passed.items():
+                arguments += [option, ",".join(str(rest.pop(0)) for _ in range(count))]
+            _show_command_line([*launcher, *arguments])
+            os._exit(supervisor.main(arguments))
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.stderr.flush()
+    finally:
+        os._exit(1)  # as an interpreter does after an exception
+
+
+def _open_standard_streams(log: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    for fd, number in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(fd, number)
+    os.close(null)
+    os.close(log)
+
+
+def _show_command_line(argv: list[str]) -> None:
+    """Let `ps` show this command line, by overwriting the one that this process was started with."""
+    start, end = map(int, read_file("/proc/self/stat").rpartition(b")")[2].split()[_COMMAND_LINE])
+    text = b"\0".join(map(os.fsencode, argv))[: end - start - 1]
+    with suppress(OSError):  # where the kernel forbids it, `ps` shows the command line of the warm parent
+        memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(memory, text.ljust(end - start, b"\0"), start)
+        finally:
+            os.close(memory)
