@@ -80,9 +80,13 @@ def _rule(name: str, text: str) -> list[Any]:
     return [name, "bad_config", "root", 50, "error", [], [], [], [[text, [text], False]], []]
 
 
-def test_a_pattern_is_tried_on_several_lines_at_once() -> None:
-    patterns = [LinePattern(over_characters(f"(?m){text}"), [], False) for text in ("^b.*z$", "a$", "^x")]
-    assert [pattern.may_match(b"a\nbcz\nd") for pattern in patterns] == [True, True, False]
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("^b.*z$", {1}), ("[ac]$", {0, 3}), ("^x", set()), ("a\\sb", {0, 1}), ("[^q]+", {0, 1, 2, 3})],
+)
+def test_a_pattern_is_tried_on_several_lines_at_once(text: str, numbers: set[int]) -> None:
+    pattern = LinePattern(over_characters(f"(?m){text}"), [], False)
+    assert pattern.possible(b"a\nbcz\nd\nc") == numbers
 
 
 @pytest.mark.parametrize("text", ["\\Ab c d", "b c d\\z", "(?-m)^b c d"])

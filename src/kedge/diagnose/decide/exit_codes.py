@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kedge.light.signal import NSIG
+
 _KNOWN = {
     0: "success",
     2: "many programs exit with 2 on wrong arguments, shells on misuse of a builtin",
@@ -20,14 +22,17 @@ def meaning(code: int | None) -> str:
         return ""
     if code in _KNOWN:
         return _KNOWN[code]
-    try:
-        return f"death by signal {_signal(code)}"
-    except ValueError:
-        return ""  # a code that the program chose itself
-
-
-def _signal(code: int) -> str:
-    import signal  # only for a signal: it takes a while
-
     number = -code if code < 0 else code - 128
-    return f"{number} ({signal.Signals(number).name})"
+    return f"death by signal {number} ({name})" if (name := _name(number)) else ""  # else the program's own choice
+
+
+def _name(number: int) -> str:
+    """The name of a signal; empty if there is none with this number."""
+    if not 0 < number < NSIG:
+        return ""
+    from signal import Signals  # loads what takes longer than all the rest here
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return ""

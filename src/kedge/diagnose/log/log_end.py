@@ -12,6 +12,7 @@ from kedge.diagnose.log.log_text import Log, LogLine
 MAX_LINES = 1500
 LAST_LINES = 40
 NEAR = 3  # lines
+MAX_BLANK = 4 << 10  # bytes
 MAX_CALM = 6  # lines of ordinary output that may follow the last words of a failed program
 
 
@@ -20,7 +21,7 @@ class LogEnd:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        end = len(log.text.rstrip())
+        end = _end(log.text)
         self.last = log.line(end - 1) if end else None
 
     @cached_property
@@ -120,3 +121,9 @@ class LogEnd:
         starts = self._progress.get(line.rank, [])
         last = len(starts) if end is None else bisect_right(starts, end)
         return max(0, last - bisect_right(starts, start))
+
+
+def _end(text: bytes) -> int:
+    """The length of a text without blanks at the end. Its last bytes are copied, seldom all."""
+    kept = text[-MAX_BLANK:].rstrip()
+    return max(0, len(text) - MAX_BLANK) + len(kept) if kept else len(text.rstrip())

@@ -44,15 +44,19 @@ class Literal(NamedTuple):
 
 class LinePattern(NamedTuple):
     """A pattern for one line, compiled so that `^` and `$` match at lines: on one line that makes no difference, and on
-    several it finds out whether any of them can match, unless the pattern sees if a line is `alone`."""
+    several it finds those that can match, unless the pattern sees if a line is `alone`."""
 
     compiled: Any
     when: Sequence[Any]
     alone: bool
 
-    def may_match(self, lines: bytes) -> bool:
-        """Whether it may match one of several lines. If not, this one call has tried it on all of them."""
-        return self.alone or self.compiled.search(lines) is not None
+    def possible(self, lines: bytes) -> set[int]:
+        """The numbers of the lines (separated by newlines) that can match: those that a match in the whole touches."""
+        if self.alone:
+            return set(range(lines.count(b"\n") + 1))
+        spans = (found.span() for found in self.compiled.finditer(lines))
+        ends = ((lines.count(b"\n", 0, start), lines.count(b"\n", 0, end)) for start, end in spans)
+        return {number for first, last in ends for number in range(first, last + 1)}
 
 
 class RuleSet:

@@ -71,12 +71,13 @@ class _Tries:
             lines = _lines(self._log, one.text, lower if one.any_case else text, piece[0], limit)
             self._each[one.place] = self._each.get(one.place, TRIES_EACH) - len(lines)
             self.total -= len(lines)
-            for rule, pattern in one.users if lines else ():
-                self._try(rule, self._rules.pattern(rule, pattern), lines)
+            joined = _joined(lines) if len(lines) >= MANY else None
+            for rule, number in one.users if lines else ():
+                pattern = self._rules.pattern(rule, number)
+                numbers = range(len(lines)) if joined is None else sorted(pattern.possible(joined))
+                self._try(rule, pattern, [lines[number] for number in numbers])
 
     def _try(self, rule: int, pattern: LinePattern, lines: list[LogLine]) -> None:
-        if len(lines) >= MANY and not pattern.may_match(_joined(lines)):
-            return
         for line in lines:
             values = match(pattern.compiled, pattern.when, line.body)
             if values is not None:
