@@ -25,6 +25,8 @@ FOLDER = PACKAGE / "runtime"  # a supervisor can also be started from there
 START = "kedge.runtime.packed_start"
 HEADER = 16  # bytes of a .pyc file before its code
 _PARTS = ("*.py", "light/*.py", "runtime/**/*.py", "diagnose/**/*.py")
+# Modules of Python that a supervisor loads at its start, or for a diagnosis.
+_PYTHON = ("__future__", "bisect", "collections", "functools", "keyword", "operator", "reprlib", "types")
 _KEPT = 8  # files in the cache: kedge's own developers make a new one with every change
 
 
@@ -78,10 +80,15 @@ def _key() -> str:
 
 
 def _installed_modules() -> dict[str, PackedModule]:
-    """The modules of kedge, from Python's own byte code where that is up to date, and those of Python that they begin
-    with."""
-    future = sys.modules["__future__"].__file__
-    modules = {"__future__": PackedModule(str(future), marshal.dumps(_code("__future__", str(future))))}
+    """The modules, from Python's own byte code where that is up to date."""
+    from importlib.util import find_spec
+
+    modules = {}
+    for name in _PYTHON:
+        found = find_spec(name)
+        assert found
+        assert found.origin
+        modules[name] = PackedModule(found.origin, marshal.dumps(_code(name, found.origin)))
     for file in _files():
         path = file.relative_to(PACKAGE.parent)
         name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")

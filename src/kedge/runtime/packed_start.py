@@ -18,7 +18,7 @@ INDEX_AT, HEADER = 8, 16
 
 class PackedModules:
     """Finds and loads the modules in a file. Its index is (the folder that holds the package, relative to the file's
-    own, {name: (path in that folder, whether it is a package, position after the index, length)})."""
+    own, {name: (path in that folder, or absolute, whether it is a package, position after the index, length)})."""
 
     def __init__(self, path: str) -> None:
         self._file = _open(path)
@@ -33,10 +33,10 @@ class PackedModules:
         if name not in self._index:
             return None
         place, is_package, _, _ = self._index[name]
-        spec = ModuleSpec(name, self, origin=f"{self.folder}/{place}")  # type: ignore[arg-type]  # it is enough of one
+        spec = ModuleSpec(name, self, origin=os.path.join(self.folder, place))  # type: ignore[arg-type]  # it is enough of one
         spec.has_location = True  # the module gets __file__
         if is_package:
-            spec.submodule_search_locations = [os.path.dirname(f"{self.folder}/{place}")]
+            spec.submodule_search_locations = [os.path.dirname(os.path.join(self.folder, place))]
         return spec
 
     def create_module(self, spec: ModuleSpec) -> None:

@@ -3,7 +3,6 @@ the same evidence. Loaded only when an attempt has failed."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import time
@@ -86,7 +85,9 @@ def _patterns(site: str | None, notes: list[str]) -> ModuleType | None:
     if site:
         sys.path.append(site)
     try:
-        return importlib.import_module("kedge.runtime.postmortem.patterns")
+        from kedge.runtime.postmortem import patterns
+
+        return patterns
     except ImportError as error:
         notes.append(f"failures are classified by exit code only: google-re2 cannot be loaded ({error})")
         return None

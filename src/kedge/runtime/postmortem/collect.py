@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import resource
 import stat
@@ -110,9 +109,9 @@ def _gpus(case: FailedAttempt) -> dict[str, float]:
         return {"gpus": 0}
     if not any(map(os.path.exists, _DRIVER)):
         return {}
-    gpus = importlib.import_module("kedge.runtime.postmortem.gpus")  # loads modules that nothing else needs
-    facts: dict[str, float] = gpus.facts({**os.environ, **case.spec.environment}, case.tick)
-    return facts
+    from kedge.runtime.postmortem import gpus  # loads modules that nothing else needs
+
+    return gpus.facts({**os.environ, **case.spec.environment}, case.tick)
 
 
 def _last_output(folder: str) -> float | None:

@@ -14,8 +14,9 @@ from kedge.light.types import Any, Callable, Iterable, Mapping, NamedTuple, NoRe
 from kedge.runtime import bugs
 from kedge.runtime.files import write_all
 from kedge.runtime.logs.pipes import Pipe
-from kedge.runtime.process import procfs, signals
+from kedge.runtime.process import children, procfs, signals
 from kedge.runtime.process.loop import Loop
+from kedge.runtime.process.procfs import ProcessStat
 
 MEMORY_BYTES = 1 << 30  # of address space
 _KILL_SEC = 2.0  # a process that survives SIGKILL for longer hangs in the kernel
@@ -36,7 +37,7 @@ class Answer(NamedTuple):
 
 def run(loop: Loop, work: Work, limit_sec: float) -> Answer:
     """Run `work` in a fork of this process for at most `limit_sec`. The loop runs meanwhile."""
-    earlier = {each.identity for each in procfs.descendants(os.getpid())}
+    earlier = {each.identity for each in _descendants()}
     reader, writer = os.pipe2(os.O_CLOEXEC)
     signals.block()
     try:
@@ -85,6 +86,10 @@ def _become_worker(writer: int, work: Work) -> NoReturn:
         os._exit(0)
 
 
+def _descendants() -> list[ProcessStat]:
+    return procfs.descendants(os.getpid()) if children.exist() else []
+
+
 def _limit() -> None:
     """Limit this process's memory, and make it the OOM killer's first choice, before the supervisor."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -111,7 +116,7 @@ def _reap_or_kill(pid: int, finished: bool) -> None:
 def _kill_since(earlier: set[tuple[int, int]], loop: Loop) -> None:
     """Kill all processes that the worker left behind, in any session: orphans become children of this process."""
     deadline = time.monotonic() + _KILL_SEC
-    while left := [each for each in procfs.descendants(os.getpid()) if each.identity not in earlier]:
+    while left := [each for each in _descendants() if each.identity not in earlier]:
         for each in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(each.pid, signal.SIGKILL)

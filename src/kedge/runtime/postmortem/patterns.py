@@ -5,8 +5,6 @@ Importing this module raises ImportError where google-re2 is not installed.
 
 from __future__ import annotations
 
-import importlib
-
 from kedge.diagnose.decide.classify import classify, is_conclusive
 from kedge.diagnose.decide.remedies import remedy
 from kedge.diagnose.exit_spec import exitspec
@@ -104,5 +102,8 @@ def _read_rules(path: str, causes: set[str]) -> CompiledRules:
     if path.endswith(".json"):
         return compiled_rules.parse(read_file(path))
     # Reading the source costs more than all the rest.
-    source, pathlib = importlib.import_module("kedge.diagnose.rules.source"), importlib.import_module("pathlib")
+    import pathlib
+
+    from kedge.diagnose.rules import source
+
     return compiled_rules.of(source.rules(pathlib.Path(path), causes))

@@ -23,6 +23,16 @@ def _prctl(option: int, value: int) -> int:
     return result
 
 
+def exist() -> bool:
+    """Whether this process has a child, dead or alive. A subreaper without one has no descendants either, and need not
+    look for them among all processes of the machine."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 class Children:
     """Reaps every child that ends, and keeps the wait status of the expected ones."""
 
