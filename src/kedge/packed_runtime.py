@@ -24,7 +24,7 @@ PACKAGE = Path(__file__).parent
 FOLDER = PACKAGE / "runtime"  # a supervisor can also be started from there
 START = "kedge.runtime.packed_start"
 HEADER = 16  # bytes of a .pyc file before its code
-_PARTS = ("*.py", "light/*.py", "runtime/**/*.py", "diagnose/**/*.py")
+_PARTS = ("light", "runtime", "diagnose")  # besides the modules of kedge itself
 # Modules of Python that a supervisor loads at its start, or for a diagnosis.
 _PYTHON = ("__future__", "bisect", "collections", "functools", "keyword", "operator", "reprlib", "types")
 _KEPT = 8  # files in the cache: kedge's own developers make a new one with every change
@@ -67,16 +67,28 @@ def start_file(environment: Mapping[str, str]) -> Path:
     return path if is_own else FOLDER
 
 
-def _files() -> Iterator[Path]:
-    return (file for part in _PARTS for file in PACKAGE.glob(part))
+def _files() -> Iterator[os.DirEntry[str]]:
+    yield from _modules_in(str(PACKAGE), rooms=False)
+    for part in _PARTS:
+        yield from _modules_in(f"{PACKAGE}/{part}", rooms=True)
+
+
+def _modules_in(folder: str, rooms: bool) -> Iterator[os.DirEntry[str]]:
+    """The modules in a folder and (with `rooms`) in those below it. Every local job looks, and Path.glob takes ten
+    times as long."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry
+            elif rooms and entry.is_dir() and entry.name != "__pycache__":
+                yield from _modules_in(entry.path, rooms)
 
 
 def _key() -> str:
-    digest = hashlib.sha256(repr((sys.version, sys.flags.optimize, str(PACKAGE))).encode())
-    for file in sorted(_files()):
-        found = file.stat()
-        digest.update(f"{file}\0{found.st_mtime_ns}\0{found.st_size}\0".encode())
-    return digest.hexdigest()[:32]
+    stats = ((file.path, file.stat()) for file in _files())
+    files = sorted((path, found.st_mtime_ns, found.st_size) for path, found in stats)
+    told = repr((sys.version, sys.flags.optimize, str(PACKAGE), files))
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 def _installed_modules() -> dict[str, PackedModule]:
@@ -90,9 +102,9 @@ def _installed_modules() -> dict[str, PackedModule]:
         assert found.origin
         modules[name] = PackedModule(found.origin, marshal.dumps(_code(name, found.origin)))
     for file in _files():
-        path = file.relative_to(PACKAGE.parent)
+        path = Path(file).relative_to(PACKAGE.parent)
         name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-        modules[name] = PackedModule(str(path), marshal.dumps(_code(name, str(file))))
+        modules[name] = PackedModule(str(path), marshal.dumps(_code(name, file.path)))
     return modules
 
 

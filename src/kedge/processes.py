@@ -218,7 +218,18 @@ def kill_tree(pid: int, deadline_sec: float = DEADLINE_SEC) -> list[Process]:
 def kill_orphans(known: Collection[int], deadline_sec: float = DEADLINE_SEC) -> list[Process]:
     """Kill the orphans that this process adopted as subreaper: its children except the `known` ones, and their
     descendants."""
+    if not _has_children():
+        return []  # without a look at every process of the machine
     return kill(lambda: descendants(os.getpid(), known), deadline_sec)
+
+
+def _has_children() -> bool:
+    """Whether this process has any children; they stay to be waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _ends_before(process: Process, end: float) -> bool:
