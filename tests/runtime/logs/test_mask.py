@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from kedge import contract
 from kedge.contract import Callback, SecretRef, Step
 from kedge.masking import SHORTEST_LINE
-from kedge.runtime.logs.mask import MASKED, Finder, Mask, finder, masked
+from kedge.runtime.logs.mask import AT_ONCE, MASKED, Finder, Mask, finder, masked
 from kedge.runtime.logs.secret_forms import maskable
 
 TOKEN = "s3cr3t-t0ken"
@@ -59,10 +59,10 @@ def masked_at_once(text, secrets):
 
 def masked_in_pieces(found, text, cuts):
     mask, result = Mask(found), b""
-    for cut in cuts:
-        result += mask.feed(text[:cut])
-        text = text[cut:]
-    return result + mask.feed(text) + mask.finish()
+    for cut in [*cuts, len(text)]:
+        piece, text = text[:cut], text[cut:]
+        result += piece if mask.lets_pass(bytearray(piece + text), len(piece)) else mask.feed(piece)
+    return result + mask.finish()
 
 
 @given(
@@ -89,6 +89,17 @@ def test_neither_for_any_form_of_any_secret(secrets, text, cuts):
     result = masked_in_pieces(finder(secrets), data, cuts)
     assert result == masked_at_once(data, forms)
     assert not any(form in part for part in result.split(MASKED) for form in forms)
+
+
+def test_pieces_without_secrets_pass_and_others_do_not():
+    """Wherever a secret lies in much output, also at the end and across the places where the search is divided."""
+    mask, text = Mask(finder([TOKEN])), bytearray(b"................\n" * 40_000)
+    assert mask.lets_pass(text, len(text))
+    for at in (0, 100_001, *range(AT_ONCE - 13, AT_ONCE + 13), 2 * AT_ONCE - 6, len(text) - len(TOKEN)):
+        there = text[:at] + TOKEN.encode() + text[at + len(TOKEN) :]
+        assert not mask.lets_pass(there, len(there)), at
+        assert not mask.lets_pass(there, at + 4), at
+        assert mask.lets_pass(there, at), at
 
 
 SITE = str(Path(re2.__file__).parent.parent)

@@ -9,16 +9,14 @@ from kedge.light.types import Callable
 from kedge.runtime.files import Buffer, Faults
 from kedge.runtime.logs.combine import Combined
 from kedge.runtime.logs.console import ConsoleCopy
-from kedge.runtime.logs.mask import Finder, Mask
+from kedge.runtime.logs.mask import AT_ONCE, Finder, Mask
 from kedge.runtime.logs.pipes import Pipe
 from kedge.runtime.logs.rotate import RotatingFile
 from kedge.runtime.process.loop import Loop
 
-_MASKED_AT_ONCE = 1 << 18  # bytes: more take more memory and are not faster
-
 
 class UserStream:
-    """Passes the pieces of one stream on to its files. Without a mask the pieces are never copied in memory."""
+    """Passes the pieces of one stream on to its files. Pieces without secrets are never copied in memory."""
 
     def __init__(self, file: RotatingFile, combined: Combined, mask: Mask | None, console: ConsoleCopy | None) -> None:
         self._file = file
@@ -28,12 +26,12 @@ class UserStream:
 
     def feed(self, data: bytearray, length: int) -> None:
         """Take the first `length` bytes of `data`."""
-        if self._mask is None:
+        if self._mask is None or self._mask.lets_pass(data, length):
             self._pass_on(data, length)
             return
         view = memoryview(data)[:length]
-        for at in range(0, length, _MASKED_AT_ONCE):
-            masked = self._mask.feed(bytes(view[at : at + _MASKED_AT_ONCE]))
+        for at in range(0, length, AT_ONCE):
+            masked = self._mask.feed(bytes(view[at : at + AT_ONCE]))
             self._pass_on(masked, len(masked))
 
     def finish(self) -> None:
