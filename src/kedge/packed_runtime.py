@@ -123,6 +123,8 @@ def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(data)
+        file.flush()
+        os.fsync(file.fileno())  # a loss of power must not leave an empty file, which would be used for ever
     os.replace(file.name, path)
     others = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
     for each in others[_KEPT:]:
