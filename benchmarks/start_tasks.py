@@ -11,11 +11,12 @@ each task of the job.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import NamedTuple
+
+from turns import PYTHON, Argv, cost
 
 JOB = """\
 protocolVersion: 2
@@ -29,46 +30,50 @@ taskRoles:
     resourcePerInstance: {{cpu: 1, memoryMB: 32, gpu: 0}}
     commands: [echo task $PAI_TASK_INDEX]
 """
-START = [sys.executable, "-I", "-S", "-c", "pass"]
+START = [*PYTHON, "-c", "pass"]
 BASH = ["bash", "-c", "echo task $PAI_TASK_INDEX"]
 ROUNDS = 20  # of a start, and of bash
 VARIABLES = 5  # for each task: its address, and its two ports by two names
 
 
+class Row(NamedTuple):
+    """Figures for one job. Times are in seconds; the last two columns are CPU time of one task in starts."""
+
+    tasks: int
+    wall: float
+    cpu: float
+    starts: float
+    bash: float
+
+
 def main() -> None:
     """Measure and print."""
-    counts = [int(text) for text in sys.argv[1:]] or [1, 100, 500]
     print(
         f"{'tasks':>6}{'wall s':>9}{'CPU s':>9}{'tasks/s':>9}{'CPU ms/task':>13}{'starts/task':>13}{'of it bash':>12}"
     )
+    for tasks in [int(text) for text in sys.argv[1:]] or [1, 100, 500]:
+        row = measure(tasks)
+        figures = f"{tasks:>6}{row.wall:>9.2f}{row.cpu:>9.2f}{tasks / row.wall:>9.1f}{row.cpu / tasks * 1000:>13.1f}"
+        print(f"{figures}{row.starts:>13.2f}{row.bash:>12.2f}")
+
+
+def measure(tasks: int) -> Row:
+    """Run a job of so many tasks."""
     with tempfile.TemporaryDirectory() as folder:
-        for tasks in counts:
-            job = Path(folder) / "bench.yaml"
-            job.write_text(JOB.format(tasks=tasks))
-            before = mean_cpu(START, {})
-            wall, cpu = cost(
-                [sys.executable, "-m", "kedge", "run", "-q", str(job)], {**os.environ, "XDG_STATE_HOME": folder}
-            )
-            start = (before + mean_cpu(START, {})) / 2
-            bash = mean_cpu(BASH, {f"PAI_HOST_IP_task_{n}": "127.0.0.1" for n in range(VARIABLES * tasks)})
-            each = cpu / tasks
-            row = f"{tasks:>6}{wall:>9.2f}{cpu:>9.2f}{tasks / wall:>9.1f}{each * 1000:>13.1f}"
-            print(f"{row}{each / start:>13.2f}{bash / start:>12.2f}")
+        job = Path(folder) / "bench.yaml"
+        job.write_text(JOB.format(tasks=tasks))
+        before = mean_cpu(START, {})
+        wall, cpu = cost(
+            [sys.executable, "-m", "kedge", "run", "-q", str(job)], {"XDG_STATE_HOME": folder}, quiet=True
+        )
+        start = (before + mean_cpu(START, {})) / 2
+    bash = mean_cpu(BASH, {f"PAI_HOST_IP_task_{n}": "127.0.0.1" for n in range(VARIABLES * tasks)})
+    return Row(tasks, wall, cpu, cpu / tasks / start, bash / start)
 
 
-def mean_cpu(argv: list[str], variables: dict[str, str]) -> float:
+def mean_cpu(argv: Argv, variables: dict[str, str]) -> float:
     """Mean CPU seconds of a command."""
-    return sum(cost(argv, {**os.environ, **variables})[1] for _ in range(ROUNDS)) / ROUNDS
-
-
-def cost(argv: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Wall and CPU seconds of a command, including everything it starts."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, argv
-    return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
+    return sum(cost(argv, variables, quiet=True).cpu for _ in range(ROUNDS)) / ROUNDS
 
 
 if __name__ == "__main__":
