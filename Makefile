@@ -15,7 +15,7 @@ WORKERS ?= 4
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-local demo-container test lint types check coverage docs soak clean
+.PHONY: demo demo-local demo-container test lint types check coverage floors docs soak clean
 
 demo: demo-$(ENGINE)
 
@@ -43,6 +43,10 @@ check: $(VENV)/.test
 # in processes of their own, which start with a clean environment and without site-packages.
 coverage: $(VENV)/.test
 	$(BIN)/pytest --cov -q -n $(WORKERS) --rerun-failed $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
+
+# Warns of what has become slower than the project's goals allow; takes two minutes on an idle machine.
+floors: $(VENV)/.test
+	$(BIN)/python benchmarks/floors.py
 
 # The pages in docs/ as a site: build/site/index.html. Warnings and internal links that lead nowhere are errors.
 docs: $(VENV)/.docs

@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import re2
 from turns import PYTHON, Argv, Cost, cost, in_turns, print_in_starts
 
 from kedge import packed_runtime
 from kedge.contract import TaskSpec
 
+SITE = ("--site", str(Path(re2.__file__).parents[1]))  # with it, the cause of a failure is searched for
 MAX_MIB = 16  # the goal for the memory of a supervisor
 
 

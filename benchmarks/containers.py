@@ -22,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 JOB = """\
 protocolVersion: 2
@@ -36,6 +37,15 @@ taskRoles:
     commands: ["{command}"]
 """
 COMMAND = "echo started"
+
+
+class Medians(NamedTuple):
+    """Seconds: of the tool, one after the other and four at once; of kedge, until all commands have run and in all."""
+
+    alone: float
+    four: float
+    started: float
+    whole: float
 
 
 def kedge(image: str, tasks: int) -> tuple[float, float]:
@@ -80,6 +90,15 @@ def bare(tool: str, image: str, tasks: int, at_once: int) -> float:
     return time.monotonic() - begin
 
 
+def measure(tool: str, image: str, tasks: int, rounds: int) -> Medians:
+    """Medians; kedge and `tool` take turns, because the machine may be busy."""
+    kedge(image, 1)  # builds the runtime's bundle
+    samples = [
+        Medians(bare(tool, image, tasks, 1), bare(tool, image, tasks, 4), *kedge(image, tasks)) for _ in range(rounds)
+    ]
+    return Medians(*map(statistics.median, zip(*samples, strict=True)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=20)
@@ -87,14 +106,7 @@ def main() -> None:
     parser.add_argument("--image", default="localhost/kedge/busybox:1")
     options = parser.parse_args()
     tool = shutil.which("podman") or "docker"
-    kedge(options.image, 1)  # builds the runtime's bundle
-    rounds = []
-    for _ in range(options.rounds):  # in turns, because the machine may be busy
-        alone = bare(tool, options.image, options.tasks, 1)
-        some = bare(tool, options.image, options.tasks, 4)
-        started, whole = kedge(options.image, options.tasks)
-        rounds.append((alone, some, started, whole))
-    alone, some, started, whole = map(statistics.median, zip(*rounds, strict=True))
+    alone, some, started, whole = measure(tool, options.image, options.tasks, options.rounds)
     print(f"{options.tasks} containers, medians of {options.rounds} rounds")
     print(f"{tool} run, one after the other   {alone:6.1f} s")
     print(f"{tool} run, four at once          {some:6.1f} s")

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
+from turns import PYTHON, START, Cost, cost, in_turns
 
 from kedge.diagnose.log.log_text import Log
 from kedge.diagnose.rules import compiled_rules, scan
@@ -70,20 +69,6 @@ def ten_times(rules: list[Any]) -> list[Any]:
     return copies
 
 
-def medians(actions: Sequence[Callable[[], object]], repeat: int) -> list[tuple[float, float]]:
-    """For each action, done in turns, the medians of wall ms and of CPU ms of child processes."""
-    walls: list[list[float]] = [[] for _ in actions]
-    cpu: list[list[float]] = [[] for _ in actions]
-    for _ in range(repeat):
-        for n, action in enumerate(actions):
-            wall, before = time.perf_counter(), os.times()
-            action()
-            after = os.times()
-            walls[n].append(time.perf_counter() - wall)
-            cpu[n].append(after.children_user + after.children_system - before.children_user - before.children_system)
-    return [(statistics.median(w) * 1000, statistics.median(c) * 1000) for w, c in zip(walls, cpu, strict=True)]
-
-
 def peak(command: list[str]) -> float:
     """The peak memory of a process in MiB."""
     script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
@@ -91,34 +76,47 @@ def peak(command: list[str]) -> float:
     return float(subprocess.run([sys.executable, "-c", script, *command], capture_output=True, check=True).stdout)
 
 
-def row(rules: CompiledRules, text: bytes, folder: Path, repeat: int) -> str:
+class Row(NamedTuple):
+    """Figures for one log and one set of rules: milliseconds of the scan, milliseconds and starts of the process with
+    its CPU time, and MiB."""
+
+    scan: float
+    wall: float
+    cpu: float
+    starts: float
+    memory: float
+
+
+def row(rules: CompiledRules, text: bytes, folder: Path, repeat: int) -> Row:
     """The figures for one log and one set of rules."""
     (folder / "log").write_bytes(text)
     (folder / "rules.json").write_bytes(compiled_rules.text(rules))
     places = {"source": Path(scan.__file__).parents[3], "packages": Path(re2.__file__).parents[1]}
     files = {"rules": folder / "rules.json", "log": folder / "log"}
-    program = PROCESS.format(**{name: str(path) for name, path in (places | files).items()})
-    python = [sys.executable, "-I", "-S", "-c"]
-    (scanned, _), (wall, cpu), (start, _) = medians(
-        [
-            lambda: scan.scan(Log("log", text), RuleSet(rules)),
-            lambda: subprocess.run([*python, program], stdout=subprocess.DEVNULL, check=True),
-            lambda: subprocess.run([*python, "pass"], check=True),
-        ],
-        repeat,
-    )
-    return f"{scanned:8.1f} {wall:13.1f} {cpu:7.1f} {wall / start:7.1f} {peak([*python, program]):7.1f}"
+    process = [*PYTHON, "-c", PROCESS.format(**{name: str(path) for name, path in (places | files).items()})]
+    found = in_turns({"scan": lambda _: scanned(text, rules), "process": lambda _: cost(process, quiet=True)}, repeat)
+    whole, start = found["process"], found[START]
+    return Row(
+        found["scan"].wall * 1e3, whole.wall * 1e3, whole.cpu * 1e3, whole.wall / start.wall, peak(process)
+    )  # fmt: skip
 
 
-def measure(folder: Path, sizes: list[float], repeat: int) -> None:
+def scanned(text: bytes, rules: CompiledRules) -> Cost:
+    """The cost of a scan in this process."""
+    begin = time.perf_counter()
+    scan.scan(Log("log", text), RuleSet(rules))
+    return Cost(time.perf_counter() - begin, 0.0)
+
+
+def measure(folder: Path, sizes: Iterable[float], repeat: int) -> Iterator[tuple[int, float, str, Row]]:
+    """(rules, MiB of log, kind of log, figures), as they are measured."""
     packaged = content()
     rules = [json.loads(rule) for rule in packaged.rules]
-    print(f"{'rules':>6} {'MiB':>5} {'log':12} {'scan':>8} {'process wall':>13} {'CPU':>7} {'starts':>7} {'memory':>7}")
     for chosen in (rules, ten_times(rules)):
         compiled = compiled_rules.of(chosen, packaged.causes)
         for size in sizes:
             for kind, text in logs(int(size * (1 << 20)), chosen).items():
-                print(f"{len(chosen):6} {size:5} {kind:12}", row(compiled, text, folder, repeat))
+                yield len(chosen), size, kind, row(compiled, text, folder, repeat)
 
 
 def main() -> None:
@@ -126,8 +124,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=7)
     parser.add_argument("--sizes", type=float, nargs="*", default=[0.1, 1, 10])
     options = parser.parse_args()
+    print(f"{'rules':>6} {'MiB':>5} {'log':12} {'scan':>8} {'process wall':>13} {'CPU':>7} {'starts':>7} {'memory':>7}")
     with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), options.sizes, options.repeat)
+        for rules, size, kind, found in measure(Path(folder), options.sizes, options.repeat):
+            figures = f"{found.scan:8.1f} {found.wall:13.1f} {found.cpu:7.1f} {found.starts:7.1f} {found.memory:7.1f}"
+            print(f"{rules:6} {size:5} {kind:12} {figures}")
 
 
 if __name__ == "__main__":

@@ -14,11 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import re2
-from attempts import attempt, measure
+from attempts import SITE, attempt, measure
 from turns import Argv
 
-SITE = ("--site", str(Path(re2.__file__).parents[1]))
 LINE = "[2026-11-20 07:00:00] INFO trainer: epoch 3 step 1200 loss 0.4213 lr 1e-4 throughput 812.3 samples/s"
 CASES = {
     "true": ("true", SITE),

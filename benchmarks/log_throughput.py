@@ -16,28 +16,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import re2
+from turns import PYTHON, Argv, Cost, cost, in_turns
 
-import kedge
+from kedge import packed_runtime
 from kedge.contract import SECRET_VALUES, TaskSpec
 
-RUNTIME = str(Path(kedge.__file__).parent / "runtime")
 SITE = str(Path(re2.__file__).parent.parent)
 ROUNDS = 3
 LINE = (
     b"step 1234 loss=0.4821 acc=0.9130 lr=3e-4 [worker:3] 2026-02-01T02:54:48 /mnt/data/train.py:88".ljust(119, b".")
     + b"\n"
 )
+LARGE = 546 * len(LINE)  # 64 KiB
 
 
 def digits(seed: int, lines: int = 1) -> str:
@@ -45,6 +44,7 @@ def digits(seed: int, lines: int = 1) -> str:
     return "\n".join(b64encode(sha256(b"%d-%d" % (seed, n)).digest()[:30]).decode() for n in range(lines))
 
 
+CAT, TEE = "cat > file", "tee file > file2"
 RUNTIME_ROWS = {
     "kedge runtime": [],
     "kedge runtime, 1 secret": [digits(0)],
@@ -82,8 +82,8 @@ def main() -> None:
     tasks = int(sys.argv[3]) if len(sys.argv) > 3 else 300
     with tempfile.TemporaryDirectory(dir=os.path.abspath(folder)) as name:
         work = Path(name)
-        for size in (546 * len(LINE), len(LINE)):
-            compare(work, writer(work, total, size), size, total)
+        for size in (LARGE, len(LINE)):
+            show(compare(work, size, total), size, total)
         print(f"{count_lost(work, tasks)} lines lost by {tasks} tasks that print to both streams and exit at once")
 
 
@@ -99,25 +99,29 @@ def writer(folder: Path, total: int, size: int) -> str:
     return f"dd if=<(while :; do cat {block}; done) bs={size} count={total // size} iflag=fullblock status=none"
 
 
-def compare(folder: Path, writer: str, size: int, total: int) -> None:
-    """Print a table that compares the ways to store the same output, taking turns."""
-    samples: dict[str, list[tuple[float, float]]] = {"cat > file": [], "tee file > file2": []}
-    samples |= {name: [] for name in RUNTIME_ROWS}
-    for _ in range(ROUNDS):
-        for name, pairs in samples.items():
-            work = folder / "run"
-            work.mkdir()
-            argv = ["bash", "-c", f"{writer} | {name}"]
-            if name in RUNTIME_ROWS:
-                argv = attempt(work, writer, RUNTIME_ROWS[name])
-            pairs.append(cost(argv, work))
-            shutil.rmtree(work)
+def compare(folder: Path, size: int, total: int, rounds: int = ROUNDS) -> dict[str, Cost]:
+    """The median costs of the ways to store the same output, in writes of `size` bytes."""
+    program = writer(folder, total, size)
+
+    def stored(name: str) -> Cost:
+        work = folder / "run"
+        work.mkdir()
+        shell = ["bash", "-c", f"cd {work}; {program} | {name}"]
+        costs = cost(attempt(work, program, RUNTIME_ROWS[name]) if name in RUNTIME_ROWS else shell)
+        shutil.rmtree(work)
+        return costs
+
+    return in_turns({name: lambda _, name=name: stored(name) for name in (CAT, TEE, *RUNTIME_ROWS)}, rounds)
+
+
+def show(found: dict[str, Cost], size: int, total: int) -> None:
+    """Print a table that compares them."""
     print(f"{total >> 20} MiB in writes of {size} bytes")
     print(f"  {f'(medians of {ROUNDS})':<32}{'MB/s':>12}{'CPU s/GiB':>12}{'wall/cat':>10}")
-    base = statistics.median(wall for wall, _ in samples["cat > file"])
-    for name, pairs in samples.items():
-        wall, cpu = (statistics.median(column) for column in zip(*pairs, strict=True))
-        print(f"  {name:<32}{total / wall / 1e6:>12.0f}{cpu * (1 << 30) / total:>12.2f}{wall / base:>10.2f}")
+    for name in (CAT, TEE, *RUNTIME_ROWS):
+        wall, cpu = found[name]
+        ratio = wall / found[CAT].wall
+        print(f"  {name:<32}{total / wall / 1e6:>12.0f}{cpu * (1 << 30) / total:>12.2f}{ratio:>10.2f}")
 
 
 def count_lost(folder: Path, tasks: int) -> int:
@@ -131,7 +135,7 @@ def count_lost(folder: Path, tasks: int) -> int:
     return lost
 
 
-def attempt(folder: Path, command: str, secrets: Sequence[str] = ()) -> list[str]:
+def attempt(folder: Path, command: str, secrets: Sequence[str] = ()) -> Argv:
     """The command line that runs `command` as a task in `folder`, with these secrets."""
     values = {f"secret{n}": value for n, value in enumerate(secrets)}
     (folder / "secrets").mkdir()
@@ -142,17 +146,8 @@ def attempt(folder: Path, command: str, secrets: Sequence[str] = ()) -> list[str
         host="127.0.0.1", ports={"ssh": [22022], "http": [8080]}, peers_file="", secrets_dir=f"{folder}/secrets",
     )  # fmt: skip
     (folder / "spec.json").write_text(json.dumps(spec.to_json()))
-    return [sys.executable, "-I", "-S", RUNTIME, f"{folder}/spec.json", "--site", SITE]
-
-
-def cost(argv: list[str], folder: Path) -> tuple[float, float]:
-    """Wall and CPU seconds of a command run in `folder`, including everything it starts."""
-    begin = time.perf_counter()
-    with subprocess.Popen(argv, cwd=folder) as process:
-        _, _, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - begin
-        process.returncode = 0
-    return wall, usage.ru_utime + usage.ru_stime
+    start = str(packed_runtime.start_file(os.environ))
+    return [*PYTHON, start, f"{folder}/spec.json", "--site", SITE]
 
 
 if __name__ == "__main__":

@@ -11,21 +11,22 @@ from __future__ import annotations
 import sys
 import tempfile
 
-from attempts import attempt, measure
+from attempts import SITE, attempt, measure
 
 from kedge.packed_runtime import FOLDER
+
+CASES = {
+    "bash -c true": lambda _: ["bash", "-c", "true"],
+    "runtime around true": lambda folder: attempt(folder, "true"),
+    "runtime around true, from its folder": lambda folder: attempt(folder, "true", start=FOLDER),
+    "runtime around exit 1": lambda folder: attempt(folder, "exit 1", *SITE),
+}
 
 
 def main() -> None:
     """Measure and print."""
-    cases = {
-        "bash -c true": lambda _: ["bash", "-c", "true"],
-        "runtime around true": lambda folder: attempt(folder, "true"),
-        "runtime around true, from its folder": lambda folder: attempt(folder, "true", start=FOLDER),
-        "runtime around exit 1": lambda folder: attempt(folder, "exit 1"),
-    }
     with tempfile.TemporaryDirectory() as folder:
-        measure(cases, int(sys.argv[1]) if len(sys.argv) > 1 else 41, folder)
+        measure(CASES, int(sys.argv[1]) if len(sys.argv) > 1 else 41, folder)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ each task of the job.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -63,9 +62,7 @@ def measure(tasks: int) -> Row:
         job = Path(folder) / "bench.yaml"
         job.write_text(JOB.format(tasks=tasks))
         before = mean_cpu(START, {})
-        wall, cpu = cost(
-            [sys.executable, "-m", "kedge", "run", "-q", str(job)], {"XDG_STATE_HOME": folder}, quiet=True
-        )
+        wall, cpu = cost([sys.executable, "-m", "kedge", "run", "-q", str(job)], {"XDG_STATE_HOME": folder}, quiet=True)
         start = (before + mean_cpu(START, {})) / 2
     bash = mean_cpu(BASH, {f"PAI_HOST_IP_task_{n}": "127.0.0.1" for n in range(VARIABLES * tasks)})
     return Row(tasks, wall, cpu, cpu / tasks / start, bash / start)

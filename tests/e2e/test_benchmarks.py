@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -19,13 +20,14 @@ SMALLEST = {
     "diagnosis_accuracy": ["."],
     "diagnosis_speed": ["--repeat", "1", "--sizes", "0.1"],
     "failure_overhead": ["1"],
+    "floors": ["--short"],
     "log_throughput": ["1", ".", "3"],
     "planning": ["10"],
     "resolution": ["1"],
     "runtime_overhead": ["1"],
     "start_tasks": ["1"],
 }
-HELPERS = {"attempts", "rounds"}  # used by other benchmarks
+HELPERS = {"attempts", "rounds", "turns"}  # used by other benchmarks
 
 
 def test_every_benchmark_is_run() -> None:
@@ -45,6 +47,35 @@ def test_benchmark(name: str, tmp_path: Path, shared: Path, request: pytest.Fixt
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     assert any(character.isdigit() for character in done.stdout)
+
+
+def python(program: str) -> str:
+    """What a program that imports from benchmarks/ prints."""
+    environment = {**os.environ, "PYTHONPATH": str(BENCHMARKS)}
+    return subprocess.run([sys.executable, "-c", program], env=environment, stdout=PIPE, text=True, check=True).stdout
+
+
+def test_the_history_has_a_row_for_every_floor_and_takes_another_column() -> None:
+    page = python(
+        "import floors; found = {name: 1 + n for n, name in enumerate(floors.FLOORS)}\n"
+        "print(floors.recorded(floors.HISTORY.read_text(), 'LABEL', found))"
+    )
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")]
+    (first,) = (n for n, row in enumerate(rows) if row[0].strip() == "ratio")
+    names = python("import floors; print(*floors.FLOORS, sep='\\n')").splitlines()
+    assert rows[first][-1] == " LABEL "
+    assert [row[0].strip() for row in rows[first + 1 :][: len(names)]] == names
+    assert [row[-1] for row in rows[first + 1 :][: len(names)]] == [f" {1 + n:.2f} " for n in range(len(names))]
+
+
+def test_a_floor_allows_noise_and_no_more() -> None:
+    assert (
+        python(
+            "from floors import Floor\n"
+            "print(*[Floor(10).allows(x) for x in (1, 12.9, 13.1)], *[Floor(1, True).allows(x) for x in (2, 0.8, 0.7)])"
+        ).split()
+        == ["True", "True", "False"] * 2
+    )
 
 
 def test_a_benchmark_of_containers_says_why_it_failed(tmp_path: Path, shared: Path, image: object) -> None:
