@@ -22,6 +22,7 @@ from kedge.errors import InputError
 _CHUNK = 1 << 18
 _SAMPLE = 1 << 16  # bytes that decide whether a file is text; control characters of terminals count as text
 _NOT_TEXT = bytes(set(range(32)) - set(b"\b\t\n\r\x1b")) + b"\x7f"
+_BLANK = b"\0\t\n\r "
 _COMPRESSED_CHUNK = 1 << 10  # bytes; 1000 bytes may expand to 30 MB
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -45,9 +46,9 @@ class LogAtHand(NamedTuple):
     @property
     def unreadable(self) -> str:
         """Why it cannot be read as a log: `empty` or `not text`; an empty string if it can."""
-        if not self.content.strip(b"\0\t\n\r "):
-            return "empty"
         sample = self.content[:_SAMPLE]
+        if not sample.strip(_BLANK) and not self.content.strip(_BLANK):
+            return "empty"
         return "not text" if len(sample.translate(None, _NOT_TEXT)) < 0.9 * len(sample) else ""
 
 
@@ -85,6 +86,8 @@ def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
     elif start.startswith(_ZSTD_MAGIC):
         yield from _decompressed(file, zstandard.ZstdDecompressor().decompressobj)
     else:
+        size = os.fstat(file.fileno()).st_size
+        yield file.read(size if size <= LOG_TAIL else _CHUNK)  # a whole file need not be copied from pieces
         while data := file.read(_CHUNK):
             yield data
 

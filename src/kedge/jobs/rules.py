@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import ExitSpec, is_exit_spec
 from kedge.diagnose.rules import rule_files
 from kedge.errors import InputError
-from kedge.plan.model import Plan
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run
+
+if TYPE_CHECKING:
+    from kedge.plan.model import Plan  # which loads what a diagnosis does not need
 
 
 def write(run: Run, plan: Plan) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from kedge.cli.streams import styled
-from kedge.engines.base import Note
+
+if TYPE_CHECKING:
+    from kedge.engines.base import Note  # which loads what a diagnosis does not need
 
 
 def print_notes(*texts: str) -> None:

@@ -6,9 +6,7 @@ a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256>.json --lo
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +37,8 @@ def compiled(path: Path) -> bytes:
 
 
 def _cached(path: Path, causes: set[str]) -> CompiledRules:
+    import hashlib  # only where there are files besides the packaged rules
+
     try:
         text = user_files.read(path, source.LARGEST)
     except OSError as error:
@@ -65,6 +65,8 @@ def _cache_folder() -> Path | None:
 
 def _store(path: Path, content: bytes) -> None:
     """Write a cache file atomically. A cache that cannot be written is no error."""
+    import tempfile  # only where a file is new
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
