@@ -7,7 +7,6 @@ is a string, so the readers of numbers and booleans accept strings too.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -169,6 +168,8 @@ def _within(value: Any, minimum: float | None, maximum: float | None) -> Any:
 
 def _meant(name: str, names: Iterable[str]) -> str | None:
     lower = {other.lower(): other for other in sorted(names)}
+    import difflib  # slow to load, and needed only for an error
+
     found = difflib.get_close_matches(str(name).lower(), lower, n=1)
     return lower[found[0]] if found else None
 

@@ -63,11 +63,13 @@ def follow(
     wanted: Callable[[str, int], bool] = lambda role, index: True,
     alive: Callable[[], bool] | None = None,
     progress: bool = False,
+    pause: Callable[[float], object] = time.sleep,
 ) -> Iterator[Event | TaskLine | None]:
     """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run ends.
 
     A task's lines come before the event of its end. None means that there is nothing new at the moment. Ends early if
-    the controller is no longer `alive`. With `progress`, also yields progress bars before their line ends.
+    the controller is no longer `alive`. With `progress`, also yields progress bars before their line ends. `pause`
+    waits for a number of seconds, or until `alive` has changed.
     """
     alive = alive or (lambda: is_held(run.lock))
     events = EventReader(run.events)
@@ -98,6 +100,6 @@ def follow(
                 yield from task.progress()
         if quiet and not over:
             yield None
-            time.sleep(INTERVAL_SEC)
+            pause(INTERVAL_SEC)
     for task in reading.values():
         yield from task.rest()

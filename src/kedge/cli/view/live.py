@@ -98,7 +98,14 @@ class Live:
         return not self._over.is_set()
 
     def _follow(self) -> None:
-        for item in follow(self._run, wanted=lambda role, index: self._lines, alive=self._alive, progress=self._bars):
+        items = follow(
+            self._run,
+            wanted=lambda role, index: self._lines,
+            alive=self._alive,
+            progress=self._bars,
+            pause=self._over.wait,
+        )
+        for item in items:
             if item is None:
                 self._view.flush()
             elif isinstance(item, TaskLine):
