@@ -27,6 +27,7 @@ from kedge.errors import (
     EXIT_OK,
     KedgeError,
 )
+from kedge.own_files import clear
 from kedge.plan.lossless import from_lossless
 from kedge.resolve.model import Secrets
 from kedge.runs import report, status
@@ -41,9 +42,8 @@ def main(folder: str, channel: int, orders: BinaryIO) -> NoReturn:
     run = Run(Path(folder))
     line = orders.readline()
     if not line.endswith(b"\n"):  # the submitter ended without submitting the job
-        import shutil  # slow to load
-
-        shutil.rmtree(run.path, ignore_errors=True)
+        with suppress(OSError):
+            clear(run.path)
         os._exit(EXIT_OK)
     try:
         code, error = _exit_code(_run(run, json.loads(line), channel)), ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from kedge import __version__
@@ -13,6 +13,7 @@ from kedge.controller.client import Controller
 from kedge.engines.base import Engine
 from kedge.jobs.preparation import PreparedJob
 from kedge.jobs.runs import jobs_dir
+from kedge.own_files import clear
 from kedge.plan.lossless import to_lossless
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve import lock_file
@@ -59,7 +60,7 @@ def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], 
     except BaseException:
         if controller:
             controller.abandon()
-        shutil.rmtree(run.path, ignore_errors=True)
+        _discard(run)
         raise
     return Submitted(run, prepared, where, controller, notes)
 
@@ -112,4 +113,9 @@ def start(submitted: Submitted) -> None:
 def withdraw(submitted: Submitted) -> None:
     """Remove all traces of the job, instead of `start`."""
     submitted.controller.abandon()
-    shutil.rmtree(submitted.run.path, ignore_errors=True)
+    _discard(submitted.run)
+
+
+def _discard(run: Run) -> None:
+    with suppress(OSError):  # what cannot be deleted is swept away with the next submission
+        clear(run.path)

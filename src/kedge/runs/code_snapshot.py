@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.errors import InputError
+from kedge.own_files import clear
 from kedge.runs.atomic_files import disk_errors, write_all
 from kedge.runs.ignore_files import KEDGEIGNORE, Rules
 
@@ -68,7 +68,8 @@ def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress |
             copied = _Copier(source, partial, total, progress, gone).copy(entries)
             partial.rename(target)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            with suppress(OSError):
+                clear(partial)
             raise
     return copied
 
