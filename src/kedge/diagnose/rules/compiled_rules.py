@@ -66,13 +66,15 @@ def text(rules: CompiledRules) -> bytes:
 
 def parse(content: bytes) -> CompiledRules:
     """The inverse of `text`. ValueError if it is something else."""
-    head, found, rest = content.removesuffix(_END).partition(_LITERALS)
-    literals, found, rules = rest.partition(_RULES) if found else (b"", b"", b"")
-    if not found:
+    head = content.find(_LITERALS)
+    middle = content.find(_RULES, head)
+    if head < 0 or middle < 0 or not content.endswith(_END):
         raise ValueError("these are not compiled rules")
-    data = json.loads(head + b"}")
+    data = json.loads(content[:head] + b"}")
     beginnings = [beginning.encode("latin-1") for beginning in data["beginnings"]]
-    return CompiledRules(data["causes"], dict(zip(beginnings, _lines(literals), strict=True)), _lines(rules))
+    literals = _lines(content[head + len(_LITERALS) : middle])
+    rules = _lines(content[middle + len(_RULES) : -len(_END)])
+    return CompiledRules(data["causes"], dict(zip(beginnings, literals, strict=True)), rules)
 
 
 def _lines(joined: bytes) -> list[bytes]:
