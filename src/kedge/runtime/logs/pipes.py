@@ -14,6 +14,7 @@ Feed = Callable[[bytearray, int], None]
 
 _DEFAULT = 1 << 16  # bytes that a pipe holds at first; fewer where the user's share of pipe memory is used up
 _ENLARGED = (1 << 20, 1 << 18)  # bytes; the second where the user's share is nearly used up
+_SMALL = 1 << 15  # bytes: a larger piece is worth a wake-up
 _BUSY = 1 << 18  # bytes printed without a pause, after which a stream is busy
 _PAUSE_SEC = 0.004
 _LONGEST_NAP_SEC = 0.001
@@ -29,12 +30,12 @@ class Pace:
         self._done_at = 0.0
 
     def nap(self, length: int, read_at: float, size: int) -> None:
-        """After a piece of `length` bytes, read at `read_at` (of time.monotonic): if the stream is busy, sleep until it
-        will have filled about half of a pipe of `size` bytes, but not long. A full pipe holds more than half of them,
-        whatever the size of the writes."""
+        """After a piece of `length` bytes, read at `read_at` (of time.monotonic): if it is small and the stream busy,
+        sleep until a pipe of `size` bytes will be about half full, but not long. A full pipe holds more than half of
+        its size, whatever the size of the writes."""
         now = time.monotonic()
         self._since_pause = length + (self._since_pause if read_at < self._done_at + _PAUSE_SEC else 0)
-        if self._since_pause > _BUSY and length < size // 2:
+        if self._since_pause > _BUSY and length < min(_SMALL, size // 2):
             half_full_at = read_at + (read_at - self._read_at) * size / 2 / length
             time.sleep(min(max(0.0, half_full_at - now), _LONGEST_NAP_SEC))
             now = time.monotonic()
