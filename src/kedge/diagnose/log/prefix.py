@@ -8,6 +8,8 @@ of container logs (with `stderr F` where the kubelet wrote them).
 
 from __future__ import annotations
 
+from functools import cache
+
 from kedge.diagnose.regex import regex
 from kedge.light.types import NamedTuple
 
@@ -42,14 +44,20 @@ def split(line: bytes) -> Prefixed:
         found = regex(_PREFIX).match(line)
         if not found:
             break
-        group = found.lastgroup
-        text = found.group(group).decode("latin-1")
-        if group.startswith(b"time"):
+        number = found.lastindex
+        text, kind = found[number].decode("latin-1"), _kinds()[number]
+        if kind.startswith(b"time"):
             time = text
         else:
-            rank = f"rank{text}" if group in (b"mpi", b"srun") else text
+            rank = f"rank{text}" if kind in (b"mpi", b"srun") else text
         line = line[found.end() :]
     return Prefixed(rank, time, line)
+
+
+@cache
+def _kinds() -> dict[int, bytes]:
+    """The names of the groups by their numbers; RE2's own `lastgroup` collects them for each match."""
+    return {number: name for name, number in regex(_PREFIX).groupindex.items()}
 
 
 def plain(line: bytes) -> bytes:
