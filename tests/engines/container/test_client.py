@@ -6,6 +6,7 @@ import socketserver
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -13,8 +14,10 @@ import urllib3
 from kedge.engines.container import client
 from kedge.engines.container.client import Client
 from kedge.engines.container.engine_answers import EngineGone, EngineRefused
+from kedge.engines.container.images import Images
 
 from .serving import answer, serving
+from .test_render import planned
 
 RACE = 'reading image "7dc0": locating image with ID "7dc0": image not known'
 
@@ -26,13 +29,19 @@ class Engine(socketserver.ThreadingUnixStreamServer):
     failures = 0
     reason = RACE
     ping = 200
+    connections = 0
 
     def __init__(self, path: str) -> None:
         self.paths: list[str] = []
         super().__init__(path, _Handler)
 
+    def get_request(self) -> Any:
+        self.connections += 1
+        return super().get_request()
+
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections stay open
     server: Engine
 
     def do_GET(self) -> None:
@@ -52,6 +61,23 @@ class _Handler(BaseHTTPRequestHandler):
 def engine(tmp_path: Path) -> Iterator[Engine]:
     with serving(Engine(str(tmp_path / "s"))) as made:
         yield made
+
+
+def test_requests_one_after_the_other_share_a_connection(engine: Engine, tmp_path: Path) -> None:
+    connected = Client(f"unix://{tmp_path}/s")
+    assert all(map(connected.image, ("one", "two", "three")))
+    assert engine.connections == 1
+
+
+def test_the_tasks_of_an_attempt_share_what_is_known_of_an_image(engine: Engine, tmp_path: Path) -> None:
+    role = planned(tmp_path, {}).role("w")
+    images = Images(Client(f"unix://{tmp_path}/s"), "amd64", {}, print)
+    for retry in (0, 0, 0, 1):  # a second try looks again
+        assert images.get(role, retry).id == "sha256:1"
+    assert len(engine.paths) == len(["ping", "first", "second"])
+    images.resume()
+    images.get(role)
+    assert len(engine.paths) == len(["ping", "first", "second", "next attempt"])
 
 
 def test_the_engine_is_asked_for_its_version_of_the_api_only_once(engine: Engine, tmp_path: Path) -> None:
