@@ -101,3 +101,20 @@ def test_without_eq_only_the_same_is_equal() -> None:
     assert one == one
     assert one != Node(1)
     assert len({one, Node(1)}) == 2
+
+
+def test_options_that_are_not_supported_are_refused() -> None:
+    with pytest.raises(AssertionError):
+
+        @quick_dataclasses.dataclass(slots=True)
+        class Uncompared:
+            number: int = field(compare=False)
+
+    with pytest.raises(AssertionError):
+
+        @quick_dataclasses.dataclass(slots=True)
+        class Checked:
+            number: int
+
+            def __post_init__(self) -> None:
+                pass

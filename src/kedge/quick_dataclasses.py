@@ -27,7 +27,9 @@ else:
         def decorate(cls):
             for name in shared.keys() - vars(cls).keys():
                 setattr(cls, name, shared[name])
+            assert "__post_init__" not in vars(cls), "it would not be called"
             made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+            assert all(field.init and field.compare and not field.kw_only for field in fields(made)), "not supported"
             made.__init__ = _compiled_when_called(made, frozen)
             return made
 
