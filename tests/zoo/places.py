@@ -26,10 +26,11 @@ _OTHER_INTERPRETER = "import sys; sys.executable = sys.argv.pop(1); from kedge.c
 _OTHER_PROGRAM = (
     "import runpy, sys; sys.executable = sys.argv.pop(1); runpy.run_path(sys.argv.pop(1), run_name='__main__')"
 )
-# Puts supervisors into a control group; the controller only starts them through this script again.
+# Puts supervisors, which start from a folder or from a packed file, into a control group; the controller only starts
+# them through this script again.
 _GROUPING = """#!/bin/sh
 case "$3" in
-*/runtime) echo $$ > {group}/cgroup.procs ;;
+*/runtime|*/runtime/*.pyc) echo $$ > {group}/cgroup.procs ;;
 *) shift 2; set -- -I -S -c {program} "$0" "$@" ;;
 esac
 exec {python} "$@"
