@@ -20,7 +20,6 @@ from kedge.cli.streams import SafeText
 from kedge.cli.view.answer import print_root
 from kedge.cli.view.log_lines import LinePrinter, print_message
 from kedge.cli.view.problems import show_problems
-from kedge.cli.view.tables import console
 from kedge.runs.job_report import LogQuote, RootCause
 
 COLUMNS = 40
@@ -164,7 +163,7 @@ def test_an_answer_can_quote_anything(terminal: Terminal, text: bytes) -> None:
     said = (LogQuote("log", 1, quote),)
     root = RootCause("worker:0", "unknown", message=quote, frame=quote, exit_code=1, last_words=said)
     terminal.show(lambda: print("above"))
-    terminal.show(lambda: print_root(console(), root, "Root cause", quote))
+    terminal.show(lambda: print_root(root, "Root cause", quote))
 
 
 @pytest.mark.parametrize(
