@@ -97,3 +97,10 @@ def test_it_starts_without_standard_descriptors(cache: dict[str, str], spec: Pat
     done = subprocess.run(["bash", "-c", f"exec {' '.join(PYTHON)} {file} {spec} <&- >&- 2>&-"])
     assert done.returncode == 255
     assert json.loads((spec.parent / contract.REPORT_FILE).read_text())["reason"] == contract.COMMAND_FAILED
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(IsADirectoryError):
+        packed_runtime._write(tmp_path / "taken", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -24,7 +24,7 @@ PACKAGE = Path(__file__).parent
 FOLDER = PACKAGE / "runtime"  # a supervisor can also be started from there
 START = "kedge.runtime.packed_start"
 HEADER = 16  # bytes of a .pyc file before its code
-_PARTS = ("light", "runtime", "diagnose")  # besides the modules of kedge itself
+PARTS = ("light", "runtime", "diagnose")  # besides the modules of kedge itself
 # Modules of Python that a supervisor loads at its start, or for a diagnosis.
 _PYTHON = ("__future__", "bisect", "collections", "functools", "keyword", "operator", "reprlib", "types")
 _KEPT = 8  # files in the cache: kedge's own developers make a new one with every change
@@ -69,7 +69,7 @@ def start_file(environment: Mapping[str, str]) -> Path:
 
 def _files() -> Iterator[os.DirEntry[str]]:
     yield from _modules_in(str(PACKAGE), rooms=False)
-    for part in _PARTS:
+    for part in PARTS:
         yield from _modules_in(f"{PACKAGE}/{part}", rooms=True)
 
 
@@ -122,10 +122,14 @@ def _write(path: Path, data: bytes) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())  # a loss of power must not leave an empty file, which would be used for ever
-    os.replace(file.name, path)
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # a loss of power must not leave an empty file, which would be used for ever
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
     others = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
     for each in others[_KEPT:]:
         with contextlib.suppress(FileNotFoundError):

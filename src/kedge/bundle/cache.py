@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kedge import xdg
+from kedge import packed_runtime, xdg
 from kedge.bundle import layers, machine, repair
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
@@ -82,7 +82,7 @@ def key(chosen: Sequence[str]) -> str:
 
 def _files(chosen: Sequence[str]) -> Iterator[Path]:
     """kedge's files that the bundle may contain, and those that determine how it is built."""
-    parts = ("",) if layers.INIT in chosen else ("light", "runtime", "diagnose", "bundle")
+    parts = ("",) if layers.INIT in chosen else (*packed_runtime.PARTS, "bundle")
     for file in (*PACKAGE.glob("*.py"), *(file for part in parts for file in (PACKAGE / part).rglob("*"))):
         if file.suffix in _CARRIED:
             yield file
