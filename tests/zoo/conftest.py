@@ -88,8 +88,8 @@ class Zoo:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def expect(self, case: Case, strike: Signals | None = None) -> None:
-        """Run a case and compare kedge's diagnosis with the expected one.
+    def expect(self, case: Case, strike: Signals | None = None) -> dict[str, Any]:
+        """Run a case and compare kedge's diagnosis with the expected one. Returns the job's report.
 
         `strike` is a signal that somebody outside sends to the process that prints `ready PID`.
         """
@@ -100,8 +100,9 @@ class Zoo:
             if strike:
                 os.kill(wait_until(lambda: _ready(run), TIMEOUT, "a process that is ready"), strike)
             said = run.finish()
-        answer = _answer(run, case)
-        assert answer == case.expected, f"{said}\n{_tails(run)}"
+        report = run.report()
+        assert _answer(report, case) == case.expected, f"{said}\n{_tails(run)}"
+        return report
 
 
 @pytest.fixture
@@ -114,9 +115,8 @@ def _ready(run: Run) -> int:
     return int(found[1]) if found else 0
 
 
-def _answer(run: Run, case: Case) -> tuple[str | None, str, str | None]:
+def _answer(report: dict[str, Any], case: Case) -> tuple[str | None, str, str | None]:
     """The root task, the cause and, if the case expects one, the frame."""
-    report = run.report()
     root = report["root"]
     if root is None:
         return None, SUCCESS if report["state"] == "succeeded" else "", None

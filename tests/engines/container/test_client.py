@@ -54,7 +54,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.failures -= 1
         if self.server.failures >= 0:
             return answer(self, {"message": self.server.reason}, 500)
-        return answer(self, {"Id": "sha256:1", "Architecture": "amd64"})
+        image = {"Id": "sha256:1", "Architecture": "amd64"}
+        return answer(self, [image] if "/images/json" in self.path else image)
 
 
 @pytest.fixture
@@ -99,6 +100,8 @@ def test_an_image_that_is_removed_while_podman_looks_at_another_does_no_harm(eng
     found = connected.image("busybox")
     assert found is not None
     assert found.id == "sha256:1"
+    engine.failures = 2
+    assert connected.images() == ["sha256:1"]
     engine.failures = 1000
     with pytest.raises(EngineRefused, match="image not known"):
         connected.image("busybox")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -131,7 +131,7 @@ class Client:
         """An image on this machine; None if it is not there."""
         found = None
         with _errors(self.address, 404):
-            found = self._inspect_image(name)
+            found = _despite_removals(lambda: self._api.inspect_image(name))
         if found is None:
             return None
         config = found.get("Config") or {}
@@ -140,19 +140,10 @@ class Client:
         digests = tuple(found.get("RepoDigests") or ())
         return LocalImage(found["Id"], found["Architecture"], user, workdir, environment, digests)
 
-    def _inspect_image(self, name: str) -> Any:
-        for _ in range(_TRIES):
-            try:
-                return self._api.inspect_image(name)
-            except docker.errors.APIError as error:
-                if _REMOVED not in str(error.explanation):
-                    raise
-        return self._api.inspect_image(name)
-
     def images(self) -> list[str]:
         """The IDs of all images on this machine."""
         with _errors(self.address):
-            return [found["Id"] for found in self._api.images()]
+            return [found["Id"] for found in _despite_removals(self._api.images)]
 
     def pull(self, name: str, auth: Mapping[str, str] | None) -> JsonLines:
         """Start to pull an image. The lines show its progress; a line with an `error` is the last."""
@@ -369,6 +360,17 @@ def _errors(address: str, *forgiven: int) -> Iterator[None]:
         raise _gone(address, error) from error
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise _gone(address, error) from error
+
+
+def _despite_removals(ask: Callable[[], Any]) -> Any:
+    """The engine's answer about images, asked again if another process was removing one."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except docker.errors.APIError as error:
+            if _REMOVED not in str(error.explanation):
+                raise
+    return ask()
 
 
 def _gone(address: str, error: BaseException) -> EngineGone:
