@@ -26,7 +26,7 @@ def main(folder: str, lock: int, channel: int) -> None:
     importlib.import_module("kedge.keeper").stand_above((lock, channel))
     importlib.import_module("kedge.runs.controller_lock").ControllerLock(lock).sign()
     engine = importlib.import_module("kedge.engines.registry").load(told["engine"])
-    getattr(engine, "load", lambda: None)()  # an engine may load late what only `run` needs
+    engine.load()
     run_job = importlib.import_module("kedge.controller.main").main
     gc.freeze()
     gc.enable()

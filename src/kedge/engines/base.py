@@ -85,6 +85,12 @@ class Engine(Protocol):
     name: str
     accepts: ClassVar[tuple[EngineOption, ...]]
 
+    @classmethod
+    def load(cls) -> None:
+        """Import what `run` needs and other members do not. The controller calls it once, before an engine is created
+        and while the garbage collector is off. It may do nothing: `run` works without it, but starts more slowly."""
+        ...
+
     @property
     def options(self) -> Mapping[str, Any]:
         """The options that make the same engine again, as JSON values: `registry.make(name, **options)`."""

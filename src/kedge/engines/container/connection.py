@@ -37,6 +37,12 @@ def address(environment: Mapping[str, str] = os.environ) -> str:
     raise engine_address.nothing(environment)
 
 
+def client_class() -> type[Client]:
+    """Loaded late, because it needs packages that take long to load, and a job may be refused before."""
+    found: type[Client] = importlib.import_module("kedge.engines.container.client").Client
+    return found
+
+
 class Connection:
     """A context with the `client` of the engine at `address`. `restore` restarts kedge's own service if it has
     ended."""
@@ -46,8 +52,7 @@ class Connection:
         self._service: _Service | None = None
 
     def __enter__(self) -> Connection:
-        # The package takes long to load, and only jobs in containers need it.
-        connect = importlib.import_module("kedge.engines.container.client").Client
+        connect = client_class()
         if self.address == PODMAN:
             self._service = _Service()
         try:

@@ -70,6 +70,10 @@ class ContainerEngine:
         self._storages = storage or {}
         self._options = ContainerOptions(user, userns, pids_limit)
 
+    @classmethod
+    def load(cls) -> None:
+        connection.client_class()
+
     @functools.cached_property
     def _facts(self) -> Facts:
         """What the engine reports about this machine. CannotRun if there is no engine."""

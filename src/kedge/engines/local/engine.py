@@ -26,6 +26,10 @@ class LocalEngine:
         self._allow_fewer_gpus = allow_fewer_gpus
         self.options = {"allow_fewer_gpus": allow_fewer_gpus}
 
+    @classmethod
+    def load(cls) -> None:
+        _job()
+
     def notes(self, plan: Plan) -> tuple[Note, ...]:
         notes = [Note("the local engine uses no image: tasks run in your own environment")]
         if self._allow_fewer_gpus and (fewer := too_few_gpus(plan)):
@@ -50,11 +54,6 @@ class LocalEngine:
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         outcome: JobOutcome = _job().run(plan, run, secrets, self._allow_fewer_gpus)
         return outcome
-
-    @staticmethod
-    def load() -> None:
-        """Load what `run` needs, which takes longer than all else here."""
-        _job()
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         notes: tuple[str, ...] = _job().stop(run, kill)
