@@ -69,6 +69,33 @@ def test_a_change_of_a_module_is_seen(cache: dict[str, str], tmp_path: Path) -> 
     assert "changed: python" in text
 
 
+@pytest.mark.parametrize("shared", ["cache/kedge/runtime", "cache/kedge", "cache"])
+def test_no_file_is_used_that_others_can_replace(cache: dict[str, str], tmp_path: Path, shared: str) -> None:
+    """It is a program that runs as this user."""
+    file = packed_runtime.start_file(cache)
+    (tmp_path / shared).chmod(0o777)
+    assert packed_runtime.start_file(cache) == packed_runtime.FOLDER
+    (tmp_path / shared).chmod(0o755)
+    assert packed_runtime.start_file(cache) == file
+    file.chmod(0o620)
+    assert packed_runtime.start_file(cache) == packed_runtime.FOLDER
+
+
+def test_a_folder_for_all_may_hold_the_cache(cache: dict[str, str], tmp_path: Path) -> None:
+    """One like /tmp: others cannot move what this user has there."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o1777)
+    assert packed_runtime.start_file(cache).suffix == ".pyc"
+
+
+def test_the_folders_of_a_user_with_an_own_group_may_hold_the_cache(cache: dict[str, str]) -> None:
+    umask = os.umask(0o002)
+    try:
+        assert packed_runtime.start_file(cache).suffix == ".pyc"
+    finally:
+        os.umask(umask)
+
+
 @pytest.mark.parametrize("damage", ["a file where the cache should be", "another user's file"])
 def test_the_folder_is_used_where_there_is_no_file(cache: dict[str, str], tmp_path: Path, damage: str) -> None:
     if damage == "another user's file":

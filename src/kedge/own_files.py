@@ -1,4 +1,4 @@
-"""Opening kedge's own files for writing, and deleting folders, in places where tasks can create anything.
+"""Writing kedge's own files, and deleting folders, in places where tasks can create anything.
 
 Links are not followed and pipes never block. Read-only folders are made writable, and folders nested too deeply for a
 path or the stack are deleted too.
@@ -16,6 +16,7 @@ from kedge.untrusted import FOLDER, is_regular
 
 _NOT_REGULAR = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})  # errors of open(2) for a link, a folder, a pipe
 _INSIDE = FOLDER | os.O_NOFOLLOW
+Buffer = bytes | bytearray | memoryview
 _MAX_MISSES = 100  # how often another process may create something again after it was deleted
 
 
@@ -33,6 +34,60 @@ def open_own(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int
                 return fd
         clear(path)
     raise FileExistsError(errno.EEXIST, "another process keeps creating something else there", os.fspath(path))
+
+
+def write_all(fd: int, data: Buffer) -> None:
+    """Write every byte of `data`: one write call may accept only a part of it."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
+    """Create or replace a file in one step: readers see what was there before or all of `data`. With `synced`, which
+    takes a while, a crash of the machine does not leave a part of it either.
+
+    Any number of processes may write the same file. An OSError leaves what was there before, and nothing else.
+    """
+    _write_and_move(os.path.join(os.path.dirname(path), f".{os.urandom(8).hex()}.new"), path, data, mode, synced)
+
+
+def replace_own(
+    path: str | os.PathLike[str],
+    temporary: str | os.PathLike[str],
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    synced: bool = True,
+) -> None:
+    """Like `replace_file`, where tasks can create anything: whatever is at the path is deleted.
+
+    The file has only one writer, so the data is first written to a file with a fixed name, `temporary`: what a killed
+    writer has left there is deleted.
+    """
+    clear(temporary)
+    try:
+        _write_and_move(temporary, path, data, mode, synced)
+    except IsADirectoryError:
+        clear(path)
+        _write_and_move(temporary, path, data, mode, synced)
+
+
+def _write_and_move(
+    temporary: str | os.PathLike[str], path: str | os.PathLike[str], data: bytes, mode: int, synced: bool
+) -> None:
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        try:
+            write_all(fd, data)
+            if synced:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        clear(temporary)
+        raise
 
 
 def clear(path: str | os.PathLike[str]) -> None:

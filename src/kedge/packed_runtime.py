@@ -6,19 +6,21 @@ interpreter and for the times and sizes of all modules, so a file that is out of
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import marshal
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
 from kedge import xdg
 from kedge.errors import CannotRun
+from kedge.own_files import replace_file
 
 PACKAGE = Path(__file__).parent
 FOLDER = PACKAGE / "runtime"  # a supervisor can also be started from there
@@ -61,10 +63,26 @@ def start_file(environment: Mapping[str, str]) -> Path:
         if not path.exists():
             _write(path, packed(_installed_modules(), str(PACKAGE.parent)))
         os.utime(path)
-        is_own = path.stat().st_uid == os.geteuid()  # another user's program must not run as this one
+        usable = _only_this_user_writes(path)
     except (CannotRun, OSError):
         return FOLDER
-    return path if is_own else FOLDER
+    return path if usable else FOLDER
+
+
+def _only_this_user_writes(path: Path) -> bool:
+    """Whether no other user can have put the file there, or can replace it: it is a program that runs as this user."""
+    real = path.resolve()
+    for each in (real, real.parent):
+        found = each.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return False
+    return all(_keeps_owners_apart(folder.stat()) for folder in real.parents)
+
+
+def _keeps_owners_apart(folder: os.stat_result) -> bool:
+    """Whether others cannot move what this user has in a folder. Members of its group can, but many users have a group
+    of their own, to which all their folders are writable."""
+    return folder.st_uid in (0, os.geteuid()) and folder.st_mode & (stat.S_IWOTH | stat.S_ISVTX) != stat.S_IWOTH
 
 
 def _files() -> Iterator[os.DirEntry[str]]:
@@ -118,19 +136,9 @@ def _code(name: str, path: str) -> CodeType:
 
 def _write(path: Path, data: bytes) -> None:
     """Write the file in one step, and remove those that were not used for the longest time."""
-    import tempfile
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # a loss of power must not leave an empty file, which would be used for ever
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    others = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
-    for each in others[_KEPT:]:
-        with contextlib.suppress(FileNotFoundError):
-            each.unlink()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_file(path, data)  # synced: a loss of power must not leave an empty file, which would be used for ever
+    with suppress(FileNotFoundError):  # another process does the same
+        files = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
+        for each in files[_KEPT:]:
+            each.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kedge.bundle import manifest
+from kedge.own_files import replace_file
 
 _FOLDER, _FILES = stat.S_IFDIR | 0o755, (stat.S_IFREG | 0o644, stat.S_IFREG | 0o755)
 
@@ -35,9 +36,7 @@ def is_intact(place: Path) -> bool:
 def stamp(place: Path) -> None:
     """Record that a bundle is right as it is now. If that cannot be written, every use reads the whole bundle."""
     with suppress(OSError):
-        new = _stamp_file(place).with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(_file_facts(place)))
-        os.replace(new, _stamp_file(place))
+        replace_file(_stamp_file(place), json.dumps(_file_facts(place)).encode(), synced=False)
 
 
 def distrust(place: Path) -> None:

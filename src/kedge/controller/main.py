@@ -27,11 +27,10 @@ from kedge.errors import (
     EXIT_OK,
     KedgeError,
 )
-from kedge.own_files import clear
+from kedge.own_files import clear, write_all
 from kedge.plan.lossless import from_lossless
 from kedge.resolve.model import Secrets
 from kedge.runs import report, status
-from kedge.runs.atomic_files import write_all
 from kedge.runs.folder import Run
 from kedge.states import State
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge import untrusted, xdg
-from kedge.own_files import clear
+from kedge.own_files import clear, replace_file
 
 _MAX_BYTES = 64 << 20  # of a document
 
@@ -69,17 +69,8 @@ class DocumentCache:
         if path.exists():
             os.utime(path)
             return
-        import tempfile  # slow to load, and most jobs have no documents
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as file:
-            try:
-                file.write(data)
-                file.flush()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        replace_file(path, data, synced=False)  # the digest shows what a loss of power has left
 
     def entries(self) -> list[Cached]:
         """All documents, the most recently used first."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kedge import user_files
 from kedge.errors import InputError, Problem
+from kedge.own_files import replace_file
 from kedge.quick_dataclasses import dataclass
 from kedge.spec.files import STDIN
 
@@ -108,17 +109,7 @@ def _reason(error: Exception) -> str:
 
 def save(path: str, lock: Lock) -> None:
     """Write a lock file atomically. OSError: it cannot be written."""
-    temporary = f"{path}.{os.getpid()}.new"
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(json.dumps(lock.to_json(), indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    replace_file(path, (json.dumps(lock.to_json(), indent=2) + "\n").encode(), 0o666)  # less the umask, as any other
 
 
 def _from_json(data: Any) -> Lock:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kedge import untrusted
 from kedge.errors import DiskFull
-from kedge.own_files import clear
+from kedge.own_files import replace_own
 
 _FULL = {
     errno.ENOSPC: "the file system is full. Free some space and try again.",
@@ -33,27 +33,14 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise DiskFull(f"{os.fspath(path)}: cannot be written: {_FULL[error.errno]}") from error
 
 
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data`: one write call may accept only a part of it."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
     """Replace a file atomically: readers see either the old content or all of the new. With `synced`, which takes a
     while, this also holds after a crash of the machine.
 
     A file must have only one writer. DiskFull leaves the old content and no temporary file.
     """
-    temporary = path.with_name(f".{path.name}.new")
     with disk_errors(path):
-        try:
-            _write_new(temporary, data, mode, synced)
-            _replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_own(path, path.with_name(f".{path.name}.new"), data, mode, synced=synced)
         if synced:
             _sync_folder(path.parent)
 
@@ -61,25 +48,6 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = T
 def write_json(path: Path, value: Any, mode: int = 0o600, *, synced: bool = True) -> None:
     """`write_atomic` of a JSON document."""
     write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode, synced=synced)
-
-
-def _replace(temporary: Path, path: Path) -> None:
-    try:
-        os.replace(temporary, path)
-    except IsADirectoryError:  # made by a task
-        clear(path)
-        os.replace(temporary, path)
-
-
-def _write_new(path: Path, data: bytes, mode: int, synced: bool) -> None:
-    clear(path)  # left by a crash, or made by a task
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        write_all(fd, data)
-        if synced:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _sync_folder(path: Path) -> None:

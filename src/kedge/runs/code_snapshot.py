@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.errors import InputError
-from kedge.own_files import clear
-from kedge.runs.atomic_files import disk_errors, write_all
+from kedge.own_files import clear, write_all
+from kedge.runs.atomic_files import disk_errors
 from kedge.runs.ignore_files import KEDGEIGNORE, Rules
 
 LIMIT = 1 << 30  # bytes

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from kedge.contract import timestamp
 from kedge.errors import CannotRun
-from kedge.own_files import open_own
-from kedge.runs.atomic_files import disk_errors, write_all
+from kedge.own_files import open_own, write_all
+from kedge.runs.atomic_files import disk_errors
 from kedge.untrusted import open_regular, read_json
 from kedge.untrusted_values import fits
 

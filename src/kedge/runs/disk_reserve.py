@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kedge.own_files import clear, open_own
-from kedge.runs.atomic_files import disk_errors, write_all
+from kedge.own_files import clear, open_own, write_all
+from kedge.runs.atomic_files import disk_errors
 
 SIZE = 1 << 20  # bytes; enough for the last events of about a thousand tasks
 _FILE = ".reserve"

@@ -20,8 +20,8 @@ from typing import Any
 
 from kedge.contract import timestamp
 from kedge.late_patterns import late_pattern
-from kedge.own_files import open_own
-from kedge.runs.atomic_files import disk_errors, write_all
+from kedge.own_files import open_own, write_all
+from kedge.runs.atomic_files import disk_errors
 from kedge.untrusted import open_regular, parse
 from kedge.untrusted_values import fits
 

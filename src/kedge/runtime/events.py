@@ -8,8 +8,8 @@ import time
 from kedge import contract
 from kedge.contract import Report, TaskSpec
 from kedge.light import json
-from kedge.own_files import open_own
-from kedge.runtime.files import NO_SPACE, Faults, remove, write_all, write_synced
+from kedge.own_files import open_own, write_all
+from kedge.runtime.files import NO_SPACE, Faults, remove, write_synced
 from kedge.runtime.status import Status
 
 LONGEST_LINE = 4096  # bytes; a write to a pipe is atomic up to this size (PIPE_BUF)

@@ -6,21 +6,12 @@ import errno
 import os
 
 from kedge import untrusted
-from kedge.own_files import clear, open_own
+from kedge.own_files import clear, open_own, replace_own, write_all
 
 _MAX_READ = 64 << 20  # bytes of a file that is read as a whole
 
-Buffer = bytes | bytearray | memoryview
-
 # The errors of a write that the file system, the quota, the device or RLIMIT_FSIZE has no room for.
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-
-
-def write_all(fd: int, data: Buffer) -> None:
-    """Write every byte of `data`."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
@@ -45,19 +36,7 @@ def write_over(path: str, data: bytes) -> None:
 
 def write_synced(path: str, data: bytes) -> None:
     """Replace `path` atomically and durably: readers see the old file or the new one, never a part of it."""
-    partial = f"{path}.partial"
-    remove(partial)  # the task may have put something there
-    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    try:
-        os.rename(partial, path)
-    except IsADirectoryError:  # the task made one there
-        remove(path)
-        os.rename(partial, path)
+    replace_own(path, f"{path}.partial", data, 0o644)
 
 
 def read_file(path: str) -> bytes:

@@ -17,6 +17,7 @@ from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.packaged import content
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import CannotRun, InputError
+from kedge.own_files import replace_file
 
 _LARGEST_COMPILED = 256 << 20  # bytes
 FORMAT = 3  # of a compiled file; part of the cache's key
@@ -65,12 +66,6 @@ def _cache_folder() -> Path | None:
 
 def _store(path: Path, content: bytes) -> None:
     """Write a cache file atomically. A cache that cannot be written is no error."""
-    import tempfile  # only where a file is new
-
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-    except OSError:
-        return
+        replace_file(path, content, synced=False)  # a file that is cut off is not valid JSON

@@ -3,6 +3,7 @@ its helpers."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
@@ -13,7 +14,7 @@ from kedge import processes, xdg
 from kedge.engines.container.client import Client
 from kedge.engines.container.engine_answers import Facts
 from kedge.errors import KedgeError
-from kedge.runs.atomic_files import write_json
+from kedge.own_files import replace_file
 from kedge.untrusted import read_json
 
 _FRESH_SEC = 600.0  # its settings may change
@@ -32,7 +33,8 @@ def facts_of(address: str, client: Client) -> Facts:
     facts = client.facts()
     with suppress(OSError, KedgeError):
         _folder().mkdir(parents=True, exist_ok=True)
-        write_json(_folder() / _FILE, {"engine": engine, "time": time.time(), "facts": facts}, synced=False)
+        remembered = {"engine": engine, "time": time.time(), "facts": facts}
+        replace_file(_folder() / _FILE, json.dumps(remembered).encode(), synced=False)
     return facts
 
 

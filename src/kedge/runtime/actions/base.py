@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kedge.masking import MASKED, SHORTEST_IN_OWN_TEXT
-from kedge.runtime.files import NO_SPACE, write_all
+from kedge.own_files import write_all
+from kedge.runtime.files import NO_SPACE
 
 
 class ActionFailed(Exception):

@@ -21,12 +21,13 @@ from http.client import HTTPResponse
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from kedge.own_files import write_all
 from kedge.runtime.actions import addresses, http_headers, http_request
 from kedge.runtime.actions.addresses import shown
 from kedge.runtime.actions.base import ActionFailed, ActionJob, of_os_error
 from kedge.runtime.actions.http_headers import InvalidResponse
 from kedge.runtime.actions.http_timeouts import Pace, TooSlow
-from kedge.runtime.files import remove, write_all, write_file
+from kedge.runtime.files import remove, write_file
 
 VERSION_SUFFIX = ".version"  # of the file that notes which version of which address a partial file belongs to
 _PIECE = 1 << 18

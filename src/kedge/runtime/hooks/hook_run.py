@@ -9,8 +9,8 @@ from kedge import contract, untrusted
 from kedge.contract import Action
 from kedge.light import json
 from kedge.light.types import Any, Mapping, NamedTuple
+from kedge.own_files import write_all
 from kedge.runtime import execute
-from kedge.runtime.files import write_all
 from kedge.runtime.hooks import script, side_channel
 from kedge.runtime.hooks.schedule import Hook, HookPart
 from kedge.runtime.hooks.side_channel import SideChannel

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from kedge.runtime.files import Buffer, Faults, write_all
+from kedge.own_files import Buffer, write_all
+from kedge.runtime.files import Faults
 from kedge.runtime.logs.rotate import RotatingFile
 
 IN_MEMORY = 1 << 20  # bytes of an unfinished line

@@ -7,7 +7,7 @@ import select
 import stat
 
 from kedge.light.types import Callable
-from kedge.runtime.files import Buffer, write_all
+from kedge.own_files import Buffer, write_all
 from kedge.runtime.process.loop import NEVER, WRITABLE, Loop
 
 _BACKLOG = 1 << 16  # bytes; with this much waiting, the source should pause

@@ -6,7 +6,8 @@ import os
 
 from kedge import contract
 from kedge.light.types import Callable
-from kedge.runtime.files import Buffer, Faults
+from kedge.own_files import Buffer
+from kedge.runtime.files import Faults
 from kedge.runtime.logs.combine import Combined
 from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import AT_ONCE, Finder, Mask

@@ -13,8 +13,8 @@ import time
 from kedge import contract
 from kedge.light import contextlib
 from kedge.light.types import Callable, Sequence
-from kedge.own_files import clear, open_own
-from kedge.runtime.files import Buffer, Faults
+from kedge.own_files import Buffer, clear, open_own
+from kedge.runtime.files import Faults
 
 MARGIN = 2000
 SMALLEST = 4096  # bytes; multilog has the same minimum

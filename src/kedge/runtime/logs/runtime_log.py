@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from kedge.own_files import open_own
-from kedge.runtime.files import Buffer, Faults, write_all
+from kedge.own_files import Buffer, open_own, write_all
+from kedge.runtime.files import Faults
 from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import Finder, Mask, masked
 

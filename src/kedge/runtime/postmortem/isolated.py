@@ -11,8 +11,8 @@ import time
 
 from kedge.light import contextlib, json, signal
 from kedge.light.types import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn
+from kedge.own_files import write_all
 from kedge.runtime import bugs
-from kedge.runtime.files import write_all
 from kedge.runtime.logs.pipes import Pipe
 from kedge.runtime.process import children, procfs, signals
 from kedge.runtime.process.loop import Loop
