@@ -93,3 +93,12 @@ def test_other_values_are_refused() -> None:
     circle.append(circle)
     with pytest.raises(ValueError, match="Circular"):
         json.dumps(circle)
+
+
+def test_a_refused_value_is_forgotten() -> None:
+    """Once it is right, the same list can be written."""
+    value: list[object] = [object()]
+    with pytest.raises(TypeError):
+        json.dumps([value])
+    value[0] = 1
+    assert json.dumps(value) == "[1]"

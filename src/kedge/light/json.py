@@ -18,7 +18,11 @@ else:
     def _refuse(value):
         raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
-    _encode = make_encoder({}, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, True)
+    def _encode(value, level):
+        holders = {}  # of what is being written; new for each value, because an error leaves them here
+        write = make_encoder(holders, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, True)
+        return write(value, level)
+
 
 _BLANK = " \t\n\r"
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
