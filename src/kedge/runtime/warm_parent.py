@@ -51,13 +51,7 @@ def _fork(control: socket, message: bytes, fds: list[int]) -> bytes:
     try:
         between = os.fork()
         if between == 0:
-            pid = _pid_or_error()
-            if pid == 0:
-                for fd in (reader, writer, control.detach()):
-                    os.close(fd)
-                _supervise(message, fds)
-            os.write(writer, b"%d" % pid)
-            os._exit(0)
+            _fork_orphan(control, message, fds, reader, writer)
         os.waitpid(between, 0)
         os.close(writer)
         writer = -1
@@ -68,6 +62,19 @@ def _fork(control: socket, message: bytes, fds: list[int]) -> bytes:
         os.close(reader)
         if writer >= 0:
             os.close(writer)
+
+
+def _fork_orphan(control: socket, message: bytes, fds: list[int], reader: int, writer: int) -> NoReturn:
+    """In the child: fork the supervisor, report its pid, and end, whatever happens: it must not serve requests too."""
+    try:
+        pid = _pid_or_error()
+        if pid == 0:
+            for fd in (reader, writer, control.detach()):
+                os.close(fd)
+            _supervise(message, fds)
+        os.write(writer, b"%d" % pid)
+    finally:
+        os._exit(0)
 
 
 def _pid_or_error() -> int:
