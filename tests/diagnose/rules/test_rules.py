@@ -76,7 +76,23 @@ def test_a_users_rule_counts_and_is_cached(tmp_path: Path, monkeypatch: pytest.M
     for _ in range(2):
         assert classify(log, rule_files.load([path])).rule == "license-server"
     cached = list((tmp_path / "cache/kedge/rules").iterdir())
-    assert [rule[0] for rule in json.loads(cached[0].read_text())["rules"]] == ["license-server"]
+    content = cached[0].read_text().partition("\n")[2]
+    assert [rule[0] for rule in json.loads(content)["rules"]] == ["license-server"]
+
+
+@pytest.mark.parametrize("damage", ["a rule", "the end", "everything"])
+def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = write(tmp_path, GOOD)
+    rule_files.load([path])
+    (cached,) = (tmp_path / "cache/kedge/rules").iterdir()
+    whole = cached.read_bytes()
+    broken = {"a rule": whole.replace(b'["license-server", ', b"\0" * 19), "the end": whole[:-9], "everything": b""}
+    cached.write_bytes(broken[damage])
+    assert cached.read_bytes() != whole
+    log = Evidence((("log", b"FATAL: license server a.b refused us\n"),), 1)
+    assert classify(log, rule_files.load([path])).rule == "license-server"
+    assert cached.read_bytes() == whole
 
 
 def test_a_users_rule_replaces_a_packaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """A site's or a user's own rules beside the packaged ones.
 
 stock/*.toml + ../causes.toml --compile.py--> compiled.json --packaged.py--> RuleSet
-a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256>.json --load()--> RuleSet
+a user's file.toml --source.py--> $XDG_CACHE_HOME/kedge/rules/<sha256> --load()--> RuleSet
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kedge.errors import CannotRun, InputError
 from kedge.own_files import replace_file
 
 _LARGEST_COMPILED = 256 << 20  # bytes
-FORMAT = 3  # of a compiled file; part of the cache's key
+FORMAT = 4  # of a compiled file; part of the cache's key
 
 
 def load(paths: Sequence[Path]) -> RuleSet:
@@ -38,22 +38,20 @@ def compiled(path: Path) -> bytes:
 
 
 def _cached(path: Path, causes: set[str]) -> CompiledRules:
-    import hashlib  # only where there are files besides the packaged rules
-
     try:
         text = user_files.read(path, source.LARGEST)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    key = hashlib.sha256(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text).hexdigest()
+    key = _digest(b"%d %s " % (FORMAT, " ".join(sorted(causes)).encode()) + text)
     folder = _cache_folder()
     if folder is None:
         return compiled_rules.of(source.rules(path, causes))
-    stored = folder / f"{key}.json"
+    stored = folder / key
     try:
-        rules = compiled_rules.parse(untrusted.read_path(stored, _LARGEST_COMPILED))
+        rules = _stored(stored)
     except (OSError, ValueError):
         rules = compiled_rules.of(source.rules(path, causes))
-        _store(stored, compiled_rules.text(rules))
+        _store(stored, rules)
     return rules
 
 
@@ -64,8 +62,24 @@ def _cache_folder() -> Path | None:
     return None
 
 
-def _store(path: Path, content: bytes) -> None:
-    """Write a cache file atomically. A cache that cannot be written is no error."""
+def _stored(path: Path) -> CompiledRules:
+    """The rules in a cache file. OSError; ValueError if it is damaged. Its first line is the digest of the rest, which
+    is parsed only where a log needs it: too late to do without the file."""
+    digest, _, content = untrusted.read_path(path, _LARGEST_COMPILED).partition(b"\n")
+    if digest.decode() != _digest(content):
+        raise ValueError("the file is damaged")
+    return compiled_rules.parse(content)
+
+
+def _store(path: Path, rules: CompiledRules) -> None:
+    """Write a cache file. A cache that cannot be written is no error."""
+    content = compiled_rules.text(rules)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, content, synced=False)  # a file that is cut off is not valid JSON
+        replace_file(path, b"%s\n%s" % (_digest(content).encode(), content), synced=False)
+
+
+def _digest(content: bytes) -> str:
+    import hashlib  # only where there are files besides the packaged rules
+
+    return hashlib.sha256(content).hexdigest()
