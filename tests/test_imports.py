@@ -37,10 +37,11 @@ ALLOWED = {
     "entry_points": set(),
     "shortages": {"errors"},
     "processes": {"contract"},
-    "keeper": {"processes"},
+    "command_line": set(),
+    "keeper": {"command_line", "processes"},
     "programs": {"processes"},
     "diagnose": {"xdg", "contract", "errors"},
-    "runtime": {"xdg", "contract", "diagnose", "errors"},
+    "runtime": {"command_line", "xdg", "contract", "diagnose", "errors"},
     "spec": {"errors"},
     "plugins.parameters": {"contract"},
     "plugins.base": {"plugins.parameters", "contract", "errors"},
@@ -94,7 +95,8 @@ ROOMS = {
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (
-        "streams", "options", "job_options", "engine_options", "log_files", "stop_requests", "view", "commands", "main",
+        "streams", "options", "job_options", "engine_options", "log_files", "stop_requests", "view", "attended_run",
+        "commands", "main",
     ),
 }  # fmt: skip
 # Package that is not in the standard library -> the parts or modules that may import it.

@@ -14,6 +14,7 @@ from kedge.engines import registry
 from kedge.errors import CannotRun, InputError, in_order
 from kedge.jobs import preparation, submission
 from kedge.jobs import runs as this_users_runs
+from kedge.jobs.user import user_name
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import Run, RunInfo
@@ -72,4 +73,4 @@ def diagnose(log: bytes | str, exit_code: int | None = None, rules: Sequence[Fil
 
 
 def _inputs(inputs: Inputs | None) -> Inputs:
-    return inputs or Inputs(preparation.user_name())
+    return inputs or Inputs(user_name())

@@ -7,14 +7,15 @@ before the controller loads its modules, so it costs next to nothing.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from kedge import processes
+from kedge import command_line, processes
 from kedge.processes import Process
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -23,6 +24,7 @@ _PASSED_ON = frozenset(
     {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 )
 _above: list[Process] = []
+_named: list[int] = []  # the descriptor through which the keeper gets its command line
 
 
 def stand_above(close: Iterable[int]) -> None:
@@ -32,13 +34,24 @@ def stand_above(close: Iterable[int]) -> None:
         return
     keeper = processes.identify(os.getpid())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
+    name, named = os.pipe()
     child = os.fork()
     if child:
-        for fd in close:
+        for fd in (*close, named):
             os.close(fd)
-        _keep(child)
+        _keep(child, name)
+    os.close(name)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _above.extend([keeper] if keeper else [])
+    _named.append(named)
+
+
+def show(argv: Sequence[str]) -> None:
+    """Let `ps` show this command line for this process and its keeper, instead of their own, which are as long."""
+    command_line.show(argv)
+    if _named:
+        with suppress(BrokenPipeError), open(_named.pop(), "w") as named:  # it may have been killed
+            json.dump(argv, named)
 
 
 def become_subreaper() -> None:
@@ -52,9 +65,11 @@ def above() -> Process | None:
     return _above[0] if _above else None
 
 
-def _keep(child: int) -> NoReturn:
+def _keep(child: int, name: int) -> NoReturn:
     """Pass signals on and reap until no process is left below, then end the way `child` ended."""
     become_subreaper()
+    with open(name) as named, suppress(ValueError):  # `child` has ended without a name, or while it wrote it
+        command_line.show(json.load(named))  # nothing is below `child` before, and the signals wait
     ended: dict[int, int] = {}
     while _reap(ended, child):
         number = signal.sigwait({*_PASSED_ON, signal.SIGCHLD})

@@ -91,6 +91,7 @@ LATE = {
     "kedge": ("kedge.lazy_modules",),
     "kedge.__main__": ("kedge.cli.main",),
     "kedge.bundle.cache": ("kedge.bundle.assemble",),
+    "kedge.cli.commands.run": ("kedge.cli.attended_run",),
     "kedge.cli.commands.plan": ("kedge.jobs.example",),
     "kedge.cli.view.plan_text": ("kedge.diagnose.exit_spec.exitspec",),
     "kedge.cli.view.copy_progress": ("kedge.cli.view.progress_bar",),

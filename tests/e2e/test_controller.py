@@ -59,6 +59,22 @@ def test_no_process_of_a_job_shows_a_secret(kedge: Kedge, detach: tuple[str, ...
     assert not [file for file in run.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
 
 
+def test_a_controller_loads_its_modules_while_the_job_is_prepared(kedge: Kedge) -> None:
+    assert kedge("run", "-q", kedge.job("true")).returncode == 0
+    run = kedge.only_run()
+    try:
+        os.close(os.open(run.parent, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        pytest.skip("this file system has no unnamed files")
+    with subprocess.Popen(kedge.argv(["run", "-"]), env=kedge.environment, stdin=subprocess.PIPE) as process:
+        loading = wait_until(
+            lambda: [p for p in processes.descendants(process.pid) if b"kedge/controller" in shown(p.pid)], TIMEOUT
+        )
+    assert process.returncode == 2  # stdin is empty, which is no job
+    assert kedge.only_run() == run
+    wait_until(lambda: not any(map(processes.is_alive, loading)), TIMEOUT)
+
+
 def test_the_job_continues_when_kedge_run_is_killed(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(f"{WAITS}; echo bye"))
     kedge.wait_for_output("ready")

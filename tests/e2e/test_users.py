@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kedge.errors import CannotRun
-from kedge.jobs.preparation import user_name
+from kedge.jobs.user import user_name
 from kedge.runs.folder import jobs_dir
 
 NOBODY = 1_234_567  # a user id without an entry in /etc/passwd

@@ -6,6 +6,7 @@ job_options     FILE, and what the submitter adds to it
 engine_options  the options of engines
 streams         makes stdin, stdout and stderr safe to use
 stop_requests   Ctrl-C and signals while a job is submitted and runs
+attended_run    submits a job and follows it to its end
 log_files       reads logs to diagnose: plain, compressed or stdin
 commands/       one file per command
 view/           what commands print for people

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from kedge.errors import InputError
-from kedge.jobs.preparation import user_name
+from kedge.jobs.user import user_name
 from kedge.resolve.model import Inputs
 from kedge.resolve.secrets import read_given
 

@@ -9,19 +9,21 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from kedge.errors import EXIT_BUG, EXIT_FAILED
+from kedge.errors import EXIT_BUG, EXIT_FAILED, KedgeError
 from kedge.resolve.model import Secrets
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.controller_lock import ControllerLock
-from kedge.runs.folder import Run
+from kedge.runs.folder import Run, jobs_dir
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # The signals that request a stop; see engines.controller.stop_requests.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_LONGEST_ID = 100  # bytes of a run's id
 _EXIT_SEC = 5.0  # how long a controller that has closed its channel may take to exit
 
 
@@ -32,48 +34,116 @@ class End(NamedTuple):
     error: str = ""
 
 
-class Controller:
-    """The process that will run the job of `run`, in its own session, so that it continues when this process ends. It
-    takes over the run's lock and waits for its orders; if this process ends without sending any, it removes the run.
+class LoadingController:
+    """The process of a controller, in its own session, so that it continues when this process ends. It loads its
+    modules and then waits for a run. Give it to a Controller, or `end` it; it also ends when this process does.
 
-    It inherits this process's environment and working directory; its command line names only the run.
+    It inherits this process's environment and working directory, and writes its errors to `log`, which it then owns.
+    Its command line has room for the path of a run folder of `room` bytes.
     """
 
-    def __init__(self, run: Run, lock: ControllerLock, engine: str) -> None:
+    def __init__(self, engine: str, log: int, room: int) -> None:
+        self.log = log
+        try:
+            self.channel, theirs = socket.socketpair()
+            try:
+                with theirs:
+                    # This process becomes the keeper of the controller.
+                    self.process = self._spawn(theirs, room)
+            except BaseException:
+                self.channel.close()
+                raise
+        except BaseException:
+            os.close(log)
+            raise
+        _send(self.channel, {"path": [os.path.abspath(entry) for entry in sys.path], "engine": engine})
+
+    def _spawn(self, channel: socket.socket, room: int) -> subprocess.Popen[bytes]:
+        with _signals_blocked():
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", _HERE, str(channel.fileno()), " " * room],
+                stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True,
+                pass_fds=(channel.fileno(),),
+            )  # fmt: skip
+
+    def has_log(self, path: Path) -> bool:
+        """Give the log, which has no name yet, this one. False if that is not possible, or the process has ended."""
+        if self.process.poll() is not None:
+            return False
+        with suppress(OSError):
+            descriptors = os.open("/proc/self/fd", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.link(str(self.log), path, src_dir_fd=descriptors)  # without this argument, it would link the link
+                return True
+            finally:
+                os.close(descriptors)
+        return False
+
+    def close(self) -> None:
+        """Close what only this process needs, if that has not been done; the other process continues."""
+        if self.log >= 0:
+            os.close(self.log)
+            self.log = -1
+
+    def end(self) -> None:
+        """Kill it."""
+        _kill(self.process)
+        self.channel.close()
+        self.close()
+
+
+@contextmanager
+def loading(engine: str) -> Iterator[LoadingController | None]:
+    """A context in which a controller loads its modules, while this process finds out what the run will be. At the end
+    it is ended if no Controller has taken it.
+
+    None if it cannot be started before there is a run folder for its log; a Controller then starts one."""
+    found = None
+    with suppress(KedgeError, OSError, AttributeError):  # AttributeError: not on Linux
+        jobs = jobs_dir(os.environ)
+        log = os.open(jobs, os.O_TMPFILE | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        found = LoadingController(engine, log, len(os.fsencode(jobs)) + _LONGEST_ID)
+    try:
+        yield found
+    finally:
+        if found and found.log >= 0:
+            found.end()
+
+
+class Controller:
+    """The process that will run the job of `run`: `loading`, or a new one. It takes over the run's lock and waits for
+    its orders; if this process ends without sending any, it removes the run. Its command line names only the run.
+    """
+
+    def __init__(self, run: Run, lock: ControllerLock, engine: str, loading: LoadingController | None = None) -> None:
         self.log = run.path / "controller.log"
         self._run = run.id
-        self._channel, theirs = socket.socketpair()
-        try:
-            with theirs, disk_errors(self.log):
-                # This process becomes the keeper of the controller, which signs the lock itself once it has read the
-                # settings sent below.
-                self._process = self._spawn(run, lock, theirs)
-                lock.sign(self._process.pid)
-        except BaseException:
-            self._channel.close()
-            raise
-        lock.close()  # the new process holds it
+        with disk_errors(self.log):
+            started = self._started(run, engine, loading)
+            try:
+                lock.sign(started.process.pid)
+                _send(started.channel, {"run": str(run.path)}, [lock.fileno()])
+            except BaseException:
+                started.end()
+                raise
+        started.close()
+        lock.close()  # the new process holds it, and signs it itself once it has loaded its modules
+        self._process, self._channel = started.process, started.channel
         self._answers = self._channel.makefile("rb")
-        self._send({"path": [os.path.abspath(entry) for entry in sys.path], "engine": engine})
 
-    def _spawn(self, run: Run, lock: ControllerLock, channel: socket.socket) -> subprocess.Popen[bytes]:
-        passed = (lock.fileno(), channel.fileno())
-        numbers = [text for name, fd in zip(("--lock", "--channel"), passed, strict=True) for text in (name, str(fd))]
+    def _started(self, run: Run, engine: str, loading: LoadingController | None) -> LoadingController:
+        if loading and loading.has_log(self.log):
+            return loading
+        if loading:
+            loading.end()
         log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            with _signals_blocked():
-                return subprocess.Popen(
-                    [sys.executable, "-I", "-S", _HERE, str(run.path), *numbers],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=passed,
-                )  # fmt: skip
-        finally:
-            os.close(log)
+        return LoadingController(engine, log, len(os.fsencode(run.path)))
 
     def order(self, engine: str, options: Mapping[str, Any], plan: Mapping[str, Any], secrets: Secrets) -> None:
         """Order it to run the plan (from `plan.lossless`) on the engine of this name. From now on it does so even if
         this process ends."""
         values = {"document": secrets.document, "texts": dict(secrets.texts)}
-        self._send({"engine": engine, "options": dict(options), "plan": plan, "secrets": values})
+        _send(self._channel, {"engine": engine, "options": dict(options), "plan": plan, "secrets": values})
 
     def started(self) -> End | None:
         """Wait until the job has started, and return None, or how the controller ended before that."""
@@ -114,8 +184,7 @@ class Controller:
 
     def abandon(self) -> None:
         """End it before it has received any orders."""
-        self._process.kill()
-        self._process.wait()
+        _kill(self._process)
         self.close()
 
     def close(self) -> None:
@@ -123,16 +192,27 @@ class Controller:
         self._answers.close()
         self._channel.close()
 
-    def _send(self, message: Mapping[str, Any]) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it has ended, which the missing answer will show
-            self._channel.sendall((json.dumps(message) + "\n").encode())
-
     def _answer(self) -> dict[str, Any] | None:
         try:
             line = self._answers.readline()
         except ConnectionResetError:
             return None
         return json.loads(line) if line.endswith(b"\n") else None
+
+
+def _send(channel: socket.socket, message: Mapping[str, Any], passed: Sequence[int] = ()) -> None:
+    """Send a message, and descriptors at its beginning."""
+    data = (json.dumps(message) + "\n").encode()
+    with suppress(BrokenPipeError, ConnectionResetError):  # it has ended, which the missing answer will show
+        if rest := data[socket.send_fds(channel, [data], passed) :]:
+            channel.sendall(rest)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a controller that runs nothing, and its keeper, which is `process`."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _exit_code(process: subprocess.Popen[bytes], seconds: float) -> int:

@@ -11,10 +11,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 from kedge import shortages
 from kedge.engines.base import JobOutcome
@@ -35,12 +35,12 @@ from kedge.runs.folder import Run
 from kedge.states import State
 
 
-def main(folder: str, channel: int, orders: BinaryIO) -> NoReturn:
-    """Run the job of a run folder according to `orders`, and end the process with the exit code for `kedge run`."""
+def main(folder: str, channel: int, next_order: Callable[[], bytes]) -> NoReturn:
+    """Run the job of a run folder according to the next order. Ends the process with the exit code for `kedge run`."""
     _ignore_blocked_signals()
     run = Run(Path(folder))
-    line = orders.readline()
-    if not line.endswith(b"\n"):  # the submitter ended without submitting the job
+    line = next_order()
+    if not line:  # the submitter ended without submitting the job
         with suppress(OSError):
             clear(run.path)
         os._exit(EXIT_OK)

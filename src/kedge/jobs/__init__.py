@@ -6,5 +6,6 @@ lock         writes its lock file
 pins         the current pins of images
 rules        its own rules for causes of failures
 submission   gives it a run folder and a controller
+user         who submits
 runs         this user's runs: finds, awaits, stops and removes them
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib
 import os
 from collections.abc import Mapping
@@ -60,12 +59,3 @@ def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
 def cache() -> DocumentCache:
     """The cache of the documents that this user's jobs have fetched."""
     return DocumentCache(default_folder(os.environ))
-
-
-def user_name() -> str:
-    """The user's name; the uid of a user without a name, as in many containers."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # KeyError before Python 3.13, OSError since
-        return str(os.getuid())
-    return name.encode(errors="replace").decode()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kedge import __version__
-from kedge.controller.client import Controller
+from kedge.controller.client import Controller, LoadingController
 from kedge.engines.base import Engine
 from kedge.jobs.preparation import PreparedJob
 from kedge.jobs.runs import jobs_dir
@@ -40,12 +40,17 @@ class Submitted:
     notes: tuple[str, ...] = ()
 
 
-def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None = None) -> Submitted:
+def submit(
+    prepared: PreparedJob,
+    where: Engine,
+    progress: Callable[[int, int], None] | None = None,
+    loading: LoadingController | None = None,
+) -> Submitted:
     """Check that the plan can run, and create its run folder with a copy of the code, without starting anything. The
     lock file is updated with accepted changes.
 
-    `progress` is called with the bytes copied so far and in total. CannotRun: a resource is missing; nothing is left
-    behind.
+    `progress` is called with the bytes copied so far and in total. `loading` becomes the run's controller. CannotRun: a
+    resource is missing; nothing is left behind.
     """
     where.check(prepared.plan)
     folder.sweep(jobs_dir())
@@ -55,7 +60,7 @@ def submit(prepared: PreparedJob, where: Engine, progress: Callable[[int, int], 
     controller = None
     try:
         with controller_lock.hold(run.lock) as held:
-            controller = Controller(run, held, where.name)  # started early, so that it is ready when the folder is
+            controller = Controller(run, held, where.name, loading)  # early: it is ready when the folder is
         notes = _fill(run, prepared, where, progress)
     except BaseException:
         if controller:

@@ -15,17 +15,15 @@ import os
 import sys
 from _socket import CMSG_SPACE, socket  # without the part in Python, which loads much that supervisors do not need
 
+from kedge import command_line
 from kedge.contract import RUNTIME_BROKE
 from kedge.light import json
-from kedge.light.contextlib import suppress
 from kedge.light.types import NoReturn, Sequence
 from kedge.runtime import main as supervisor
-from kedge.runtime.files import read_file
 
 _LARGEST = 1 << 16  # bytes of a request
 _MOST_FDS = 253  # the kernel's limit for one message
 _INT = 4  # bytes of a descriptor in a message
-_COMMAND_LINE = slice(48 - 3, 50 - 3)  # where it begins and ends in memory; see proc_pid_stat(5), without two fields
 
 
 def main(argv: Sequence[str]) -> int:
@@ -95,7 +93,7 @@ def _supervise(message: bytes, fds: list[int]) -> NoReturn:
             _open_standard_streams(log)
             for option, count in passed.items():
                 arguments += [option, ",".join(str(rest.pop(0)) for _ in range(count))]
-            _show_command_line([*launcher, *arguments])
+            command_line.show([*launcher, *arguments])
             os._exit(supervisor.main(arguments))
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
@@ -110,15 +108,3 @@ def _open_standard_streams(log: int) -> None:
         os.dup2(fd, number)
     os.close(null)
     os.close(log)
-
-
-def _show_command_line(argv: list[str]) -> None:
-    """Let `ps` show this command line, by overwriting the one that this process was started with."""
-    start, end = map(int, read_file("/proc/self/stat").rpartition(b")")[2].split()[_COMMAND_LINE])
-    text = b"\0".join(map(os.fsencode, argv))[: end - start - 1]
-    with suppress(OSError):  # where the kernel forbids it, `ps` shows the command line of the warm parent
-        memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.pwrite(memory, text.ljust(end - start, b"\0"), start)
-        finally:
-            os.close(memory)
