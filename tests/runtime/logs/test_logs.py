@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -191,6 +192,22 @@ def kept(file):
     """The contents of all files in the folder, and their sizes."""
     texts = [path.read_bytes() for path in sorted(Path(file.folder).iterdir())]
     return b"".join(texts), [len(text) for text in texts]
+
+
+def test_the_data_of_a_large_file_is_freed(rotating):
+    file = rotating(1 << 24, kept_files=0)
+    for n in range(3 * 16):
+        file.write([b"%d" % (n % 10) * (1 << 20)])
+    assert os.listdir(file.folder) == ["current"]
+    assert file.removed_bytes == 3 << 24
+    wait_until(lambda: not [each for each in open_files() if each.startswith(file.folder) and "(deleted)" in each], 10)
+
+
+def open_files():
+    """The paths of the files that this process holds open."""
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            yield os.readlink(f"/proc/self/fd/{fd}")
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -15,9 +15,12 @@ from kedge.light import contextlib
 from kedge.light.types import Callable, Sequence
 from kedge.own_files import Buffer, clear, open_own
 from kedge.runtime.files import Faults
+from kedge.runtime.process import threads
 
 MARGIN = 2000
 SMALLEST = 4096  # bytes; multilog has the same minimum
+_LARGE = 1 << 24  # bytes of a file that take long to free
+_ROOM = 1 << 30  # bytes: more than a task prints meanwhile
 _TAI_OFFSET = (1 << 62) + 10
 
 
@@ -122,9 +125,37 @@ class RotatingFile:
             path, size = f"{self.folder}/{name}", 0
             with contextlib.suppress(FileNotFoundError):
                 size = os.lstat(path).st_size
-            clear(path)
+            _delete(path, size)
             self.removed_bytes += size
             self._on_removed(path, size)
+
+
+def _delete(path: str, size: int) -> None:
+    """Delete a file of `size` bytes. The file system takes 15 ms and more to free 256 MiB. If the disk has room for the
+    output of that time, a thread waits for it: it closes the last descriptor of the deleted file."""
+    held = _hold(path) if size >= _LARGE else None
+    try:
+        clear(path)
+    finally:
+        if held is not None:
+            _close_apart(held)
+
+
+def _close_apart(fd: int) -> None:
+    try:
+        threads.start(os.close, fd)
+    except RuntimeError:  # no thread can be started
+        os.close(fd)
+
+
+def _hold(path: str) -> int | None:
+    """A descriptor that keeps the file's data. None if the disk is nearly full."""
+    try:
+        disk = os.statvfs(path)
+        has_room = disk.f_bavail * disk.f_frsize >= _ROOM
+        return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) if has_room else None
+    except OSError:
+        return None
 
 
 def label(ns: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import _ctypes
 import os
+
+from kedge.runtime.process import c_library
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
@@ -12,15 +13,8 @@ def become_subreaper() -> None:
     """Make orphaned descendants children of this process, whatever session they are in.
 
     PID 1 is a subreaper already. OSError where the kernel refuses (Linux before 3.4)."""
-    if os.getpid() != 1 and _prctl(_PR_SET_CHILD_SUBREAPER, 1):
+    if os.getpid() != 1 and c_library.call(c_library.address("prctl"), _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError("cannot become a child subreaper")
-
-
-def _prctl(option: int, value: int) -> int:
-    """prctl(2) by the part of `ctypes` that is written in C. The rest of it would take a tenth of the start."""
-    address = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]  # None is this program
-    result: int = _ctypes.call_function(address, (option, value, 0, 0, 0))
-    return result
 
 
 def exist() -> bool:
