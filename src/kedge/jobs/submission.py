@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,18 +73,9 @@ def submit(
 def _fill(
     run: Run, prepared: PreparedJob, where: Engine, progress: Callable[[int, int], None] | None
 ) -> tuple[str, ...]:
+    """Write the run folder. Returns notes for the user."""
     plan, source = prepared.plan, prepared.job.source
-    notes = []
-    for name, path in plan.code.items():
-        copied = code_snapshot.copy(Path(path), run.code / name, progress=progress)
-        notes += [
-            f"{path}/{link} is a link that leads out of the code: it works only on this machine"
-            for link in copied.outside
-        ]
-        if copied.gone:
-            more = f" and {len(copied.gone) - 3} more" if len(copied.gone) > 3 else ""
-            names = ", ".join(copied.gone[:3]) + more
-            notes.append(f"{path}: deleted during the copy, so missing in it: {names}")
+    notes = [note for name in plan.code for note in _copy_code(run, name, plan.code[name], progress)]
     if plan.rules:
         importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
     secrets = tuple(prepared.secrets.texts.values())
@@ -107,6 +98,16 @@ def _fill(
         )
     )
     return tuple(notes)
+
+
+def _copy_code(run: Run, name: str, path: str, progress: Callable[[int, int], None] | None) -> Iterator[str]:
+    """Copy a folder of code into the run folder. Yields notes for the user."""
+    copied = code_snapshot.copy(Path(path), run.code / name, progress=progress)
+    for link in copied.outside:
+        yield f"{path}/{link} is a link that leads out of the code: it works only on this machine"
+    if copied.gone:
+        more = f" and {len(copied.gone) - 3} more" if len(copied.gone) > 3 else ""
+        yield f"{path}: deleted during the copy, so missing in it: {', '.join(copied.gone[:3])}{more}"
 
 
 def start(submitted: Submitted) -> None:
