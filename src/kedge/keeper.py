@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kedge import command_line, processes
 from kedge.processes import Process
@@ -24,7 +24,7 @@ _PASSED_ON = frozenset(
     {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 )
 _above: list[Process] = []
-_named: list[int] = []  # the descriptor through which the keeper gets its command line
+_told: list[int] = []  # the descriptor through which the keeper gets its command line, then folders to remove
 
 
 def stand_above(close: Iterable[int]) -> None:
@@ -34,24 +34,37 @@ def stand_above(close: Iterable[int]) -> None:
         return
     keeper = processes.identify(os.getpid())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
-    name, named = os.pipe()
+    orders, told = os.pipe()
     child = os.fork()
     if child:
-        for fd in (*close, named):
+        for fd in (*close, told):
             os.close(fd)
-        _keep(child, name)
-    os.close(name)
+        _keep(child, orders)
+    os.close(orders)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _above.extend([keeper] if keeper else [])
-    _named.append(named)
+    _told.append(told)
 
 
 def show(argv: Sequence[str]) -> None:
     """Let `ps` show this command line for this process and its keeper, instead of their own, which are as long."""
     command_line.show(argv)
-    if _named:
-        with suppress(BrokenPipeError), open(_named.pop(), "w") as named:  # it may have been killed
-            json.dump(argv, named)
+    _tell(argv)
+
+
+def remove_at_end(folder: str) -> bool:
+    """Let the keeper remove this folder, which is empty then, once this process and all below it have ended. False
+    without a keeper."""
+    return _tell(folder)
+
+
+def _tell(order: Any) -> bool:
+    try:
+        for keeper in _told:
+            os.write(keeper, (json.dumps(order) + "\n").encode())
+    except BrokenPipeError:  # it was killed
+        _told.clear()
+    return bool(_told)
 
 
 def become_subreaper() -> None:
@@ -65,17 +78,22 @@ def above() -> Process | None:
     return _above[0] if _above else None
 
 
-def _keep(child: int, name: int) -> NoReturn:
-    """Pass signals on and reap until no process is left below, then end the way `child` ended."""
+def _keep(child: int, told: int) -> NoReturn:
+    """Pass signals on and reap until no process is left below, then do the last orders of `child`, and end the way it
+    ended."""
     become_subreaper()
-    with open(name) as named, suppress(ValueError):  # `child` has ended without a name, or while it wrote it
-        command_line.show(json.load(named))  # nothing is below `child` before, and the signals wait
+    orders = open(told, "rb")  # noqa: SIM115  open as long as the process lives
+    with suppress(ValueError):  # `child` has ended without a run
+        command_line.show(json.loads(orders.readline()))  # nothing is below `child` before, and the signals wait
     ended: dict[int, int] = {}
     while _reap(ended, child):
         number = signal.sigwait({*_PASSED_ON, signal.SIGCHLD})
         if number != signal.SIGCHLD and child not in ended:
             with suppress(PermissionError):
                 os.kill(child, number)
+    for order in orders:
+        with suppress(OSError, ValueError):
+            os.rmdir(json.loads(order))
     code = os.waitstatus_to_exitcode(ended[child])
     if code < 0:
         os.kill(os.getpid(), signal.SIGKILL)

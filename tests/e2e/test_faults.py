@@ -56,7 +56,9 @@ def start(backend: LocalBackend | ContainerBackend) -> None:
 
 
 def test_local_tasks_end(kedge: Kedge, run: Run) -> None:
-    backend = LocalBackend(run, LocalPlaces(planned(kedge), run, None, []), 1024, lambda *_, **__: None)
+    backend = LocalBackend(
+        run, LocalPlaces(planned(kedge), run, None, []), 1024, lambda *_, **__: None, lambda: None, 1
+    )
     start(backend)
     assert processes.of_job(run.id)
     backend.close()

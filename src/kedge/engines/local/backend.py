@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from kedge import packed_runtime, processes
@@ -35,11 +36,13 @@ class LocalBackend:
     """Runs task attempts on this machine. It never waits; the controller does, on `fileno`.
 
     `open_files` is the soft limit to restore for the user's commands. `emit` receives an event about processes that
-    cannot be ended. `tasks` is the number of tasks to expect.
+    cannot be ended. `join` is called before a process is started. `tasks` is the number of tasks to expect.
     """
 
-    def __init__(self, run: Run, places: LocalPlaces, open_files: int, emit: Emit, tasks: int = 1) -> None:
-        self._run, self._places, self._open_files, self._emit = run, places, open_files, emit
+    def __init__(
+        self, run: Run, places: LocalPlaces, open_files: int, emit: Emit, join: Callable[[], None], tasks: int
+    ) -> None:
+        self._run, self._places, self._open_files, self._emit, self._join = run, places, open_files, emit, join
         self._record = process_record.Record(run)
         self._start_file = packed_runtime.start_file(os.environ)
         self._environment = {**os.environ, JOB_ID_VARIABLE: run.id}  # also identifies the supervisors as the job's
@@ -58,6 +61,7 @@ class LocalBackend:
         return None
 
     def _launcher(self) -> list[str]:
+        self._join()  # all that is started from it is in the run's group
         start = self._start_file if self._start_file.exists() else packed_runtime.FOLDER  # caches may be cleared
         return [*_PYTHON, str(start)]
 

@@ -8,9 +8,12 @@ hierarchy of version 1.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from kedge import keeper
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _OWN = Path("/proc/self/cgroup")
@@ -20,20 +23,30 @@ _KILL = "cgroup.kill"  # version 2 only, since Linux 5.14
 
 
 @contextmanager
-def joined(name: str) -> Iterator[Path | None]:
-    """A context in which this process and all that it starts are in a new group of that name below its own; None if the
-    group cannot be made.
+def joining(name: str) -> Iterator[Callable[[], None]]:
+    """A context in which this process joins a new group of that name below its own, if the group can be made. This
+    takes the kernel a while, in which this process can prepare more; call the function before it starts a process.
 
-    At the end this process leaves the group, and the group is removed unless other processes are still in it.
+    At the end the group is removed unless other processes are still in it. It is left to the keeper if there is one:
+    leaving the group first would take as long.
     """
-    own, group = _make(name)
+    made: list[tuple[Path, Path]] = []
+    thread = threading.Thread(target=lambda: made.extend(_make(name)), daemon=True)
+
+    def join() -> None:
+        if thread.is_alive():
+            thread.join()
+
     try:
-        yield group
+        thread.start()
+    except RuntimeError:  # there are too many
+        thread.run()
+    try:
+        yield join
     finally:
-        if own and group:
-            with suppress(OSError):
-                _enter(own)
-            remove(group)
+        join()
+        for own, group in made:
+            _leave(own, group)
 
 
 def find(name: str) -> Path | None:
@@ -75,8 +88,16 @@ def _is_ours(group: Path) -> bool:
         return False
 
 
-def _make(name: str) -> tuple[Path | None, Path | None]:
-    """This process's group, and a new one below it that it has joined."""
+def _leave(own: Path, group: Path) -> None:
+    remove(group)  # those below it
+    if not keeper.remove_at_end(str(group)):
+        with suppress(OSError):
+            _enter(own)
+        remove(group)
+
+
+def _make(name: str) -> Iterator[tuple[Path, Path]]:
+    """This process's group, and a new one below it that it has joined; nothing if it cannot make one."""
     mounts = _mounts()
     for line in _lines(_OWN):
         _, kind, path = line.split(":", 2)
@@ -85,8 +106,8 @@ def _make(name: str) -> tuple[Path | None, Path | None]:
         own = Path(f"{mounts[kind]}/{path}")
         with suppress(OSError):
             (own / name).mkdir()
-            return own, _joined(own / name)
-    return None, None
+            yield own, _joined(own / name)
+            return
 
 
 def _joined(group: Path) -> Path:

@@ -29,8 +29,9 @@ def run(plan: Plan, run: Run, secrets: Secrets, allow_fewer_gpus: bool) -> JobOu
         open_files = limits.raise_open_files()
         secrets_dir = stack.enter_context(secret_files.written(secret_files.location(run), secrets))
         devices = stack.enter_context(gpus.acquired(gpus_wanted(plan, allow_fewer_gpus)))
-        stack.enter_context(cgroups.joined(process_record.group_name(run)))
-        backend = LocalBackend(run, LocalPlaces(plan, run, secrets_dir, devices), open_files, log, plan.task_count)
+        join = stack.enter_context(cgroups.joining(process_record.group_name(run)))
+        places = LocalPlaces(plan, run, secrets_dir, devices)
+        backend = LocalBackend(run, places, open_files, log, join, plan.task_count)
         stack.callback(backend.close)
         return run_job(plan, run, backend, stops, log, random.random)
 
