@@ -6,7 +6,6 @@ interpreter and for the times and sizes of all modules, so a file that is out of
 
 from __future__ import annotations
 
-import hashlib
 import marshal
 import os
 import stat
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 from kedge import xdg
 from kedge.errors import CannotRun
+from kedge.light.hashlib import blake2b
 from kedge.own_files import replace_file
 
 PACKAGE = Path(__file__).parent
@@ -106,7 +106,7 @@ def _key() -> str:
     stats = ((file.path, file.stat()) for file in _files())
     files = sorted((path, found.st_mtime_ns, found.st_size) for path, found in stats)
     told = repr((sys.version, sys.flags.optimize, str(PACKAGE), files))
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    return blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 def _installed_modules() -> dict[str, PackedModule]:

@@ -6,4 +6,5 @@ types       of typing, types and collections.abc
 json        of json
 signal      of signal
 contextlib  of contextlib
+hashlib     of hashlib, for what starts a job
 """

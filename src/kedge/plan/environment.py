@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kedge.contract import converted_role
+from kedge.light.hashlib import md5
 from kedge.resolve.model import ResolvedJob
 from kedge.spec.model import TaskRole
 
@@ -60,9 +61,7 @@ def task_environment(shared: Mapping[str, str], index: int) -> dict[str, str]:
 
 def framework_name(framework: str) -> str:
     """The object name of the framework `user~job`: its MD5 in hex, used as a name and not for security."""
-    import hashlib  # slow to load; the controller, which runs the plan, does without
-
-    return hashlib.md5(framework.encode(), usedforsecurity=False).hexdigest()
+    return md5(framework.encode(), usedforsecurity=False).hexdigest()
 
 
 def _about_role(role: TaskRole) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -219,6 +218,8 @@ def _names(key: str) -> tuple[str, ...]:
 
 
 def _differences(old: bytes, new: bytes) -> list[str]:
+    import difflib  # slow to load, and needed only for a document that has changed
+
     before, after = (data.decode(errors="replace").splitlines() for data in (old, new))
     lines = (line for line in difflib.unified_diff(before, after, n=0, lineterm="") if line[:3] not in ("---", "+++"))
     shown = list(islice((line for line in lines if not line.startswith("@@")), _SHOWN_CHANGES + 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
@@ -99,4 +98,6 @@ def _retry(written: Mapping[str, Any]) -> Retry:
 
 
 def _is_similar(key: str, names: list[str]) -> bool:
+    import difflib  # slow to load, and needed only for a key that is not known
+
     return bool(difflib.get_close_matches(key.lower(), names, 1, _MISTYPED))
