@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kedge.diagnose.log.log_text import Log
-from kedge.diagnose.regex import over_characters
 from kedge.diagnose.rules import compiled_rules, scan
 from kedge.diagnose.rules.literal_search import SHORT, LiteralSearch
 from kedge.diagnose.rules.packaged import content, packaged
@@ -85,7 +84,7 @@ def _rule(name: str, text: str) -> list[Any]:
     [("^b.*z$", {1}), ("[ac]$", {0, 3}), ("^x", set()), ("a\\sb", {0, 1}), ("[^q]+", {0, 1, 2, 3})],
 )
 def test_a_pattern_is_tried_on_several_lines_at_once(text: str, numbers: set[int]) -> None:
-    pattern = LinePattern(over_characters(f"(?m){text}"), [], False)
+    pattern = LinePattern(f"(?m){text}", [], False, [], False)
     assert pattern.possible(b"a\nbcz\nd\nc") == numbers
 
 

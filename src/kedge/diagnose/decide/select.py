@@ -39,6 +39,11 @@ OF_OTHERS = BY_PEERS | {
 AFTERWARDS = SETUP | OF_OTHERS | (ENDERS - {"host_oom_kill"}) | {"distributed_usage_error", "python_bug"}
 # Causes that NCCL reports as an error of CUDA or of the system.
 BEHIND_NCCL = {"gpu_oom", "gpu_oom_contention", "shm_exhausted", "gpu_hw_fault", "driver_mismatch"}
+# Causes that can follow from another failure, see _follows.
+MAY_FOLLOW = {
+    "native_crash", "package_install_failure", "container_failure", "job_cancelled", "host_oom_alloc",
+    "remote_worker_lost", "nccl_init_error", "rendezvous_failure",
+}  # fmt: skip
 # How many lines of progress after an error show that the work went on.
 GOES_ON_AFTER_SETUP = 1
 FEW = 3
@@ -113,6 +118,8 @@ def _enough(candidate: Candidate) -> int:
 
 def _follows(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
     """Whether it only follows from another failure: an abort, a cancelled step, a store that is gone."""
+    if root.cause not in MAY_FOLLOW:
+        return False
     others = [c for c in others if c.cause != root.cause and c.cause not in SETUP]
     earlier = [c for c in others if c.start <= root.start]
     if root.cause == "native_crash" and root.rank < SPECIFIC and lines.aborted(root.line):

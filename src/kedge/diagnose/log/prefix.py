@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import cache
 
 from kedge.diagnose.regex import regex
-from kedge.light.types import NamedTuple
 
 _PREFIX = (
     rb"(?:\[(?P<tagged>(?:rank|default|worker|trainer|role_?|node|[A-Za-z_]+_rank)_?\d+)\]:[ ]?"
@@ -27,16 +26,9 @@ _PREFIX = (
 _STARTS = frozenset(bytes([start]) for start in b"[(0123456789")  # of prefixes without `|`
 
 
-class Prefixed(NamedTuple):
-    """One line without its prefixes. `rank` and `time` are as written, empty if the line has none."""
-
-    rank: str
-    time: str
-    body: bytes
-
-
-def split(line: bytes) -> Prefixed:
-    """Remove up to four prefixes from a line; the innermost rank counts."""
+def split(line: bytes) -> tuple[str, str, bytes]:
+    """The rank and the time before a line, as written (empty if there is none), and the line without its prefixes: up
+    to four are removed, and the innermost rank counts."""
     rank = time = ""
     for _ in range(4):
         if line[:1] not in _STARTS and b"|" not in line:
@@ -51,7 +43,7 @@ def split(line: bytes) -> Prefixed:
         else:
             rank = f"rank{text}" if kind in (b"mpi", b"srun") else text
         line = line[found.end() :]
-    return Prefixed(rank, time, line)
+    return rank, time, line
 
 
 @cache
@@ -62,4 +54,4 @@ def _kinds() -> dict[int, bytes]:
 
 def plain(line: bytes) -> bytes:
     """The line without prefixes, against which patterns are matched."""
-    return split(line).body
+    return split(line)[2]

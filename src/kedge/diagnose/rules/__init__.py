@@ -13,4 +13,5 @@ scan            finds the lines that rules match
 expression      conditions over numbers in a rule
 literals        constant text that a pattern needs
 literal_search  which constant texts occur in a log
+literal_lines   the lines that contain them
 """

@@ -44,11 +44,25 @@ class Literal(NamedTuple):
 
 class LinePattern(NamedTuple):
     """A pattern for one line, compiled so that `^` and `$` match at lines: on one line that makes no difference, and on
-    several it finds those that can match, unless the pattern sees if a line is `alone`."""
+    several it finds those that can match, unless the pattern sees if a line is `alone`. Every match contains one of the
+    `required` texts (in lower case if case is ignored)."""
 
-    compiled: Any
+    text: str
     when: Sequence[Any]
     alone: bool
+    required: Sequence[bytes]
+    any_case: bool
+
+    @property
+    def compiled(self) -> Any:
+        """The RE2 object; it is compiled at the first use."""
+        return over_characters(self.text)
+
+    def excluded(self, lines: bytes) -> bool:
+        """Whether no line can match, because a text is missing. Many lines contain only the beginning of a text, and
+        compiling a pattern takes as long as searching 100 KiB for a text."""
+        lines = lines.lower() if self.any_case else lines
+        return not any(text in lines for text in self.required)
 
     def possible(self, lines: bytes) -> set[int]:
         """The numbers of the lines (separated by newlines) that can match: those that a match in the whole touches."""
@@ -105,19 +119,21 @@ class RuleSet:
         return list(self._causes)
 
     def pattern(self, rule: int, pattern: int) -> LinePattern:
-        """A compiled pattern; it is compiled at the first call."""
+        """A pattern of a rule."""
         key = rule, pattern
         found = self._patterns.get(key)
         if found is None:
             known = self.rule(rule)
-            text = known.patterns[pattern][0]
+            text, texts, any_case = known.patterns[pattern]
             alone = any(part in text for part in _OF_WHOLE_TEXT)
-            found = self._patterns[key] = LinePattern(over_characters(f"(?m){text}"), known.when, alone)
+            required = [(one.lower() if any_case else one).encode() for one in texts]
+            found = self._patterns[key] = LinePattern(f"(?m){text}", known.when, alone, required, any_case)
         return found
 
-    def literals(self, text: bytes | None = None) -> list[Literal]:
-        """The literals that may occur in `text`, because their beginnings do, or all; in the order of the rules."""
-        numbers = range(len(self._beginnings)) if text is None else self._search.occurring(text)
+    def literals(self, text: bytes | None = None, start: int = 0, end: int | None = None) -> list[Literal]:
+        """The literals that may occur in text[start:end], because their beginnings do, or all; in the order of the
+        rules."""
+        numbers = range(len(self._beginnings)) if text is None else self._search.occurring(text, start, end)
         return sorted(literal for number in numbers for literal in self._with_beginning(number))
 
     def _with_beginning(self, number: int) -> list[Literal]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from kedge.diagnose import characters
 from kedge.diagnose.log.log_text import Log, LogLine
 from kedge.diagnose.rules import expression
-from kedge.diagnose.rules.literal_search import LiteralSearch
+from kedge.diagnose.rules.literal_lines import LiteralLines
+from kedge.diagnose.rules.literal_search import LiteralSearch, Span
 from kedge.diagnose.rules.ruleset import LinePattern, Literal, RuleSet
 from kedge.light.types import Any, Iterator, NamedTuple, Sequence
 
@@ -22,8 +23,6 @@ TRIES_EACH = 250  # for one literal
 TRIES_PIECE = 24  # for one literal in one piece
 MANY = 8  # lines: a pattern is first tried on as many at once
 NEAREST = 2 * CHUNK  # pieces at the end that are searched first, then as many at the beginning
-
-Span = tuple[int, int]  # where a piece starts and ends in the text
 
 
 class Hit(NamedTuple):
@@ -38,11 +37,11 @@ def scan(log: Log, rules: RuleSet) -> list[Hit]:
     """All hits in the order of the log."""
     tries = _Tries(log, rules)
     for pieces in _chunks(list(_pieces(log.text))):
-        start, end = min(pieces)[0], max(pieces)[1]
-        literals = [one for one in rules.literals(log.text[start:end]) if tries.left(one)]
+        chunk = min(pieces)[0], max(pieces)[1]
+        literals = [one for one in rules.literals(log.text, *chunk) if tries.left(one)]
         search = LiteralSearch([(one.text, one.any_case) for one in literals])
-        for piece in pieces if literals else ():
-            tries.on(piece, literals, search)
+        for piece, found in search.in_pieces(log.text, pieces) if literals else ():
+            tries.on(piece, literals, search, found)
         if not tries.total:
             break
     return [tries.hits[key] for key in sorted(tries.hits)]
@@ -61,31 +60,32 @@ class _Tries:
         """The number of lines on which this literal may still be tried."""
         return min(self._each.get(literal.place, TRIES_EACH), self.total)
 
-    def on(self, piece: Span, literals: Sequence[Literal], search: LiteralSearch) -> None:
+    def on(self, piece: Span, literals: Sequence[Literal], search: LiteralSearch, occurring: Sequence[int]) -> None:
         """Try the literals that occur in a piece."""
-        text = self._log.text[slice(*piece)]
-        found = [literals[number] for number in search.occurring(text)]
-        lower = text.lower() if any(one.any_case for one in found) else b""
-        for one in found:
-            limit = min(self.left(one), TRIES_PIECE)
-            lines = _lines(self._log, one.text, lower if one.any_case else text, piece[0], limit)
-            self._each[one.place] = self._each.get(one.place, TRIES_EACH) - len(lines)
-            self.total -= len(lines)
-            joined = _joined(lines) if len(lines) >= MANY else None
-            for rule, number in one.users if lines else ():
-                pattern = self._rules.pattern(rule, number)
-                numbers = range(len(lines)) if joined is None else sorted(pattern.possible(joined))
-                self._try(rule, pattern, [lines[number] for number in numbers])
+        found = [number for number in occurring if self.left(literals[number])]
+        lines = LiteralLines(self._log, piece, search, found, TRIES_PIECE)
+        for number in found:
+            one = literals[number]
+            tried = lines.of(number, self.left(one))
+            self._each[one.place] = self._each.get(one.place, TRIES_EACH) - len(tried)
+            self.total -= len(tried)
+            self._try_all(one, tried)
+
+    def _try_all(self, literal: Literal, lines: list[LogLine]) -> None:
+        """Try the patterns that need a literal on lines that contain it."""
+        joined = characters.valid(b"\n".join([line.body for line in lines]))
+        for rule, number in literal.users if lines else ():
+            pattern = self._rules.pattern(rule, number)
+            if pattern.excluded(joined):
+                continue
+            numbers = range(len(lines)) if len(lines) < MANY else sorted(pattern.possible(joined))
+            self._try(rule, pattern, [lines[number] for number in numbers])
 
     def _try(self, rule: int, pattern: LinePattern, lines: list[LogLine]) -> None:
         for line in lines:
             values = match(pattern.compiled, pattern.when, line.body)
             if values is not None:
                 self.hits.setdefault((line.start, rule), Hit(rule, line, values))
-
-
-def _joined(lines: list[LogLine]) -> bytes:
-    return characters.valid(b"\n".join(line.body for line in lines))
 
 
 def _pieces(text: bytes) -> Iterator[Span]:
@@ -103,17 +103,6 @@ def _chunks(pieces: list[Span]) -> Iterator[list[Span]]:
     last, rest = pieces[-NEAREST:][::-1], pieces[:-NEAREST]
     for part in (last, rest[:NEAREST], rest[NEAREST:][::-1]):
         yield from (part[at : at + CHUNK] for at in range(0, len(part), CHUNK))
-
-
-def _lines(log: Log, literal: bytes, piece: bytes, shift: int, limit: int) -> list[LogLine]:
-    """The lines of a piece (which starts at `shift`) that contain a literal: at most `limit`, the last ones first."""
-    lines: list[LogLine] = []
-    end = len(piece)
-    while len(lines) < limit and (found := piece.rfind(literal, 0, end)) >= 0:
-        line = log.line(found + shift)
-        lines.append(line)
-        end = max(0, min(found, line.start - shift))
-    return lines
 
 
 def match(pattern: Any, when: Sequence[Any], body: bytes) -> dict[str, float] | None:
