@@ -107,7 +107,7 @@ THIRD_PARTY = {
     "httpx": {"resolve.sources"},
     "jsonschema": {"spec.violations"},
     "pynvml": {"engines.machine.nvml"},
-    "re2": {"diagnose", "runtime.logs.mask"},
+    "re2": {"diagnose", "light.re2", "runtime.logs.mask"},
     "requests": {"engines.container.client"},  # whose errors the package docker lets through
     "rich": {"cli.view.progress_bar"},
     "urllib3": {"engines.container.client"},

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-import re2
-
+from kedge.light import re2
+from kedge.light.functools import cache
 from kedge.light.types import Any
 
 BYTES, UTF8 = re2.Options.Encoding.LATIN1, re2.Options.Encoding.UTF8

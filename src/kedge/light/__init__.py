@@ -7,4 +7,6 @@ json        of json
 signal      of signal
 contextlib  of contextlib
 hashlib     of hashlib, for what starts a job
+functools   of functools
+re2         of re2
 """

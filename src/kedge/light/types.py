@@ -8,6 +8,8 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers take it for true
 if TYPE_CHECKING:
     from collections.abc import Callable as Callable
+    from collections.abc import Collection as Collection
+    from collections.abc import Container as Container
     from collections.abc import Iterable as Iterable
     from collections.abc import Iterator as Iterator
     from collections.abc import Mapping as Mapping
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 else:
     # What collections.abc consists of; the interpreter has loaded it already.
     from _collections import _tuplegetter
-    from _collections_abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence  # noqa: F401
+    from _collections_abc import Callable, Collection, Container, Iterable, Iterator, Mapping, MutableMapping, Sequence  # noqa: F401
 
     Any = NoReturn = object
     MappingProxyType = type(type.__dict__)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from kedge.diagnose import characters
 from kedge.diagnose.log import exceptions, hedges, lines
 from kedge.diagnose.log.log_text import Log, LogLine
@@ -13,7 +11,7 @@ from kedge.diagnose.regex import over_characters
 from kedge.diagnose.rules.expression import holds
 from kedge.diagnose.rules.ruleset import Rule, RuleSet
 from kedge.diagnose.rules.scan import Hit
-from kedge.light.types import Iterable, NamedTuple
+from kedge.light.types import Container, Iterable, NamedTuple
 
 RUNTIME_INFO = b"[openpai-runtime] [INFO] "
 GENERIC = "python_bug"  # the cause of an exception whose text is not specific

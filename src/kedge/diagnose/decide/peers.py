@@ -35,8 +35,8 @@ _WORLD = rb"(?i)\b(?:world[_ ]?size|nranks|num_processes|num_nodes|n_?procs?)\W{
 def missing(log: Log, tail: LogEnd, live: Iterable[Candidate]) -> tuple[str, ...]:
     """The missing ranks, such as `rank3`; empty if the log does not show any."""
     text = log.text[-WINDOW:]
-    named = [number for found in regex(_NAMED).finditer(text) for group in found.groups() if group
-             for number in regex(rb"\d+").findall(group)]  # fmt: skip
+    named = [number.group() for found in regex(_NAMED).finditer(text) for group in found.groups() if group
+             for number in regex(rb"\d+").finditer(group)]  # fmt: skip
     numbers = list(dict.fromkeys(map(int, named))) or _silent(text, tail, live)
     return tuple(f"rank{number}" for number in numbers[:MAX_MISSING])
 
@@ -45,9 +45,10 @@ def _silent(text: bytes, tail: LogEnd, live: Iterable[Candidate]) -> list[int]:
     """The ranks that do not report the failure, if most others do."""
     reports = {number for c in live if c.cause in WAITING for number in _rank_of(c)}
     known = {number for rank in tail.ranks if (number := _number(rank)) is not None}
-    for found in regex(_WORLD).findall(text):
-        if max(reports, default=0) < int(found) <= 2 * len(reports):
-            known |= set(range(int(found)))
+    for found in regex(_WORLD).finditer(text):
+        size = int(found.group(1))
+        if max(reports, default=0) < size <= 2 * len(reports):
+            known |= set(range(size))
     silent = sorted(known - reports)
     return silent if len(silent) < len(reports) else []
 

@@ -7,17 +7,14 @@ match; the first pattern that does determines the code. Patterns are RE2 over ch
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-
-import re2
 
 from kedge import user_files
 from kedge.contract import UNRECOGNISED
 from kedge.diagnose import characters, regex
 from kedge.diagnose.exit_spec.termination import ExitSpecVerdict, Span
 from kedge.errors import InputError
-from kedge.light import json
-from kedge.light.types import Any, Iterator, Mapping, NamedTuple, Sequence
+from kedge.light import json, re2
+from kedge.light.types import Any, Collection, Iterator, Mapping, NamedTuple, Sequence
 
 STOCK = os.path.join(os.path.dirname(__file__), "exitspec.json")
 _LARGEST = 16 << 20  # bytes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from kedge.light.types import Generic, Iterator, TypeVar
 
 T = TypeVar("T")
@@ -19,10 +17,11 @@ class FirstAndLast(Generic[T]):
 
     def __init__(self) -> None:
         self._first: list[T] = []
-        self._last: deque[T] = deque(maxlen=_LAST)
+        self._last: list[T] = []
 
     def add(self, item: T) -> None:
         (self._first if len(self._first) < _FIRST else self._last).append(item)
+        del self._last[:-_LAST]
 
     def __iter__(self) -> Iterator[T]:
         yield from self._first

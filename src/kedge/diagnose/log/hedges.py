@@ -29,5 +29,5 @@ def only_possible(body: bytes, start: int, end: int) -> bool:
     if any(found.start() < end and found.end() > start for found in regex(_FATES).finditer(body)):
         return True
     before = body[max(0, start - _BEFORE) : start]
-    sentence = regex(_SENTENCE).split(before)[-1]
-    return bool(regex(_PERHAPS).search(sentence))
+    starts = [found.end() for found in regex(_SENTENCE).finditer(before)]
+    return bool(regex(_PERHAPS).search(before[max(starts, default=0) :]))

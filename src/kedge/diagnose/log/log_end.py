@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container
-from functools import cached_property
 
 from kedge.diagnose.log import lines, progress
 from kedge.diagnose.log.log_text import Log, LogLine
+from kedge.light.functools import cached_property
+from kedge.light.types import Container
 
 MAX_LINES = 1500
 LAST_LINES = 40

@@ -8,9 +8,8 @@ of container logs (with `stderr F` where the kubelet wrote them).
 
 from __future__ import annotations
 
-from functools import cache
-
 from kedge.diagnose.regex import regex
+from kedge.light.functools import cache
 
 _PREFIX = (
     rb"(?:\[(?P<tagged>(?:rank|default|worker|trainer|role_?|node|[A-Za-z_]+_rank)_?\d+)\]:[ ]?"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re2
-
 from kedge.diagnose.regex import options, regex
+from kedge.light import re2
 from kedge.light.types import Any, Iterable, Iterator, NamedTuple, Sequence
 
 # RE2 reports "no match" when its automaton runs out of memory. Its default of 8 MiB made ten times as many rules

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 
 from kedge.diagnose.rules import compiled_rules
 from kedge.diagnose.rules.compiled_rules import CompiledRules
 from kedge.diagnose.rules.ruleset import RuleSet
+from kedge.light.functools import cache
 from kedge.light.types import Any, Mapping
 
 COMPILED = os.path.join(os.path.dirname(__file__), "compiled.json")
