@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import zstandard
 
 from kedge import user_files
+from kedge.diagnose import regex
 from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.diagnose.model import LOG_TAIL
 from kedge.errors import InputError
@@ -126,7 +127,8 @@ def _tail(chunks: Iterator[bytes]) -> LogAtHand:
 
 def _around_anchors(chunk: bytes, after: bytes, lines_before: int) -> Iterator[LogPart]:
     """The lines around the first and the last occurrence of each anchor in a chunk; `after` is the next chunk."""
-    places = {at for anchor in ANCHORS for at in (chunk.find(anchor), chunk.rfind(anchor)) if at >= 0}
+    found = {anchor: at for anchor in ANCHORS if (at := regex.find(anchor, chunk)) >= 0}
+    places = {*found.values(), *(chunk.rfind(anchor) for anchor in found)}
     done = 0
     for at in sorted(places):
         start = max(done, chunk.rfind(b"\n", 0, max(0, at - BEFORE)) + 1)

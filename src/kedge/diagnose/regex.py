@@ -21,9 +21,10 @@ def over_characters(pattern: str) -> Any:
     return re2.compile(pattern.encode(), options(encoding=UTF8))
 
 
-def find(literal: bytes, text: bytes, start: int = 0) -> int:
-    """`text.find(literal, start)`, but with RE2's vector instructions, which take a tenth of the time."""
-    found = regex(re2.escape(literal)).search(text, start)
+def find(literal: bytes, text: bytes | bytearray, start: int = 0, end: int | None = None) -> int:
+    """`text.find(literal, start, end)`, but with RE2's vector instructions, which take a tenth to a fortieth of the
+    time."""
+    found = regex(re2.escape(literal)).search(text, start, end)
     return found.start() if found else -1
 
 

@@ -35,6 +35,11 @@ def test_the_compiled_rules_are_those_of_the_sources() -> None:
     assert Path(COMPILED).read_bytes() == text, "run python -m kedge.diagnose.rules.compile"
 
 
+def test_no_rule_depends_on_a_short_number() -> None:
+    numbers = [literal.text for literal in packaged().literals() if literal.text.isdigit() and len(literal.text) < 6]
+    assert not numbers, "they occur in every log, which makes its diagnosis slower"
+
+
 def test_every_cause_has_a_remedy() -> None:
     rules = packaged()
     for name in rules.causes():

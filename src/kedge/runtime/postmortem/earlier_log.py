@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from kedge.diagnose import regex
 from kedge.diagnose.log.anchors import AFTER, ANCHORS, BEFORE, FirstAndLast
 from kedge.light.types import Iterator, NamedTuple, Sequence
 from kedge.runtime.logs.tails import FileTail, LogTail, files_of_stream, open_regular
@@ -72,7 +73,7 @@ def _search(path: str, name: str, end: int, found: dict[bytes, _Places], deadlin
 
 def _ends(buffer: bytearray, anchor: bytes, size: int) -> Iterator[int]:
     """The positions of the first and the last occurrence of the anchor in a block."""
-    first = buffer.find(anchor, 0, size)
+    first = regex.find(anchor, buffer, 0, size)
     if first >= 0:
         yield first
         last = buffer.rfind(anchor, first + 1, size)
