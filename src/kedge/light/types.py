@@ -43,17 +43,16 @@ else:
             defaults = {field: body[field] for field in fields if field in body}
             items = {field: _tuplegetter(index, None) for index, field in enumerate(fields)}
             named = {"__slots__": (), "__match_args__": fields, "_fields": fields, "_field_defaults": defaults}
-            named["_last"] = tuple(defaults.values())
+            named |= {"_last": tuple(defaults.values()), "_count": len(fields)}
             return super().__new__(meta, name, bases, {**body, **items, **named})
+
+    _new_tuple = tuple.__new__
 
     class NamedTuple(tuple, metaclass=_TupleOfFields):
         def __new__(cls, *values, **named):
-            missing = len(cls._fields) - len(values)
-            if named or not 0 <= missing <= len(cls._last):
-                values = _in_order(cls, values, named)
-            elif missing:
-                values += cls._last[-missing:]
-            return tuple.__new__(cls, values)
+            if named or len(values) != cls._count:
+                values = _completed(cls, values, named)
+            return _new_tuple(cls, values)
 
         @classmethod
         def _make(cls, values):
@@ -71,6 +70,12 @@ else:
         def __repr__(self):
             fields = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
             return f"{type(self).__name__}({fields})"
+
+    def _completed(kind, values, named):
+        missing = len(kind._fields) - len(values)
+        if named or not 0 < missing <= len(kind._last):
+            return _in_order(kind, values, named)
+        return values + kind._last[-missing:]
 
     def _in_order(kind, values, named):
         """The values of all fields. TypeError, as for a function with these parameters."""

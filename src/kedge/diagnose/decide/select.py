@@ -63,7 +63,8 @@ def choose(candidates: list[Candidate], tail: LogEnd, code_known: bool = True) -
     """Choose the candidate that ended the process. Without an exit code, the end of the log decides whether one did."""
     live = [c for c in candidates if not _recovered(c, tail) and (code_known or not _came_through(c, tail))]
     serious = [c for c in live if not c.calm]
-    roots = [c for c in serious if c.role == "root" and not _follows(c, serious, tail)]
+    others = {cause: _of_other_causes(cause, serious) for cause in MAY_FOLLOW & {c.cause for c in serious}}
+    roots = [c for c in serious if c.role == "root" and not _follows(c, others.get(c.cause), tail)]
     reasons = [c for c in roots if not effect(c) and not _mere_setup(c, serious, tail)]
     best = (
         _first(reasons, tail)
@@ -116,11 +117,16 @@ def _enough(candidate: Candidate) -> int:
     return GOES_ON_AFTER_SETUP if candidate.cause in SETUP else GOES_ON_AFTER_LINE
 
 
-def _follows(root: Candidate, others: list[Candidate], tail: LogEnd) -> bool:
-    """Whether it only follows from another failure: an abort, a cancelled step, a store that is gone."""
-    if root.cause not in MAY_FOLLOW:
+def _of_other_causes(cause: str, candidates: list[Candidate]) -> list[Candidate]:
+    """The candidates from which one with this cause may follow."""
+    return [c for c in candidates if c.cause != cause and c.cause not in SETUP]
+
+
+def _follows(root: Candidate, others: list[Candidate] | None, tail: LogEnd) -> bool:
+    """Whether it only follows from another failure: an abort, a cancelled step, a store that is gone. `others` is None
+    if its cause never does."""
+    if others is None:
         return False
-    others = [c for c in others if c.cause != root.cause and c.cause not in SETUP]
     earlier = [c for c in others if c.start <= root.start]
     if root.cause == "native_crash" and root.rank < SPECIFIC and lines.aborted(root.line):
         # Several ranks and threads write, so the reason of an abort may come after it.

@@ -42,9 +42,9 @@ def scan(log: Log, rules: RuleSet) -> list[Hit]:
         search = LiteralSearch([(one.text, one.any_case) for one in literals])
         for piece, found in search.in_pieces(log.text, pieces) if literals else ():
             tries.on(piece, literals, search, found)
-        if not tries.total:
-            break
-    return [tries.hits[key] for key in sorted(tries.hits)]
+            if not tries.total:
+                return tries.in_order()
+    return tries.in_order()
 
 
 class _Tries:
@@ -55,6 +55,10 @@ class _Tries:
         self.total = TRIES
         self._each: dict[tuple[int, int, int], int] = {}
         self._log, self._rules = log, rules
+
+    def in_order(self) -> list[Hit]:
+        """The hits in the order of the log."""
+        return [self.hits[key] for key in sorted(self.hits)]
 
     def left(self, literal: Literal) -> int:
         """The number of lines on which this literal may still be tried."""
