@@ -8,7 +8,7 @@ from kedge.light.types import Sequence
 
 # Searching a piece for one literal takes as long as asking the set which literals are in so many lines. Fewer literals
 # than FEWEST are not worth counting the lines.
-LINES_PER_LITERAL = 16
+LINES_PER_LITERAL = 32
 FEWEST = 8
 
 
