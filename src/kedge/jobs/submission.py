@@ -79,8 +79,8 @@ def _fill(
     if plan.rules:
         importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
     secrets = tuple(prepared.secrets.texts.values())
-    write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode())
-    write_json(run.plan_file, masked_values(plan.to_json(), secrets))
+    write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode(), followed=True)
+    write_json(run.plan_file, masked_values(plan.to_json(), secrets), followed=True)
     disk_reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})

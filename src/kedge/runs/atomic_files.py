@@ -33,21 +33,22 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise DiskFull(f"{os.fspath(path)}: cannot be written: {_FULL[error.errno]}") from error
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, synced: bool = True, followed: bool = False) -> None:
     """Replace a file atomically: readers see either the old content or all of the new. With `synced`, which takes a
-    while, this also holds after a crash of the machine.
+    while, this also holds after a crash of the machine, and the new content is there once the call returns; for a file
+    that is `followed` by another in the same folder, once that is written.
 
     A file must have only one writer. DiskFull leaves the old content and no temporary file.
     """
     with disk_errors(path):
         replace_own(path, path.with_name(f".{path.name}.new"), data, mode, synced=synced)
-        if synced:
+        if synced and not followed:
             _sync_folder(path.parent)
 
 
-def write_json(path: Path, value: Any, mode: int = 0o600, *, synced: bool = True) -> None:
+def write_json(path: Path, value: Any, mode: int = 0o600, *, synced: bool = True, followed: bool = False) -> None:
     """`write_atomic` of a JSON document."""
-    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode, synced=synced)
+    write_atomic(path, (json.dumps(value, indent=2) + "\n").encode(), mode, synced=synced, followed=followed)
 
 
 def _sync_folder(path: Path) -> None:

@@ -53,7 +53,7 @@ def _reported(task: TaskStatus) -> ReportedTask:
 
 def write(run: Run, report: JobReport) -> None:
     """Write both files. DiskFull if there is no space for them."""
-    write_json(run.path / _JSON, report.to_json())
+    write_json(run.path / _JSON, report.to_json(), followed=True)
     write_atomic(run.path / _MARKDOWN, terminal_text(markdown(report), newlines=True).encode(errors="replace"))
 
 

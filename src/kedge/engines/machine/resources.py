@@ -61,7 +61,8 @@ def write_peers(
     roles: dict[str, list[object]] = {}
     for task, numbers in ports.items():
         roles.setdefault(task.role, []).append({"host": hosts[task], "ports": numbers})
-    write_json(run.peers(attempt), {"roles": roles}, mode=0o644)
+    # Not synced: no task outlives a crash of the machine.
+    write_json(run.peers(attempt), {"roles": roles}, mode=0o644, synced=False)
 
 
 def gpus_wanted(plan: Plan, allow_fewer: bool) -> int:
