@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -106,3 +108,8 @@ def test_values_are_kept() -> None:
     one, other = Counted(), Counted()
     assert (one.value, one.value, one.calls, other.calls) == (1, 1, 1, 0)
     assert pickle.loads(pickle.dumps(one)).value == 1
+
+
+def test_another_version_of_re2_is_used_with_its_own_python_side() -> None:
+    program = "import re2; del re2._re2.Error; from kedge.light import re2 as ours; assert ours.compile is re2.compile"
+    subprocess.run([sys.executable, "-c", program], check=True)

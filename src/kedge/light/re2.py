@@ -27,9 +27,6 @@ else:
         return sys.modules[name]
 
     _re2 = _compiled_part()
-    error, Options = _re2.Error, _re2.RE2.Options
-    escape = _re2.RE2.QuoteMeta
-    _ANYWHERE, _START = _re2.RE2.Anchor.UNANCHORED, _re2.RE2.Anchor.ANCHOR_START
     _NONE = (-1, -1)
 
     def compile(pattern, options):
@@ -124,3 +121,10 @@ else:
 
         def Match(self, text):  # noqa: N802
             return self._set.Match(text) or None
+
+    try:
+        error, Options = _re2.Error, _re2.RE2.Options
+        escape = _re2.RE2.QuoteMeta
+        _ANYWHERE, _START = _re2.RE2.Anchor.UNANCHORED, _re2.RE2.Anchor.ANCHOR_START
+    except AttributeError:  # a version of RE2 with another inside
+        from re2 import Options, Set, compile, error, escape  # noqa: F401  (for importers)
