@@ -81,9 +81,12 @@ def _end_if_lost(run: Run) -> None:
 
 def _engine_of(run: Run) -> Engine:
     """The engine of a run. FileNotFoundError: the run has been removed; InputError: this kedge has no such engine."""
-    os.lstat(run.run_file)
     registry = importlib.import_module("kedge.engines.registry")  # listing runs needs no engine
-    info = run.info()
+    try:
+        info = run.info()
+    except InputError:
+        os.lstat(run.run_file)
+        raise
     name = info.engine
     if info.damage:  # guess the engine from its own file
         name = "container" if os.path.lexists(run.path / ENGINE_FILE) else "local"

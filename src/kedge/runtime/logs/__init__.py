@@ -1,7 +1,6 @@
 """The task's output, from pipes to files.
 
 pipes         reads what the task prints
-arrival       learns that a pipe has data, at no cost to the writer
 output        stdout and stderr, and both together
 combine       user-all: whole lines of both streams
 console       copies to the supervisor's own output

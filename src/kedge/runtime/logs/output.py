@@ -8,7 +8,6 @@ from kedge import contract
 from kedge.light.types import Callable
 from kedge.own_files import Buffer
 from kedge.runtime.files import Faults
-from kedge.runtime.logs.arrival import Arrival
 from kedge.runtime.logs.combine import Combined
 from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import AT_ONCE, Finder, Mask
@@ -105,12 +104,5 @@ class UserLogs:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         combined = Combined(self._files[contract.USER_ALL], self._folder, self._faults)
         stream = UserStream(self._files[name], combined, Mask(secrets) if secrets else None, console)
-        self._pipes.append(Pipe(loop, reader, stream.feed, stream.finish, console, _arrival(reader)))
+        self._pipes.append(Pipe(loop, reader, stream.feed, stream.finish, console))
         return writer
-
-
-def _arrival(reader: int) -> Arrival | None:
-    try:
-        return Arrival(reader)
-    except (OSError, RuntimeError):  # no /proc, or no thread can be started
-        return None
