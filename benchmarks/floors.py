@@ -95,7 +95,8 @@ def measured(count: int, short: bool) -> Iterator[tuple[str, float]]:
             yield f"`kedge {command}`, starts", _starts(found, f"kedge {command}")
         yield "`kedge diagnose` of 10 MiB, starts", _starts(found, "kedge diagnose")
         yield "a local job of many tasks, starts of CPU time a task", start_tasks.measure(2 if short else 200).starts
-        yield from _output(folder, (1 if short else 512) << 20, 1 if short else 3)
+        # More at once depends on how fast the machine finds memory for the files.
+        yield from _output(folder, (1 if short else 256) << 20, 1 if short else 7)
         yield from _diagnosis(folder, 0.1 if short else 10.0, 1 if short else 5)
     if tool := count and shutil.which("podman"):
         found = containers.measure(tool, IMAGE, count, 1 if short else 3)
