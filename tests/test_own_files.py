@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.diagnose.rules.test_rules import GOOD
 
 from kedge import packed_runtime
 from kedge.bundle import repair
@@ -68,18 +69,8 @@ def test_what_cannot_be_deleted_is_named(tmp_path: Path) -> None:
     assert caught.value.filename == f"{tmp_path}/run/a"
 
 
-RULE = """
-[license-server]
-cause = "bad_config"
-role = "root"
-patterns = ['license server (?P<host>\\S+) refused']
-matches = ["FATAL: license server a.b refused us"]
-rejects = ["license server a.b agreed"]
-"""
-
-
 def store_rules(folder: Path) -> None:
-    (folder.parent / "rules.toml").write_text(RULE)
+    (folder.parent / "rules.toml").write_text(GOOD)
     assert "license-server" in [rule.name for rule in rule_files.load([folder.parent / "rules.toml"]).rules()]
 
 
