@@ -99,6 +99,7 @@ what to write instead, or null.
 
 ## Keys
 
+A duration is a number of seconds, or a text with units, the largest first: `90s`, `30m`, `1h30m`, `1.5h`, `2d`.
 Keys in **bold** are required. `*` stands for any name, `[]` for an item of a list.
 """
 
@@ -186,7 +187,9 @@ def _resolve(top: dict[str, Any], reference: str) -> dict[str, Any]:
     found: Any = top
     for step in reference.removeprefix("#/").split("/") if reference else ():
         found = found[step]
-    return found if reference else {}
+    if not reference:
+        return {}
+    return {**_resolve(top, found.get("$ref", "")), **found}
 
 
 def _type(node: dict[str, Any]) -> str:
@@ -194,6 +197,8 @@ def _type(node: dict[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in _distinct(node["enum"]))
     if "const" in node:
         return f"`{node['const']}`"
+    if node.get("unit") == "seconds":
+        return "duration"
     kind = node.get("type", "any")
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 

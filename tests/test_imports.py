@@ -82,9 +82,9 @@ ALLOWED = {
         "jobs", "spec", "resolve.model", "plan.model", "engines.registry", "runs", "diagnose", "errors",
     },
     "cli": {
-        "shortages", "controller", "jobs", "spec.model", "spec.schema", "resolve.model", "resolve.lock_file",
-        "resolve.secrets", "plan.model", "engines.base", "engines.registry", "runs", "diagnose", "bundle",
-        "terminal_text", "contract", "errors",
+        "shortages", "controller", "jobs", "spec.model", "spec.schema", "spec.units", "resolve.model",
+        "resolve.lock_file", "resolve.secrets", "plan.model", "engines.base", "engines.registry", "runs", "diagnose",
+        "bundle", "terminal_text", "contract", "errors",
     },
 }  # fmt: skip
 # Part -> its files and rooms in the order of a tower: each imports only what stands before it.

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kedge.spec.units import NOT_A_DURATION
+
 from .conftest import Folder, echo, scripts
 
 
@@ -68,7 +70,7 @@ def test_a_tag_that_is_a_whole_scalar_takes_the_type_of_the_value(folder: Folder
     assert step.timeout_sec == 2.5
     problem = folder.problem(["top"], prerequisites=[item, holder("h", patience="soon")])
     assert problem.where == "prerequisites[1].timeoutSec"
-    assert problem.message == "must be a number, not 'soon'; it is a number of seconds"
+    assert problem.message == "'soon' is not a duration; " + NOT_A_DURATION.partition("; ")[2]
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_extras_kedge(changed: Any) -> None:
     job = changed(
         {
             "extras/kedge": {
-                "stop": {"signal": "SIGINT", "graceSec": 2.5},
+                "stop": {"signal": "SIGINT", "graceSec": "2.5s"},
                 "mask": False,
                 "retry": {"maxTransient": 3, "backoffSec": 0},
                 "unknownReferences": "keep",
@@ -260,8 +260,8 @@ def test_nan_is_not_a_duration() -> None:
     with pytest.raises(InputError) as caught:
         parse(text)
     messages = [str(problem).partition("\n")[0] for problem in caught.value.problems]
-    assert "job.yaml:4:35: extras.kedge.stop.graceSec: must be at least 0, not nan" in messages
-    assert "job.yaml:4:62: extras.kedge.retry.backoffSec: must be at least 0, not nan" in messages
+    assert "job.yaml:4:35: extras.kedge.stop.graceSec: must be at least 0 seconds, not nan" in messages
+    assert "job.yaml:4:62: extras.kedge.retry.backoffSec: must be at least 0 seconds, not nan" in messages
 
 
 def test_references_of_every_root_are_checked_even_if_the_file_has_errors() -> None:

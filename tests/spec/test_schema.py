@@ -21,6 +21,7 @@ ANNOTATIONS = {
     "deprecated",
     "patternErrorMessage",
     "maximumErrorMessage",
+    "unit",
     "$schema",
     "$defs",
 }

@@ -22,8 +22,8 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 PARTS = [*schemas(schema()), *(item_schema(name) for name in ("dockerImage", "uriPrerequisite", "dataPrerequisite"))]
 OF_EVERY_KIND = [
     None, True, False, 0, 1, -1, 2, 1.0, 2.0, 1.5, -0.5, math.nan, math.inf, 10**20, 2147483647, 2147483648.0, 1024,
-    "", "x", "x\n", "2", "a b", "1a", "ä", "x" * 255, "x" * 256, "******", [], [""], ["x", 1], [[]], {}, {"x": 1},
-    {"x": "x"}, {"1": None}, {"name": ""}, [{"name": "x"}], [{}],
+    "", "x", "x\n", "2", "a b", "1a", "30m", "0s", "2d", "ä", "x" * 255, "x" * 256, "******", [], [""], ["x", 1], [[]],
+    {}, {"x": 1}, {"x": "x"}, {"1": None}, {"name": ""}, [{"name": "x"}], [{}],
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from kedge.plugins.base import Parameter
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve.items import Item
 from kedge.spec.model import Job, JobFileSource, Path, TaskRole
+from kedge.spec.units import seconds
 
 # Keys that describe an item. Its plugin gets them only if it has a parameter of that name.
 _ABOUT_THE_ITEM = frozenset({
@@ -85,7 +86,7 @@ def _by_item(item: Item, plugin: str) -> Use:
         place=item.place,
         policy=str(item.data.get("failurePolicy", "fail")).lower(),
         retry=_retry(item.data.get("retry") or {}),
-        timeout_sec=item.data.get("timeoutSec"),
+        timeout_sec=seconds(item.data["timeoutSec"]) if "timeoutSec" in item.data else None,
     )
 
 
@@ -94,7 +95,7 @@ def _below(path: Path) -> Callable[[str], Path]:
 
 
 def _retry(written: Mapping[str, Any]) -> Retry:
-    return Retry(int(written.get("max", 0)), float(written.get("delaySec", 0)))
+    return Retry(int(written.get("max", 0)), seconds(written.get("delaySec", 0)))
 
 
 def _is_similar(key: str, names: list[str]) -> bool:

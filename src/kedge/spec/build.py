@@ -22,6 +22,7 @@ from kedge.spec.model import (
 )
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
 from kedge.spec.schema import schema
+from kedge.spec.units import seconds
 
 _REFERENCES = "reference_prerequisites"
 _ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge", "storages", _REFERENCES})
@@ -134,7 +135,7 @@ def _runtime_plugin(index: int, item: Mapping[str, Any]) -> RuntimePlugin:
         task_roles=None if roles is None else tuple(roles),
         path=path,
         retry=item.get("retry", {}),
-        timeout_sec=item.get("timeoutSec"),
+        timeout_sec=seconds(item["timeoutSec"]) if "timeoutSec" in item else None,
     )
 
 
@@ -142,10 +143,10 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
     stop, retry, default = value.get("stop", {}), value.get("retry", {}), KedgeExtras()
     return KedgeExtras(
         stop_signal=stop.get("signal", default.stop_signal).removeprefix("SIG"),
-        stop_grace_sec=float(stop.get("graceSec", default.stop_grace_sec)),
+        stop_grace_sec=seconds(stop.get("graceSec", default.stop_grace_sec)),
         mask=value.get("mask", default.mask),
         max_transient=int(retry.get("maxTransient", default.max_transient)),
-        backoff_sec=float(retry.get("backoffSec", default.backoff_sec)),
+        backoff_sec=seconds(retry.get("backoffSec", default.backoff_sec)),
         keep_unknown_references=value.get("unknownReferences") == "keep",
         workdir=value.get("workdir"),
         rules=tuple(value.get("rules", ())),

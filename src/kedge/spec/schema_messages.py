@@ -9,7 +9,7 @@ from kedge.spec.message_text import quote
 from kedge.spec.model import Path
 from kedge.spec.references import WHERE_THEY_WORK
 from kedge.spec.suggest import name_list, nearest
-from kedge.spec.units import number_meant
+from kedge.spec.units import duration_meant, number_meant
 
 _TYPES = {
     "string": "a string",
@@ -53,6 +53,8 @@ def describe(value: object) -> str:
 
 def _type(broken: Violation) -> str:
     allowed = broken.limit if isinstance(broken.limit, list) else [broken.limit]
+    if broken.schema.get("unit") == "seconds":
+        return f"must be a number of seconds, or a duration such as 30m, not {describe(broken.value)}"
     wanted = " or ".join(_TYPES[kind] for kind in allowed if kind != "null" or len(allowed) == 1)
     if broken.path == ("secrets",):
         return f"must be {wanted}"
@@ -90,11 +92,18 @@ def _const(broken: Violation) -> str:
 
 def _pattern(broken: Violation) -> str:
     rule = broken.schema.get("patternErrorMessage", f"must match {broken.limit}")
-    return str(rule) if broken.path == ("secrets",) else f"{describe(broken.value)} {rule}"
+    if broken.path == ("secrets",):
+        return str(rule)
+    guess = duration_meant(str(broken.value)) if broken.schema.get("unit") == "seconds" else None
+    return f"{describe(broken.value)} {rule}" + (f"; did you mean {quote(guess)}?" if guess else "")
 
 
 def _bound(words: str) -> Callable[[Violation], str]:
-    return lambda broken: f"must be {words} {broken.limit}, not {broken.value!r:.60}"
+    return lambda broken: f"must be {words} {broken.limit}{_unit(broken)}, not {broken.value!r:.60}"
+
+
+def _unit(broken: Violation) -> str:
+    return " " + broken.schema["unit"] if "unit" in broken.schema else ""
 
 
 def _most(broken: Violation) -> str:

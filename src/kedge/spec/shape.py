@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kedge.spec.units import seconds
+
 Schema = Mapping[str, Any]
 
 
@@ -26,7 +28,7 @@ def has_shape(value: object, schema: Schema, definitions: Mapping[str, Schema]) 
 
 ANNOTATIONS = frozenset(
     {"$schema", "$defs", "title", "description", "default", "deprecated", "examples", "patternErrorMessage"}
-    | {"maximumErrorMessage"}
+    | {"maximumErrorMessage", "unit"}
 )
 _Fits = Callable[[object, Schema], bool]
 
@@ -102,7 +104,22 @@ def _size(kind: type[Any], is_right: Callable[[int, int], bool]) -> Callable[...
 
 
 def _bound(is_right: Callable[[float, float], bool]) -> Callable[..., bool]:
-    return lambda value, limit, around, fits: not _is_number(value) or is_right(value, limit)
+    def check(value: object, limit: float, around: Schema, fits: _Fits) -> bool:
+        number = amount(value, around)
+        return number is None or is_right(number, limit)
+
+    return check
+
+
+def amount(value: Any, around: Schema) -> float | None:
+    """The number to compare with the limits of a schema: the value itself or, of a duration, its seconds. None if it
+    has no number."""
+    if isinstance(value, str) and around.get("unit") == "seconds":
+        try:
+            return seconds(value)
+        except ValueError:
+            return None  # its pattern is violated
+    return value if _is_number(value) else None
 
 
 KEYWORDS: dict[str, Callable[[Any, Any, Schema, _Fits], bool]] = {
@@ -123,6 +140,6 @@ KEYWORDS: dict[str, Callable[[Any, Any, Schema, _Fits], bool]] = {
     "minItems": _size(list, lambda size, limit: size >= limit),
     "minProperties": _size(dict, lambda size, limit: size >= limit),
     "minimum": _bound(lambda number, limit: number >= limit),  # false for .nan, as in spec.violations
-    "exclusiveMinimum": _bound(lambda number, limit: not number <= limit),
-    "maximum": _bound(lambda number, limit: not number > limit),
+    "exclusiveMinimum": _bound(lambda number, limit: number > limit),
+    "maximum": _bound(lambda number, limit: number <= limit),
 }

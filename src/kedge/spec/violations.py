@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -18,6 +19,7 @@ from kedge.spec.model import JobFileSource, Path
 from kedge.spec.plugins import RUNTIME_PLUGINS
 from kedge.spec.schema import item_schema, schema
 from kedge.spec.schema_messages import Violation, message
+from kedge.spec.shape import amount
 from kedge.spec.suggest import name_list, nearest
 from kedge.spec.yaml_escapes import LATER
 
@@ -88,10 +90,14 @@ def _additional(validator: Any, rule: Any, instance: object, around: Any) -> Ite
             yield from validator.descend(instance[key], rule, path=key)
 
 
-def _minimum(validator: Any, limit: float, instance: object, _: Any) -> Iterator[ValidationError]:
-    # Not `instance < limit`, which is false for .nan.
-    if validator.is_type(instance, "number") and not instance >= limit:  # type: ignore[operator]
-        yield ValidationError(f"is less than {limit}")
+def _bound(is_right: Callable[[float, float], bool]) -> Callable[..., Iterator[ValidationError]]:
+    def check(validator: Any, limit: float, instance: object, around: Any) -> Iterator[ValidationError]:
+        # The library compares only numbers, and by `instance < limit`, which is false for .nan.
+        number = amount(instance, around)
+        if number is not None and not is_right(number, limit):
+            yield ValidationError(f"is not within {limit}")
+
+    return check
 
 
 @cache
@@ -100,9 +106,15 @@ def _validator(definition: str | None = None) -> Any:
 
 
 def validator(part: Any) -> Any:
-    """The library's validator of a part of the schema, with our meaning of three keywords."""
+    """The library's validator of a part of the schema, with our meaning of some keywords."""
     make: Any = extend
-    keywords = {"pattern": _pattern, "additionalProperties": _additional, "minimum": _minimum}
+    keywords = {
+        "pattern": _pattern,
+        "additionalProperties": _additional,
+        "minimum": _bound(operator.ge),
+        "exclusiveMinimum": _bound(operator.gt),
+        "maximum": _bound(operator.le),
+    }
     return make(Draft202012Validator, keywords)(_inlined(part, schema()["$defs"]))
 
 
