@@ -44,6 +44,22 @@ as written in the file (`1.0` stays `1.0`); quoting is up to the command. Secret
 reference is an error (`extras.kedge.unknownReferences: keep` keeps its text); text in other brackets stays. References do not work
 in place of numbers, in names, or in the values of parameters.
 
+## Environment
+
+`extras.kedge.env` sets environment variables of all tasks, `extras.kedge.taskRoles.ROLE.env` those of one role, which take
+precedence. Numbers and booleans become their text in the file (`1.0`, `true`); values may contain references, secrets too. Hooks and
+the command see them; in a container they replace the image's variables. Variables that a prerequisite sets or a start hook exports
+come later, so they take precedence. kedge reserves `PAI_*`, `FC_*`, `KEDGE_*`, `CUDA_VISIBLE_DEVICES`, `CUDA_DEVICE_ORDER`,
+`NVIDIA_VISIBLE_DEVICES` and `RUNTIME_LOG_PIPE`. A value has at most 100,000 bytes, all values of a task 1 MiB.
+
+```yaml
+extras:
+  kedge:
+    env: {OMP_NUM_THREADS: 4, HF_TOKEN: "<% $secrets.token %>"}
+    taskRoles:
+      ps: {env: {OMP_NUM_THREADS: 1}}
+```
+
 ## Prerequisites
 
 | `type` | `uri` | other keys |

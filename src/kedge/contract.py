@@ -160,6 +160,7 @@ class LogPolicy(NamedTuple):
 class TaskSpec(NamedTuple):
     """All that one attempt of one task needs to run. It contains no secret values.
 
+    `environment` are the variables of kedge, `env` those of the user, which may refer to secrets.
     `rules` lists files with the site's or the user's own rules for causes of failures, compiled (.json) or as source.
     `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
     /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`.
@@ -188,6 +189,7 @@ class TaskSpec(NamedTuple):
     rules: tuple[str, ...] = ()
     exit_spec: str | None = None
     pai_dir: str | None = None
+    env: Mapping[str, Text] = MappingProxyType({})
 
     @property
     def pai(self) -> str:
@@ -208,6 +210,7 @@ class TaskSpec(NamedTuple):
         """The JSON form, which `from_json` reads."""
         return self._asdict() | {
             "command": text_to_json(self.command),
+            "env": {name: text_to_json(text) for name, text in self.env.items()},
             "steps": [_step_to_json(step) for step in self.steps],
             "stop": self.stop._asdict(),
             "logs": self.logs._asdict(),
@@ -218,6 +221,7 @@ class TaskSpec(NamedTuple):
         """The inverse of `to_json`."""
         return cls(**data)._replace(
             command=text_from_json(data["command"]),
+            env={name: text_from_json(parts) for name, parts in data.get("env", {}).items()},
             steps=tuple(_step_from_json(step) for step in data["steps"]),
             stop=StopPolicy(**data["stop"]),
             logs=LogPolicy(**data["logs"]),

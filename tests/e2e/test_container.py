@@ -164,18 +164,19 @@ def test_an_image_with_a_missing_user_is_an_error_of_the_job(kedge: Kedge, deriv
 def test_user_folder_and_variables_are_those_of_the_image(
     kedge: Kedge, derived: Callable[..., str], tmp_path: Path
 ) -> None:
-    changes = ("USER 1234", "WORKDIR /here", "ENV LD_PRELOAD=/none.so", "ENV PATH=/bin:/usr/bin")
+    changes = ("USER 1234", "WORKDIR /here", "ENV LD_PRELOAD=/none.so", "ENV PATH=/bin:/usr/bin", "ENV OURS=image")
     kedge.image = derived(*(word for change in changes for word in ("--change", change)))
     job = kedge.job(
         [
-            "id -u; pwd; echo $LD_PRELOAD",
+            "id -u; pwd; echo $LD_PRELOAD; echo $OURS",
             "mkdir -m 700 $PAI_LOG_DIR/own; echo <% $secrets.token %> > $PAI_LOG_DIR/own/token",
             "wc -c < $PAI_LOG_DIR/own/token",
         ],
         secrets={"token": "12345678"},
+        extras={"kedge": {"env": {"OURS": "job"}}},
     )  # fmt: skip
     kedge("run", job)
-    assert kedge.task_log() == "1234\n/here\n/none.so\n9\n"
+    assert kedge.task_log() == "1234\n/here\n/none.so\njob\n9\n"
     kedge("rm", "job")
     assert not kedge.runs()
 

@@ -108,6 +108,19 @@ def role(**keys: Any) -> dict[str, Any]:
             "extras.kedge.capabilities.w[0]: must be one of 'NET_RAW', 'MKNOD'",
         ),
         ({"extras/kedge": {"capabilities": {"ww": []}}}, "extras.kedge.capabilities.ww: no task role is named 'ww'"),
+        ({"extras/kedge": {"taskRoles": {"ww": {}}}}, "extras.kedge.taskRoles.ww: no task role is named 'ww'"),
+        (
+            {"extras/kedge": {"taskRoles": {"w": {"evn": {}}}}},
+            "extras.kedge.taskRoles.w.evn: unknown key 'evn'; did you mean 'env'?",
+        ),
+        ({"extras/kedge": {"env": {"A-B": 1}}}, "extras.kedge.env.A-B: the name 'A-B' must have only letters, digits"),
+        ({"extras/kedge": {"env": {"A": None}}}, "extras.kedge.env.A: must be a string or a number or true or false"),
+        ({"extras/kedge": {"env": {"PAI_X": "1"}}}, "extras.kedge.env.PAI_X: 'PAI_X' is reserved: kedge sets PAI_*"),
+        (
+            {"extras/kedge": {"taskRoles": {"w": {"env": {"CUDA_VISIBLE_DEVICES": "0"}}}}},
+            "extras.kedge.taskRoles.w.env.CUDA_VISIBLE_DEVICES: 'CUDA_VISIBLE_DEVICES' is reserved",
+        ),
+        ({"extras/kedge": {"env": {"A": "<% $parameters.x"}}}, "extras.kedge.env.A: '<%' starts a reference that is"),
         ({"extras/kedge": {"retires": {}}}, "extras.kedge.retires: unknown key 'retires'; did you mean 'retry'?"),
         (
             {"extras/kedge": {"unknownReferences": "kep"}},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kedge.errors import InputError, Problem
-from kedge.spec.model import Auth, Completion, DeploymentRole, KedgeExtras, RuntimePlugin
+from kedge.spec.model import Auth, Completion, DeploymentRole, KedgeExtras, KedgeRole, RuntimePlugin
 from kedge.spec.parse import load, parse
 
 JOB = """\
@@ -233,10 +233,23 @@ def test_extras_kedge(changed: Any) -> None:
                 "unknownReferences": "keep",
                 "workdir": "/w",
                 "capabilities": {"w": ["MKNOD"]},
+                "env": {"A": 1.0},
+                "taskRoles": {"w": {"env": {"B": True}}},
             }
         }
     )
-    assert job.kedge == KedgeExtras("INT", 2.5, False, 3, 0.0, True, "/w", capabilities={"w": ("MKNOD",)})
+    assert job.kedge == KedgeExtras(
+        "INT",
+        2.5,
+        False,
+        3,
+        0.0,
+        True,
+        "/w",
+        capabilities={"w": ("MKNOD",)},
+        env={"A": 1.0},
+        task_roles={"w": KedgeRole({"B": True})},
+    )
 
 
 def test_old_spellings_of_hived_are_read(changed: Any) -> None:

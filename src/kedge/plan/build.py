@@ -44,6 +44,7 @@ def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
         completion=role.completion,
         task_retry_count=role.task_retry_count,
         environment=role_environment(role),
+        env=dict(resolved.env),
         command=resolved.command,
         lines=resolved.lines,
         steps=resolved.steps,

@@ -68,6 +68,7 @@ def _role(data: Mapping[str, Any]) -> RolePlan:
         completion=Completion(completion["minFailedInstances"], completion["minSucceededInstances"]),
         task_retry_count=data["taskRetryCount"],
         environment=data["environment"],
+        env={name: _text_from(value) for name, value in data["env"].items()},
         command=_text_from(data["command"]),
         steps=tuple(_step(step) for step in data["steps"]),
         code=data["code"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from typing import Any
 
 from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
@@ -28,7 +29,8 @@ class RolePlan:
     """One role: `instances` tasks that differ only in their index. Memory and shm are in MiB.
 
     `pin` is the image's entry in the lock file: the digest `sha256:…`, or `id:sha256:…` for an image that no registry
-    has. `environment` is added to the plan's (`plan.task` adds the task's index). `code` names the snapshot used as the
+    has. `environment` is added to the plan's (`plan.task` adds the task's index); `env` are the variables that the user
+    sets. `code` names the snapshot used as the
     working directory; None is an empty folder per task. `capabilities` are Linux capabilities that its containers have
     besides the usual ones. `lines` has the job file's line number for each line of the command.
     """
@@ -49,6 +51,7 @@ class RolePlan:
     pin: str | None = None
     capabilities: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
+    env: Mapping[str, Text] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
         "taskRetryCount": role.task_retry_count,
         "prerequisites": list(listed),
         "environment": dict(role.environment),
+        "env": {name: shown(text) for name, text in role.env.items()},
         "command": shown(role.command),
         "steps": [_step_json(step, shown) for step in role.steps],
         "code": role.code,

@@ -48,6 +48,7 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         folder=placement.folder,
         workdir=placement.workdir,
         environment={**shared, **task_environment(shared, index), **_attempt(placement), **placement.extra},
+        env=dict(role.env),
         command=role.command,
         steps=role.steps,
         host=placement.host,

@@ -59,7 +59,8 @@ class ResolvedRole:
     """A role with its image, the assembled user command and its steps in start order.
 
     `lines` has the job file's line number for each line of the command. `code` names the snapshot (a key of
-    ResolvedJob.code) that its tasks start in; None is an empty folder per task.
+    ResolvedJob.code) that its tasks start in; None is an empty folder per task. `env` are the environment variables
+    that the job and its submitter set.
     """
 
     role: TaskRole
@@ -68,6 +69,7 @@ class ResolvedRole:
     lines: tuple[int, ...]
     steps: tuple[Step, ...]
     code: str | None
+    env: Mapping[str, Text] = field(default_factory=dict)
 
 
 class Mount(NamedTuple):

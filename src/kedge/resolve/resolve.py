@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 
 from kedge.contract import Text, show_text
 from kedge.errors import ERROR, UNKNOWN, InputError, Problem, Unreachable, in_order
-from kedge.resolve import document_cache, pins, secrets, storages, unused
+from kedge.resolve import document_cache, environment, pins, secrets, storages, unused
 from kedge.resolve.code import CodeFolders
 from kedge.resolve.document_store import ALL, DocumentStore, Settings, is_url
 from kedge.resolve.graph import Graph, Needed, ordered
@@ -114,7 +114,13 @@ class _Resolution:
             lines=lines,
             steps=pins.pinned(role_steps, self._store.old),
             code=self._code.of(named["script"]),
+            env=self._environment(role, render),
         )
+
+    def _environment(self, role: TaskRole, render: partial[Text]) -> dict[str, Text]:
+        found = environment.of_role(self._job, role.name, render)
+        self._problems += environment.problems(self._job, role.name, found, self._references.secret_texts)
+        return found
 
     def _image(self, item: Prerequisite) -> RoleImage:
         image = _image(item, self._references)

@@ -9,6 +9,7 @@ shape            whether a value fulfils a schema
 violations       what violates the schema, and where
 schema_messages  violations of the schema, in words
 checks           what must hold beyond the shape
+environment      environment variables that a job sets
 item_checks      the same for one prerequisite
 names            names that must be defined
 references       `<% $parameters.lr %>` and the like

@@ -14,6 +14,7 @@ from kedge.spec.model import (
     Job,
     JobFileSource,
     KedgeExtras,
+    KedgeRole,
     Path,
     Prerequisite,
     Resources,
@@ -153,7 +154,13 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         marketplace=value.get("marketplace"),
         every_task_succeeds=value.get("completion") == EVERY_TASK_SUCCEEDS,
         capabilities={role: tuple(names) for role, names in value.get("capabilities", {}).items()},
+        env=value.get("env", {}),
+        task_roles={name: _kedge_role(role) for name, role in value.get("taskRoles", {}).items()},
     )
+
+
+def _kedge_role(value: Mapping[str, Any]) -> KedgeRole:
+    return KedgeRole(env=value.get("env", {}))
 
 
 def _canonical(extras: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.spec import environment
 from kedge.spec.item_checks import broken_tags, callbacks, check_item
 from kedge.spec.message_text import MAX_PROBLEMS, quote
 from kedge.spec.model import JobFileSource, Path
@@ -117,6 +118,8 @@ def _rendered_strings(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
         yield from strings(deployment.get("taskRoles"), ("deployments", index, "taskRoles"))
     for index, item in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
         yield from strings(item.get("parameters"), ("extras", RUNTIME_PLUGINS, index, "parameters"))
+    for path, variables in environment.mappings(job):
+        yield from strings(variables, path)
 
 
 def _hived(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -161,4 +164,4 @@ def _completion(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Probl
             yield source.problem(("taskRoles", name, "completion"), message, key=True)
 
 
-_CHECKS: tuple[Check, ...] = (_items, _tags, _completion, _hived_cells, _hived_groups)
+_CHECKS: tuple[Check, ...] = (_items, _tags, _completion, environment.check, _hived_cells, _hived_groups)

@@ -163,8 +163,15 @@ class RuntimePlugin:
 
 
 @dataclass(frozen=True, slots=True)
+class KedgeRole:
+    """`extras.kedge.taskRoles.ROLE`: kedge's own settings of one role. `env` has scalars as in the file."""
+
+    env: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class KedgeExtras:
-    """`extras.kedge`: kedge's own job settings. Times in seconds."""
+    """`extras.kedge`: kedge's own job settings. Times in seconds; `env` has scalars as in the file."""
 
     stop_signal: str = "TERM"
     stop_grace_sec: float = 30.0
@@ -177,6 +184,12 @@ class KedgeExtras:
     marketplace: str | None = None
     every_task_succeeds: bool = False
     capabilities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by role
+    env: Mapping[str, Any] = field(default_factory=dict)
+    task_roles: Mapping[str, KedgeRole] = field(default_factory=dict)
+
+    def role(self, name: str) -> KedgeRole:
+        """The settings of a role; the defaults if the file has none for it."""
+        return self.task_roles.get(name) or KedgeRole()
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,8 +160,9 @@ def _named_roles(job: Job) -> Iterator[tuple[Path, str, bool]]:
         for at, name in enumerate(items(plugin.get("taskroles"))):
             if isinstance(name, str):
                 yield ("extras", RUNTIME_PLUGINS, index, "taskroles", at), name, False
-    for name in mapping(mapping(extras.get("kedge")).get("capabilities")):
-        yield ("extras", "kedge", "capabilities", name), name, True
+    for key in ("capabilities", "taskRoles"):
+        for name in mapping(mapping(extras.get("kedge")).get(key)):
+            yield ("extras", "kedge", key, name), name, True
     for key in ("hivedScheduler", "hivedscheduler"):
         for name in mapping(mapping(extras.get(key)).get("taskRoles")):
             yield ("extras", key, "taskRoles", name), name, True

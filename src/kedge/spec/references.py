@@ -15,7 +15,9 @@ from kedge.spec.suggest import did_you_mean
 
 ROOTS = ("parameters", "secrets", "script", "output", "data")
 OPEN, CLOSE = "<%", "%>"
-WHERE_THEY_WORK = "references work only in commands, in parameters of plugins, and in 'uri' and 'auth' of images"
+WHERE_THEY_WORK = (
+    "references work only in commands, in parameters of plugins, in 'env', and in 'uri' and 'auth' of images"
+)
 # White space in references and around commands, as JavaScript defines it, because OpenPAI runs on it. Python's \s
 # differs: it includes U+0085 and U+001C to U+001F, and excludes U+FEFF.
 SPACE = "\t\n\v\f\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"

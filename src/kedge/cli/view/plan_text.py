@@ -43,6 +43,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         _row("starts in", _where(plan, role)),
     ]
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
+    rows += _lines("env", [f"{name}={show_text(text)}" for name, text in role.env.items()])
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
 
 
@@ -97,7 +98,8 @@ def graph_text(plan: Plan) -> str:
 
 def task_text(plan: Plan, spec: TaskSpec) -> str:
     """What one task receives. Its placement is an example: folders, ports and ids are chosen when it runs."""
-    environment = [f"{name}={value}" for name, value in sorted(spec.environment.items())]
+    values = {**{name: show_text(text) for name, text in spec.env.items()}, **spec.environment}
+    environment = [f"{name}={value}" for name, value in sorted(values.items())]
     roles = ", ".join(role.name for role in plan.roles)
     return "\n".join(
         (

@@ -71,7 +71,7 @@ def error_text(data: Any) -> str:
 
 def _space(spec: TaskSpec) -> dict[str, float]:
     """The bytes that an ordinary user can still write, by file system."""
-    inherited = {**os.environ, **spec.environment}
+    inherited = environment.visible(os.environ, spec)
     places = {
         "work_free_bytes": spec.workdir,
         "tmp_free_bytes": inherited.get("TMPDIR") or "/tmp",  # noqa: S108  (measured, never written to)
@@ -104,14 +104,14 @@ def _oom_kills(case: FailedAttempt) -> dict[str, float]:
 
 
 def _gpus(case: FailedAttempt) -> dict[str, float]:
-    visible = {**os.environ, **case.spec.environment}.get("CUDA_VISIBLE_DEVICES")
+    visible = environment.visible(os.environ, case.spec).get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1") or not any(map(os.path.exists, (*_DRIVER, *_OTHER_GPUS))):
         return {"gpus": 0}
     if not any(map(os.path.exists, _DRIVER)):
         return {}
     from kedge.runtime.postmortem import gpus  # loads modules that nothing else needs
 
-    return gpus.facts({**os.environ, **case.spec.environment}, case.tick)
+    return gpus.facts(environment.visible(os.environ, case.spec), case.tick)
 
 
 def _last_output(folder: str) -> float | None:
@@ -131,7 +131,7 @@ def _written(stream: str) -> float | None:
 
 def _error_file(case: FailedAttempt) -> str | None:
     """The text of the error file that this attempt wrote. It is masked here, because it was never in a masked log."""
-    path = environment.error_file({**os.environ, **case.spec.environment}, case.spec)
+    path = environment.error_file(environment.visible(os.environ, case.spec), case.spec)
     try:
         text = error_text(untrusted.parse(_read_regular(path, case.started)))
     except (OSError, ValueError, AttributeError):

@@ -45,17 +45,26 @@ def restore(variables: MutableMapping[str, str]) -> None:
         variables.update((_COERCIBLE, value) for name, _, value in initial if name == _COERCIBLE)
 
 
-def build(inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None) -> Environment:
+def build(
+    inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None, secrets: Mapping[str, str]
+) -> Environment:
     """The environment of every process of the task. The variables of an outer job are not inherited."""
     base = {name: value for name, value in inherited.items() if not name.startswith(_OUTER_JOB)}
     base.pop(contract.RUNTIME_LOG_PIPE_VARIABLE, None)
     base.setdefault("PYTHONUNBUFFERED", "1")
+    base.update({name: contract.render_text(text, secrets) for name, text in spec.env.items()})
     base.update(spec.environment)
     base[ERROR_FILE_VARIABLE] = error_file(base, spec)
     generated = (*peer_variables(spec, peers), *own_variables(spec, log_pipe))
     kept, dropped = _fit(base, generated)
     base.update({name: value for name, value, _ in kept})
     return Environment(base, generated, dropped)
+
+
+def visible(inherited: Mapping[str, str], spec: TaskSpec) -> dict[str, str]:
+    """The variables whose values are known without secrets."""
+    plain = {name: contract.show_text(text) for name, text in spec.env.items()}
+    return {**inherited, **plain, **spec.environment}
 
 
 def error_file(variables: Mapping[str, str], spec: TaskSpec) -> str:

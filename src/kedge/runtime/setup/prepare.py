@@ -52,7 +52,7 @@ def prepare(
 ) -> PreparedTask:
     """Build the environment, find the shell and make the script folder. CannotStart describes what is wrong."""
     tasks_by_role = _peers(spec)
-    variables = _environment(spec, tasks_by_role, log_pipe, log)
+    variables = _environment(spec, tasks_by_role, log_pipe, log, secrets)
     shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
     if shell is None:
         raise CannotStart(_no_shell(variables.get("PATH", "")), contract.SHELL_NOT_FOUND)
@@ -88,8 +88,10 @@ def _peers(spec: TaskSpec) -> Peers:
         raise CannotStart(f"the addresses of the job's tasks cannot be read from {spec.peers_file}: {error}") from error
 
 
-def _environment(spec: TaskSpec, tasks_by_role: Peers, log_pipe: str | None, log: RuntimeLog) -> dict[str, str]:
-    built = environment.build(os.environ, spec, tasks_by_role, log_pipe)
+def _environment(
+    spec: TaskSpec, tasks_by_role: Peers, log_pipe: str | None, log: RuntimeLog, secrets: dict[str, str]
+) -> dict[str, str]:
+    built = environment.build(os.environ, spec, tasks_by_role, log_pipe, secrets)
     file = f"{spec.runtime_d}/runtime_env.sh"
     write_file(file, environment.shell_file(built.generated))
     if built.dropped:

@@ -60,9 +60,9 @@ class ScriptFolder:
 
 
 def secret_references(spec: TaskSpec) -> Iterator[SecretRef]:
-    """Every reference to a secret in the task's scripts and actions."""
+    """Every reference to a secret in the task's scripts, actions and environment."""
     callbacks = [callback for step in spec.steps for callback in step.callbacks]
-    for text in (spec.command, *(callback.script for callback in callbacks)):
+    for text in (spec.command, *spec.env.values(), *(callback.script for callback in callbacks)):
         yield from (part for part in text if isinstance(part, SecretRef))
     for callback in callbacks:
         if callback.action:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kedge.spec import environment
 from kedge.spec.model import Path
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler
 from kedge.spec.tolerant import entries, items, mapping, strings
@@ -52,13 +53,15 @@ def _hooks_of(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, list
 
 
 def parameters(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The strings in the parameters of plugins and in images."""
+    """The strings in the parameters of plugins, in images and in environment variables."""
     for path, item in prerequisites(job):
         for key, value in item.items():
             if key not in _DESCRIPTIVE:
                 yield from strings(value, (*path, key))
     for index, entry in entries(mapping(job.get("extras")).get(RUNTIME_PLUGINS)):
         yield from strings(entry.get("parameters"), ("extras", RUNTIME_PLUGINS, index, "parameters"))
+    for path, values in environment.mappings(job):
+        yield from strings(values, path)
 
 
 def others(job: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:

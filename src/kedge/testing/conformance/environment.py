@@ -10,6 +10,10 @@ from kedge.testing.command import Kedge
 from kedge.testing.conformance.case import ConformanceCase, same
 
 _SECRET = "hunter2hunter2"
+_HOOK = {
+    "name": "hook", "type": "script", "plugin": "cmd",
+    "callbacks": [{"event": "taskStarts", "commands": ["export FROM_HOOK=\"hook $BOTH\""]}],
+}  # fmt: skip
 _CODE = {"name": "code", "type": "script", "uri": "./code"}
 # Shell functions. at INDEX: prints the address and port of a worker. answer TEXT: sends it to the first client. ask
 # ADDRESS: sets `said` to the answer. The client sends without end, because busybox's nc drops the answer if its own
@@ -91,6 +95,28 @@ BEHAVIOURS = {
     ),
     "a parameter on the command line replaces the one in the file": ConformanceCase(
         "echo <% $parameters.lr %>", keys={"parameters": {"lr": 0.1}}, options=("-p", "lr=1.0"), logs="1.0\n"
+    ),
+    "variables of the job and of a role reach hooks and the command": ConformanceCase(
+        'echo "$FROM_HOOK,$JOB,$BOTH,$ROLE,$EMPTY,$TYPE"',
+        roles={"worker": {"prerequisites": ["hook"]}},
+        keys={
+            "prerequisites": [_HOOK],
+            "parameters": {"lr": 1.0},
+            "extras": {
+                "kedge": {
+                    "env": {"JOB": "a b\n$x'\"", "BOTH": "job", "EMPTY": ""},
+                    "taskRoles": {"worker": {"env": {"BOTH": "role", "ROLE": "lr <% $parameters.lr %>", "TYPE": True}}},
+                }
+            },
+        },
+        logs="hook role,a b\n$x'\",role,lr 1.0,,true\n",
+    ),
+    "a variable with a secret reaches the task and no file that is kept": ConformanceCase(
+        'echo "$AUTH" | tr 2 _; echo "$AUTH"',
+        keys={"secrets": {"token": "x"}, "extras": {"kedge": {"env": {"AUTH": "Bearer <% $secrets.token %>"}}}},
+        options=("--secret", f"token={_SECRET}"),
+        logs="Bearer hunter_hunter_\nBearer ******\n",
+        more=_secret_is_gone,
     ),
     "a secret reaches the task and no file that is kept": ConformanceCase(
         "echo <% $secrets.token %> | tr 2 _; echo <% $secrets.token %>",
