@@ -23,6 +23,8 @@ ENVIRONMENT_STRING_LIMIT = 100_000
 ENVIRONMENT_TOTAL_LIMIT = 1 << 20
 PEERS_FILE_VARIABLE = "KEDGE_PEERS_FILE"
 JOB_ID_VARIABLE = "KEDGE_JOB_ID"
+OUTPUT_DIR_VARIABLE = "KEDGE_OUTPUT_DIR"
+JOB_DIR_VARIABLE = "KEDGE_JOB_DIR"
 RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 
 # Variables that an image sets for its own dynamic loader (ld.so(8)) must not reach the loader of the runtime's Python.
@@ -163,7 +165,8 @@ class TaskSpec(NamedTuple):
     `environment` are the variables of kedge, `env` those of the user, which may refer to secrets.
     `rules` lists files with the site's or the user's own rules for causes of failures, compiled (.json) or as source.
     `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
-    /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`.
+    /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`. `output_dir` and
+    `job_dir` are None for folders in `folder`.
     """
 
     user: str
@@ -190,6 +193,18 @@ class TaskSpec(NamedTuple):
     exit_spec: str | None = None
     pai_dir: str | None = None
     env: Mapping[str, Text] = MappingProxyType({})
+    output_dir: str | None = None
+    job_dir: str | None = None
+
+    @property
+    def output_folder(self) -> str:
+        """The folder of the results of this attempt: KEDGE_OUTPUT_DIR."""
+        return self.output_dir or f"{self.folder}/{OUTPUT_DIR}"
+
+    @property
+    def job_folder(self) -> str:
+        """The folder that all tasks and attempts of the job share: KEDGE_JOB_DIR."""
+        return self.job_dir or f"{self.folder}/{JOB_DIR}"
 
     @property
     def pai(self) -> str:
@@ -280,6 +295,9 @@ STREAMS = (USER_ALL, USER_STDOUT, USER_STDERR)
 CURRENT = "current"  # the file of a stream that is being written; rotated ones are named @<24 hex digits>.s
 ERROR_FILE = "error.json"  # into which torchelastic writes the exception of the worker that failed first
 WORK_DIR = "work"  # the default working directory
+OUTPUT_DIR = "output"  # KEDGE_OUTPUT_DIR
+CODE_DIR = "code"  # the attempt's own copy of the code; in a run folder, the snapshot that the copies are made from
+JOB_DIR = "job-dir"  # KEDGE_JOB_DIR, in the run folder
 PAI_DIR = "pai"  # the substitute for PAI_HOME
 PAI_HOME = "/usr/local/pai"  # the same folder in a container
 RUNTIME_D = "runtime.d"  # below PAI_DIR

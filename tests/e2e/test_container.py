@@ -100,8 +100,11 @@ def test_memory_above_the_limit_is_a_fault_of_the_task(kedge: Kedge, memory: int
 def test_tasks_have_few_rights_and_run_as_the_requested_user(kedge: Kedge) -> None:
     show = "id -u; grep -E 'CapBnd|NoNewPrivs' /proc/self/status; grep ' /usr/local/pai ' /proc/mounts"
     limit = "cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
-    kedge("run", kedge.job([show, limit, "touch $PAI_LOG_DIR/mine"]), "--user", "1234:5678", "--pids-limit", "100")
-    assert (kedge.task() / "mine").exists()
+    write = "touch $PAI_LOG_DIR/mine $KEDGE_OUTPUT_DIR/mine $KEDGE_JOB_DIR/mine"
+    kedge("run", kedge.job([show, limit, write]), "--user", "1234:5678", "--pids-limit", "100")
+    assert all(
+        (folder / "mine").exists() for folder in (kedge.task(), kedge.task() / "output", kedge.only_run() / "job-dir")
+    )
     user, bounding, privileges, mount, pids = kedge.task_log().splitlines()
     assert (user, privileges.split()[1], pids) == ("1234", "1", "100")
     for bit in (13, 27, 29, 31):  # NET_RAW, MKNOD, AUDIT_WRITE, SETFCAP

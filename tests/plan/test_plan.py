@@ -44,7 +44,17 @@ def plan(**keys: Any) -> Plan:
 
 def spec(made: Plan, role: str, index: int) -> TaskSpec:
     place = Placement(
-        "id", 1, 2, "uid", "/run/task", "/run/work", "127.0.0.1", {"http": [8080]}, "/run/peers.json", extra={"A": "b"}
+        "id",
+        1,
+        2,
+        "uid",
+        "/run/task",
+        "/run/work",
+        "127.0.0.1",
+        {"http": [8080]},
+        "/run/peers.json",
+        "/run/jobs",
+        extra={"A": "b"},
     )
     return task_spec(made, role, index, place)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedge.contract import WORK_DIR, TaskSpec
+from kedge.contract import JOB_DIR, WORK_DIR, TaskSpec
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 
@@ -21,5 +21,6 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
         host="HOST",
         ports={label: [0] * count for label, count in resources.ports.items()},
         peers_file="RUN/attempt-0/peers.json",
+        job_dir=f"RUN/{JOB_DIR}",
     )
     return task_spec(plan, role, index, placement)

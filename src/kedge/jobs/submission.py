@@ -81,6 +81,7 @@ def _fill(
     secrets = tuple(prepared.secrets.texts.values())
     write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode(), followed=True)
     write_json(run.plan_file, masked_values(plan.to_json(), secrets), followed=True)
+    run.job_dir.mkdir(mode=0o700)
     disk_reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})

@@ -25,6 +25,8 @@ class Placement:
     host: str
     ports: Mapping[str, list[int]]
     peers_file: str
+    job_dir: str
+    output_dir: str | None = None
     secrets_dir: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
     logs: LogPolicy = LogPolicy()
@@ -60,6 +62,8 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         logs=placement.logs,
         rules=placement.rules,
         exit_spec=placement.exit_spec,
+        output_dir=placement.output_dir,
+        job_dir=placement.job_dir,
     )
 
 

@@ -5,9 +5,13 @@ JOBS/<id>/
   job.yaml plan.json the submitted job file and its plan, with masked secrets
   events.jsonl lock  the controller's log, and the lock that it holds while it lives
   code/              the snapshot of the user's code
+  job-dir/           $KEDGE_JOB_DIR, which all tasks and attempts share
   attempt-0/         one folder per job attempt
     peers.json
     worker-3/        the first attempt of a task
+      output/        $KEDGE_OUTPUT_DIR
+      code/          its own copy of the code
+      work/          where it starts if it has no code
     worker-3.1/      its first retry
 """
 
@@ -25,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 from kedge import untrusted, untrusted_values, xdg
-from kedge.contract import EVENTS_FILE, StopPolicy, timestamp
+from kedge.contract import CODE_DIR, EVENTS_FILE, JOB_DIR, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
 from kedge.late_patterns import late_pattern
 from kedge.own_files import clear
@@ -136,7 +140,12 @@ class Run:
 
     @property
     def code(self) -> Path:
-        return self.path / "code"
+        return self.path / CODE_DIR
+
+    @property
+    def job_dir(self) -> Path:
+        """The folder that all tasks and attempts share. Its content is untrusted."""
+        return self.path / JOB_DIR
 
     @property
     def exit_spec(self) -> Path:

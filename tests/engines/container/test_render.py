@@ -25,7 +25,9 @@ from kedge.resolve.model import Inputs
 FACTS = Facts("Docker 1", "amd64", 4, 8 << 30, True, True, False, True, True)
 IMAGE = LocalImage("sha256:1", "amd64", "", "/", {"PATH": "/bin"})
 BUNDLE = Bundle(Path("/bundle"), "0", "x86_64", {"interpreter": "python3.11", "loader": "ld.so"})
-PLACE = ContainerPlace("job-abc", 0, 0, "UID", "/run/w-0", "/run/shared", BUNDLE, "kedge-job-abc", "10.1.2.3")
+PLACE = ContainerPlace(
+    "job-abc", 0, 0, "UID", "/run/w-0", "/run/shared", "/run/job-dir", BUNDLE, "kedge-job-abc", "10.1.2.3"
+)
 
 
 @pytest.fixture
@@ -98,6 +100,9 @@ def test_outer_mounts_come_first(plan: Plan) -> None:
     for number, target in enumerate(targets):
         assert not any(later == target or target.startswith(f"{later}/") for later in targets[number + 1 :])
     assert {"/usr/local/pai", "/usr/local/pai/logs/UID", "/mnt/d"} <= set(targets)
+    assert {("/run/w-0/output", "/usr/local/pai/output"), ("/run/job-dir", "/usr/local/pai/job-dir")} <= {
+        (bind.source, bind.target) for bind in spec.binds
+    }
     assert spec.tmpfs == ("/usr/local/pai/secrets",)
     assert {bind.target for bind in spec.binds if bind.read_only} == {
         "/usr/local/pai/kedge", "/usr/local/pai/shared", "/usr/local/pai/secrets/values.json",

@@ -91,13 +91,16 @@ def test_without_a_peers_file_the_own_task_is_known(attempt):
 
 
 def test_the_runtimes_own_variables_and_what_is_inherited(attempt):
-    outer = {"PAI_OUTER": "1", "FC_OUTER": "1", "KEDGE_OUTER": "1", "PLAIN": "ä"}
+    outer = {"PAI_OUTER": "1", "FC_OUTER": "1", "KEDGE_OUTPUT_DIR": "1", "KEDGE_OUTER": "1", "PLAIN": "ä"}
     attempt.spec = attempt.spec._replace(environment={"PAI_JOB_NAME": "me~test", "MINE": "a'b\nc"})
     attempt.run("env -0", env={**os.environ, **outer})
     values = seen(attempt)
     assert not {"PAI_OUTER", "FC_OUTER", "KEDGE_OUTER"} & values.keys()
     assert (values["PLAIN"], values["MINE"], values["PAI_JOB_NAME"]) == ("ä", "a'b\nc", "me~test")
     assert (values["PAI_WORK_DIR"], values["PAI_LOG_DIR"]) == (attempt.spec.workdir, attempt.spec.folder)
+    folders = (values[contract.OUTPUT_DIR_VARIABLE], values[contract.JOB_DIR_VARIABLE])
+    assert folders == (f"{attempt.spec.folder}/output", f"{attempt.spec.folder}/job-dir")
+    assert all(map(os.path.isdir, folders))
     assert values["PYTHONUNBUFFERED"] == "1"
     assert values[contract.JOB_ID_VARIABLE] == "me~test"
 

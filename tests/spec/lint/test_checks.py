@@ -84,6 +84,7 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     (command("echo $PAI_PORT_LIST_w_0_htp"), WARNING, "taskRoles.w.commands[0]: no t", "PAI_PORT_LIST_w_0_http"),
     (command("echo $PAI_v_0_ssh_PORT"), WARNING, "taskRoles.w.commands[0]: no task has", "PAI_w_0_ssh_PORT"),
     (command("echo $PAI_CONTAINER_HOST_mpi_PORT_LIST"), WARNING, "taskRoles.w.commands[0]: no task has the var", None),
+    (command("cd $KEDGE_OUTPUTDIR"), WARNING, "taskRoles.w.commands[0]: no task has the var", "KEDGE_OUTPUT_DIR"),
     (command("echo $PAI_TASK_INDX"), WARNING, "taskRoles.w.commands[0]: no task has the variable", "PAI_TASK_INDEX"),
     (command("python -c 'os.environ[\"PAI_JOBNAME\"]'"), WARNING, "taskRoles.w.commands[0]: no", "PAI_JOB_NAME"),
     (
@@ -123,6 +124,7 @@ SILENT: list[dict[str, Any]] = [
     command("echo <% if x %> <%= name %> <%# c %> <% user.name %>"),
     command("parameters=1; echo $parameters.lr; echo $output.log ${data.x}"),
     command("echo $PAI_TASK_ROLE_w_HOST_LIST $PAI_RESOURCE_w $PAI_PORT_LIST_w_0_ssh $PAI_w_0_http_PORT $PAI_WORK_DIR"),
+    command("cd $KEDGE_OUTPUT_DIR; cat ${KEDGE_JOB_DIR}/x; echo $KEDGE_JOB_ID $KEDGE_PEERS_FILE $KEDGE_MARKETPLACE"),
     command("port=PAI_PORT_LIST_${PAI_CURRENT_TASK_ROLE_NAME}_${PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX}_http"),
     command("echo $PAI_HOST_IP_${R}_0 ${PAI_MINE:-x}; PAI_TASK_INDX=3; echo $PAI_TASK_INDX $PAI_PORT_LIST_w_${i}_x"),
     {"extras/kedge": {"unknownReferences": "keep"}, f"{W}/commands": ["a <% $params.lr %>"]},

@@ -26,7 +26,7 @@ taskRoles:
 
 
 def variables() -> set[str]:
-    """The names of all variables of OpenPAI's that one task gets."""
+    """The names of all variables of OpenPAI's and kedge's that one task gets."""
     job = parse(JOB)
     before = job_environment(resolve(job, Inputs(user="u")))
     before |= role_environment(job.task_roles["ps_server"])
@@ -35,7 +35,7 @@ def variables() -> set[str]:
     spec = TaskSpec(*("j", "j", "j", "ps_server", 0, 0, 0, "u", "/f", "/w", {}, (), (), "h", peer.ports, "/p"))
     peers = peer_variables(spec, {"ps_server": [peer, peer]})
     names = {*before, *(variable.name for variable in (*peers, *own_variables(spec, None)))}
-    return {name for name in names if name.startswith("PAI_")}
+    return {name for name in names if name.startswith(("PAI_", "KEDGE_"))}
 
 
 def test_every_variable_of_a_task_is_known_and_none_else_is_taken_for_one() -> None:

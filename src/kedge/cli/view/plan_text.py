@@ -111,6 +111,7 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
             *_lines("variables", environment),
             _row("at start", "PAI_HOST_IP_*, PAI_PORT_LIST_*, PAI_*_PORT and PAI_TASK_ROLE_*_HOST_LIST of " + roles),
             _row("", "PAI_CURRENT_CONTAINER_*, PAI_CONTAINER_* of the task itself, PAI_WORK_DIR, PAI_LOG_DIR"),
+            _row("", "KEDGE_OUTPUT_DIR for results, which are kept; KEDGE_JOB_DIR, shared by all tasks and attempts"),
         )
     )
 

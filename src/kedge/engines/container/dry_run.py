@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kedge.contract import LogPolicy
+from kedge.contract import JOB_DIR, LogPolicy
 from kedge.engines.base import EngineRequest, Task
 from kedge.engines.container import pinned_images, render
 from kedge.engines.container.client import Client
@@ -33,6 +33,7 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineReques
         uid="UID",
         folder=f"{_RUN}/attempt-0/{name}-0",
         shared=f"{_RUN}/attempt-0/shared",
+        job_dir=f"{_RUN}/{JOB_DIR}",
         bundle=given.bundle,
         network=f"kedge-{_RUN}",
         address="ADDRESS",

@@ -121,7 +121,7 @@ def note(found: Mapping[Task, LostFiles], missed: int) -> str | None:
     which = "it is" if count == 1 else "the largest is"
     return (
         f"{files} written inside containers and lost{rest}; {which} {path} of {task} ({_shown(most.size)}). "
-        "Write results below $PAI_LOG_DIR or in a storage to keep them"
+        "Write results below $KEDGE_OUTPUT_DIR or in a storage to keep them"
     )
 
 

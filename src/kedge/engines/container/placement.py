@@ -16,6 +16,8 @@ from kedge.bundle.build import Bundle
 from kedge.contract import (
     DATA_CACHE_DIR,
     FETCHED_DIR,
+    JOB_DIR,
+    OUTPUT_DIR,
     PAI_DIR,
     PAI_HOME,
     RUNTIME_D,
@@ -69,6 +71,7 @@ class ContainerPlaces:
         self._devices = share_out(plan, given.devices)
         self._held = HeldPorts(plan)
         self._ports = numbered(plan)
+        make_folder(run.job_dir, _OPEN)
         if run.code.is_dir():
             open_up(run.code)
 
@@ -128,6 +131,8 @@ class ContainerPlaces:
             host=hosts[task],
             ports=self._ports[task],
             peers_file=f"{render.SHARED}/peers.json",
+            job_dir=render.JOB_FOLDER,
+            output_dir=render.OUTPUT,
             secrets_dir=render.SECRETS if place.secrets else None,
             extra=self._visible(task),
             logs=self._given.logs,
@@ -148,6 +153,7 @@ class ContainerPlaces:
             uid=str(uuid.uuid4()),
             folder=str(self._run.task(task.role, task.task_index, attempt, task_attempt)),
             shared=str(self.shared(attempt)),
+            job_dir=str(self._run.job_dir),
             bundle=given.bundle,
             network=self._network or "host",
             address=(self._addresses or {}).get(task) or None,
@@ -203,12 +209,12 @@ def secret_binds(folder: str | None) -> dict[str, str]:
 def lay_out(folder: str, task: dict[str, object], place: ContainerPlace) -> None:
     """Make the folders of one task attempt as its container will see them, mount points included, and its TaskSpec."""
     pai = f"{folder}/{PAI_DIR}"
-    inner = [f"{pai}/logs/{place.uid}", f"{pai}/kedge", f"{pai}/shared"]
+    inner = [f"{pai}/{name}" for name in (f"logs/{place.uid}", "kedge", "shared", OUTPUT_DIR, JOB_DIR)]
     inner += [f"{pai}/scripts/{Path(place.code).name}"] if place.code else []
     inner += [f"{pai}/{DATA_CACHE_DIR}"] if place.cache else []
     for path in inner:
         make_folder(path, 0o755)
-    for path in (folder, pai, f"{pai}/{RUNTIME_D}", f"{pai}/{FETCHED_DIR}"):
+    for path in (folder, pai, f"{pai}/{RUNTIME_D}", f"{pai}/{FETCHED_DIR}", f"{folder}/{OUTPUT_DIR}"):
         make_folder(path, _OPEN)
     if place.secrets:
         make_folder(f"{pai}/secrets", _OPEN)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.contract import DATA_CACHE_DIR, LOADER_VARIABLES, PAI_HOME, SHELVED, SPEC_FILE
+from kedge.contract import DATA_CACHE_DIR, JOB_DIR, LOADER_VARIABLES, OUTPUT_DIR, PAI_HOME, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
 from kedge.engines.container.container_spec import Bind, ContainerSpec
@@ -23,6 +23,9 @@ SHARED = f"{PAI}/shared"  # shared by the tasks of a job attempt
 SECRETS = f"{PAI}/secrets"
 SCRIPTS = f"{PAI}/scripts"
 DATA_CACHE = f"{PAI}/{DATA_CACHE_DIR}"
+# Below PAI, because mount points can be made there, even if the root of the image is read-only.
+OUTPUT = f"{PAI}/{OUTPUT_DIR}"
+JOB_FOLDER = f"{PAI}/{JOB_DIR}"
 GATE, STATUS = "gate", "status"
 
 DEFAULT_SHM_MB = 512  # OpenPAI's
@@ -54,6 +57,7 @@ class ContainerPlace:
     uid: str
     folder: str
     shared: str
+    job_dir: str
     bundle: Bundle
     network: str
     address: str | None = None
@@ -163,6 +167,8 @@ def _binds(role: RolePlan, place: ContainerPlace) -> tuple[Bind, ...]:
         Bind(place.folder, log_folder(place.uid)),
         Bind(str(place.bundle.path), BUNDLE, read_only=True),
         Bind(place.shared, SHARED, read_only=True),
+        Bind(f"{place.folder}/{OUTPUT_DIR}", OUTPUT),
+        Bind(place.job_dir, JOB_FOLDER),
     ]
     if place.code:
         binds.append(Bind(place.code, f"{SCRIPTS}/{role.code}"))

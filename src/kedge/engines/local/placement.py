@@ -66,6 +66,7 @@ class LocalPlaces:
             host=HOST,
             ports=self._ports.ports[task],
             peers_file=str(self._run.peers(attempt)),
+            job_dir=str(self._run.job_dir),
             secrets_dir=self._secrets_dir,
             rules=self._rules,
             exit_spec=self._exit_spec,

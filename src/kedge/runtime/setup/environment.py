@@ -77,6 +77,8 @@ def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[EnvironmentV
     """The variables that do not depend on the job's task roles."""
     yield EnvironmentVariable("PAI_WORK_DIR", spec.workdir)
     yield EnvironmentVariable("PAI_LOG_DIR", spec.folder)
+    yield EnvironmentVariable(contract.OUTPUT_DIR_VARIABLE, spec.output_folder)
+    yield EnvironmentVariable(contract.JOB_DIR_VARIABLE, spec.job_folder)
     if log_pipe:
         yield EnvironmentVariable(contract.RUNTIME_LOG_PIPE_VARIABLE, log_pipe)
     if spec.peers_file:

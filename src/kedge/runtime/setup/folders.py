@@ -10,13 +10,15 @@ from kedge.runtime.files import link, remove
 
 
 def make(spec: TaskSpec) -> None:
-    """Make the substitute for /usr/local/pai and the default working directory, and remove the end reports of an
-    earlier start. OSError when a folder cannot be made."""
+    """Make the substitute for /usr/local/pai, the default working directory, and the folders of results, and remove the
+    end reports of an earlier start. OSError when a folder cannot be made."""
     os.makedirs(spec.runtime_d, exist_ok=True)
     for name in (contract.REPORT_FILE, contract.TERMINATION_LOG, contract.ERROR_FILE):
         remove(f"{spec.folder}/{name}")
     if spec.pai_dir is None:
         _make_pai_folder(spec)
+    os.makedirs(spec.output_folder, exist_ok=True)
+    os.makedirs(spec.job_folder, exist_ok=True)
     if spec.workdir == f"{spec.folder}/{contract.WORK_DIR}":
         os.makedirs(spec.workdir, exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""PAI_ variables in shell lines that no task will have: of roles, tasks or ports that the job does not have."""
+"""PAI_ and KEDGE_ variables in shell lines that no task will have, for example of roles that the job does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedge.spec.suggest import distance, nearest
 from kedge.spec.tolerant import mapping
 
 # A variable that is read, not set, with its whole name: $X, ${X}, ${!X}, "X" in a program of another language.
-_READ = r"(?:\$\{?[!#]?|[\"'])(PAI_\w+)(?![\w$<*]|\{|%\()"
+_READ = r"(?:\$\{?[!#]?|[\"'])((?:PAI|KEDGE)_\w+)(?![\w$<*]|\{|%\()"
 _ALWAYS = frozenset({
     "PAI_FRAMEWORK_NAME", "PAI_JOB_NAME", "PAI_USER_NAME", "PAI_USERNAME", "PAI_DEFAULT_FS_URI", "PAI_VIRTUAL_CLUSTER",
     "PAI_TASK_ROLE_COUNT", "PAI_TASK_ROLES_NUM", "PAI_JOB_TASK_ROLE_COUNT", "PAI_TASK_ROLE_LIST",
@@ -24,6 +24,7 @@ _ALWAYS = frozenset({
     "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX", "PAI_TASK_INDEX", "PAI_TASK_ROLE_INSTANCES", "PAI_CURRENT_CONTAINER_IP",
     "PAI_CONTAINER_HOST_IP", "PAI_CURRENT_CONTAINER_PORT", "PAI_CONTAINER_HOST_PORT", "PAI_CONTAINER_SSH_PORT",
     "PAI_CONTAINER_HOST_PORT_LIST", "PAI_WORK_DIR", "PAI_LOG_DIR",
+    "KEDGE_OUTPUT_DIR", "KEDGE_JOB_DIR", "KEDGE_JOB_ID", "KEDGE_PEERS_FILE",
 })  # fmt: skip
 # Not compiled here: that takes longer than the check, and few jobs need these. `re` compiles at first use.
 _ROLE = (
@@ -40,7 +41,7 @@ def variables(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem
     """A warning for each place that reads a variable no task will have."""
     known = _Known(job)
     for path, text in _shell_lines(job):
-        for found in re.finditer(_READ, text) if "PAI_" in text else ():
+        for found in re.finditer(_READ, text) if "PAI_" in text or "KEDGE_" in text else ():
             name = found[1]
             if name.endswith("_") or f"{name}=" in text or not (wrong := known.wrong(name)):
                 continue

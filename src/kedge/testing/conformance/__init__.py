@@ -10,6 +10,7 @@ sh that busybox can run; those that need a network start `busybox` by that name.
 case         one job, and what must be seen of it
 commands     how a command runs and ends
 environment  variables, peers, code, secrets
+folders      results, and what the job's tasks share
 hooks        what runs before and after a command
 logs         what a task prints is kept
 policies     completion and retry
@@ -22,12 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kedge.testing.command import Kedge
-from kedge.testing.conformance import commands, environment, hooks, logs, policies, runs, stops
+from kedge.testing.conformance import commands, environment, folders, hooks, logs, policies, runs, stops
 
 BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **commands.BEHAVIOURS,
     **logs.BEHAVIOURS,
     **environment.BEHAVIOURS,
+    **folders.BEHAVIOURS,
     **hooks.BEHAVIOURS,
     **policies.BEHAVIOURS,
     **runs.BEHAVIOURS,
