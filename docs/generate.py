@@ -52,6 +52,11 @@ the command see them; in a container they replace the image's variables. Variabl
 come later, so they take precedence. kedge reserves `PAI_*`, `FC_*`, `KEDGE_*`, `CUDA_VISIBLE_DEVICES`, `CUDA_DEVICE_ORDER`,
 `NVIDIA_VISIBLE_DEVICES` and `RUNTIME_LOG_PIPE`. A value has at most 100,000 bytes, all values of a task 1 MiB.
 
+`run`, `plan`, `validate` and `lock` accept `--env NAME=VALUE`, `--env NAME` and `--env-file FILE`, for all tasks. `--env` replaces
+`--env-file`, which replaces the job file; of several, the last takes precedence. A file has the format of `docker run --env-file`:
+lines NAME=VALUE or NAME, without quotes. `--env NAME=VALUE` and the values in files are stored with the run as plain text. NAME alone
+takes the value from your shell and is treated as a secret: kedge masks it in logs, and never writes it to the run folder.
+
 ```yaml
 extras:
   kedge:

@@ -83,8 +83,8 @@ ALLOWED = {
     },
     "cli": {
         "shortages", "controller", "jobs", "spec.model", "spec.schema", "spec.units", "resolve.model",
-        "resolve.lock_file", "resolve.secrets", "plan.model", "engines.base", "engines.registry", "runs", "diagnose",
-        "bundle", "terminal_text", "contract", "errors",
+        "resolve.given_environment", "resolve.lock_file", "resolve.secrets", "plan.model", "engines.base",
+        "engines.registry", "runs", "diagnose", "bundle", "terminal_text", "contract", "errors",
     },
 }  # fmt: skip
 # Part -> its files and rooms in the order of a tower: each imports only what stands before it.

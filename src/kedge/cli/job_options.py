@@ -12,6 +12,7 @@ import click
 
 from kedge.errors import InputError
 from kedge.jobs.user import user_name
+from kedge.resolve import given_environment
 from kedge.resolve.model import Inputs
 from kedge.resolve.secrets import read_given
 
@@ -45,6 +46,20 @@ _INPUT_OPTIONS = (
         help="Set a secret from a value, a file or an environment variable.",
     ),
     click.option(
+        "--env",
+        "env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Set an environment variable of all tasks; NAME alone takes its value from your shell, as a secret.",
+    ),
+    click.option(
+        "--env-file",
+        "env_files",
+        multiple=True,
+        metavar="FILE",
+        help="Set environment variables from lines NAME=VALUE or NAME of a file.",
+    ),
+    click.option(
         "--workdir",
         type=click.Path(path_type=str),
         help="Copy this folder once per job; all tasks start in the copy.",
@@ -70,16 +85,23 @@ _INPUT_OPTIONS = (
 
 
 _VARIABLE_PREFIX = "env:"
-_INPUT_NAMES = ("params", "secrets", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
+_INPUT_NAMES = (
+    "params", "secrets", "env", "env_files", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock",
+)  # fmt: skip
 
 
-def _inputs(params: tuple[str, ...], secrets: tuple[str, ...], **others: Any) -> Inputs:
+def _inputs(
+    params: tuple[str, ...], secrets: tuple[str, ...], env: tuple[str, ...], env_files: tuple[str, ...], **others: Any
+) -> Inputs:
     user, given = user_name(), [pair("--secret", text) for text in secrets]
     values = {name: read_given(name, value) for name, value in given}
+    variables = given_environment.read(env, env_files, os.environ)
     for _, value in given:
         if value.startswith(_VARIABLE_PREFIX):  # plugins, the controller and tasks must not inherit it
             os.environ.pop(value.removeprefix(_VARIABLE_PREFIX), None)
-    return Inputs(user=user, parameters=dict(pair("-p", text) for text in params), secrets=values, **others)
+    parameters = dict(pair("-p", text) for text in params)
+    plain, secret, notes = variables
+    return Inputs(user, parameters, values, env=plain, taken_env=secret, notes=notes, **others)
 
 
 def pair(option: str, text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ items              a prerequisite while it is resolved
 lookup             what a reference to a prerequisite means
 scope              what `$parameters`, `$secrets` and the like mean
 environment        environment variables that a job sets
+given_environment  those that the submitter sets
 secrets            values of secrets
 code               folders whose copies tasks start in
 storages           storages that tasks see

@@ -47,7 +47,8 @@ def _mappings(job: Job, role: str) -> list[tuple[Path, Mapping[str, Any]]]:
 
 def _place(job: Job, role: str, name: str) -> Path:
     """Where the file sets a variable of a role."""
-    return next((*path, name) for path, values in reversed(_mappings(job, role)) if name in values)
+    places = (((*path, name), values) for path, values in reversed(_mappings(job, role)))
+    return next((path for path, values in places if name in values), ("extras", "kedge", "env"))
 
 
 def _source_text(job: Job, path: Path, value: Any) -> str:

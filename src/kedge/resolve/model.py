@@ -17,7 +17,9 @@ from kedge.spec.model import Job, TaskRole
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the submitter adds to the job file. `parameters` are source texts, as after `-p`; a copy of the folder
-    `workdir` is the working directory of every task; `rules` are files with rules for causes of failures.
+    `workdir` is the working directory of every task; `rules` are files with rules for causes of failures. `env` and
+    `taken_env` are environment variables of all tasks; the latter, from the submitter's own environment, are secrets.
+    `notes` are for the submitter.
 
     For prerequisites outside the job: `marketplace` is a folder or a URL; `hosts` are the only hosts that may be
     contacted, empty for all; `offline` takes everything from the lock file and from `cache`, a folder (None for the
@@ -34,6 +36,9 @@ class Inputs:
     offline: bool = False
     update_lock: tuple[str, ...] = ()
     cache: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    taken_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 
 from kedge.contract import Text, show_text
 from kedge.errors import ERROR, UNKNOWN, InputError, Problem, Unreachable, in_order
-from kedge.resolve import document_cache, environment, pins, secrets, storages, unused
+from kedge.resolve import document_cache, environment, given_environment, pins, secrets, storages, unused
 from kedge.resolve.code import CodeFolders
 from kedge.resolve.document_store import ALL, DocumentStore, Settings, is_url
 from kedge.resolve.graph import Graph, Needed, ordered
@@ -64,6 +64,8 @@ class _Resolution:
         self._problems += problems
         self._code = CodeFolders(job, inputs)
         self._findings = Findings(self._problems)
+        taken = {given_environment.reference(name).key: value for name, value in inputs.taken_env.items()}
+        self._references.secret_texts.update(taken)
         parameters = partial(self._references.render, items={}, roots=("parameters",))
         self._graph = Graph(Lookup(job, store), parameters, self._problems)
         self._repositories: list[Repository] = []
@@ -91,7 +93,7 @@ class _Resolution:
                 self._store.lock_file, self._store.old, self._store.lock, tuple(self._repositories), self._to_pin()
             ),
             inert=tuple(self._findings.inert),
-            notes=(*self._store.notes, *self._findings.notes, *nested, *unmasked),
+            notes=(*inputs.notes, *self._store.notes, *self._findings.notes, *nested, *unmasked),
             mounts=mounts,
             requirements=self._requirements(everything, needed),
             warnings=tuple(in_order([*job.warnings, *idle, *unused.values(job, self._references.used)])),
@@ -118,7 +120,8 @@ class _Resolution:
         )
 
     def _environment(self, role: TaskRole, render: partial[Text]) -> dict[str, Text]:
-        found = environment.of_role(self._job, role.name, render)
+        given = given_environment.texts(self._inputs.env, self._inputs.taken_env)
+        found = environment.of_role(self._job, role.name, render) | given
         self._problems += environment.problems(self._job, role.name, found, self._references.secret_texts)
         return found
 

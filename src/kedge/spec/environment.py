@@ -6,12 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.late_patterns import late_pattern
 from kedge.spec.message_text import quote
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.tolerant import mapping
 
+NAME_RULE = "must have only letters, digits and '_', and no digit first"  # as in the schema
+
+_NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXES = ("PAI_", "FC_", "KEDGE_")
 _NAMES = frozenset({"RUNTIME_LOG_PIPE", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a variable."""
+    return bool(_NAME.fullmatch(text))
 
 
 def is_reserved(name: str) -> bool:

@@ -27,6 +27,7 @@ class ConformanceCase:
     keys: dict[str, Any] = field(default_factory=dict)  # of the job file
     files: Mapping[str, str] = field(default_factory=dict)  # next to the job file: content by name
     options: tuple[str, ...] = ()
+    exported: Mapping[str, str] = field(default_factory=dict)  # variables of the user's own environment
 
     code: int = 0  # exit code of `kedge run`
     logs: str | Mapping[str, str] = field(default_factory=dict)  # exact logs by task; a text is that of worker-0
@@ -44,7 +45,8 @@ class ConformanceCase:
         for name, content in self.files.items():
             (kedge.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (kedge.folder / name).write_text(content)
-        done = kedge("run", kedge.job(self.commands, roles=self.roles, **self.keys), *self.options, code=self.code)
+        job = kedge.job(self.commands, roles=self.roles, **self.keys)
+        done = kedge("run", job, *self.options, code=self.code, **self.exported)
         self._check_tasks(kedge)
         self._check_job(kedge, done.stdout + done.stderr)
         assert kedge.leftovers() == []

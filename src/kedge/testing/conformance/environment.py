@@ -118,6 +118,20 @@ BEHAVIOURS = {
         logs="Bearer hunter_hunter_\nBearer ******\n",
         more=_secret_is_gone,
     ),
+    "variables on the command line replace those in files, and those in the job file": ConformanceCase(
+        'echo "$A,$B,$C,$D,$E"',
+        keys={"extras": {"kedge": {"env": {"A": 1}, "taskRoles": {"worker": {"env": dict.fromkeys("BCD", 1)}}}}},
+        files={"a.env": "# one\nB=2\nC=2\nD=2 2\n", "b.env": "\nC=3\n  E=3=4\r\n"},
+        options=("--env", "D=4", "--env-file", "a.env", "--env-file", "b.env"),
+        logs="1,2,3,4,3=4\n",
+    ),
+    "a variable of the user's shell reaches the task and no file that is kept": ConformanceCase(
+        'echo "$TOKEN" | tr 2 _; echo "$TOKEN"; tr "\\0" "\\n" < /proc/$PPID/cmdline | grep -c hunter || :',
+        options=("--env", "TOKEN"),
+        exported={"TOKEN": _SECRET},
+        logs="hunter_hunter_\n******\n0\n",
+        more=_secret_is_gone,
+    ),
     "a secret reaches the task and no file that is kept": ConformanceCase(
         "echo <% $secrets.token %> | tr 2 _; echo <% $secrets.token %>",
         keys={"secrets": {"token": "x"}},
