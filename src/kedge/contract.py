@@ -292,6 +292,7 @@ USER_SCRIPT = "user.sh"  # in runtime.d: OPTION_LINES lines of the runtime, then
 OPTION_LINES = 1
 USER_ALL = "user-all"
 STREAMS = (USER_ALL, USER_STDOUT, USER_STDERR)
+LOG_TIMES = "log-times"  # when the bytes of a log were printed: for each log file an index of the same name below it
 CURRENT = "current"  # the file of a stream that is being written; rotated ones are named @<24 hex digits>.s
 ERROR_FILE = "error.json"  # into which torchelastic writes the exception of the worker that failed first
 WORK_DIR = "work"  # the default working directory

@@ -15,6 +15,7 @@ from kedge.light import contextlib
 from kedge.light.types import Callable, Sequence
 from kedge.own_files import Buffer, clear, open_own
 from kedge.runtime.files import Faults
+from kedge.runtime.logs.times import TimeIndex
 from kedge.runtime.process import threads
 
 MARGIN = 2000
@@ -42,6 +43,7 @@ class RotatingFile:
         self._kept_files = policy.kept_files
         self._faults = faults
         self._on_removed = on_removed
+        self._times = TimeIndex(os.path.dirname(folder), f"{os.path.basename(folder)}/{contract.CURRENT}")
         self._size = 0
         self._fd: int | None = None
         self._guard(self._start)
@@ -55,6 +57,7 @@ class RotatingFile:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+        self._times.close()
 
     def _guard(self, action: Callable[..., None], *arguments: object) -> None:
         try:
@@ -67,7 +70,7 @@ class RotatingFile:
         os.makedirs(self.folder, 0o755, exist_ok=True)
         self._open()
         if self._fd is not None and os.fstat(self._fd).st_size:
-            os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.u")
+            self._rename(f"{label(time.time_ns())}.u")
             self.close()
             self._open()
 
@@ -84,6 +87,8 @@ class RotatingFile:
             for part in parts:
                 self._append_near_limit(memoryview(part))
             return
+        if total:
+            self._times.mark(self._size)
         written = os.writev(self._fd, parts)
         self._size += written
         self.written += written
@@ -94,6 +99,7 @@ class RotatingFile:
         while rest:
             assert self._fd is not None
             piece = rest[: self._cut(rest)]
+            self._times.mark(self._size)
             written = os.write(self._fd, piece)
             self._size += written
             self.written += written
@@ -113,11 +119,15 @@ class RotatingFile:
         assert self._fd is not None
         os.fchmod(self._fd, 0o744)
         with contextlib.suppress(FileNotFoundError):  # the task has deleted it
-            os.rename(self._path, f"{self.folder}/{label(time.time_ns())}.s")
+            self._rename(f"{label(time.time_ns())}.s")
         self.close()
         os.makedirs(self.folder, 0o755, exist_ok=True)
         self._remove_oldest()
         self._open()
+
+    def _rename(self, name: str) -> None:
+        self._times.rename(name)
+        os.rename(self._path, f"{self.folder}/{name}")
 
     def _remove_oldest(self) -> None:
         finished = sorted(name for name in os.listdir(self.folder) if name.startswith("@"))
@@ -125,6 +135,7 @@ class RotatingFile:
             path, size = f"{self.folder}/{name}", 0
             with contextlib.suppress(FileNotFoundError):
                 size = os.lstat(path).st_size
+            self._times.remove(name)
             _delete(path, size)
             self.removed_bytes += size
             self._on_removed(path, size)

@@ -9,6 +9,7 @@ from kedge.own_files import Buffer, open_own, write_all
 from kedge.runtime.files import Faults
 from kedge.runtime.logs.console import ConsoleCopy
 from kedge.runtime.logs.mask import Finder, Mask, masked
+from kedge.runtime.logs.times import TimeIndex
 
 _DATE = "%a %b %e %H:%M:%S %Z %Y"  # setlocale is never called, so names are those of the C locale
 _LONGEST_LINE = 1 << 20  # bytes; longer lines are split
@@ -26,6 +27,8 @@ class RuntimeLog:
         self._second = -1
         self._prefix = b""
         self._fd: int | None = open_own(path, os.O_WRONLY | os.O_APPEND, 0o644)
+        self._size = os.fstat(self._fd).st_size
+        self._times = TimeIndex(*os.path.split(path))
 
     def hide(self, secrets: Finder | None) -> None:
         """Mask these secrets from now on."""
@@ -75,6 +78,8 @@ class RuntimeLog:
             self._console.write(data)
         if self._fd is None:
             return
+        self._times.mark(self._size)
+        self._size += len(data)
         try:
             write_all(self._fd, data)
         except OSError as error:
