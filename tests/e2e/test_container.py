@@ -112,6 +112,12 @@ def test_tasks_have_few_rights_and_run_as_the_requested_user(kedge: Kedge) -> No
     assert "nosuid,nodev" in mount or tool("--version")[0].startswith("Docker")
 
 
+def test_a_fraction_of_a_cpu_is_a_share_of_it(kedge: Kedge) -> None:
+    shown = "cat /sys/fs/cgroup/cpu.max 2>/dev/null || cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us"
+    kedge("run", kedge.job(shown, roles={"w": {"resourcePerInstance": {"cpu": 0.25, "memoryMB": 64, "gpu": 0}}}))
+    assert kedge.task_log("w-0").split()[0] == "25000"
+
+
 def test_a_role_can_restore_capabilities(kedge: Kedge) -> None:
     extras = {"kedge": {"capabilities": {"worker": ["NET_RAW"]}}}
     kedge("run", kedge.job("grep CapBnd /proc/self/status", extras=extras))

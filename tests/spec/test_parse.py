@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -250,6 +251,19 @@ def test_extras_kedge(changed: Any) -> None:
         env={"A": 1.0},
         task_roles={"w": KedgeRole({"B": True})},
     )
+
+
+@pytest.mark.parametrize(("cpu", "why"), [(".nan", "at least 0.01, not nan"), (".inf", "at most 2147483647, not inf")])
+def test_a_number_of_cpus_is_finite(changed: Any, cpu: str, why: str) -> None:
+    text = changed({}).source.text
+    with pytest.raises(InputError, match=f"resourcePerInstance.cpu: must be {why}"):
+        parse(re.sub('"cpu": [0-9]+', f'"cpu": {cpu}', text))
+
+
+@pytest.mark.parametrize(("cpu", "meant"), [("1.0", "1"), ("0.5", "0.5"), ("1e1", "10")])
+def test_a_fraction_of_a_cpu_is_kept(changed: Any, cpu: str, meant: str) -> None:
+    job = parse(re.sub('"cpu": [0-9]+', f'"cpu": {cpu}', changed({}).source.text))
+    assert str(job.task_roles["w"].resources.cpu) == meant
 
 
 def test_old_spellings_of_hived_are_read(changed: Any) -> None:

@@ -71,10 +71,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {f"{ROLE}/resourcePerInstance/ports": {"a-b": 1}},
         "taskRoles.w.resourcePerInstance.ports.a-b: the name 'a-b' may only contain letters, digits and '_'",
     ),
-    (
-        {f"{ROLE}/resourcePerInstance/cpu": 0.5},
-        "taskRoles.w.resourcePerInstance.cpu: must be a whole number, not the number 0.5",
-    ),
+    ({f"{ROLE}/resourcePerInstance/gpu": 0.5}, "taskRoles.w.resourcePerInstance.gpu: must be a whole number, not"),
     ({f"{ROLE}/commands": []}, "taskRoles.w.commands: must not be empty"),
     ({f"{ROLE}/commands": [1]}, "taskRoles.w.commands[0]: must be a string, not the number 1; put it in quotes"),
     ({"taskRoles/a-b": {}}, "taskRoles.a-b: the name 'a-b' may only contain"),

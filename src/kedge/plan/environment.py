@@ -66,7 +66,8 @@ def framework_name(framework: str) -> str:
 
 def _about_role(role: TaskRole) -> dict[str, str]:
     # An unset shmMB counts as 0 here, although 512 is used, because existing scripts expect that.
-    amounts = (role.resources.gpu, role.resources.cpu, role.resources.memory_mb, role.shm_mb or 0)
+    # CPUs are whole numbers here for the same reason.
+    amounts = (role.resources.gpu, role.resources.whole_cpus, role.resources.memory_mb, role.shm_mb or 0)
     return {
         f"PAI_TASK_ROLE_TASK_COUNT_{role.name}": str(role.instances),
         f"PAI_RESOURCE_{role.name}": ",".join(map(str, amounts)),

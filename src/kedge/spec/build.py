@@ -116,7 +116,8 @@ def _resources(value: Mapping[str, Any]) -> Resources:
     ports = {label: int(count) for label, count in (value.get("ports") or {}).items()}
     for label in _ALWAYS_PORTS:
         ports.setdefault(label, 1)
-    return Resources(int(value["cpu"]), int(value["memoryMB"]), int(value["gpu"]), ports)
+    cpu = value["cpu"]
+    return Resources(int(cpu) if cpu == int(cpu) else cpu, int(value["memoryMB"]), int(value["gpu"]), ports)
 
 
 def _deployment(item: Mapping[str, Any]) -> dict[str, DeploymentRole]:

@@ -7,6 +7,7 @@ each scalar in them, because `1.0` must be rendered as `1.0`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -113,12 +114,18 @@ NEVER = Completion(-1, -1)  # no number of failed or succeeded tasks ends the jo
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The resources of one task: memory in MiB, and the number of ports by label, always including ssh and http."""
+    """The resources of one task: CPU cores (an int if there is no fraction), memory in MiB, and the number of ports by
+    label, always including ssh and http."""
 
-    cpu: int
+    cpu: float
     memory_mb: int
     gpu: int
     ports: Mapping[str, int]
+
+    @property
+    def whole_cpus(self) -> int:
+        """The cores, rounded up, for whatever counts only whole ones."""
+        return math.ceil(self.cpu)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,15 @@ def test_limits_are_those_of_the_job(plan: Plan) -> None:
     assert list(notes.of(plan, FACTS, (), None, False)) == []
 
 
+def test_a_fraction_of_a_cpu_is_a_share(tmp_path: Path) -> None:
+    half = planned(tmp_path, {"resourcePerInstance": {"cpu": 0.29, "memoryMB": 100, "gpu": 0}})
+    spec = render.render(half, Task("w", 0), PLACE, IMAGE, FACTS)
+    assert spec.cpus == 0.29
+    assert "--cpus 0.29" in command_line(spec)
+    assert half.environment["PAI_RESOURCE_w"] == "0,1,100,0"
+    assert list(notes.of(half, FACTS, (), None, False)) == []
+
+
 def test_limits_are_capped_at_the_machine_with_a_note(plan: Plan) -> None:
     small = FACTS._replace(cpus=1, memory=64 << 20)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, small)

@@ -169,7 +169,7 @@ class Client:
         if spec.memory is not None:
             limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
         if spec.cpus is not None:
-            limits["nano_cpus"] = int(spec.cpus * 1e9)
+            limits["nano_cpus"] = round(spec.cpus * 1e9)
         if spec.locked_memory:
             limits["ulimits"] = [Ulimit(name="memlock", soft=-1, hard=-1)]
         if spec.gpus:

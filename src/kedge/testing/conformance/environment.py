@@ -63,6 +63,11 @@ BEHAVIOURS = {
         roles={"worker": {}, "ps": {"commands": ["true"], "completion": {"minSucceededInstances": -1}}},
         logs="worker 0 0\nworker,ps 2 1 0,1,64,0\n0 0\n",
     ),
+    "a share of a CPU runs a task, and counts as one where scripts expect whole numbers": ConformanceCase(
+        "echo $PAI_RESOURCE_worker",
+        roles={"worker": {"resourcePerInstance": {"cpu": 0.5, "memoryMB": 64, "gpu": 0}}},
+        logs="0,1,64,0\n",
+    ),
     "all tasks see the same addresses": ConformanceCase(
         "echo $PAI_TASK_ROLE_worker_HOST_LIST,$PAI_TASK_ROLE_ps_HOST_LIST | tr , '\\n'",
         roles={
