@@ -141,11 +141,18 @@ class Step(NamedTuple):
     environment: Mapping[str, str] = MappingProxyType({})
 
 
+# Which processes of a task get its stop signal.
+STOP_GROUP = "group"  # the process group of the command
+STOP_COMMAND = "command"  # only the command's own process
+
+
 class StopPolicy(NamedTuple):
-    """How a task is stopped: `signal` first, SIGKILL after `grace_sec` seconds."""
+    """How a task is stopped: `signal` first, to STOP_GROUP or STOP_COMMAND; SIGKILL to all processes of the task after
+    `grace_sec` seconds."""
 
     signal: str = "TERM"
     grace_sec: float = 30.0
+    target: str = STOP_GROUP
 
 
 class LogPolicy(NamedTuple):

@@ -29,6 +29,7 @@ extras:
     stop: {signal: INT, graceSec: 0.5}
     mask: false
     retry: {maxTransient: 4, backoffSec: 0.5}
+    taskRoles: {worker: {stop: {target: command, graceSec: 90s}}}
     env: {PLAIN: 1.0, EMPTY: "", AUTH: "Bearer <% $secrets.token %>"}
 prerequisites:
   - {name: image, type: dockerimage, uri: busybox, auth: {username: me, password: <% $secrets.password %>}}

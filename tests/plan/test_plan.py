@@ -96,11 +96,18 @@ def test_the_variables_of_the_pod_are_those_of_the_manual() -> None:
 
 
 def test_settings_of_the_job_reach_the_plan_and_the_task() -> None:
-    kedge = {"stop": {"signal": "INT", "graceSec": 3}, "mask": False, "retry": {"maxTransient": 4, "backoffSec": 0.5}}
+    roles = {"taskrole": {"stop": {"signal": "USR1", "target": "command"}}}
+    kedge = {
+        "stop": {"signal": "INT", "graceSec": 3},
+        "mask": False,
+        "retry": {"maxTransient": 4, "backoffSec": 0.5},
+        "taskRoles": roles,
+    }
     made = plan(jobRetryCount=7, extras={"kedge": kedge, "gangAllocation": False})
     assert (made.gang, made.mask, made.stop) == (False, False, StopPolicy("INT", 3))
     assert (made.retry.job, made.retry.max_transient, made.retry.backoff_sec) == (7, 4, 0.5)
-    assert spec(made, "taskrole", 1).stop == StopPolicy("INT", 3)
+    assert spec(made, "taskrole", 1).stop == StopPolicy("USR1", 3, "command")
+    assert spec(made, "taskrole_1", 0).stop == StopPolicy("INT", 3)
 
 
 def test_a_task_spec_survives_json() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kedge.errors import InputError, Problem
-from kedge.spec.model import Auth, Completion, DeploymentRole, KedgeExtras, KedgeRole, RuntimePlugin
+from kedge.spec.model import Auth, Completion, DeploymentRole, KedgeExtras, KedgeRole, RuntimePlugin, StopSettings
 from kedge.spec.parse import load, parse
 
 JOB = """\
@@ -235,13 +235,12 @@ def test_extras_kedge(changed: Any) -> None:
                 "workdir": "/w",
                 "capabilities": {"w": ["MKNOD"]},
                 "env": {"A": 1.0},
-                "taskRoles": {"w": {"env": {"B": True}}},
+                "taskRoles": {"w": {"env": {"B": True}, "stop": {"target": "command"}}},
             }
         }
     )
     assert job.kedge == KedgeExtras(
-        "INT",
-        2.5,
+        StopSettings("INT", "group", 2.5),
         False,
         3,
         0.0,
@@ -249,7 +248,7 @@ def test_extras_kedge(changed: Any) -> None:
         "/w",
         capabilities={"w": ("MKNOD",)},
         env={"A": 1.0},
-        task_roles={"w": KedgeRole({"B": True})},
+        task_roles={"w": KedgeRole({"B": True}, StopSettings("INT", "command", 2.5))},
     )
 
 

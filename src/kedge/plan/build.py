@@ -6,6 +6,7 @@ from kedge.contract import StopPolicy
 from kedge.plan.environment import job_environment, role_environment
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
 from kedge.resolve.model import ResolvedJob, ResolvedRole
+from kedge.spec.model import KedgeExtras, StopSettings
 
 
 def build(resolved: ResolvedJob) -> Plan:
@@ -18,10 +19,10 @@ def build(resolved: ResolvedJob) -> Plan:
         virtual_cluster=job.virtual_cluster,
         gang=job.gang_allocation,
         retry=RetryPolicy(job.job_retry_count, settings.max_transient, settings.backoff_sec),
-        stop=StopPolicy(settings.stop_signal, settings.stop_grace_sec),
+        stop=_stop(settings.stop),
         mask=settings.mask,
         environment=job_environment(resolved),
-        roles=tuple(_role(role, settings.capabilities.get(role.role.name, ())) for role in resolved.roles),
+        roles=tuple(_role(role, settings) for role in resolved.roles),
         code=dict(resolved.code),
         rules=resolved.rules,
         notes=_notes(resolved),
@@ -31,8 +32,9 @@ def build(resolved: ResolvedJob) -> Plan:
     )
 
 
-def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
+def _role(resolved: ResolvedRole, settings: KedgeExtras) -> RolePlan:
     role = resolved.role
+    own = settings.role(role.name)
     return RolePlan(
         name=role.name,
         instances=role.instances,
@@ -50,8 +52,13 @@ def _role(resolved: ResolvedRole, capabilities: tuple[str, ...]) -> RolePlan:
         steps=resolved.steps,
         code=resolved.code,
         pin=resolved.image.pin,
-        capabilities=capabilities,
+        capabilities=settings.capabilities.get(role.name, ()),
+        stop=_stop(own.stop),
     )
+
+
+def _stop(settings: StopSettings) -> StopPolicy:
+    return StopPolicy(settings.signal, settings.grace_sec, settings.target)
 
 
 def _notes(resolved: ResolvedJob) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
         virtual_cluster=data["virtualCluster"],
         gang=data["gang"],
         retry=RetryPolicy(data["retry"]["job"], data["retry"]["maxTransient"], data["retry"]["backoffSec"]),
-        stop=StopPolicy(data["stop"]["signal"], data["stop"]["graceSec"]),
+        stop=_stop(data["stop"]),
         mask=data["mask"],
         environment=data["environment"],
         roles=tuple(_role(role) for role in data["roles"]),
@@ -75,7 +75,12 @@ def _role(data: Mapping[str, Any]) -> RolePlan:
         pin=data["imagePin"],
         capabilities=tuple(data["capabilities"]),
         lines=tuple(data["lines"]),
+        stop=_stop(data["stop"]),
     )
+
+
+def _stop(data: Mapping[str, Any]) -> StopPolicy:
+    return StopPolicy(data["signal"], data["graceSec"], data["target"])
 
 
 def _step(data: Mapping[str, Any]) -> Step:

@@ -30,7 +30,7 @@ class RolePlan:
 
     `pin` is the image's entry in the lock file: the digest `sha256:…`, or `id:sha256:…` for an image that no registry
     has. `environment` is added to the plan's (`plan.task` adds the task's index); `env` are the variables that the user
-    sets. `code` names the snapshot used as the
+    sets. `stop` is how its tasks are stopped. `code` names the snapshot used as the
     working directory; None is an empty folder per task. `capabilities` are Linux capabilities that its containers have
     besides the usual ones. `lines` has the job file's line number for each line of the command.
     """
@@ -52,6 +52,7 @@ class RolePlan:
     capabilities: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
     env: Mapping[str, Text] = field(default_factory=dict)
+    stop: StopPolicy = StopPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class Plan:
                 "maxTransient": self.retry.max_transient,
                 "backoffSec": self.retry.backoff_sec,
             },
-            "stop": {"signal": self.stop.signal, "graceSec": self.stop.grace_sec},
+            "stop": _stop_json(self.stop),
             "mask": self.mask,
             "environment": dict(self.environment),
             "tasks": self.task_count,
@@ -160,7 +161,12 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
         "steps": [_step_json(step, shown) for step in role.steps],
         "code": role.code,
         "capabilities": list(role.capabilities),
+        "stop": _stop_json(role.stop),
     }
+
+
+def _stop_json(stop: StopPolicy) -> dict[str, Any]:
+    return {"signal": stop.signal, "target": stop.target, "graceSec": stop.grace_sec}
 
 
 def _credential(key: str, text: Text) -> str:

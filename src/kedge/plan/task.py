@@ -58,7 +58,7 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         peers_file=placement.peers_file,
         secrets_dir=placement.secrets_dir,
         mask=plan.mask,
-        stop=plan.stop,
+        stop=role.stop,
         logs=placement.logs,
         rules=placement.rules,
         exit_spec=placement.exit_spec,

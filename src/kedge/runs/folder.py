@@ -197,13 +197,15 @@ class Run:
         return untrusted.read_json(self.path, self.plan_file.name, _LARGEST_PLAN)
 
     def stop_grace_sec(self) -> float:
-        """How many seconds the tasks may take to stop; the default if the plan cannot be read, for example after a
-        crash of the machine."""
+        """How many seconds the tasks of any role may take to stop; the default if the plan cannot be read, for example
+        after a crash of the machine."""
         try:
-            seconds = float(self.plan()["stop"]["graceSec"])
-        except (OSError, ValueError, KeyError, TypeError):
+            plan = self.plan()
+            stops = [role["stop"] for role in plan.get("roles", ()) if "stop" in role] or [plan["stop"]]
+            graces = [float(stop["graceSec"]) for stop in stops]
+        except (AttributeError, OSError, ValueError, KeyError, TypeError):
             return StopPolicy().grace_sec
-        return seconds if 0 <= seconds <= _LONGEST_GRACE_SEC else StopPolicy().grace_sec
+        return max(graces) if all(0 <= grace <= _LONGEST_GRACE_SEC for grace in graces) else StopPolicy().grace_sec
 
     def save(self, info: RunInfo) -> None:
         """Write run.json; from now on the run is listed."""

@@ -19,6 +19,7 @@ from kedge.spec.model import (
     Prerequisite,
     Resources,
     RuntimePlugin,
+    StopSettings,
     TaskRole,
 )
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
@@ -142,10 +143,10 @@ def _runtime_plugin(index: int, item: Mapping[str, Any]) -> RuntimePlugin:
 
 
 def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
-    stop, retry, default = value.get("stop", {}), value.get("retry", {}), KedgeExtras()
+    retry, default = value.get("retry", {}), KedgeExtras()
+    stop = _stop(value.get("stop", {}), default.stop)
     return KedgeExtras(
-        stop_signal=stop.get("signal", default.stop_signal).removeprefix("SIG"),
-        stop_grace_sec=seconds(stop.get("graceSec", default.stop_grace_sec)),
+        stop=stop,
         mask=value.get("mask", default.mask),
         max_transient=int(retry.get("maxTransient", default.max_transient)),
         backoff_sec=seconds(retry.get("backoffSec", default.backoff_sec)),
@@ -156,12 +157,20 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         every_task_succeeds=value.get("completion") == EVERY_TASK_SUCCEEDS,
         capabilities={role: tuple(names) for role, names in value.get("capabilities", {}).items()},
         env=value.get("env", {}),
-        task_roles={name: _kedge_role(role) for name, role in value.get("taskRoles", {}).items()},
+        task_roles={name: _kedge_role(role, stop) for name, role in value.get("taskRoles", {}).items()},
     )
 
 
-def _kedge_role(value: Mapping[str, Any]) -> KedgeRole:
-    return KedgeRole(env=value.get("env", {}))
+def _kedge_role(value: Mapping[str, Any], stop: StopSettings) -> KedgeRole:
+    return KedgeRole(env=value.get("env", {}), stop=_stop(value.get("stop", {}), stop))
+
+
+def _stop(value: Mapping[str, Any], default: StopSettings) -> StopSettings:
+    return StopSettings(
+        signal=value.get("signal", default.signal).removeprefix("SIG"),
+        target=value.get("target", default.target),
+        grace_sec=seconds(value.get("graceSec", default.grace_sec)),
+    )
 
 
 def _canonical(extras: Mapping[str, Any]) -> dict[str, Any]:

@@ -170,18 +170,29 @@ class RuntimePlugin:
 
 
 @dataclass(frozen=True, slots=True)
+class StopSettings:
+    """How tasks are stopped: the signal without SIG, which processes get it (`group` or `command`), and the seconds
+    until SIGKILL."""
+
+    signal: str = "TERM"
+    target: str = "group"
+    grace_sec: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
 class KedgeRole:
-    """`extras.kedge.taskRoles.ROLE`: kedge's own settings of one role. `env` has scalars as in the file."""
+    """`extras.kedge.taskRoles.ROLE`: kedge's own settings of one role. `env` has scalars as in the file; what the role
+    does not set in `stop` is the job's."""
 
     env: Mapping[str, Any] = field(default_factory=dict)
+    stop: StopSettings = StopSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class KedgeExtras:
     """`extras.kedge`: kedge's own job settings. Times in seconds; `env` has scalars as in the file."""
 
-    stop_signal: str = "TERM"
-    stop_grace_sec: float = 30.0
+    stop: StopSettings = StopSettings()
     mask: bool = True
     max_transient: int = 10
     backoff_sec: float = 1.0
@@ -196,7 +207,7 @@ class KedgeExtras:
 
     def role(self, name: str) -> KedgeRole:
         """The settings of a role; the defaults if the file has none for it."""
-        return self.task_roles.get(name) or KedgeRole()
+        return self.task_roles.get(name) or KedgeRole(stop=self.stop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,13 +62,13 @@ def plan(
         instances=tasks,
         completion=Completion(min_failed=min_failed, min_succeeded=min_succeeded),
         task_retry_count=task_retries,
+        stop=StopPolicy(grace_sec=0.0),
     )
     return replace(
         smallest,
         roles=(role,),
         gang=gang,
         retry=RetryPolicy(job_retries, max_transient, backoff_sec=0.0),
-        stop=StopPolicy(grace_sec=0.0),
         every_task_succeeds=every,
     )
 

@@ -23,6 +23,10 @@ from kedge.states import State
     ("plan", "seconds"),
     [
         ('{"stop": {"graceSec": 7}}', 7.0),
+        ('{"stop": {"graceSec": 30}, "roles": [{"stop": {"graceSec": 7}}, {"stop": {"graceSec": 9}}]}', 9.0),
+        ('{"stop": {"graceSec": 7}, "roles": [{}, 1]}', 30.0),
+        ('{"stop": {"graceSec": 7}, "roles": [{"stop": {"graceSec": 5}}, {"stop": {"graceSec": NaN}}]}', 30.0),
+        ('{"stop": {"graceSec": 7}, "roles": [{"name": "of an older version"}]}', 7.0),
         ('{"stop": {"graceSec"', 30.0),
         ('{"stop": null}', 30.0),
         ('{"stop": {"graceSec": Infinity}}', 30.0),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kedge import contract
-from kedge.contract import StopPolicy
+from kedge.contract import STOP_COMMAND, StopPolicy
 from kedge.runtime.process import procfs
 from kedge.testing.wait import wait_until
 
@@ -41,6 +41,72 @@ def test_the_job_chooses_the_signal(attempt):
     assert attempt.stream("user-stdout") == b"saved\n"
     assert attempt.report["stopped_by"] == "TERM"
     assert attempt.report["reason"] == contract.SUCCEEDED
+
+
+_LAUNCHER = """\
+import os, signal, subprocess, sys, time
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+signal.signal(signal.SIGINT, lambda *_: told.append(1))
+ready = "trap 'echo worker got it' TERM INT; touch ready; while [ ! -e over ]; do sleep 0.01 || true; done; echo over"
+worker = subprocess.Popen(["bash", "-c", ready])
+while not told:
+    time.sleep(0.01)
+open("over", "w").close()
+worker.wait()
+print("launcher got it")
+"""
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT"])
+@pytest.mark.parametrize(
+    "start", ["python3 launcher.py", "exec python3 launcher.py", "(cd .; python3 launcher.py) | cat"]
+)
+def test_only_the_command_gets_the_signal_and_its_workers_do_not(attempt, start, name):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy(name, NEVER, STOP_COMMAND))
+    (attempt.folder / "work").mkdir(parents=True)
+    (attempt.folder / "work" / "launcher.py").write_text(_LAUNCHER)
+    attempt.start(start)
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    attempt.wait()
+    printed = attempt.stream("user-stdout").decode().splitlines()
+    if "|" not in start:  # there the reader gets the signal, too
+        assert "launcher got it" in printed
+    assert "worker got it" not in printed
+    assert attempt.report["killed"] is False
+
+
+def test_a_shell_with_a_trap_gets_the_signal_alone(attempt):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER, STOP_COMMAND))
+    worker = "bash -c 'trap \"echo worker got it\" TERM; touch ready; while [ ! -e over ]; do sleep 0.01; done'"
+    attempt.start(f"trap 'touch over; wait; echo saved; exit 0' TERM; {worker} & wait")
+    attempt.wait_for("ready")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 0
+    assert attempt.stream("user-stdout") == b"saved\n"
+
+
+def test_workers_that_outlive_a_launcher_that_was_stopped_are_ended(attempt, alive):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER, STOP_COMMAND))
+    attempt.start("sh -c 'sleep 1000 & echo $! >pid; touch ready; wait'")
+    attempt.wait_for("ready")
+    pid = read_pid(attempt.folder / "work" / "pid")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() == 143
+    assert not alive(pid)
+    assert attempt.report["killed"] is False
+
+
+def test_the_grace_period_ends_for_all_processes_if_only_the_command_got_the_signal(attempt, alive):
+    attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", 0.2, STOP_COMMAND))
+    attempt.start("bash -c 'trap \"\" TERM; sleep 1000 & echo $! >pid; touch ready; wait; sleep 1000'")
+    attempt.wait_for("ready")
+    pid = read_pid(attempt.folder / "work" / "pid")
+    attempt.signal(signal.SIGTERM)
+    assert attempt.wait() in (137, 143)
+    assert not alive(pid)
+    assert attempt.report["killed"] is True
 
 
 def test_a_command_that_ignores_the_signal_is_killed_after_the_grace_period(attempt):

@@ -10,7 +10,7 @@ import yaml
 from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import seconds
-from kedge.contract import Step, TaskSpec, Text, show_text
+from kedge.contract import STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, show_text
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 
@@ -24,7 +24,7 @@ def plan_text(plan: Plan) -> str:
         f"{bold(plan.job)}  {plan.task_count} {'task' if plan.task_count == 1 else 'tasks'} for {plan.user}; {gang}",
         *_lines("retries", list(_retries(plan))),
         *([_row("done", EVERY_TASK)] if plan.every_task_succeeds else []),
-        _row("stop", f"SIG{plan.stop.signal}, then SIGKILL after {seconds(plan.stop.grace_sec)}"),
+        _row("stop", _stop(plan.stop)),
         *(_row("code", f"{path} is copied once") for path in plan.code.values()),
         *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
     ]
@@ -40,6 +40,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         _row("image", f"{role.image}, locked as {role.pin}" if role.pin else role.image),
         _row("each", f"{wanted.cpu} CPU, {wanted.memory_mb} MiB, {wanted.gpu} GPU, ports {ports}"),
         *([] if plan.every_task_succeeds else [_row("done", _completion(role))]),
+        *([] if role.stop == plan.stop else [_row("stop", _stop(role.stop))]),
         _row("starts in", _where(plan, role)),
     ]
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
@@ -70,6 +71,11 @@ def _exit_spec(rules: Iterable[str]) -> str | None:
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once"}.get(count, f"{count} times")
+
+
+def _stop(stop: StopPolicy) -> str:
+    whom = " to the command's own process" if stop.target == STOP_COMMAND else ""
+    return f"SIG{stop.signal}{whom}, then SIGKILL after {seconds(stop.grace_sec)}"
 
 
 def _where(plan: Plan, role: RolePlan) -> str:

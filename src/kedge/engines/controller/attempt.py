@@ -190,7 +190,7 @@ class Attempt:
             if task.state == State.WAITING:
                 self._complete(task, State.STOPPED, self._stop_code())
             elif task.state in (State.LAUNCHED, State.RUNNING):
-                task.deadline = time.monotonic() + self._plan.stop.grace_sec + PATIENCE_SEC
+                task.deadline = time.monotonic() + self._plan.role(task.task.role).stop.grace_sec + PATIENCE_SEC
                 move(task, State.STOPPING, self._emit)
                 self._backend.stop(task.task)
 

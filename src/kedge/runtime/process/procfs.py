@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from kedge.light.types import Iterable, NamedTuple
+from kedge.contract import USER_SCRIPT
+from kedge.light import signal
+from kedge.light.types import Iterable, Iterator, NamedTuple
 from kedge.runtime.files import read_file
 
 
@@ -52,6 +54,48 @@ def descendants(ancestor: int) -> list[ProcessStat]:
         queue += [child.pid for child in below]
         result += [child for child in below if child.state not in "ZX"]
     return result
+
+
+def command_processes(pid: int, number: int) -> list[ProcessStat]:
+    """The processes of a command that signal `number` is meant for. `pid` is that of its shell: the shell alone if it
+    handles the signal or is another program now (`exec`); else also its subshells and the programs that they run,
+    because a shell does not pass signals on. bash always handles SIGINT while it waits for a program."""
+    shell = process(pid)
+    if shell is None:
+        return []
+    alone = number != signal.SIGINT and not has_default_action(pid, number)
+    return [shell] if alone or not _is_a_shell(pid) else [shell, *_below_shell(pid, descendants(pid))]
+
+
+def programs(shell: int) -> list[ProcessStat]:
+    """The programs that the shell of a command and its subshells run now, in the order of their start. The process
+    itself if it is no shell any more."""
+    if not _is_a_shell(shell):
+        return [own] if (own := process(shell)) else []
+    found = [each for each in _below_shell(shell, descendants(shell)) if not _is_a_shell(each.pid)]
+    return sorted(found, key=lambda each: (each.start_time, each.pid))
+
+
+def _below_shell(shell: int, below: list[ProcessStat]) -> Iterator[ProcessStat]:
+    for each in below:
+        if each.parent == shell:
+            yield each
+            if _is_a_shell(each.pid):
+                yield from _below_shell(each.pid, below)
+
+
+def is_alive(known: ProcessStat) -> bool:
+    """Whether a process still runs; a zombie does not."""
+    now = process(known.pid)
+    return now is not None and now.identity == known.identity and now.state not in "ZX"
+
+
+def _is_a_shell(pid: int) -> bool:
+    """Whether a process still runs the script of a command, and has not replaced itself by another program."""
+    try:
+        return os.fsencode(USER_SCRIPT) in read_file(f"/proc/{pid}/cmdline").split(b"/")[-1]
+    except OSError:
+        return False
 
 
 def holders(processes: Iterable[ProcessStat], fds: Iterable[int]) -> list[ProcessStat]:

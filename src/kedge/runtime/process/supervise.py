@@ -1,7 +1,8 @@
 """Running one program at a time, stopping it on request, and leaving no processes behind.
 
-The stop ladder: first the job's stop signal to the process group; after the grace period, or at a second request,
-SIGKILL to the group and to every descendant, whatever session or group it has moved to.
+The stop ladder: first the role's stop signal to the process group of the command, or only to the command itself; after
+the grace period, or at a second request, SIGKILL to the group and to every descendant, whatever session or group it has
+moved to.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from kedge.contract import StopPolicy
+from kedge.contract import STOP_COMMAND, StopPolicy
 from kedge.light import signal
 from kedge.light.types import Callable
 from kedge.runtime.process import procfs, signals
@@ -47,6 +48,7 @@ class Supervisor:
         self._resend_at = NEVER
         self._resend_pause = _RESEND_SEC
         self._unsignalled: list[ProcessStat] = []  # children that may have missed the stop signal
+        self._signalled: list[ProcessStat] = []  # the command's own processes, if only they got the stop signal
         self._is_hook = False
         loop.on_signal = self._on_signal
 
@@ -115,6 +117,7 @@ class Supervisor:
         stop).
 
         Returns the processes that were found, and those that survived SIGKILL."""
+        self._await_signalled()
         found = self.descendants()
         if found:
             now = time.monotonic()
@@ -123,6 +126,14 @@ class Supervisor:
             _signal_each([each for each in found if each.state == "T"], signal.SIGCONT)
             self._await_end()
         return found, self.kill_descendants()
+
+    def _await_signalled(self) -> None:
+        """Wait until the processes that got the stop signal alone have ended, at the longest for the grace period."""
+        self._deadline = self._leftover_deadline(time.monotonic()) if self._signalled else self._deadline
+        while any(map(procfs.is_alive, self._signalled)) and time.monotonic() < self._deadline:
+            self._loop.turn(self._deadline)
+            self._children.reap()
+        self._signalled = []
 
     def kill_descendants(self) -> list[ProcessStat]:
         """Kill all processes below. Returns those that survived."""
@@ -182,12 +193,23 @@ class Supervisor:
         """Send the stop signal to the group, then SIGCONT, because a suspended process takes signals only when it
         continues. bash with an EXIT trap (which hooks set) loses the signal in a child that it has forked but that has
         not executed its program yet, and then waits for that child. So remember the children, to signal them again."""
+        if self._policy.target == STOP_COMMAND and not self._is_hook:
+            self._signal_command()
+            return
         self._signal_group(self._signal)
         self._signal_group(signal.SIGCONT)
         if self._group is not None and self._is_hook:
             self._unsignalled = [each for each in self.descendants() if each.parent == self._group]
             self._resend_pause = _RESEND_SEC
             self._resend_at = time.monotonic() + self._resend_pause
+
+    def _signal_command(self) -> None:
+        """Send the stop signal to the command's own processes, and remember them: the processes that they have started
+        are theirs to stop."""
+        if self._group is not None:
+            self._signalled = procfs.command_processes(self._group, self._signal)
+            _signal_each(self._signalled, self._signal)
+            _signal_each(self._signalled, signal.SIGCONT)
 
     def _resend_stop_signal(self) -> None:
         """A child that the signal would kill but that is alive has missed it: send it again. Of the other children

@@ -54,6 +54,36 @@ def grace_period(kedge: Kedge) -> None:
     assert kedge.leftovers() == []
 
 
+def stop_by_role(kedge: Kedge) -> None:
+    worker = (
+        "trap 'echo worker got it' TERM USR1; echo ready; while [ ! -e $KEDGE_OUTPUT_DIR/over ]; do sleep 0.1; done"
+    )
+    launcher = f"trap 'touch $KEDGE_OUTPUT_DIR/over; echo launcher got it' USR1; ({worker}) & wait || wait"
+    settings = {
+        "stop": {"signal": "USR1", "graceSec": 1000},
+        "taskRoles": {
+            "launcher": {"stop": {"target": "command"}},
+            "stubborn": {"stop": {"signal": "TERM", "graceSec": "0.5s"}},
+        },
+    }
+    roles = {
+        "launcher": {"commands": [launcher]},
+        "stubborn": {"commands": [_STUBBORN]},
+        "worker": {"commands": [_GRACEFUL.replace("TERM", "USR1")]},
+    }
+    process = kedge.start("run", kedge.job("", roles=roles, extras={"kedge": settings}))
+    for role in roles:
+        kedge.wait_for_output("ready", f"{role}-0")
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, EXIT_INTERRUPTED)
+    log = kedge.task_log("launcher-0")
+    same("target: command", ("launcher got it" in log, "worker got it" in log), (True, False))
+    assert "saved" in kedge.task_log("worker-0"), "the job's signal"
+    reports = {role: json.loads((kedge.task(f"{role}-0") / REPORT_FILE).read_text())["killed"] for role in roles}
+    same("killed", reports, {"launcher": False, "stubborn": True, "worker": False})
+    assert kedge.leftovers() == []
+
+
 def closed_terminal(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job("echo ready; sleep 1000"))
     kedge.wait_for_output("ready")
@@ -135,6 +165,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "Ctrl-C lets every task end gracefully": ctrl_c,
     "a second Ctrl-C kills tasks that ignore the first": ctrl_c_twice,
     "the grace period ends with a kill": grace_period,
+    "signal, target and grace period of a role": stop_by_role,
     "a closed terminal stops the job": closed_terminal,
     "processes in other sessions are ended, too": hidden_processes,
     "a job in the background is stopped": stop_in_the_background,
