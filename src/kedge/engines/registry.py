@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from kedge.engines.base import Engine, EngineOption
@@ -12,8 +13,8 @@ from kedge.engines.local.options import ACCEPTS as LOCAL_OPTIONS
 from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES, load_place
 
-# The options of all built-in engines, each once.
-BUILT_IN_OPTIONS = tuple(dict.fromkeys((*LOCAL_OPTIONS, *CONTAINER_OPTIONS)))
+_OPTIONS = {"local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS}  # of the built-in engines
+BUILT_IN_OPTIONS = tuple(dict.fromkeys(chain.from_iterable(_OPTIONS.values())))  # each once
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text", dict: "folders by name"}
 
@@ -40,6 +41,11 @@ def load(name: str) -> type[Engine]:
     known = f"available: {', '.join(engine_names())}, and those of installed packages"
     advice = f"did you mean {near[0]!r}?" if near else known
     raise UnknownEngine(f"there is no engine {name!r}; {advice}")
+
+
+def options_of(name: str) -> tuple[EngineOption, ...]:
+    """The options of the engine of that name, without loading a built-in one. The errors of `load`."""
+    return _OPTIONS[name] if name in _OPTIONS else load(name).accepts
 
 
 def make(name: str, **options: Any) -> Engine:

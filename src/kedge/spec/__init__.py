@@ -21,6 +21,8 @@ redact           job files without secrets
 hidden_lines     lines that messages must not show
 libyaml          PyYAML, which reads YAML events
 yaml             YAML 1.2 with positions
+toml             TOML with positions
+toml_places      where its keys and values stand
 compose          from YAML events to nodes
 nodes            nodes with their positions
 scalars          what a plain scalar means

@@ -48,6 +48,14 @@ def check_item(value: Mapping[str, Any], path: Path, source: JobFileSource) -> I
     return found
 
 
+def check_document(value: object, source: JobFileSource, wanted: Mapping[str, Any]) -> Iterable[Problem]:
+    """All violations of a schema of its own, without references, in a file that is no job; at most 200."""
+    if has_shape(value, wanted, {}):
+        return ()
+    found: Iterable[Problem] = _violations().of_document(value, source, wanted)
+    return found
+
+
 def _has_shape(value: object, part: dict[str, Any]) -> bool:
     return has_shape(value, part, schema()["$defs"])
 

@@ -34,6 +34,11 @@ def of_item(value: Mapping[str, Any], definition: str, path: Path, source: JobFi
     return _problems(_violations(_validator(definition), value, path), source)
 
 
+def of_document(value: object, source: JobFileSource, wanted: Mapping[str, Any]) -> Iterator[Problem]:
+    """All violations of a schema of its own, without references, in another kind of file."""
+    return _problems(_violations(validator(wanted), value, ()), source)
+
+
 def _violations(validator: Any, value: object, above: Path) -> Iterator[Violation]:
     found = (_violation(error, above) for error in islice(validator.iter_errors(value), MAX_PROBLEMS))
     return (violation for violation in found if not _is_an_event(violation))

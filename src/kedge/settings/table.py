@@ -1,0 +1,110 @@
+"""Every setting, as data. The check of settings files, `kedge config`, the names of variables and the page of the
+documentation are made from this table. A new setting is one row here, and the code that uses it."""
+
+from __future__ import annotations
+
+from kedge.light.types import Any, Iterator, Mapping, NamedTuple
+
+ANY_NAME = "*"
+GROUPS = ("storages", "virtual-clusters", "skus")  # tables whose entries the site and the user name
+STORAGE_OPTION = "storage"  # of engines; the settings name storages in a group of their own, for all engines
+
+_TEXT = {"type": "string", "minLength": 1}
+_COUNT = {"type": "integer", "minimum": 0}
+_POSITIVE = {"type": "integer", "minimum": 1}
+
+
+class Setting(NamedTuple):
+    """One key of a settings file, such as `limits.job.gpu`; `*` is a name that the file chooses.
+
+    `schema` is its type as JSON Schema. `site_only`: only the site's file may set it. `variable`: an environment
+    variable may set it. `job` and `option` are the key of the job file and the option that set the same, if any.
+    `is_path`: the value is a path, relative to the file, or a mapping of names to such paths.
+    """
+
+    key: str
+    schema: Mapping[str, Any]
+    help: str
+    default: Any = None
+    site_only: bool = False
+    variable: bool = False
+    job: str = ""
+    option: str = ""
+    required: bool = False
+    is_path: bool = False
+
+    @property
+    def variable_name(self) -> str:
+        """The name of its environment variable."""
+        return "KEDGE_" + self.key.upper().replace(".", "_").replace("-", "_")
+
+
+def _limit(key: str, schema: Mapping[str, Any], text: str, default: Any = None) -> Setting:
+    return Setting(f"limits.{key}", schema, text, default, site_only=True)
+
+
+ENGINE = Setting(
+    "engine", _TEXT, "The engine that runs jobs.", "local", variable=True, job="defaults.virtualCluster",
+    option="--engine",
+)  # fmt: skip
+MARKETPLACE = Setting(
+    "marketplace", _TEXT, "The base of `marketplace://` names: a folder or a URL.", variable=True,
+    job="extras.kedge.marketplace", option="--marketplace", is_path=True,
+)  # fmt: skip
+CODE_LIMIT = _limit("job.codeMB", _POSITIVE, "MiB of each folder of code that a job copies.", 1024)
+
+SETTINGS = (
+    ENGINE,
+    MARKETPLACE,
+    Setting(
+        "storages.*.path", _TEXT, "The folder of this machine that jobs name as this storage.", option="--storage",
+        required=True, is_path=True,
+    ),
+    Setting(
+        "virtual-clusters.*.engine", _TEXT, "The engine for jobs with this `defaults.virtualCluster`.", required=True
+    ),
+    Setting(
+        "virtual-clusters.*.options", {"type": "object"},
+        "Options of that engine, as in `engines`, which they take precedence over.",
+    ),
+    Setting("skus.*.cpu", _POSITIVE, "Cores of one cell of this `skuType`.", required=True),
+    Setting("skus.*.memoryMB", _POSITIVE, "MiB of memory of one cell.", required=True),
+    Setting("skus.*.gpu", _COUNT, "GPUs of one cell.", 0),
+    _limit("job.tasks", _POSITIVE, "Tasks of a job."),
+    _limit("job.cpu", _POSITIVE, "Cores of all tasks of a job together."),
+    _limit("job.memoryMB", _POSITIVE, "MiB of memory of all tasks of a job together."),
+    _limit("job.gpu", _COUNT, "GPUs of all tasks of a job together."),
+    CODE_LIMIT,
+    _limit("task.cpu", _POSITIVE, "Cores of one task."),
+    _limit("task.memoryMB", _POSITIVE, "MiB of memory of one task."),
+    _limit("task.gpu", _COUNT, "GPUs of one task."),
+)  # fmt: skip
+
+
+def engine_settings(engine: str, options: Any) -> Iterator[Setting]:
+    """The settings for the options (engines.base.EngineOption) of one engine."""
+    for option in options:
+        if option.name == STORAGE_OPTION:
+            continue
+        text = option.help.removeprefix("Containers: ")
+        yield Setting(
+            f"engines.{engine}.{option.flag.removeprefix('--')}",
+            _schema(option),
+            text[:1].upper() + text[1:],
+            False if option.kind is bool else None,
+            variable=option.kind is not dict,
+            option=option.flag,
+            is_path=option.kind is dict,
+        )
+
+
+def _schema(option: Any) -> dict[str, Any]:
+    if option.choices:
+        return {"type": "string", "enum": list(option.choices)}
+    if option.kind is bool:
+        return {"type": "boolean"}
+    if option.kind is dict:
+        return {"type": "object", "additionalProperties": _TEXT}
+    if option.kind is int:
+        return {"type": "integer"} if option.least is None else {"type": "integer", "minimum": option.least}
+    return _TEXT
