@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import architecture
+import configuration_page
 import error_index
 
 import kedge
@@ -142,6 +143,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "job-file.md": job_file(),
         DOCS / "causes.md": causes(),
+        DOCS / "configuration.md": configuration_page.page(),
         DOCS / "errors.md": error_index.page(),
         DOCS / "architecture.svg": architecture.picture(),
     }

@@ -19,6 +19,10 @@ settings.register_profile("kedge", derandomize=True, deadline=None, suppress_hea
 settings.load_profile("kedge")
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every kedge that a test starts would compile its modules again
+# The settings of this machine and of whoever runs the tests are not part of them.
+os.environ |= {"KEDGE_SITE_FILE": os.devnull, "KEDGE_CONFIG_FILE": os.devnull}
+for _variable in [name for name in os.environ if name.startswith(("KEDGE_ENGINE", "KEDGE_MARKETPLACE"))]:
+    del os.environ[_variable]
 
 # The part of the driver's interface that is used, with so many GPUs as are named in FAKE_GPUS. FAKE_NAME makes their
 # names differ from those of other tests, which may run at the same time.

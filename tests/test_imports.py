@@ -74,15 +74,16 @@ ALLOWED = {
     "controller": {
         "shortages", "keeper", "engines.base", "engines.registry", "plan.lossless", "resolve.model", "runs", "errors",
     },
+    "settings": {"xdg", "engines.registry", "spec", "errors"},
     "jobs": {
-        "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose", "engines.base",
-        "plugins.base", "contract", "errors",
+        "settings", "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose",
+        "engines.base", "plugins.base", "contract", "errors",
     },
     "api": {
-        "jobs", "spec", "resolve.model", "plan.model", "engines.registry", "runs", "diagnose", "errors",
+        "jobs", "spec", "resolve.model", "plan.model", "runs", "diagnose", "errors",
     },
     "cli": {
-        "shortages", "controller", "jobs", "spec.model", "spec.schema", "spec.units", "resolve.model",
+        "settings", "shortages", "controller", "jobs", "spec.model", "spec.schema", "spec.units", "resolve.model",
         "resolve.given_environment", "resolve.lock_file", "resolve.secrets", "plan.model", "engines.base",
         "engines.registry", "runs", "diagnose", "bundle", "terminal_text", "contract", "errors",
     },

@@ -10,10 +10,10 @@ from typing import Any
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import Diagnosis, Evidence
 from kedge.diagnose.rules import rule_files
-from kedge.engines import registry
 from kedge.errors import CannotRun, InputError, in_order
-from kedge.jobs import preparation, submission
+from kedge.jobs import engine_choice, preparation, submission
 from kedge.jobs import runs as this_users_runs
+from kedge.jobs.engine_choice import EngineChoice
 from kedge.jobs.user import user_name
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -39,14 +39,16 @@ def plan(path: FilePath, inputs: Inputs | None = None) -> Plan:
     return preparation.prepare(os.fspath(path), _inputs(inputs)).plan
 
 
-def run(path: FilePath, inputs: Inputs | None = None, engine: str = "local", **options: Any) -> JobStatus:
+def run(path: FilePath, inputs: Inputs | None = None, engine: str | None = None, **options: Any) -> JobStatus:
     """Run a job file to its end, and return how it ended. `options` are those of the engine, as for `kedge run`.
+    Without `engine`, the settings decide, as they do there.
 
     A job that fails is a result, no error. InputError: the file or an option is wrong. CannotRun: the job cannot run
     here. When this call is interrupted the job continues; `kedge stop` ends it.
     """
-    where = registry.make(engine, **options)
-    submitted = submission.submit(preparation.prepare(os.fspath(path), _inputs(inputs)), where)
+    prepared = preparation.prepare(os.fspath(path), _inputs(inputs))
+    where = engine_choice.choose(EngineChoice(engine, options), prepared.plan, prepared.settings).where
+    submitted = submission.submit(prepared, where)
     submission.start(submitted)
     try:
         end = submitted.controller.wait()

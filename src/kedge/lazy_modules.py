@@ -74,6 +74,7 @@ COMMANDS = {
     "cache": "kedge.cli.commands.cache:command",
     "bundle": "kedge.cli.commands.bundle:command",
     "schema": "kedge.cli.commands.schema:command",
+    "config": "kedge.cli.commands.config:command",
     "completion": "kedge.cli.commands.completion:command",
 }
 # The module that looks names up -> its registry.
@@ -105,7 +106,7 @@ LATE = {
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.local.engine": ("kedge.engines.local.job",),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
-    "kedge.jobs.preparation": ("kedge.jobs.pins",),
+    "kedge.jobs.preparation": ("kedge.jobs.pins", "kedge.jobs.site_rules"),
     "kedge.jobs.runs": ("kedge.engines.registry",),
     "kedge.jobs.submission": ("kedge.jobs.rules",),
     "kedge.program_guard": ("kedge.processes",),
@@ -125,6 +126,7 @@ LATE = {
     "kedge.runtime.postmortem.collect": ("kedge.runtime.postmortem.gpus",),
     "kedge.runtime.postmortem.ending": ("kedge.runtime.postmortem.analysis",),
     "kedge.runtime.postmortem.patterns": ("kedge.diagnose.rules.source",),
+    "kedge.settings.values": ("kedge.settings.files", "kedge.settings.variables"),
     "kedge.spec.parse": ("kedge.spec.lint.shell",),
     "kedge.spec.schema": ("kedge.spec.violations",),
 }

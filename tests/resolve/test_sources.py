@@ -328,16 +328,14 @@ def test_an_invalid_index_is_an_error(folder: Folder, index: str) -> None:
     assert "is invalid" in problem.message
 
 
-def test_the_marketplace_can_be_set_in_three_places(
-    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_marketplace_can_be_set_in_three_places(folder: Folder, tmp_path: Path) -> None:
     for name in ("given", "own", "usual"):
         folder.write(f"{name}/x.yaml", echo(name))
     x = ["marketplace://name/x"]
     own: dict[str, Any] = {"extras": {"kedge": {"marketplace": "./own"}}}
     assert "no marketplace is configured; set --marketplace DIR|URL" in folder.problem(x).message
-    monkeypatch.setenv("KEDGE_MARKETPLACE", str(tmp_path / "usual"))
-    assert names(folder.resolve(x)) == ["usual"]
-    assert names(folder.resolve(x, **own)) == ["own"]
-    assert names(folder.resolve(x, {"marketplace": str(tmp_path / "given")}, **own)) == ["given"]
+    usual = {"usual_marketplace": str(tmp_path / "usual")}
+    assert names(folder.resolve(x, usual)) == ["usual"]
+    assert names(folder.resolve(x, usual, **own)) == ["own"]
+    assert names(folder.resolve(x, {"marketplace": str(tmp_path / "given"), **usual}, **own)) == ["given"]
     assert "is not a folder" in folder.problem(x, {"marketplace": str(tmp_path / "none")}).message

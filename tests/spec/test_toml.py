@@ -48,7 +48,9 @@ def paths(value: Any, above: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every value below a value, by its path."""
     if above:
         yield above, value
-    for step, below in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for step, below in (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ):
         yield from paths(below, (*above, step))
 
 
@@ -84,12 +86,16 @@ def test_places_count_lines_and_columns_from_one() -> None:
 KEYS = st.one_of(st.sampled_from(["a", "b-c", "1"]), st.text(max_size=3))
 SCALARS = st.one_of(st.booleans(), st.integers(-9, 9), st.text(max_size=6))
 VALUES = st.recursive(
-    SCALARS, lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(KEYS, below, max_size=3)), max_leaves=8
+    SCALARS,
+    lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(KEYS, below, max_size=3)),
+    max_leaves=8,
 )
 
 
 def quoted(text: str, quotes: str = '"') -> str:
-    return quotes + "".join(f"\\U{ord(c):08X}" if not c.isalnum() and c not in "#[]{},.='" else c for c in text) + quotes
+    return (
+        quotes + "".join(f"\\U{ord(c):08X}" if not c.isalnum() and c not in "#[]{},.='" else c for c in text) + quotes
+    )
 
 
 def written(value: Any, space: str) -> str:
@@ -108,7 +114,9 @@ def test_every_value_of_any_text_has_its_place(tables: dict[str, Any], space: st
     lines = []
     for name, table in tables.items():
         lines += [f"{space}[{space}{quoted(name)}{space}]"]
-        lines += [f"{space}{quoted(key)}{space}={space}{written(value, space)}{space}# x = [" for key, value in table.items()]
+        lines += [
+            f"{space}{quoted(key)}{space}={space}{written(value, space)}{space}# x = [" for key, value in table.items()
+        ]
     assert_every_value_has_its_place("\n".join(lines))
 
 

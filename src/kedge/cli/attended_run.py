@@ -20,6 +20,7 @@ from kedge.controller.client import End, LoadingController
 from kedge.engines.base import Engine
 from kedge.errors import EXIT_BUG, EXIT_FAILED, EXIT_OK
 from kedge.jobs import runs, submission
+from kedge.jobs.engine_choice import EngineChoice, choose
 from kedge.jobs.preparation import PreparedJob, prepare
 from kedge.resolve.model import Inputs
 from kedge.runs import status
@@ -32,16 +33,17 @@ _CONTROLLER_EXIT_SEC = 5.0  # how long a killed controller may take to disappear
 def run(
     file: str,
     inputs: Inputs,
-    where: Engine,
+    choice: EngineChoice,
     loading: LoadingController | None,
     *,
     detach: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Run the job of a file on an engine, by the controller that is `loading` its modules for it. Returns the exit code
-    of the command."""
+    """Run the job of a file by the controller that is `loading` the modules of the expected engine. Returns the exit
+    code of the command."""
     prepared = prepare(file, inputs)
+    where = choose(choice, prepared.plan, prepared.settings).where
     show_in_brief(prepared.warnings)
     notes = where.notes(prepared.plan)
     print_notes(*prepared.plan.notes, *texts(notes, in_summary=False))

@@ -12,8 +12,9 @@ from click.shell_completion import CompletionItem
 
 from kedge.cli.job_options import F, pair
 from kedge.engines.base import EngineOption
-from kedge.engines.registry import BUILT_IN_OPTIONS, engine_names, make, read_options
+from kedge.engines.registry import BUILT_IN_OPTIONS, engine_names
 from kedge.errors import InputError
+from kedge.jobs.engine_choice import EngineChoice
 from kedge.lazy_modules import ENGINES
 
 
@@ -38,10 +39,9 @@ _ENGINE_OPTIONS = (
         "--engine",
         "engine_name",
         metavar="NAME",
-        default="local",
-        show_default=True,
         shell_complete=_complete_engine,
-        help=f"Where to run: {', '.join(ENGINES)}, or an engine that an installed package brings.",
+        help=f"Where to run: {', '.join(ENGINES)}, or an engine that an installed package brings. "
+        "Defaults to the engine of kedge config.",
     ),
     *map(_option_of_engine, BUILT_IN_OPTIONS),
     click.option(
@@ -55,8 +55,7 @@ _ENGINE_OPTIONS = (
 
 
 def engine(function: F) -> F:
-    """Add the engine's options: the command receives the engine as `where`. InputError for an option that this engine
-    does not have."""
+    """Add the engine's options: the command receives what they name as `choice`. InputError for a bad value."""
 
     @functools.wraps(function)
     def with_engine(**given: Any) -> Any:
@@ -65,8 +64,8 @@ def engine(function: F) -> F:
         for option in (option for option in BUILT_IN_OPTIONS if option.kind is dict):
             pairs = [pair(option.flag, text) for text in options[option.name]]
             options[option.name] = {key: _folder(option.flag, value) for key, value in pairs}
-        options |= read_options(name, dict(pair("-o", text) for text in others))
-        return function(where=make(name, **options), **given)
+        choice = EngineChoice(name, options, dict(pair("-o", text) for text in others))
+        return function(choice=choice, **given)
 
     decorated: Any = with_engine
     for decorate in reversed(_ENGINE_OPTIONS):

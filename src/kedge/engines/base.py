@@ -60,7 +60,7 @@ class EngineOption(NamedTuple):
     """An option of an engine: a keyword of its class, and an option of the command line with dashes in its name.
 
     `kind` is bool, int, str, or dict for folders of this machine by name. `metavar` stands for the value in the help;
-    `choices` are the allowed values, `least` is the smallest.
+    `choices` are the allowed values, `least` is the smallest. `default` is shown to the user; False for a bool.
     """
 
     name: str
@@ -69,6 +69,7 @@ class EngineOption(NamedTuple):
     metavar: str = ""
     choices: tuple[str, ...] = ()
     least: int | None = None
+    default: str | int | None = None
 
     @property
     def flag(self) -> str:

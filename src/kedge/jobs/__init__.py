@@ -1,6 +1,8 @@
 """The life of a job: load, resolve, plan, submit, run, follow, stop. The command line uses only this.
 
 preparation  from a job file to a job that is ready to be submitted
+site_rules   what the settings of the site mean for it
+engine_choice  the engine that will run it
 example      the spec that a task of it would receive
 lock         writes its lock file
 pins         the current pins of images

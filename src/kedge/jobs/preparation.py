@@ -15,6 +15,9 @@ from kedge.quick_dataclasses import dataclass
 from kedge.resolve.document_cache import DocumentCache, default_folder
 from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
+from kedge.settings import values
+from kedge.settings.table import MARKETPLACE
+from kedge.settings.values import AllSettings
 from kedge.spec.model import Job
 from kedge.spec.parse import load
 from kedge.spec.redact import is_masked
@@ -22,7 +25,8 @@ from kedge.spec.redact import is_masked
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A job that is ready to be submitted. `warnings` report likely mistakes in its file."""
+    """A job that is ready to be submitted. `warnings` report likely mistakes in its file; `settings` are those of the
+    site and the user."""
 
     job: Job
     plan: Plan
@@ -30,18 +34,25 @@ class PreparedJob:
     locked: LockState
     parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's and the submitter's
     warnings: tuple[Problem, ...] = ()
+    settings: AllSettings = field(default_factory=AllSettings, repr=False)
 
 
 def prepare(path: str, inputs: Inputs) -> PreparedJob:
     """Load, resolve and plan a job file. InputError: lists every problem."""
+    known = values.load()
     job, problems = load(path, {*inputs.parameters, *inputs.secrets})
-    resolved = resolve(job, inputs, problems)
+    notes: tuple[str, ...] = ()
+    if known.from_files:
+        job, more, notes = importlib.import_module("kedge.jobs.site_rules").apply(job, known)
+        problems = (*problems, *more)
+    resolved = resolve(job, replace(inputs, usual_marketplace=known.get(MARKETPLACE).value), problems)
     plan = build(resolved)
+    plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
     if is_masked(resolved.job):
         plan = replace(plan, notes=(*plan.notes, "the secrets of this file were removed when it was stored"))
     parameters = {**resolved.job.parameters, **inputs.parameters}
     return _with_new_pins(
-        PreparedJob(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings)
+        PreparedJob(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings, known)
     )
 
 

@@ -22,6 +22,8 @@ from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, RunInfo
 from kedge.runs.job_events import JobEvent
+from kedge.settings.table import CODE_LIMIT
+from kedge.settings.values import DEFAULT, SettingValue
 from kedge.spec.files import STDIN
 from kedge.spec.redact import mask_secrets, masked_values
 
@@ -75,7 +77,8 @@ def _fill(
 ) -> tuple[str, ...]:
     """Write the run folder. Returns notes for the user."""
     plan, source = prepared.plan, prepared.job.source
-    notes = [note for name in plan.code for note in _copy_code(run, name, plan.code[name], progress)]
+    limit = prepared.settings.get(CODE_LIMIT)
+    notes = [note for name in plan.code for note in _copy_code(run.code / name, plan.code[name], limit, progress)]
     if plan.rules:
         importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
     secrets = tuple(prepared.secrets.texts.values())
@@ -101,9 +104,12 @@ def _fill(
     return tuple(notes)
 
 
-def _copy_code(run: Run, name: str, path: str, progress: Callable[[int, int], None] | None) -> Iterator[str]:
-    """Copy a folder of code into the run folder. Yields notes for the user."""
-    copied = code_snapshot.copy(Path(path), run.code / name, progress=progress)
+def _copy_code(
+    target: Path, path: str, limit: SettingValue, progress: Callable[[int, int], None] | None
+) -> Iterator[str]:
+    """Copy a folder of code of at most `limit` MiB into the run folder. Yields notes for the user."""
+    set_by = "" if limit.origin == DEFAULT else f"{CODE_LIMIT.key} of {limit.origin}"
+    copied = code_snapshot.copy(Path(path), target, limit=limit.value << 20, set_by=set_by, progress=progress)
     for link in copied.outside:
         yield f"{path}/{link} is a link that leads out of the code: it works only on this machine"
     if copied.gone:

@@ -191,7 +191,9 @@ class DocumentStore:
             return module.Http(hosts)  # type: ignore[no-any-return]
         where = self._settings.marketplace
         if where is None:
-            options = "--marketplace DIR|URL, KEDGE_MARKETPLACE or extras.kedge.marketplace"
+            options = (
+                "--marketplace DIR|URL, KEDGE_MARKETPLACE, extras.kedge.marketplace or marketplace in the settings"
+            )
             raise Unavailable(f"no marketplace is configured; set {options}")
         if is_url(where):
             return module.remote(where, self._settings.user, self._source(HTTP))  # type: ignore[no-any-return]

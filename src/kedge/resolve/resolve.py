@@ -23,8 +23,6 @@ from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS, SPACE
 
-MARKETPLACE_VARIABLE = "KEDGE_MARKETPLACE"  # the marketplace, unless the job or the submitter sets one
-
 
 def resolve(job: Job, inputs: Inputs, problems: Iterable[Problem] = ()) -> ResolvedJob:
     """Find prerequisites, render references, build steps, locate code. `problems` are those already known.
@@ -42,8 +40,7 @@ def _settings(job: Job, inputs: Inputs) -> Settings:
         where = job.kedge.marketplace
         if not is_url(where):
             where = os.path.normpath(os.path.join(os.path.dirname(job.source.file), os.path.expanduser(where)))
-    where = where or os.environ.get(MARKETPLACE_VARIABLE)
-    return Settings(job.source.file, inputs.user, where, inputs.hosts)
+    return Settings(job.source.file, inputs.user, where or inputs.usual_marketplace, inputs.hosts)
 
 
 def _cache(inputs: Inputs) -> document_cache.DocumentCache:

@@ -51,16 +51,19 @@ class _Entry(NamedTuple):
     info: os.stat_result
 
 
-def copy(source: Path, target: Path, *, limit: int = LIMIT, progress: Progress | None = None) -> Copied:
+def copy(
+    source: Path, target: Path, *, limit: int = LIMIT, set_by: str = "", progress: Progress | None = None
+) -> Copied:
     """Copy a folder to `target`, or a single file into it. `target` must not exist; missing parents are made.
 
     Skips .git, what .gitignore and .kedgeignore exclude, and everything but files, folders and links. InputError if
-    something cannot be read, if it is more than `limit` bytes, or if the copy would contain itself.
+    something cannot be read, if it is more than `limit` bytes, or if the copy would contain itself. `set_by` names the
+    setting behind the limit, for that error.
     """
     entries, gone = _list(source, target)
     total = sum(_size(entry.info) for entry in entries)
     if total > limit:
-        raise InputError(_too_large(source, entries, total, limit))
+        raise InputError(_too_large(source, entries, total, f"{_mib(limit)}{set_by and f', {set_by}'}"))
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.new")
@@ -133,7 +136,7 @@ def _walk(folder: Path, prefix: str, above: Rules | None, home: tuple[int, int],
             yield from _walk(Path(entry.path), f"{path}/", rules, home, gone)
 
 
-def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> str:
+def _too_large(source: Path, entries: list[_Entry], total: int, limit: str) -> str:
     sizes: Counter[str] = Counter()
     for path, info in entries:
         if stat.S_ISREG(info.st_mode):
@@ -142,7 +145,7 @@ def _too_large(source: Path, entries: list[_Entry], total: int, limit: int) -> s
         f"{name or source.name} ({_mib(size)})" for name, size in sizes.most_common(5) if size * 100 > total
     )
     return (
-        f"{source}: {_mib(total)} is too much to copy for a job (the limit is {_mib(limit)}). The largest entries are: "
+        f"{source}: {_mib(total)} is too much to copy for a job (the limit is {limit}). The largest entries are: "
         f"{largest}. List what the job does not need in {source / KEDGEIGNORE}, one pattern per line, as in .gitignore"
     )
 

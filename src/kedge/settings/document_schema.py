@@ -28,12 +28,12 @@ def schema(settings: Iterable[Setting], document: Document) -> dict[str, Any]:
     root = _table()
     for setting in settings:
         _insert(root, setting.key.split("."), setting)
-    for name in mapping(document.get("engines")):
+    for name in map(str, mapping(document.get("engines"))):
         if _options(name) == ():  # an engine without options may have an empty table
             root["properties"]["engines"]["properties"].setdefault(name, _table())
     clusters = root["properties"]["virtual-clusters"]
-    for name, entry in mapping(document.get("virtual-clusters")).items():
-        clusters["properties"][name] = _of_cluster(clusters["additionalProperties"], mapping(entry).get("engine"))
+    for cluster, entry in mapping(document.get("virtual-clusters")).items():
+        clusters["properties"][cluster] = _of_cluster(clusters["additionalProperties"], mapping(entry).get("engine"))
     return root
 
 
@@ -42,10 +42,10 @@ def unknown_engines(document: Document, source: JobFileSource) -> Iterator[Probl
     places: list[tuple[Path, object]] = [(("engine",), document.get("engine"))]
     for name, entry in mapping(document.get("virtual-clusters")).items():
         places.append((("virtual-clusters", name, "engine"), mapping(entry).get("engine")))
-    for path, name in places:
-        if isinstance(name, str) and name:
+    for path, engine in places:
+        if isinstance(engine, str) and engine:
             try:
-                registry.options_of(name)
+                registry.options_of(engine)
             except KedgeError as error:
                 yield source.problem(path, str(error))
 

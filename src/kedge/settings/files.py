@@ -12,7 +12,7 @@ from kedge import user_files
 from kedge.errors import InputError, Problem, in_order
 from kedge.settings import document_schema
 from kedge.settings.table import ANY_NAME, Setting
-from kedge.settings.values import Origin, Value
+from kedge.settings.values import SettingOrigin, SettingValue
 from kedge.spec import toml
 from kedge.spec.files import decode
 from kedge.spec.model import JobFileSource, Path
@@ -23,13 +23,13 @@ _LARGEST = 1 << 20  # bytes
 
 
 @lru_cache(maxsize=4)
-def read(path: str, is_site: bool, state: object = None) -> dict[Path, Value]:
+def read(path: str, is_site: bool, state: object = None) -> dict[Path, SettingValue]:
     """The values that a file sets, by their keys. `is_site`: it is the site's file, not a user's. `state` changes when
     the file does. InputError: it holds all problems."""
     return values(_text(path), path, is_site)
 
 
-def values(text: str, file: str, is_site: bool) -> dict[Path, Value]:
+def values(text: str, file: str, is_site: bool) -> dict[Path, SettingValue]:
     """The values that the text of a file sets. InputError: it holds all problems."""
     document, source = toml.read(text, file)
     settings = document_schema.rows(document)
@@ -42,7 +42,8 @@ def values(text: str, file: str, is_site: bool) -> dict[Path, Value]:
         raise InputError(*in_order(problems))
     folder = os.path.dirname(os.path.abspath(file))
     return {
-        key: Value(_final(setting, value, folder), Origin(file, source.mark(key).line)) for setting, key, value in found
+        key: SettingValue(_final(setting, value, folder), SettingOrigin(file, source.mark(key).line))
+        for setting, key, value in found
     }
 
 

@@ -91,7 +91,7 @@ def engine_settings(engine: str, options: Any) -> Iterator[Setting]:
             f"engines.{engine}.{option.flag.removeprefix('--')}",
             _schema(option),
             text[:1].upper() + text[1:],
-            False if option.kind is bool else None,
+            False if option.kind is bool else option.default,
             variable=option.kind is not dict,
             option=option.flag,
             is_path=option.kind is dict,

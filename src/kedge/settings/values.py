@@ -11,17 +11,17 @@ import os
 
 from kedge import xdg
 from kedge.errors import CannotRun, InputError
-from kedge.light.types import Any, Mapping, NamedTuple
+from kedge.light.types import Any, Mapping, MappingProxyType, NamedTuple
 from kedge.settings.table import GROUPS, SETTINGS, Setting
 
 SITE_FILE = "/etc/kedge/site.toml"
-SITE_VARIABLE = "KEDGE_SITE_FILE"  # another path for it
+SITE_VARIABLE, USER_VARIABLE = "KEDGE_SITE_FILE", "KEDGE_CONFIG_FILE"  # other paths for the site's file and the user's
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 Key = tuple[str | int, ...]
 
 
-class Origin(NamedTuple):
+class SettingOrigin(NamedTuple):
     """Where a value comes from: a line of a file (from 1), or an environment variable (line 0), or the default."""
 
     name: str = "default"
@@ -31,46 +31,47 @@ class Origin(NamedTuple):
         return f"{self.name}:{self.line}" if self.line else self.name
 
 
-class Value(NamedTuple):
+class SettingValue(NamedTuple):
     """A value and where it comes from."""
 
     value: Any
-    origin: Origin
+    origin: SettingOrigin
 
 
-DEFAULT = Origin()
+DEFAULT = SettingOrigin()
+NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Settings(NamedTuple):
+class AllSettings(NamedTuple):
     """All settings of this process: the values that files set, by their keys, and the environment."""
 
-    from_files: Mapping[Key, Value] = {}
-    environment: Mapping[str, str] = {}
+    from_files: Mapping[Key, SettingValue] = NONE
+    environment: Mapping[str, str] = NONE
 
-    def get(self, setting: Setting) -> Value:
+    def get(self, setting: Setting) -> SettingValue:
         """The value of a setting whose key has no `*`. InputError: its environment variable has a bad value."""
         if setting.variable and (text := self.environment.get(setting.variable_name)):
-            return Value(_from_text(setting, text), Origin(setting.variable_name))
-        return self.from_files.get(tuple(setting.key.split("."))) or Value(setting.default, DEFAULT)
+            return SettingValue(_from_text(setting, text), SettingOrigin(setting.variable_name))
+        return self.from_files.get(tuple(setting.key.split("."))) or SettingValue(setting.default, DEFAULT)
 
-    def group(self, name: str) -> dict[str, dict[str, Value]]:
+    def group(self, name: str) -> dict[str, dict[str, SettingValue]]:
         """The tables of one of the GROUPS by their names: each with its values by key."""
-        found: dict[str, dict[str, Value]] = {}
+        found: dict[str, dict[str, SettingValue]] = {}
         for key, value in self.from_files.items():
             if key[0] == name:
                 found.setdefault(str(key[1]), {})[str(key[2])] = value
         return found
 
-    def limit(self, of: str, what: str) -> Value:
+    def limit(self, of: str, what: str) -> SettingValue:
         """A limit: of a `job` or of a `task`. Its value is None if the site sets none."""
         (setting,) = (setting for setting in SETTINGS if setting.key == f"limits.{of}.{what}")
         return self.get(setting)
 
 
-def load(environment: Mapping[str, str] | None = None) -> Settings:
+def load(environment: Mapping[str, str] | None = None) -> AllSettings:
     """The settings for this process, or for another environment. InputError: it holds every problem of the files."""
     given = os.environ if environment is None else environment
-    found: dict[Key, Value] = {}
+    found: dict[Key, SettingValue] = {}
     problems: list[Any] = []
     for path, is_site in files(given):
         try:
@@ -79,29 +80,42 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
             problems += error.problems
     if problems:
         raise InputError(*problems)
-    return Settings(found, given)
+    return AllSettings(found, given)
 
 
 def files(environment: Mapping[str, str]) -> tuple[tuple[str, bool], ...]:
-    """The paths of the site's file (True) and of the user's (False), whether they exist or not. InputError: the
-    environment names another site's file although there is one that this user cannot change."""
-    try:
-        user = ((os.path.join(xdg.folder(xdg.CONFIG, environment), "kedge", "config.toml"), False),)
-    except CannotRun:  # a user without a home folder has no settings
-        return ((_site_file(environment), True),)
-    return ((_site_file(environment), True), *user)
+    """The paths of the site's file (True) and of the user's (False), whether they exist or not; without those that are
+    set aside. InputError: a variable names a file that does not exist, or another site's file although there is one
+    that this user cannot change."""
+    found = ((_site_file(environment), True), (_user_file(environment), False))
+    return tuple((path, is_site) for path, is_site in found if path != os.devnull)
 
 
 def _site_file(environment: Mapping[str, str]) -> str:
-    other = environment.get(SITE_VARIABLE)
-    if not other:
-        return SITE_FILE
-    if os.path.lexists(SITE_FILE) and not os.access(SITE_FILE, os.W_OK):
+    other = _named(SITE_VARIABLE, environment)
+    if other and os.path.lexists(SITE_FILE) and not os.access(SITE_FILE, os.W_OK):
         raise InputError(f"{SITE_VARIABLE} cannot replace {SITE_FILE}, which this user must not change; unset it")
-    return os.path.abspath(other)
+    return other or SITE_FILE
 
 
-def _read(path: str, is_site: bool) -> dict[Key, Value]:
+def _user_file(environment: Mapping[str, str]) -> str:
+    if other := _named(USER_VARIABLE, environment):
+        return other
+    try:
+        return os.path.join(xdg.folder(xdg.CONFIG, environment), "kedge", "config.toml")
+    except CannotRun:  # a user without a home folder has no settings
+        return os.devnull
+
+
+def _named(variable: str, environment: Mapping[str, str]) -> str | None:
+    if not (path := environment.get(variable)):
+        return None
+    if not os.path.lexists(path):
+        raise InputError(f"{variable}: there is no file {path}; unset it, or set it to {os.devnull} for no settings")
+    return os.path.abspath(path)
+
+
+def _read(path: str, is_site: bool) -> dict[Key, SettingValue]:
     try:
         found = os.stat(path)
     except _ABSENT:
@@ -112,11 +126,11 @@ def _read(path: str, is_site: bool) -> dict[Key, Value]:
         state: object = None
     else:
         state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
-    values: dict[Key, Value] = importlib.import_module("kedge.settings.files").read(path, is_site, state)
+    values: dict[Key, SettingValue] = importlib.import_module("kedge.settings.files").read(path, is_site, state)
     return values
 
 
-def _over(earlier: Mapping[Key, Value], later: Mapping[Key, Value]) -> dict[Key, Value]:
+def _over(earlier: Mapping[Key, SettingValue], later: Mapping[Key, SettingValue]) -> dict[Key, SettingValue]:
     """The values of both; of an entry of a group, only those of the later file that has it."""
     replaced = {key[:2] for key in later if key[0] in GROUPS}
     return {**{key: value for key, value in earlier.items() if key[:2] not in replaced}, **later}

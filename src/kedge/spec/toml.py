@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kedge.errors import InputError, Problem
 from kedge.spec.message_text import excerpt
 from kedge.spec.model import JobFileSource
-from kedge.spec.toml_places import Places
+from kedge.spec.toml_places import TomlPlaces
 
 _POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
@@ -26,7 +26,7 @@ def read(text: str, file: str) -> TomlDocument:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         value = tomllib.loads(text)
-        places = Places(text)
+        places = TomlPlaces(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(_problem(str(error), text, file)) from None
     except RecursionError:

@@ -16,12 +16,12 @@ _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")
 _TEXT = re.compile(
     r'''"""(?:[^"\\]|\\[\s\S]|"(?!""))*"""(?:"{1,2}(?!"))?|\'\'\'(?:[^']|'(?!''))*\'\'\'(?:'{1,2}(?!'))?'''
-    r'''|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\''''
+    r"""|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'"""
 )
 _PLAIN = re.compile(r"[^,\]}#\n]*")
 
 
-class Places:
+class TomlPlaces:
     """The marks of all values, and of all keys, by path."""
 
     def __init__(self, text: str) -> None:

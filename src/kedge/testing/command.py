@@ -22,7 +22,8 @@ TIMEOUT = 600.0  # seconds; only a hanging job takes this long, even on a busy m
 class Kedge:
     """Runs kedge commands. All of their state is below `folder`, with the run folders in `jobs`.
 
-    Jobs run on `engine` with `options`; the job files that `job` writes use `image`. Call `close` at the end of a test.
+    Jobs run on `engine` with `options`, or on that of the settings if it is empty; the job files that `job` writes use
+    `image`. Call `close` at the end of a test.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Kedge:
         # The Python of the tests comes first: examples start `python`.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
+        places |= {"KEDGE_SITE_FILE": os.devnull, "KEDGE_CONFIG_FILE": os.devnull}  # no settings of this machine
         self.environment = {**os.environ, **places, "PATH": path}
         self._started: list[subprocess.Popen[str]] = []
 
@@ -156,7 +158,7 @@ class Kedge:
 
     def argv(self, args: tuple[object, ...]) -> list[str]:
         """The full command line for these arguments."""
-        engine = ("--engine", self.engine, *self._options) if args[:1] == ("run",) else ()
+        engine = ("--engine", self.engine, *self._options) if args[:1] == ("run",) and self.engine else ()
         return [sys.executable, "-m", "kedge", *map(str, (*args[:1], *engine, *args[1:]))]
 
 

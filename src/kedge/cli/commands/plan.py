@@ -16,6 +16,7 @@ from kedge.cli.view.problems import show_problems
 from kedge.cli.view.requirement_graph import svg
 from kedge.engines.base import Engine, EngineRequest, Task
 from kedge.errors import CannotRun, InputError
+from kedge.jobs.engine_choice import EngineChoice, choose
 from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
@@ -31,7 +32,7 @@ from kedge.runs.folder import parse_task
 def command(
     file: str,
     inputs: Inputs,
-    where: Engine,
+    choice: EngineChoice,
     as_json: bool,
     graph: str | None,
     task: str | None,
@@ -39,10 +40,11 @@ def command(
     """Show what will run: roles, resources, policies, commands. FILE may be - for stdin. Nothing is started."""
     prepared = prepare(file, inputs)
     plan = prepared.plan
+    where, decided = choose(choice, plan, prepared.settings)
     wanted = _checked(plan, task) if task else None
     show_problems(prepared.warnings)
     # First: the engine's requests may take seconds.
-    print_notes(*plan.notes, *texts(where.notes(plan), in_summary=False))
+    print_notes(*decided, *plan.notes, *texts(where.notes(plan), in_summary=False))
     engine_requests = () if graph else _requests(where, plan, wanted)
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))

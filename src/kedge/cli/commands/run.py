@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 import click
 
 from kedge.cli.engine_options import engine
 from kedge.cli.job_options import job_file
 from kedge.controller.client import loading
+from kedge.jobs.engine_choice import EngineChoice
 from kedge.resolve.model import Inputs
-
-if TYPE_CHECKING:
-    from kedge.engines.base import Engine
+from kedge.settings import values
 
 
 @click.command()
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 def command(
     file: str,
     inputs: Inputs,
-    where: Engine,
+    choice: EngineChoice,
     detach: bool,
     quiet: bool,
     as_json: bool,
@@ -36,8 +34,8 @@ def command(
     0 succeeded, 1 the job failed or was stopped, 2 invalid input, 3 a bug in kedge, 4 the job cannot run here,
     130 interrupted.
     """
-    with loading(where.name) as controller:
+    with loading(choice.expected(values.load())) as controller:
         # Late, because loading it takes as long as what the controller loads meanwhile.
         attended = importlib.import_module("kedge.cli.attended_run")
-        code: int = attended.run(file, inputs, where, controller, detach=detach, quiet=quiet, as_json=as_json)
+        code: int = attended.run(file, inputs, choice, controller, detach=detach, quiet=quiet, as_json=as_json)
         return code

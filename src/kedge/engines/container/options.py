@@ -10,7 +10,11 @@ DEFAULT_PIDS = 32768  # threads count, too, and programs with many data loaders 
 ACCEPTS = (
     ALLOW_FEWER_GPUS,
     EngineOption(
-        "network", str, "Containers: use a network of the job's own, or this machine's.", choices=("job", "host")
+        "network",
+        str,
+        "Containers: use a network of the job's own, or this machine's.",
+        choices=("job", "host"),
+        default="job",
     ),
     EngineOption("keep", bool, "Containers: keep ended containers for inspection."),
     EngineOption("storage", dict, "Containers: mount this folder as the storage NAME."),
@@ -27,5 +31,6 @@ ACCEPTS = (
         f"Containers: limit the processes and threads of a task (default {DEFAULT_PIDS}).",
         metavar="N",
         least=16,
+        default=DEFAULT_PIDS,
     ),
 )

@@ -1,0 +1,145 @@
+"""The page about settings, with its tables made from the table of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kedge.engines.registry import options_of
+from kedge.lazy_modules import ENGINES
+from kedge.settings.table import SETTINGS, Setting, engine_settings
+
+HEAD = """\
+# Configuration
+
+What a site or a user sets once, for all jobs, is in two files of TOML 1.0. Both may be missing.
+
+| source | who writes it |
+|---|---|
+| `/etc/kedge/site.toml` | the administrator of the machine or site |
+| `$XDG_CONFIG_HOME/kedge/config.toml`, by default `~/.config/kedge/config.toml` | the user |
+| `KEDGE_…` variables of the environment | the user, for one shell |
+| keys of the job file | the author of the job |
+| options of the command | the user, for one command |
+
+A later source takes precedence, for the settings that it may set: the table below shows which. A job file, which may come from a
+stranger, never sets engine options, folders of this machine or limits.
+
+```toml
+# /etc/kedge/site.toml
+engine = "container"
+marketplace = "https://market.example.org/kedge/"
+
+[engines.container]
+pids-limit = 4096
+
+[storages.datasets]
+path = "/srv/datasets"
+
+[virtual-clusters.interactive]
+engine = "local"
+options = { allow-fewer-gpus = true }
+
+[skus.gpu-machine]
+cpu = 8
+memoryMB = 61440
+gpu = 1
+
+[limits.job]
+tasks = 64
+gpu = 8
+```
+
+Of `storages`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole.
+Relative paths start in the folder of the file, and `~` is the user's home folder.
+
+Keep secrets out of these files: `kedge config` prints every value. Secrets belong in `--secret` ([how](running.md#parameters-and-secrets)).
+
+## Show and check
+
+    kedge config                     # every setting, and which file and line, variable or default it comes from
+    kedge config limits.job          # some of them; --json for programs
+    kedge config --check site.toml   # every problem of a file that is not in use yet, with line, column and suggestion
+
+`kedge plan job.yaml` shows as notes what the settings decide for a job: the engine, its options, storages, cells.
+
+If a file is wrong, cannot be read, or can be changed by every user of the machine, `run`, `plan`, `validate`, `lock` and `config`
+fail with all its problems (exit code 2). Commands for existing runs (`ps`, `show`, `logs`, `stop`, …) do not read settings.
+
+## Virtual clusters
+
+A job with `defaults.virtualCluster: interactive` runs on the engine of that entry, with its `options` (those of `engines` apply,
+too). `--engine` takes precedence. If any virtual cluster is configured, a name without entry is an error, except `default`, which
+then means the usual engine. If none is configured, the name only sets `PAI_VIRTUAL_CLUSTER`.
+
+## SKUs of HiveD
+
+With a table of SKUs, a role with `extras.hivedScheduler.taskRoles.ROLE.skuType` requests whole cells, as HiveD allocates them: as
+many as `resourcePerInstance` needs of the scarcest resource (`skuNum` has no effect, as in HiveD). The cells replace the cpu,
+memoryMB and gpu of `resourcePerInstance`. An unknown SKU, or GPUs of an SKU without any, is an error. Without such a table,
+`hivedScheduler` has no effect.
+
+## Limits
+
+A job above a limit is refused with the number, the key and the line of the site's file. Limits count what all tasks of one attempt
+request; they are checked after SKUs.
+
+kedge runs with the rights of its user, who can also run other programs: limits keep honest users from mistakes, they do not
+confine anybody.
+
+## Other places for the files
+
+`KEDGE_SITE_FILE` and `KEDGE_CONFIG_FILE` name other files in place of the two; `/dev/null` means no settings. `KEDGE_SITE_FILE` is
+refused if `/etc/kedge/site.toml` exists and the user cannot write it, so that it does not lift the limits of a site.
+"""
+
+TABLE_HEAD = """
+## Every setting
+
+`*` stands for a name that the file chooses. *site* in the last column: only the site's file may set it.
+
+| setting | type | default | meaning | also set by |
+|---|---|---|---|---|
+"""
+
+ENGINES_HEAD = """
+## Options of engines
+
+The options of an engine, also [of an installed package](engines.md), are settings in `engines.NAME`, except `--storage`, for which
+there is `storages`.
+
+| setting | type | default | meaning | also set by |
+|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    engines = (setting for name in ENGINES for setting in engine_settings(name, options_of(name)))
+    return HEAD + TABLE_HEAD + _rows(SETTINGS) + ENGINES_HEAD + _rows(engines)
+
+
+def _rows(settings: Iterable[Setting]) -> str:
+    return "".join(f"| {' | '.join(_cells(setting))} |\n" for setting in settings)
+
+
+def _cells(setting: Setting) -> tuple[str, ...]:
+    key = f"**`{setting.key}`**" if setting.required else f"`{setting.key}`"
+    default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    return (
+        key,
+        " or ".join(f"`{each}`" for each in setting.schema.get("enum", ())) or str(setting.schema["type"]),
+        "" if default is None else f"`{default}`",
+        setting.help,
+        ", ".join(_also(setting)),
+    )
+
+
+def _also(setting: Setting) -> Iterable[str]:
+    if setting.site_only:
+        yield "*site*"
+    if setting.variable:
+        yield f"`{setting.variable_name}`"
+    if setting.job:
+        yield f"`{setting.job}`"
+    if setting.option:
+        yield f"`{setting.option}`"

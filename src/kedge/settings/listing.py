@@ -1,0 +1,52 @@
+"""Every setting with its value and origin, in the order of the table: what `kedge config` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kedge.engines import registry
+from kedge.errors import InputError
+from kedge.lazy_modules import ENGINES
+from kedge.settings.table import ANY_NAME, ENGINE, GROUPS, SETTINGS, engine_settings
+from kedge.settings.values import AllSettings, Key, SettingValue
+from kedge.spec.message_text import quote, show_path
+from kedge.spec.suggest import did_you_mean
+
+
+def listed(settings: AllSettings) -> Iterator[tuple[str, SettingValue]]:
+    """Each key with its value; None is a setting without value. Of a group, those of its entries. InputError: an
+    environment variable has a bad value; the errors of engines.registry for an engine that a variable names."""
+    for setting in SETTINGS:
+        if ANY_NAME not in setting.key:
+            yield setting.key, settings.get(setting)
+            yield from _of_engines(settings) if setting == ENGINE else ()
+    for group in GROUPS:
+        for key, value in settings.from_files.items():
+            if key[0] == group:
+                yield from _flat(key, value)
+
+
+def below(settings: AllSettings, key: str) -> dict[str, SettingValue]:
+    """The setting of that key, or those of a table. InputError: there is none; the errors of `listed`."""
+    everything = dict(listed(settings))
+    found = {each: value for each, value in everything.items() if each == key or each.startswith(f"{key}.")}
+    if not found:
+        known = did_you_mean(key, everything) or "; kedge config lists all settings"
+        raise InputError(f"there is no setting {quote(key)}{known}")
+    return found
+
+
+def _of_engines(settings: AllSettings) -> Iterator[tuple[str, SettingValue]]:
+    usual = settings.get(ENGINE).value
+    named = (str(key[1]) for key in settings.from_files if key[0] == "engines")
+    for engine in dict.fromkeys((*ENGINES, *named, usual)):
+        for setting in engine_settings(engine, registry.options_of(engine)):
+            yield setting.key, settings.get(setting)
+
+
+def _flat(key: Key, value: SettingValue) -> Iterator[tuple[str, SettingValue]]:
+    if isinstance(value.value, dict):
+        for name, below in value.value.items():
+            yield show_path((*key, name)), value._replace(value=below)
+    else:
+        yield show_path(key), value

@@ -1,0 +1,178 @@
+"""What a site and a user configure, in real commands."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from .conftest import Kedge, Loaded
+
+SKUS = "[skus.k80]\ncpu = 4\nmemoryMB = 8192\ngpu = 1\n[skus.cpu-small]\ncpu = 2\nmemoryMB = 1024\n"
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def kedge(tmp_path: Path) -> Iterator[Kedge]:
+    """Starts `kedge run` without --engine."""
+    with closing(Loaded(tmp_path, engine="")) as made:
+        yield made
+
+
+@pytest.fixture
+def site(kedge: Kedge) -> Write:
+    """Writes the site's file, or (`who="user"`) the user's."""
+
+    def write(text: str, who: str = "site") -> Path:
+        path = kedge.folder / f"{who}.toml"
+        path.write_text(text)
+        kedge.environment[{"site": "KEDGE_SITE_FILE", "user": "KEDGE_CONFIG_FILE"}[who]] = str(path)
+        return path
+
+    return write
+
+
+def hived(kedge: Kedge, sku: str, **resources: int) -> Path:
+    role = {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0, **resources}}
+    scheduler = {"jobPriorityClass": "prod", "taskRoles": {"worker": {"skuType": sku}}}
+    return kedge.job("true", roles={"worker": role}, extras={"hivedScheduler": scheduler})
+
+
+def engine_of(run: Path) -> str:
+    return str(json.loads((run / "run.json").read_text())["engine"])
+
+
+def test_the_engine_of_the_settings_runs_the_job_and_an_option_takes_precedence(kedge: Kedge, site: Write) -> None:
+    file = site("\nengine = 'container'")
+    planned = kedge("plan", kedge.job("true"))
+    assert f"note: engine container ({file}:2)" in planned.stderr
+    kedge("run", kedge.job("true"), "--engine", "local")
+    assert engine_of(kedge.only_run()) == "local"
+    assert "note: engine" not in kedge("plan", kedge.job("true"), "--engine", "local").stderr
+    unknown = kedge("run", kedge.job("true"), code=2, KEDGE_ENGINE="contaner")
+    assert unknown.stderr == "error: KEDGE_ENGINE: there is no engine 'contaner'; did you mean 'container'?\n"
+
+
+def test_a_virtual_cluster_chooses_the_engine_and_its_options(kedge: Kedge, site: Write) -> None:
+    file = site("engine = 'container'\n[virtual-clusters.here]\nengine = 'local'\noptions = {allow-fewer-gpus = true}")
+    gpus = {"worker": {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 512}}}
+    job = kedge.job("echo $PAI_VIRTUAL_CLUSTER", roles=gpus, defaults={"virtualCluster": "here"})
+    done = kedge("plan", job)
+    assert f"note: virtual cluster here: engine local ({file}:3)\nnote: --allow-fewer-gpus ({file}:4)\n" in done.stderr
+    kedge("run", job)
+    assert engine_of(kedge.only_run()) == "local"
+    assert kedge.task_log() == "here\n"
+
+
+def test_an_unknown_virtual_cluster_is_an_error_if_there_is_any(kedge: Kedge, site: Write) -> None:
+    job = kedge.job("true", defaults={"virtualCluster": "prod1"})
+    kedge("validate", job)
+    site("[virtual-clusters.prod]\nengine = 'local'")
+    refused = kedge("validate", job, code=2).stderr
+    assert "defaults.virtualCluster: there is no virtual cluster 'prod1'; did you mean 'prod'?\n" in refused
+    assert "job.yaml:18:19: defaults" in refused
+    kedge("validate", kedge.job("true", defaults={"virtualCluster": "default"}))
+    kedge("validate", kedge.job("true"))
+
+
+def test_a_role_with_a_sku_requests_whole_cells(kedge: Kedge, site: Write) -> None:
+    job = hived(kedge, "k80", gpu=2, memoryMB=20000)
+    assert "1 CPU, 20000 MiB, 2 GPU" in kedge("plan", job).stdout
+    file = site(SKUS)
+    planned = kedge("plan", job)
+    assert "12 CPU, 24576 MiB, 3 GPU" in planned.stdout
+    assert f"worker: each task gets 3 × k80, which is 12 CPU, 24576 MiB, 3 GPU ({file}:2)" in planned.stderr
+    assert "without effect in this version: hivedScheduler.jobPriorityClass\n" in planned.stderr
+
+
+@pytest.mark.parametrize(
+    ("sku", "gpu", "message"),
+    [
+        ("k8", 0, "hivedScheduler.taskRoles.worker.skuType: there is no SKU 'k8'; did you mean 'k80'?"),
+        ("a100", 0, "hivedScheduler.taskRoles.worker.skuType: there is no SKU 'a100'; there are 'k80', 'cpu-small'"),
+        ("cpu-small", 1, "taskRoles.worker.resourcePerInstance.gpu: the SKU 'cpu-small' has no GPU ({file}:6)"),
+    ],
+)
+def test_a_sku_that_does_not_fit_is_an_error(kedge: Kedge, site: Write, sku: str, gpu: int, message: str) -> None:
+    file = site(SKUS)
+    assert message.format(file=file) in kedge("validate", hived(kedge, sku, gpu=gpu), code=2).stderr
+
+
+def test_a_job_above_the_limits_is_refused_with_each_of_them(kedge: Kedge, site: Write) -> None:
+    file = site("[limits.job]\ntasks = 3\ncpu = 7\nmemoryMB = 255\n[limits.task]\ncpu = 1\nmemoryMB = 63\ngpu = 0")
+    heavy = {"instances": 3, "resourcePerInstance": {"cpu": 2, "memoryMB": 64, "gpu": 1}}
+    found = kedge("run", kedge.job("true", roles={"light": {}, "heavy": heavy}), code=2).stderr
+    memory = f"each task requests 64 MiB of memory; limits.task.memoryMB is 63 ({file}:7)"
+    for message in (
+        f"heavy.instances: the job has 4 tasks; limits.job.tasks is 3 ({file}:2)",
+        f"light.resourcePerInstance.memoryMB: {memory}",
+        f"heavy.resourcePerInstance.memoryMB: {memory}",
+        "heavy.resourcePerInstance.memoryMB: the tasks of the job request 256 MiB of memory; limits.job.",
+        f"heavy.resourcePerInstance.cpu: each task requests 2 CPUs; limits.task.cpu is 1 ({file}:6)",
+        f"heavy.resourcePerInstance.gpu: each task requests 1 GPU; limits.task.gpu is 0 ({file}:8)",
+    ):
+        assert f"taskRoles.{message}" in found
+    assert "limits.job.cpu" not in found
+    assert kedge.runs() == []
+
+
+def test_the_limit_of_code_names_its_setting(kedge: Kedge, site: Write) -> None:
+    file = site("limits.job.codeMB = 1")
+    code = kedge.folder / "code"
+    code.mkdir()
+    (code / "data").write_bytes(os.urandom(1100 << 10))
+    done = kedge("run", kedge.job("true"), "--workdir", code, code=2)
+    assert f"1.1 MiB is too much to copy for a job (the limit is 1.0 MiB, limits.job.codeMB of {file}:1)" in done.stderr
+    site("limits.job.codeMB = 2")
+    kedge("run", kedge.job("true"), "--workdir", code)
+
+
+def test_the_marketplace_of_the_settings_is_below_that_of_the_environment(kedge: Kedge, site: Write) -> None:
+    for name in ("of-site", "of-shell"):
+        (kedge.folder / name).mkdir()
+        (kedge.folder / name / "hello.yaml").write_text(
+            f"name: hello\nplugin: cmd\ncallbacks: [{{event: taskStarts, commands: [echo hello {name}]}}]\n"
+        )
+    site("marketplace = 'of-site'", who="user")
+    role = {"worker": {"prerequisites": ["marketplace://name/hello"]}}
+    assert "echo hello of-site" in kedge("plan", kedge.job("true", roles=role)).stdout
+    shell = kedge("plan", kedge.job("true", roles=role), KEDGE_MARKETPLACE=str(kedge.folder / "of-shell"))
+    assert "echo hello of-shell" in shell.stdout
+
+
+def test_a_broken_file_stops_new_runs_only(kedge: Kedge, site: Write) -> None:
+    kedge("run", kedge.job("echo done"))
+    run = kedge.only_run().name
+    file = site("engin = 'local'")
+    message = f"error: {file}:1:1: engin: unknown key 'engin'; did you mean 'engine'?\n    engin = 'local'\n    ^\n"
+    for command in ("run", "plan", "validate", "lock"):
+        assert kedge(command, kedge.job("true"), code=2).stderr == message
+    assert kedge("config", code=2).stderr == message
+    assert kedge("config", "--check", file, code=2).stderr == message
+    assert run in kedge("ps").stdout
+    assert "done" in kedge("logs", run).stdout
+    kedge("show", run)
+    kedge("stop", run)
+    kedge("rm", run)
+
+
+def test_config_shows_each_value_and_where_it_comes_from(kedge: Kedge, site: Write) -> None:
+    file = site("[engines.container]\nnetwork = 'host'\n[storages.data]\npath = '/srv'")
+    found = kedge("config", KEDGE_ENGINE="container").stdout
+    rows = {line.split()[0]: line.split()[1:] for line in found.splitlines()}
+    assert rows["engine"] == ["container", "KEDGE_ENGINE"]
+    assert rows["engines.container.network"] == ["host", f"{file}:2"]
+    assert rows["engines.container.pids-limit"] == ["32768", "default"]
+    assert rows["storages.data.path"] == ["/srv", f"{file}:4"]
+    assert rows["limits.job.gpu"] == ["-", "default"]
+    (entry,) = json.loads(kedge("config", "engines.container.network", "--json").stdout)["settings"]
+    assert entry == {
+        "key": "engines.container.network", "value": "host", "file": str(file), "line": 2, "variable": None,
+    }  # fmt: skip
+    wrong = kedge("config", "limits.job.gpus", code=2).stderr
+    assert wrong == "error: there is no setting 'limits.job.gpus'; did you mean 'limits.job.gpu'?\n"
+    assert kedge("config", "--check", file).stdout == f"{file}: no problems\n"
