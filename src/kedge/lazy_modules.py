@@ -106,7 +106,7 @@ LATE = {
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.local.engine": ("kedge.engines.local.job",),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
-    "kedge.jobs.preparation": ("kedge.jobs.pins", "kedge.jobs.site_rules"),
+    "kedge.jobs.preparation": ("kedge.jobs.pins", "kedge.jobs.rules", "kedge.jobs.site_rules"),
     "kedge.jobs.runs": ("kedge.engines.registry",),
     "kedge.jobs.submission": ("kedge.jobs.rules",),
     "kedge.program_guard": ("kedge.processes",),

@@ -51,6 +51,17 @@ def test_a_command_loads_nothing_that_it_does_not_need(loaded, command) -> None:
     assert not found & SLOW
 
 
+def test_settings_are_read_only_where_there_is_a_file(loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = {"tomllib", "kedge.settings.files", "kedge.jobs.site_rules"}
+    assert not loaded("validate", str(HELLO)) & (readers | {"kedge.settings.variables"})
+    (tmp_path / "site.toml").write_text("engine = 'local'")
+    monkeypatch.setenv("KEDGE_SITE_FILE", str(tmp_path / "site.toml"))
+    found = loaded("validate", str(HELLO))
+    assert readers <= found
+    assert not found & SLOW
+    assert not loaded("ps") & readers
+
+
 def test_listing_runs_loads_nothing_of_jobs_and_engines(loaded) -> None:
     assert "kedge.runs.status" in loaded("run", "-q", str(HELLO))
     found = loaded("ps")

@@ -54,6 +54,21 @@ def test_a_job_runs_on_the_engine_with_an_option_of_its_own(kedge: Kedge) -> Non
     assert kedge.runs() == []
 
 
+def test_the_settings_hold_options_of_the_engine(kedge: Kedge) -> None:
+    """Its options are known from its class; the site's file needs no more."""
+    file = kedge.folder / "site.toml"
+    kedge.environment["KEDGE_SITE_FILE"] = str(file)
+    file.write_text("engine = 'example'\n[engines.example]\nnice = -1\nnyce = 3\n")
+    refused = kedge("plan", kedge.job("true"), code=2).stderr
+    assert f"{file}:3:8: engines.example.nice: must be at least 0, not -1" in refused
+    assert f"{file}:4:1: engines.example.nyce: unknown key 'nyce'; known here: 'allow-fewer-gpus', 'nice'" in refused
+    file.write_text("engine = 'example'\n[engines.example]\nnice = 3\n")
+    assert f"note: engine example ({file}:1)\nnote: --nice 3 ({file}:3)\n" in kedge("plan", kedge.job("true")).stderr
+    assert "engines.example.nice" in kedge("config").stdout
+    kedge("run", kedge.job("nice"), KEDGE_ENGINES_EXAMPLE_NICE="5")
+    assert int(kedge.task_log()) == os.nice(0) + 5
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

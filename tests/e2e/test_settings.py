@@ -176,3 +176,76 @@ def test_config_shows_each_value_and_where_it_comes_from(kedge: Kedge, site: Wri
     wrong = kedge("config", "limits.job.gpus", code=2).stderr
     assert wrong == "error: there is no setting 'limits.job.gpus'; did you mean 'limits.job.gpu'?\n"
     assert kedge("config", "--check", file).stdout == f"{file}: no problems\n"
+
+
+RULE = """[quota-of-{who}]
+cause = "bad_config"
+role = "root"
+rank = 90
+patterns = ['my quota of {who} is used up']
+matches = ["my quota of {who} is used up"]
+rejects = ["nothing"]
+"""
+EXIT_SPEC = """- code: 9000
+  phrase: {phrase}
+  issuer: USER_EXIT
+  causer: USER
+  type: USER_FAILURE
+  stage: RUNNING
+  behavior: PERMANENT
+  reaction: NEVER_RETRY
+  reason: quota
+  patterns: [{{userLogRegex: my quota}}]
+"""
+
+
+def test_rules_of_the_settings_explain_failures_beside_those_of_the_option(kedge: Kedge, site: Write) -> None:
+    for who in ("site", "job"):
+        (kedge.folder / f"{who}-rules.toml").write_text(RULE.format(who=who))
+    site("rules = ['site-rules.toml']")
+    for who in ("site", "job"):
+        log = kedge.folder / f"{who}.log"
+        log.write_text(f"Error: my quota of {who} is used up\n")
+        job = kedge.job(f"cat {log}; exit 1")
+        done = kedge("run", "--rules", kedge.folder / "job-rules.toml", job, code=1)
+        assert "bad_config" in done.stdout
+        assert "bad_config" in kedge("diagnose", "--exit-code", 1, "--rules", "job-rules.toml", log).stdout
+    assert "quota-of-site" in kedge("rules").stdout
+    site("rules = ['missing.toml']")
+    missing = kedge.folder / "missing.toml"
+    assert kedge("run", job, code=2).stderr.endswith(f"error: {missing}: No such file or directory\n")
+
+
+def test_an_exit_spec_of_the_job_replaces_that_of_the_settings(kedge: Kedge, site: Write) -> None:
+    for who in ("site", "job"):
+        (kedge.folder / f"{who}.yaml").write_text(EXIT_SPEC.format(phrase=f"of-{who}"))
+    site("rules = ['site.yaml']")
+    job = kedge.job("echo my quota >&2; exit 1", name="quota")
+    assert "site.yaml take precedence" in kedge("plan", job).stdout
+    assert "job.yaml take precedence" in kedge("plan", "--rules", kedge.folder / "job.yaml", job).stdout
+
+
+def test_a_site_names_the_only_hosts_for_prerequisites(kedge: Kedge, site: Write) -> None:
+    file = site("limits.hosts = ['market.example']")
+    refused = kedge("validate", kedge.job("true"), "--allow-host", "evil.example", code=2).stderr
+    assert refused == f"error: --allow-host evil.example: limits.hosts does not name this host ({file}:1)\n"
+    role = {"worker": {"prerequisites": ["http://evil.example/x.yaml"]}}
+    assert "the host evil.example is not allowed; allow it with --allow-host evil.example" in (
+        kedge("validate", kedge.job("true", roles=role), code=2).stderr
+    )
+    kedge("validate", kedge.job("true"), "--allow-host", "MARKET.example")
+
+
+def test_config_points_at_variables_that_match_no_setting(kedge: Kedge) -> None:
+    done = kedge("config", KEDGE_ENGINES_CONTAINER_KEEPS="true")
+    name = "KEDGE_ENGINES_CONTAINER_KEEP"
+    assert f"note: {name}S matches no setting; did you mean '{name}'?\n" in done.stderr
+
+
+def test_a_storage_of_the_settings_needs_a_folder(kedge: Kedge, site: Write) -> None:
+    file = site("engine = 'container'\nstorages.data.path = 'missing'")
+    job = kedge.job("true", extras={"storages": [{"name": "data"}]})
+    refused = kedge("plan", job, code=2).stderr
+    assert f"error: {file}:2: storage data: there is no folder {kedge.folder}/missing\n" in refused
+    kedge("validate", job)
+    kedge("run", job, "--engine", "local")

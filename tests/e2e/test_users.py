@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from kedge.errors import CannotRun
+from kedge.errors import CannotRun, InputError
 from kedge.jobs.user import user_name
 from kedge.runs.folder import jobs_dir
+from kedge.settings import values as settings
 
 NOBODY = 1_234_567  # a user id without an entry in /etc/passwd
 
@@ -36,6 +38,26 @@ def passes_as_nobody(check: Callable[[], None]) -> bool:
 def test_a_user_without_a_name_is_shown_by_number() -> None:
     def check() -> None:
         assert user_name() == str(NOBODY)
+
+    assert passes_as_nobody(check)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_sites_file_that_a_user_cannot_read_is_an_error_and_a_closed_folder_of_another_user_is_not(
+    tmp_path: Path,
+) -> None:
+    """The site's file may hold limits. What is in a folder that the user cannot enter are no settings of theirs."""
+    site, closed = tmp_path / "site.toml", tmp_path / "closed"
+    site.write_text("engine = 'local'")
+    site.chmod(0o600)
+    closed.mkdir(0o700)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+
+    def check() -> None:
+        assert settings.load({"XDG_CONFIG_HOME": str(closed)}).from_files == {}
+        with pytest.raises(InputError, match=r"site\.toml: it cannot be read: Permission denied"):
+            settings.load({"XDG_CONFIG_HOME": str(closed), "KEDGE_SITE_FILE": str(site)})
 
     assert passes_as_nobody(check)
 

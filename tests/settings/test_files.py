@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kedge.errors import InputError
 from kedge.settings import files
+from kedge.settings.listing import listed
+from kedge.settings.table import SETTINGS
 from kedge.settings.values import AllSettings, load
 
 Write = Any
@@ -81,6 +87,8 @@ def known(settings: AllSettings) -> dict[str, Any]:
             "site.toml:3:12: skus.k80.memoryMB: must be a whole number, not '4GB'; it is a number of MiB: write 4096",
         ),
         ("[limits.job]\ntask = 4", "site.toml:2:1: limits.job.task: unknown key 'task'; did you mean 'tasks'?"),
+        ("limits.hosts = []", "site.toml:1:16: limits.hosts: must not be empty"),
+        ("rules = ['a.toml', 3]", "site.toml:1:20: rules[1]: must be a string, not the number 3; put it in quotes"),
         ("storages = 3", "site.toml:1:12: storages: must be a mapping, not the number 3"),
         ("storages.nfs = '/x'", "site.toml:1:16: storages.nfs: must be a mapping, not '/x'"),
         ("engine = ", "site.toml:1:10: this is not TOML: Invalid value"),
@@ -127,10 +135,12 @@ def test_the_user_replaces_single_settings_and_whole_entries_of_groups(write: Wr
 
 def test_paths_are_relative_to_the_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    write("marketplace = 'https://site/x'\n[storages]\na.path = '../a'\nb.path = '~/b'\nc.path = '/c'")
+    write(
+        "marketplace = 'https://site/x'\nlimits.hosts = ['a']\n[storages]\na.path = '../a'\nb.path='~/b'\nc.path='/c'"
+    )
     assert known(load()) == {
         "marketplace": "https://site/x", "storages.a.path": str(tmp_path.parent / "a"), "storages.b.path": "/home/me/b",
-        "storages.c.path": "/c",
+        "storages.c.path": "/c", "limits.hosts": ["a"],
     }  # fmt: skip
 
 
@@ -165,3 +175,41 @@ def test_a_file_of_a_site_is_checked_for_more_than_one_of_a_user(write: Write) -
     assert files.read(path, True)
     with pytest.raises(InputError, match="only the site's file"):
         files.read(path, False)
+
+
+KEYS = st.one_of(
+    st.sampled_from(
+        ["engine", "engines", "container", "network", "skus", "limits", "job", "storages", "path", "rules"]
+    ),
+    st.sampled_from(["virtual-clusters", "options", "local", "cpu", "gpu", "memoryMB", "hosts", "a.b", "*", "", "é"]),
+)
+VALUES = st.recursive(
+    st.one_of(
+        st.booleans(), st.integers(), st.floats(), st.text(max_size=9), st.sampled_from(["container", "~", "host"])
+    ),
+    lambda below: st.one_of(st.lists(below, max_size=2), st.dictionaries(KEYS, below, max_size=3)),
+    max_leaves=9,
+)
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(below)}" for key, below in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value).replace("Infinity", "inf").replace("NaN", "nan").replace("\\u007f", "")
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5), st.booleans())
+def test_any_document_gives_values_or_problems(document: dict[str, Any], is_site: bool) -> None:
+    text = "\n".join(f"{json.dumps(key)} = {toml(value)}" for key, value in document.items())
+    with contextlib.suppress(InputError):
+        found = AllSettings(files.values(text, "/x.toml", is_site))
+        assert all(found.get(setting) for setting in SETTINGS if "*" not in setting.key)
+        assert list(listed(found))
+
+
+@given(st.text(max_size=40))
+def test_any_text_gives_values_or_problems(text: str) -> None:
+    with contextlib.suppress(InputError):
+        files.values(text, "/x.toml", True)

@@ -16,7 +16,7 @@ from kedge.resolve.document_cache import DocumentCache, default_folder
 from kedge.resolve.model import Inputs, LockState, Secrets
 from kedge.resolve.resolve import resolve
 from kedge.settings import values
-from kedge.settings.table import MARKETPLACE
+from kedge.settings.table import MARKETPLACE, RULES
 from kedge.settings.values import AllSettings
 from kedge.spec.model import Job
 from kedge.spec.parse import load
@@ -43,11 +43,14 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
     job, problems = load(path, {*inputs.parameters, *inputs.secrets})
     notes: tuple[str, ...] = ()
     if known.from_files:
-        job, more, notes = importlib.import_module("kedge.jobs.site_rules").apply(job, known)
-        problems = (*problems, *more)
+        site = importlib.import_module("kedge.jobs.site_rules")
+        job, more, notes = site.apply(job, known)
+        inputs, problems = site.within_hosts(inputs, known), (*problems, *more)
     resolved = resolve(job, replace(inputs, usual_marketplace=known.get(MARKETPLACE).value), problems)
     plan = build(resolved)
     plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
+    if known.get(RULES).value:
+        plan = replace(plan, rules=importlib.import_module("kedge.jobs.rules").with_usual(plan.rules, known))
     if is_masked(resolved.job):
         plan = replace(plan, notes=(*plan.notes, "the secrets of this file were removed when it was stored"))
     parameters = {**resolved.job.parameters, **inputs.parameters}

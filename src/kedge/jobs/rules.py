@@ -12,9 +12,18 @@ from kedge.diagnose.rules import rule_files
 from kedge.errors import InputError
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run
+from kedge.settings.table import RULES
+from kedge.settings.values import AllSettings
 
 if TYPE_CHECKING:
     from kedge.plan.model import Plan  # which loads what a diagnosis does not need
+
+
+def with_usual(files: Sequence[str], settings: AllSettings) -> tuple[str, ...]:
+    """These files after those of the settings. An exit spec among them replaces that of the settings."""
+    usual = settings.get(RULES).value or ()
+    replaced = any(map(is_exit_spec, files))
+    return (*(path for path in usual if not (replaced and is_exit_spec(path))), *files)
 
 
 def write(run: Run, plan: Plan) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kedge.errors import Problem
+from kedge.errors import InputError, Problem
+from kedge.resolve.model import Inputs
+from kedge.settings.table import HOSTS_LIMIT
 from kedge.settings.values import AllSettings, SettingValue
 from kedge.spec.message_text import quote
 from kedge.spec.model import Job, Path, Resources, TaskRole
@@ -33,6 +35,18 @@ def apply(job: Job, settings: AllSettings) -> Adapted:
     adapted = _with_cells(job, settings.group("skus"))
     problems = (*_unknown_cluster(job, settings), *adapted.problems, *_above_limits(adapted.job, settings))
     return adapted._replace(problems=problems)
+
+
+def within_hosts(inputs: Inputs, settings: AllSettings) -> Inputs:
+    """The submitter's inputs with only hosts that the site allows. InputError: the submitter names another one."""
+    allowed = settings.get(HOSTS_LIMIT)
+    if allowed.value is None:
+        return inputs
+    known = [host.lower() for host in allowed.value]
+    for host in inputs.hosts:
+        if host.lower() not in known:
+            raise InputError(f"--allow-host {host}: limits.hosts does not name this host ({allowed.origin})")
+    return replace(inputs, hosts=inputs.hosts or tuple(known))
 
 
 def _unknown_cluster(job: Job, settings: AllSettings) -> Iterator[Problem]:

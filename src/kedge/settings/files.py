@@ -82,6 +82,8 @@ def _final(setting: Setting, value: Any, folder: str) -> Any:
     """The value as it is used: paths are absolute, and whole numbers are integers."""
     if isinstance(value, dict):
         return {name: _final(setting, below, folder) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_final(setting, below, folder) for below in value]
     if setting.is_path and isinstance(value, str) and "://" not in value:
         return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
     return int(value) if isinstance(value, float) else value  # TOML's 3.0; no setting is a fraction

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kedge.engines import registry
 from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES
-from kedge.settings.table import ANY_NAME, ENGINE, GROUPS, SETTINGS, engine_settings
+from kedge.settings.table import ANY_NAME, ENGINE, GROUPS, MARKETPLACE, SETTINGS, Setting, engine_settings
 from kedge.settings.values import AllSettings, Key, SettingValue
 from kedge.spec.message_text import quote, show_path
 from kedge.spec.suggest import did_you_mean
@@ -19,7 +19,8 @@ def listed(settings: AllSettings) -> Iterator[tuple[str, SettingValue]]:
     for setting in SETTINGS:
         if ANY_NAME not in setting.key:
             yield setting.key, settings.get(setting)
-            yield from _of_engines(settings) if setting == ENGINE else ()
+            if setting == ENGINE:
+                yield from ((option.key, settings.get(option)) for option in _engine_settings(settings))
     for group in GROUPS:
         for key, value in settings.from_files.items():
             if key[0] == group:
@@ -36,12 +37,19 @@ def below(settings: AllSettings, key: str) -> dict[str, SettingValue]:
     return found
 
 
-def _of_engines(settings: AllSettings) -> Iterator[tuple[str, SettingValue]]:
-    usual = settings.get(ENGINE).value
+def unknown_variables(settings: AllSettings) -> Iterator[tuple[str, str]]:
+    """Environment variables that look like settings and are none: each with `; did you mean '…'?`, or nothing."""
+    known = [setting.variable_name for setting in (ENGINE, MARKETPLACE, *_engine_settings(settings))]
+    for name in settings.environment:
+        if name.startswith((ENGINE.variable_name, MARKETPLACE.variable_name)) and name not in known:
+            yield name, did_you_mean(name, known)
+
+
+def _engine_settings(settings: AllSettings) -> Iterator[Setting]:
+    """The settings of all engines that the settings name."""
     named = (str(key[1]) for key in settings.from_files if key[0] == "engines")
-    for engine in dict.fromkeys((*ENGINES, *named, usual)):
-        for setting in engine_settings(engine, registry.options_of(engine)):
-            yield setting.key, settings.get(setting)
+    for engine in dict.fromkeys((*ENGINES, *named, settings.get(ENGINE).value)):
+        yield from engine_settings(engine, registry.options_of(engine))
 
 
 def _flat(key: Key, value: SettingValue) -> Iterator[tuple[str, SettingValue]]:

@@ -10,6 +10,7 @@ GROUPS = ("storages", "virtual-clusters", "skus")  # tables whose entries the si
 STORAGE_OPTION = "storage"  # of engines; the settings name storages in a group of their own, for all engines
 
 _TEXT = {"type": "string", "minLength": 1}
+_TEXTS = {"type": "array", "items": _TEXT}
 _COUNT = {"type": "integer", "minimum": 0}
 _POSITIVE = {"type": "integer", "minimum": 1}
 
@@ -19,7 +20,7 @@ class Setting(NamedTuple):
 
     `schema` is its type as JSON Schema. `site_only`: only the site's file may set it. `variable`: an environment
     variable may set it. `job` and `option` are the key of the job file and the option that set the same, if any.
-    `is_path`: the value is a path, relative to the file, or a mapping of names to such paths.
+    `is_path`: the value is a path, relative to the file, or a list or a mapping of such paths.
     """
 
     key: str
@@ -51,11 +52,21 @@ MARKETPLACE = Setting(
     "marketplace", _TEXT, "The base of `marketplace://` names: a folder or a URL.", variable=True,
     job="extras.kedge.marketplace", option="--marketplace", is_path=True,
 )  # fmt: skip
+RULES = Setting(
+    "rules", _TEXTS, "Files with [rules](rules.md) for causes of failures, and at most one exit spec, for every job. "
+    "Those of the job file and of `--rules` are added.", job="extras.kedge.rules", option="--rules", is_path=True,
+)  # fmt: skip
+HOSTS_LIMIT = _limit(
+    "hosts",
+    {**_TEXTS, "minItems": 1},
+    "The only hosts to fetch prerequisites from. `--allow-host` may name some.",
+)
 CODE_LIMIT = _limit("job.codeMB", _POSITIVE, "MiB of each folder of code that a job copies.", 1024)
 
 SETTINGS = (
     ENGINE,
     MARKETPLACE,
+    RULES,
     Setting(
         "storages.*.path", _TEXT, "The folder of this machine that jobs name as this storage.", option="--storage",
         required=True, is_path=True,
@@ -70,6 +81,7 @@ SETTINGS = (
     Setting("skus.*.cpu", _POSITIVE, "Cores of one cell of this `skuType`.", required=True),
     Setting("skus.*.memoryMB", _POSITIVE, "MiB of memory of one cell.", required=True),
     Setting("skus.*.gpu", _COUNT, "GPUs of one cell.", 0),
+    HOSTS_LIMIT,
     _limit("job.tasks", _POSITIVE, "Tasks of a job."),
     _limit("job.cpu", _POSITIVE, "Cores of all tasks of a job together."),
     _limit("job.memoryMB", _POSITIVE, "MiB of memory of all tasks of a job together."),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import home
@@ -51,6 +52,8 @@ def command(key: str | None, as_json: bool, file: str | None) -> None:
     for k, value in shown.items():
         rows.add_row(one_line(k), one_line(_text(value.value)), _origin(value.origin))
     show(rows)
+    unknown = listing.unknown_variables(settings)
+    print_notes(*(f"{name} matches no setting{hint}" for name, hint in unknown))
     if key is None:
         click.echo(f"files: {', '.join(_place(path) for path, _ in values.files(os.environ))}", err=True)
 
@@ -58,6 +61,8 @@ def command(key: str | None, as_json: bool, file: str | None) -> None:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, list):
+        return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

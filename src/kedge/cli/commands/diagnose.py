@@ -21,11 +21,12 @@ from kedge.diagnose.model import NONE, Diagnosis, Evidence, Quote
 from kedge.diagnose.rules import rule_files
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
-from kedge.jobs.rules import exit_spec
+from kedge.jobs.rules import exit_spec, with_usual
 from kedge.runs import report
 from kedge.runs.explanation import label
 from kedge.runs.folder import Run
 from kedge.runs.job_report import LaterFailures, RootCause
+from kedge.settings import values
 from kedge.states import State
 
 EXIT_STATUS = {"transient": 10, "permanent": 11, "unknown": 12}  # by the behaviour of the failure
@@ -95,6 +96,7 @@ def _of_run(folder: Path) -> DiagnoseAnswer:
 
 
 def _of_logs(logs: tuple[str, ...], exit_code: int | None, files: tuple[str, ...]) -> DiagnoseAnswer:
+    files = with_usual(files, values.load())
     known, spec = rule_files.load([Path(f) for f in files if not is_exit_spec(f)]), exit_spec(files) or exitspec.stock()
     if not logs and sys.stdin.isatty():
         click.echo("reading the log from the terminal until Ctrl-D", err=True)

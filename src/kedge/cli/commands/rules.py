@@ -12,6 +12,8 @@ from kedge.diagnose.exit_spec import exitspec
 from kedge.diagnose.exit_spec.exitspec import is_exit_spec
 from kedge.diagnose.rules import check, rule_files
 from kedge.errors import EXIT_FAILED, EXIT_OK
+from kedge.jobs.rules import with_usual
+from kedge.settings import values
 
 
 @click.group(invoke_without_command=True)
@@ -25,7 +27,7 @@ def command(ctx: click.Context, files: tuple[Path, ...], causes: bool, as_json: 
     """List the rules that explain failures, or test a rule file."""
     if ctx.invoked_subcommand is not None:
         return
-    known = rule_files.load(files)
+    known = rule_files.load([Path(f) for f in with_usual(tuple(map(str, files)), values.load()) if not is_exit_spec(f)])
     if causes:
         columns = ("cause", "owner", "behavior", "meaning")
         rows = [(n, c.owner, c.behaviour, c.meaning) for n in known.causes() for c in (known.cause(n),)]

@@ -28,7 +28,8 @@ def of(plan: Plan, facts: Facts, storages: Collection[str], fewer_gpus: str | No
         yield "this machine has no InfiniBand device (/dev/infiniband): tasks run without one"
     if missing := [mount for mount in plan.mounts if mount.name not in storages]:
         wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in missing)
-        yield f"these storages have no folder, so tasks cannot see them: {wanted}; use --storage NAME=FOLDER"
+        advice = "use --storage NAME=FOLDER, or name it in the settings"
+        yield f"these storages have no folder, so tasks cannot see them: {wanted}; {advice}"
 
 
 def loopback(plan: Plan) -> Iterator[str]:
