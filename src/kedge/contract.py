@@ -173,7 +173,8 @@ class TaskSpec(NamedTuple):
     `rules` lists files with the site's or the user's own rules for causes of failures, compiled (.json) or as source.
     `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
     /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`. `output_dir` and
-    `job_dir` are None for folders in `folder`.
+    `job_dir` are None for folders in `folder`. `code` is a folder that the supervisor copies to `workdir`; with None
+    the working directory is used as it is. `outputs` are folders to make in the output folder.
     """
 
     user: str
@@ -202,6 +203,8 @@ class TaskSpec(NamedTuple):
     env: Mapping[str, Text] = MappingProxyType({})
     output_dir: str | None = None
     job_dir: str | None = None
+    code: str | None = None
+    outputs: tuple[str, ...] = ()
 
     @property
     def output_folder(self) -> str:
@@ -248,6 +251,7 @@ class TaskSpec(NamedTuple):
             stop=StopPolicy(**data["stop"]),
             logs=LogPolicy(**data["logs"]),
             rules=tuple(data.get("rules", ())),
+            outputs=tuple(data.get("outputs", ())),
         )
 
 

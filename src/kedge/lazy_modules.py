@@ -120,6 +120,7 @@ LATE = {
         "kedge.runtime.main",
         "kedge.runtime.warm_parent",
     ),
+    "kedge.runtime.attempt": ("kedge.runtime.setup.code_copy",),
     "kedge.runtime.hooks.hook_run": ("kedge.untrusted_values",),
     "kedge.runtime.logs.mask": ("kedge.runtime.logs.secret_forms",),
     "kedge.runtime.postmortem.analysis": ("kedge.runtime.postmortem.patterns",),

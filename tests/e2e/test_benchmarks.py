@@ -16,6 +16,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALLEST = {
     "bundle": ["1"],
     "cli_startup": ["1"],
+    "code_copies": ["--sizes", "1", "--rounds", "1"],
     "containers": ["--tasks", "1", "--rounds", "1"],
     "diagnosis_accuracy": ["."],
     "diagnosis_speed": ["--repeat", "1", "--sizes", "0.1"],

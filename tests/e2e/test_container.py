@@ -219,6 +219,16 @@ def test_code_is_where_the_command_starts(kedge: Kedge, derived: Callable[..., s
     assert not list((code / "sub").iterdir())
 
 
+def test_containers_cannot_write_to_the_snapshot_or_to_code_that_they_share(kedge: Kedge) -> None:
+    code = kedge.folder / "code"
+    code.mkdir()
+    (code / "file").write_text("content\n")
+    denied = "{ touch %s 2>&1 || :; } | sed 's/.*: //'; cat file"
+    kedge("run", kedge.job(denied % "/usr/local/pai/snapshot/file", name="private"), "--workdir", code)
+    kedge("run", kedge.job(denied % "file", name="shared", extras={"kedge": {"code": "readOnly"}}), "--workdir", code)
+    assert kedge.task_log() == 2 * "Read-only file system\ncontent\n"
+
+
 def test_storages_are_mounted_from_the_submitters_folders(kedge: Kedge, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

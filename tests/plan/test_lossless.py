@@ -33,6 +33,7 @@ extras:
     env: {PLAIN: 1.0, EMPTY: "", AUTH: "Bearer <% $secrets.token %>"}
 prerequisites:
   - {name: image, type: dockerimage, uri: busybox, auth: {username: me, password: <% $secrets.password %>}}
+  - {name: model, type: output, uri: "hdfs://10.0.0.1:9000/model"}
   - {name: base, type: script, plugin: cmd, callbacks: [{event: taskStarts, commands: [mkdir a]}]}
   - name: hook
     type: script
@@ -47,6 +48,7 @@ taskRoles:
     instances: 2
     dockerImage: image
     prerequisites: [hook]
+    output: model
     completion: {minFailedInstances: -1, minSucceededInstances: 1}
     taskRetryCount: 2
     extraContainerOptions: {shmMB: 64, infiniband: true}
@@ -70,7 +72,8 @@ def test_a_plan_with_every_feature() -> None:
     assert plan.requirements.entries
     assert plan.roles[0].lines
     assert through_json(plan) == plan
-    every = replace(plan, every_task_succeeds=True)
+    assert plan.roles[0].outputs == ("model",)
+    every = replace(plan, every_task_succeeds=True, shares_code=True)
     assert through_json(every) == every
     assert "hunter2" not in json.dumps(to_lossless(plan))
 

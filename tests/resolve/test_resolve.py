@@ -266,6 +266,19 @@ def test_a_working_directory_can_be_given_or_be_part_of_the_job(tmp_path: Path) 
     assert (job.code, job.roles[0].code) == ({"workdir": str(tmp_path)}, "workdir")
 
 
+def test_outputs_that_no_plugin_acts_on_are_folders() -> None:
+    uploads = {"callbacks": [{"event": "taskSucceeds", "commands": ["upload"]}]}
+    items = [
+        {"name": "model", "type": "output", "uri": "hdfs://x"},
+        {"name": "logs", "type": "output"},
+        {"name": "uploaded", "type": "output", **uploads},
+        {"name": "needs-logs", "type": "script", "require": ["logs"], **uploads},
+        {"name": "code", "type": "script", "uri": "u"},
+    ]
+    role = {"output": "model", "prerequisites": ["needs-logs", "model", "uploaded", "code"]}
+    assert resolved(role, prerequisites=items).roles[0].outputs == ("model", "logs")
+
+
 @pytest.mark.parametrize(
     ("uri", "local"),
     [

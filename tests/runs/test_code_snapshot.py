@@ -53,7 +53,7 @@ def test_an_empty_folder(code: Path, target: Path) -> None:
     assert target.is_dir()
 
 
-def test_keeps_modes_and_times(code: Path, target: Path) -> None:
+def test_keeps_times_and_what_owner_and_others_may_read(code: Path, target: Path) -> None:
     for mode in (0o755, 0o640, 0o400, 0o4755):
         write(code / f"{mode:o}").chmod(mode)
     folder = code / "folder"
@@ -63,8 +63,9 @@ def test_keeps_modes_and_times(code: Path, target: Path) -> None:
     folder.chmod(0o555)
     copy(code, target)
     modes = [(target / name).stat().st_mode & 0o7777 for name in ("755", "640", "400", "4755")]
-    assert modes == [0o755, 0o640, 0o400, 0o755]  # a copy of a set-user-id program is not one
-    assert (target / "folder").stat().st_mode & 0o777 == 0o755  # so that it can be deleted
+    assert modes == [0o555, 0o440, 0o400, 0o555]  # read-only, and a copy of a set-user-id program is not one
+    assert (target / "folder").stat().st_mode & 0o777 == 0o555
+    assert target.stat().st_mode & 0o222 == 0
     assert (target / "folder").stat().st_mtime_ns == 2_000_000_007
     assert (target / "folder" / "f").stat().st_mtime_ns == 1_000_000_007
 

@@ -16,7 +16,7 @@ from kedge import contract, packed_runtime
 NOT_NEEDED = {
     "ctypes", "dataclasses", "enum", "inspect", "json", "math", "re", "selectors", "shutil", "signal", "socket",
     "struct", "subprocess", "tempfile", "threading", "traceback", "typing", "kedge.diagnose", "kedge.lazy_modules",
-    "kedge.runtime.logs.secret_forms", "kedge.untrusted_values",
+    "kedge.runtime.logs.secret_forms", "kedge.runtime.setup.code_copy", "kedge.untrusted_values",
 }  # fmt: skip
 
 

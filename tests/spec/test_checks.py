@@ -104,6 +104,10 @@ def role(**keys: Any) -> dict[str, Any]:
             "extras.kedge.stop.signal: 'TRM' is not known here; did you mean 'TERM'?",
         ),
         (
+            {"extras/kedge": {"code": "readonly"}},
+            "extras.kedge.code: 'readonly' is not known here; did you mean 'readOnly'?",
+        ),
+        (
             {"extras/kedge": {"capabilities": {"w": ["SYS_ADMIN"]}}},
             "extras.kedge.capabilities.w[0]: must be one of 'NET_RAW', 'MKNOD'",
         ),

@@ -233,6 +233,7 @@ def test_extras_kedge(changed: Any) -> None:
                 "retry": {"maxTransient": 3, "backoffSec": 0},
                 "unknownReferences": "keep",
                 "workdir": "/w",
+                "code": "readOnly",
                 "capabilities": {"w": ["MKNOD"]},
                 "env": {"A": 1.0},
                 "taskRoles": {"w": {"env": {"B": True}, "stop": {"target": "command"}}},
@@ -249,6 +250,7 @@ def test_extras_kedge(changed: Any) -> None:
         capabilities={"w": ("MKNOD",)},
         env={"A": 1.0},
         task_roles={"w": KedgeRole({"B": True}, StopSettings("INT", "command", 2.5))},
+        shares_code=True,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedge.contract import JOB_DIR, WORK_DIR, TaskSpec
+from kedge.contract import CODE_DIR, JOB_DIR, WORK_DIR, TaskSpec
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 
@@ -17,10 +17,17 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
         task_attempt=0,
         uid="UID",
         folder=place,
-        workdir=f"RUN/code/{code}" if code else f"{place}/{WORK_DIR}",
+        workdir=_workdir(plan, place, code),
+        code=f"RUN/{CODE_DIR}/{code}" if code and not plan.shares_code else None,
         host="HOST",
         ports={label: [0] * count for label, count in resources.ports.items()},
         peers_file="RUN/attempt-0/peers.json",
         job_dir=f"RUN/{JOB_DIR}",
     )
     return task_spec(plan, role, index, placement)
+
+
+def _workdir(plan: Plan, place: str, code: str | None) -> str:
+    if code is None:
+        return f"{place}/{WORK_DIR}"
+    return f"{'RUN' if plan.shares_code else place}/{CODE_DIR}/{code}"

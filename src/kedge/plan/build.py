@@ -29,6 +29,7 @@ def build(resolved: ResolvedJob) -> Plan:
         mounts=resolved.mounts,
         requirements=resolved.requirements,
         every_task_succeeds=settings.every_task_succeeds,
+        shares_code=settings.shares_code,
     )
 
 
@@ -47,6 +48,7 @@ def _role(resolved: ResolvedRole, settings: KedgeExtras) -> RolePlan:
         task_retry_count=role.task_retry_count,
         environment=role_environment(role),
         env=dict(resolved.env),
+        outputs=resolved.outputs,
         command=resolved.command,
         lines=resolved.lines,
         steps=resolved.steps,

@@ -8,7 +8,7 @@ from typing import Any
 from kedge.contract import Action, Callback, Retry, Step, StopPolicy, Text, text_from_json, text_to_json
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
 from kedge.resolve.model import Mount, RequirementEntry, Requirements
-from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
+from kedge.spec.model import EVERY_TASK_SUCCEEDS, SHARED_CODE, Completion, Resources
 
 
 def to_lossless(plan: Plan) -> dict[str, Any]:
@@ -43,6 +43,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
             {role["name"]: tuple(role["prerequisites"]) for role in data["roles"]},
         ),
         every_task_succeeds=data["completion"] == EVERY_TASK_SUCCEEDS,
+        shares_code=data["codeMode"] == SHARED_CODE,
     )
 
 
@@ -72,6 +73,7 @@ def _role(data: Mapping[str, Any]) -> RolePlan:
         command=_text_from(data["command"]),
         steps=tuple(_step(step) for step in data["steps"]),
         code=data["code"],
+        outputs=tuple(data["outputs"]),
         pin=data["imagePin"],
         capabilities=tuple(data["capabilities"]),
         lines=tuple(data["lines"]),

@@ -11,7 +11,7 @@ from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, 
 from kedge.masking import MASKED
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve.model import NOTHING_REQUIRED, Mount, RequirementEntry, Requirements
-from kedge.spec.model import EVERY_TASK_SUCCEEDS, Completion, Resources
+from kedge.spec.model import EVERY_TASK_SUCCEEDS, PRIVATE_CODE, SHARED_CODE, Completion, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,10 @@ class RolePlan:
 
     `pin` is the image's entry in the lock file: the digest `sha256:…`, or `id:sha256:…` for an image that no registry
     has. `environment` is added to the plan's (`plan.task` adds the task's index); `env` are the variables that the user
-    sets. `stop` is how its tasks are stopped. `code` names the snapshot used as the
-    working directory; None is an empty folder per task. `capabilities` are Linux capabilities that its containers have
-    besides the usual ones. `lines` has the job file's line number for each line of the command.
+    sets. `stop` is how its tasks are stopped. `code` names the snapshot used as the working directory; None is an empty
+    folder per task. `outputs` are folders that are made in the output folder. `capabilities` are Linux capabilities
+    that its containers have besides the usual ones. `lines` has the job file's line number for each line of the
+    command.
     """
 
     name: str
@@ -53,6 +54,7 @@ class RolePlan:
     lines: tuple[int, ...] = ()
     env: Mapping[str, Text] = field(default_factory=dict)
     stop: StopPolicy = StopPolicy()
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class Plan:
     """The whole job. Every task gets `environment`. `code` maps snapshot names to the absolute paths that are copied
     once per job; `rules` are files with additional rules for causes of failures; `notes` are for the submitter;
     `mounts` are the storages of all tasks; `requirements` are the prerequisites behind the steps.
-    `every_task_succeeds`: all tasks run to completion and must succeed, whatever the roles' completion is."""
+    `every_task_succeeds`: all tasks run to completion and must succeed, whatever the roles' completion is.
+    `shares_code`: tasks start in a read-only copy of the code that all share, instead of one each."""
 
     user: str
     job: str
@@ -77,6 +80,7 @@ class Plan:
     mounts: tuple[Mount, ...] = ()
     requirements: Requirements = NOTHING_REQUIRED
     every_task_succeeds: bool = False
+    shares_code: bool = False
 
     def role(self, name: str) -> RolePlan:
         """The role with this name. KeyError: there is none."""
@@ -121,6 +125,7 @@ class Plan:
             "environment": dict(self.environment),
             "tasks": self.task_count,
             "code": dict(self.code),
+            "codeMode": SHARED_CODE if self.shares_code else PRIVATE_CODE,
             "rules": list(self.rules),
             "notes": list(self.notes),
             "storages": [{"name": mount.name, "mountPath": mount.path} for mount in self.mounts],
@@ -160,6 +165,7 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
         "command": shown(role.command),
         "steps": [_step_json(step, shown) for step in role.steps],
         "code": role.code,
+        "outputs": list(role.outputs),
         "capabilities": list(role.capabilities),
         "stop": _stop_json(role.stop),
     }

@@ -27,6 +27,7 @@ class Placement:
     peers_file: str
     job_dir: str
     output_dir: str | None = None
+    code: str | None = None
     secrets_dir: str | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
     logs: LogPolicy = LogPolicy()
@@ -64,6 +65,8 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         exit_spec=placement.exit_spec,
         output_dir=placement.output_dir,
         job_dir=placement.job_dir,
+        code=placement.code,
+        outputs=role.outputs,
     )
 
 

@@ -67,7 +67,7 @@ class ResolvedRole:
 
     `lines` has the job file's line number for each line of the command. `code` names the snapshot (a key of
     ResolvedJob.code) that its tasks start in; None is an empty folder per task. `env` are the environment variables
-    that the job and its submitter set.
+    that the job and its submitter set. `outputs` are the names of its prerequisites that are folders of results.
     """
 
     role: TaskRole
@@ -77,6 +77,7 @@ class ResolvedRole:
     steps: tuple[Step, ...]
     code: str | None
     env: Mapping[str, Text] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
 
 
 class Mount(NamedTuple):

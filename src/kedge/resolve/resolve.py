@@ -114,6 +114,7 @@ class _Resolution:
             steps=pins.pinned(role_steps, self._store.old),
             code=self._code.of(named["script"]),
             env=self._environment(role, render),
+            outputs=_outputs(filter(None, (named["output"], *items))),
         )
 
     def _environment(self, role: TaskRole, render: partial[Text]) -> dict[str, Text]:
@@ -179,6 +180,11 @@ class _Resolution:
 
 def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:
     return next((item for item in job.prerequisites if item.type == kind and item.name == name), None)
+
+
+def _outputs(items: Iterable[Item]) -> tuple[str, ...]:
+    """The names of the items of type `output` that no plugin acts on."""
+    return tuple(dict.fromkeys(item.name for item in items if item.data.get("type") == "output" and not item.plugin))
 
 
 def _image(item: Prerequisite, references: References) -> RoleImage:

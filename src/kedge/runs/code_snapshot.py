@@ -1,15 +1,13 @@
-"""Copies the user's code into the run folder when a job is submitted; every task sees this copy.
+"""Copies the user's code into the run folder when a job is submitted. Tasks get copies of this one, or share it.
 
 First everything is listed, then its size is checked, then it is copied under a temporary name and renamed, so that a
-copy is complete or absent.
+copy is complete or absent. It is read-only, so that a task does not change by mistake what others get.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,15 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.errors import InputError
-from kedge.own_files import clear, write_all
+from kedge.file_copies import BLOCK, copy_content
+from kedge.own_files import clear
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.ignore_files import KEDGEIGNORE, Rules
 
 LIMIT = 1 << 30  # bytes
-_CHUNK = 16 << 20
-_UNSUPPORTED = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
-
-_BLOCK = 512  # bytes, the unit of st_blocks
+_READ_ONLY = ~0o222  # modes
 
 Progress = Callable[[int, int], None]  # bytes copied, bytes in total
 
@@ -79,7 +75,7 @@ def copy(
 
 def _size(info: os.stat_result) -> int:
     """The bytes that a copy takes: holes take none, nor does anything but a regular file."""
-    return min(info.st_size, info.st_blocks * _BLOCK) if stat.S_ISREG(info.st_mode) else 0
+    return min(info.st_size, info.st_blocks * BLOCK) if stat.S_ISREG(info.st_mode) else 0
 
 
 def _list(source: Path, target: Path) -> tuple[list[_Entry], list[str]]:
@@ -169,6 +165,7 @@ class _Copier:
         if not entries[0].path:
             self._target.mkdir(mode=0o700)
             self._copy_file(self._source, self._target / self._source.name, entries[0].info)
+            self._target.chmod(0o500)
         else:
             for path, info in entries:
                 try:
@@ -177,13 +174,13 @@ class _Copier:
                     self._gone.append(path)
             for path, info in reversed(entries):
                 if stat.S_ISDIR(info.st_mode):
+                    (self._target / path).chmod(info.st_mode & 0o777 & _READ_ONLY | 0o500)
                     _set_times(self._target / path, info)
         return Copied(self._files, self._bytes, tuple(self._outside), tuple(self._gone))
 
     def _copy_entry(self, path: str, info: os.stat_result) -> None:
         if stat.S_ISDIR(info.st_mode):
-            (self._target / path).mkdir()
-            (self._target / path).chmod(info.st_mode & 0o777 | 0o700)  # writable, so that it can be filled and deleted
+            (self._target / path).mkdir(mode=0o700)
         elif stat.S_ISLNK(info.st_mode):
             self._copy_link(path)
         else:
@@ -220,11 +217,11 @@ class _Copier:
     def _copy_content(self, source: int, target: Path, info: os.stat_result) -> None:
         out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            for count in _copy_chunks(source, out):
+            for count in copy_content(source, out):
                 self._bytes += count
                 if self._progress:
                     self._progress(self._bytes, self._total)
-            os.fchmod(out, info.st_mode & 0o777)
+            os.fchmod(out, info.st_mode & 0o777 & _READ_ONLY)
         finally:
             os.close(out)
 
@@ -236,46 +233,6 @@ def _may_be_gone() -> Iterator[None]:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _GoneError from error
-
-
-def _copy_chunks(source: int, target: int) -> Iterator[int]:
-    """Copy a whole file; yields the number of bytes of each step. Holes stay holes."""
-    info = os.fstat(source)
-    if info.st_blocks * _BLOCK >= info.st_size:
-        yield from _copy_bytes(source, target, sys.maxsize)
-        return
-    for start, end in _written_parts(source):
-        os.lseek(source, start, os.SEEK_SET)
-        os.lseek(target, start, os.SEEK_SET)
-        yield from _copy_bytes(source, target, end - start)
-    os.ftruncate(target, info.st_size)
-
-
-def _written_parts(fd: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file between holes, each as its first offset and the offset after its last byte."""
-    end = 0
-    with suppress(OSError):  # ENXIO: no more data
-        while True:
-            start = os.lseek(fd, end, os.SEEK_DATA)
-            end = os.lseek(fd, start, os.SEEK_HOLE)
-            yield start, end
-
-
-def _copy_bytes(source: int, target: int, left: int) -> Iterator[int]:
-    """Copy up to `left` bytes; yields the number of each step. Within a file system the kernel may share blocks."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            while count := os.copy_file_range(source, target, min(left, _CHUNK)):
-                left -= count
-                yield count
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-    # Both descriptors are where the fast path stopped; usually that is the end.
-    while data := os.read(source, min(left, _CHUNK)):
-        write_all(target, data)
-        left -= len(data)
-        yield len(data)
 
 
 def _set_times(path: Path, info: os.stat_result) -> None:

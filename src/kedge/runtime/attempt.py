@@ -9,6 +9,7 @@ from kedge.contract import Step, TaskSpec
 from kedge.light import contextlib
 from kedge.light.types import Callable
 from kedge.runtime import bugs, execute, outcome
+from kedge.runtime.files import NO_SPACE
 from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask
 from kedge.runtime.outcome import AttemptOutcome
@@ -18,6 +19,8 @@ from kedge.runtime.process.loop import READABLE
 from kedge.runtime.session import Clock, Session, SupervisorOptions, begin
 from kedge.runtime.setup import folders, prepare
 from kedge.runtime.setup.prepare import CannotStart, PreparedTask
+
+_SLOW_COPY_SEC = 1.0
 
 
 def run(spec: TaskSpec, options: SupervisorOptions) -> int:
@@ -56,6 +59,7 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     secrets = prepare.read_secrets(session.spec)
     hidden = mask.finder(secrets.values(), session.options.site) if session.spec.mask else None
     session.log.hide(hidden)
+    _copy_code(session)
     prepared = prepare.prepare(
         session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell)
     )
@@ -65,6 +69,23 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     result = _exit_hooks(session, prepared, entered, result)
     execute.end_descendants(session)
     return result
+
+
+def _copy_code(session: Session) -> None:
+    """Make the attempt's own copy of the code, unless the task is stopped in the meantime."""
+    spec, began = session.spec, time.monotonic()
+    if spec.code is None:
+        return
+    from kedge.runtime.setup import code_copy  # many tasks have no code
+
+    try:
+        copied = code_copy.make(spec.code, spec.workdir, lambda: _early_end(session) is not None)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
+        raise CannotStart(f"the code cannot be copied: {error.filename}: {error.strerror}") from error
+    if copied and (seconds := time.monotonic() - began) > _SLOW_COPY_SEC:
+        session.log.info(f"Copied the code: {copied.files} files, {copied.bytes >> 20} MiB, in {seconds:.1f} s")
 
 
 def _wait_for_gate(session: Session) -> None:

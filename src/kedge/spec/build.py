@@ -8,6 +8,7 @@ from typing import Any
 from kedge.spec.model import (
     EVERY_TASK_SUCCEEDS,
     NEVER,
+    SHARED_CODE,
     Auth,
     Completion,
     DeploymentRole,
@@ -158,6 +159,7 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         capabilities={role: tuple(names) for role, names in value.get("capabilities", {}).items()},
         env=value.get("env", {}),
         task_roles={name: _kedge_role(role, stop) for name, role in value.get("taskRoles", {}).items()},
+        shares_code=value.get("code") == SHARED_CODE,
     )
 
 

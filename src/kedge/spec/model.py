@@ -19,6 +19,7 @@ from kedge.spec.message_text import excerpt, show_path
 from kedge.spec.suggest import suggested
 
 EVERY_TASK_SUCCEEDS = "everyTaskSucceeds"  # a value of extras.kedge.completion
+PRIVATE_CODE, SHARED_CODE = "private", "readOnly"  # values of extras.kedge.code
 
 Path = tuple[str | int, ...]  # the keys and indexes that lead to a value: ("taskRoles", "worker", "commands", 0)
 
@@ -204,6 +205,7 @@ class KedgeExtras:
     capabilities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by role
     env: Mapping[str, Any] = field(default_factory=dict)
     task_roles: Mapping[str, KedgeRole] = field(default_factory=dict)
+    shares_code: bool = False  # `code: readOnly`
 
     def role(self, name: str) -> KedgeRole:
         """The settings of a role; the defaults if the file has none for it."""

@@ -14,7 +14,7 @@ from kedge.bundle.build import Bundle
 from kedge.engines.base import Task
 from kedge.engines.container import notes, render
 from kedge.engines.container.command_line import command_line
-from kedge.engines.container.container_spec import GPUS
+from kedge.engines.container.container_spec import GPUS, Bind
 from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.placement import numbered
 from kedge.engines.container.render import ContainerOptions, ContainerPlace
@@ -115,8 +115,25 @@ def test_outer_mounts_come_first(plan: Plan) -> None:
     assert spec.tmpfs == ("/usr/local/pai/secrets",)
     assert {bind.target for bind in spec.binds if bind.read_only} == {
         "/usr/local/pai/kedge", "/usr/local/pai/shared", "/usr/local/pai/secrets/values.json",
-        "/usr/local/pai/data-cache",
+        "/usr/local/pai/data-cache", "/usr/local/pai/snapshot",
     }  # fmt: skip
+
+
+def test_code_is_copied_from_a_snapshot_that_cannot_be_written_or_shared(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    script = {"name": "c", "type": "script", "uri": str(tmp_path / "c")}
+    image = {"name": "image", "type": "dockerimage", "uri": "debian:12"}
+    plan = planned(tmp_path, {"script": "c"}, prerequisites=[image, script])
+    place = replace(PLACE, code="/run/code/c")
+    private = render.render(plan, Task("w", 0), place, IMAGE, FACTS).binds
+    shared = render.render(plan, Task("w", 0), replace(place, shares_code=True), IMAGE, FACTS).binds
+    snapshot, own = (
+        Bind("/run/code/c", "/usr/local/pai/snapshot", True),
+        Bind("/run/w-0/code", "/usr/local/pai/scripts"),
+    )
+    assert {snapshot, own} <= set(private)
+    assert Bind("/run/code/c", "/usr/local/pai/scripts/c", True) in shared
+    assert not {snapshot, own} & set(shared)
 
 
 def test_container_names_contain_the_run_and_the_attempt() -> None:

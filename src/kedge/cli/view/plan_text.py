@@ -10,7 +10,7 @@ import yaml
 from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import seconds
-from kedge.contract import STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, show_text
+from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, show_text
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 
@@ -25,7 +25,7 @@ def plan_text(plan: Plan) -> str:
         *_lines("retries", list(_retries(plan))),
         *([_row("done", EVERY_TASK)] if plan.every_task_succeeds else []),
         _row("stop", _stop(plan.stop)),
-        *(_row("code", f"{path} is copied once") for path in plan.code.values()),
+        *(_row("code", f"{path} is copied {_copies(plan)}") for path in plan.code.values()),
         *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
     ]
     return "\n".join((*head, *(_role_text(plan, role) for role in plan.roles)))
@@ -42,6 +42,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         *([] if plan.every_task_succeeds else [_row("done", _completion(role))]),
         *([] if role.stop == plan.stop else [_row("stop", _stop(role.stop))]),
         _row("starts in", _where(plan, role)),
+        *(_row("output", f"${OUTPUT_DIR_VARIABLE}/{name}") for name in role.outputs),
     ]
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
     rows += _lines("env", [f"{name}={show_text(text)}" for name, text in role.env.items()])
@@ -78,9 +79,13 @@ def _stop(stop: StopPolicy) -> str:
     return f"SIG{stop.signal}{whom}, then SIGKILL after {seconds(stop.grace_sec)}"
 
 
+def _copies(plan: Plan) -> str:
+    return "once, read-only for all tasks" if plan.shares_code else "once, and from there for each task attempt"
+
+
 def _where(plan: Plan, role: RolePlan) -> str:
     if role.code:
-        return f"a copy of {plan.code[role.code]}"
+        return f"{'the read-only' if plan.shares_code else 'its own'} copy of {plan.code[role.code]}"
     return "an empty folder per task; in a container, the image's working directory"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from kedge.contract import JOB_DIR, LogPolicy
+from kedge.contract import CODE_DIR, JOB_DIR, LogPolicy
 from kedge.engines.base import EngineRequest, Task
 from kedge.engines.container import pinned_images, render
 from kedge.engines.container.client import Client
@@ -15,6 +15,7 @@ from kedge.engines.container.command_line import command_line
 from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.placement import ContainerPlaces, Given
 from kedge.engines.container.render import ContainerPlace
+from kedge.own_files import clear
 from kedge.plan.model import Plan, RolePlan
 from kedge.runs import code_snapshot
 from kedge.runs.folder import Run
@@ -37,7 +38,8 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineReques
         bundle=given.bundle,
         network=f"kedge-{_RUN}",
         address="ADDRESS",
-        code=f"{_RUN}/code/{role.code}" if role.code else None,
+        code=f"{_RUN}/{CODE_DIR}/{role.code}" if role.code else None,
+        shares_code=plan.shares_code,
         cache=given.cache,
         storages=given.storages,
         infiniband=given.infiniband,
@@ -50,7 +52,8 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineReques
 def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> EngineRequest:
     """The container of a single task, with its files written below `folder`, so that its command line can be pasted.
     Its output goes to the terminal; it has no peers, secrets or GPUs of the job."""
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        clear(folder)
     if folder.exists():  # it cannot be removed, because root in a container has written there
         folder = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
     os.makedirs(folder, 0o700, exist_ok=True)

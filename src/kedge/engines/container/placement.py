@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.contract import (
+    CODE_DIR,
     DATA_CACHE_DIR,
     FETCHED_DIR,
     JOB_DIR,
@@ -133,6 +134,7 @@ class ContainerPlaces:
             peers_file=f"{render.SHARED}/peers.json",
             job_dir=render.JOB_FOLDER,
             output_dir=render.OUTPUT,
+            code=render.SNAPSHOT if role.code and not self._plan.shares_code else None,
             secrets_dir=render.SECRETS if place.secrets else None,
             extra=self._visible(task),
             logs=self._given.logs,
@@ -159,6 +161,7 @@ class ContainerPlaces:
             address=(self._addresses or {}).get(task) or None,
             hosts=peers,
             code=str(self._run.code / role.code) if role.code else None,
+            shares_code=self._plan.shares_code,
             cache=given.cache,
             secrets=secret_binds(given.secrets_dir),
             storages=given.storages,
@@ -210,7 +213,8 @@ def lay_out(folder: str, task: dict[str, object], place: ContainerPlace) -> None
     """Make the folders of one task attempt as its container will see them, mount points included, and its TaskSpec."""
     pai = f"{folder}/{PAI_DIR}"
     inner = [f"{pai}/{name}" for name in (f"logs/{place.uid}", "kedge", "shared", OUTPUT_DIR, JOB_DIR)]
-    inner += [f"{pai}/scripts/{Path(place.code).name}"] if place.code else []
+    if place.code:
+        inner += [f"{pai}/scripts/{Path(place.code).name}" if place.shares_code else f"{pai}/snapshot"]
     inner += [f"{pai}/{DATA_CACHE_DIR}"] if place.cache else []
     for path in inner:
         make_folder(path, 0o755)
@@ -218,6 +222,9 @@ def lay_out(folder: str, task: dict[str, object], place: ContainerPlace) -> None
         make_folder(path, _OPEN)
     if place.secrets:
         make_folder(f"{pai}/secrets", _OPEN)
+    if place.code and not place.shares_code:
+        make_folder(f"{pai}/scripts", 0o755)
+        make_folder(f"{folder}/{CODE_DIR}", _OPEN)
     write(f"{folder}/{SPEC_FILE}", json.dumps(task).encode(), 0o644)
     write(f"{pai}/runtime", _ENTRY, 0o755)
 
@@ -235,7 +242,8 @@ def write(path: str, data: bytes, mode: int) -> None:
 
 
 def open_up(folder: Path) -> None:
-    """Let every user read and write the content of a folder, and execute what its owner may execute."""
+    """Let every user read and write the content of a folder, and execute what its owner may execute. This holds for
+    the copies of a snapshot, since containers get the snapshot itself read-only."""
     for path in (folder, *folder.rglob("*")):
         mode = path.lstat().st_mode
         if not stat.S_ISLNK(mode):

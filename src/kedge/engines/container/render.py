@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.contract import DATA_CACHE_DIR, JOB_DIR, LOADER_VARIABLES, OUTPUT_DIR, PAI_HOME, SHELVED, SPEC_FILE
+from kedge.contract import CODE_DIR, DATA_CACHE_DIR, JOB_DIR, LOADER_VARIABLES, OUTPUT_DIR, PAI_HOME, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
 from kedge.engines.container.container_spec import Bind, ContainerSpec
@@ -23,6 +23,7 @@ SHARED = f"{PAI}/shared"  # shared by the tasks of a job attempt
 SECRETS = f"{PAI}/secrets"
 SCRIPTS = f"{PAI}/scripts"
 DATA_CACHE = f"{PAI}/{DATA_CACHE_DIR}"
+SNAPSHOT = f"{PAI}/snapshot"  # of the code, for the supervisor to copy
 # Below PAI, because mount points can be made there, even if the root of the image is read-only.
 OUTPUT = f"{PAI}/{OUTPUT_DIR}"
 JOB_FOLDER = f"{PAI}/{JOB_DIR}"
@@ -47,8 +48,8 @@ class ContainerOptions(NamedTuple):
 class ContainerPlace:
     """The placement of one task attempt. Paths are those of this machine; the rest is as in ContainerSpec.
 
-    `uid` is unique to the attempt; `secrets` are files by their name in the container; `storages` are folders by their
-    path in the container.
+    `uid` is unique to the attempt; `code` is the snapshot, which the tasks copy or share; `secrets` are files by their
+    name in the container; `storages` are folders by their path in the container.
     """
 
     run_id: str
@@ -63,6 +64,7 @@ class ContainerPlace:
     address: str | None = None
     hosts: Mapping[str, str] = field(default_factory=dict)
     code: str | None = None
+    shares_code: bool = False
     cache: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
     storages: Mapping[str, str] = field(default_factory=dict)
@@ -170,8 +172,10 @@ def _binds(role: RolePlan, place: ContainerPlace) -> tuple[Bind, ...]:
         Bind(f"{place.folder}/{OUTPUT_DIR}", OUTPUT),
         Bind(place.job_dir, JOB_FOLDER),
     ]
-    if place.code:
-        binds.append(Bind(place.code, f"{SCRIPTS}/{role.code}"))
+    if place.code and place.shares_code:
+        binds.append(Bind(place.code, f"{SCRIPTS}/{role.code}", read_only=True))
+    elif place.code:
+        binds += [Bind(place.code, SNAPSHOT, read_only=True), Bind(f"{place.folder}/{CODE_DIR}", SCRIPTS)]
     if place.cache:
         binds.append(Bind(place.cache, DATA_CACHE, read_only=True))
     binds += [Bind(source, f"{SECRETS}/{name}", read_only=True) for name, source in place.secrets.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any, ClassVar
 
@@ -37,6 +38,8 @@ class LocalEngine:
         if plan.mounts:
             wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in plan.mounts)
             notes.append(Note(f"the local engine mounts no storage; the job expects {wanted}"))
+        if plan.code and plan.shares_code and os.geteuid() == 0:
+            notes.append(Note("tasks can change the read-only code here: they run as root"))
         return (*notes, _not_enforced(plan))
 
     def check(self, plan: Plan) -> None:

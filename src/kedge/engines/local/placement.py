@@ -6,12 +6,12 @@ import os
 import socket
 from pathlib import Path
 
-from kedge.contract import SPEC_FILE, WORK_DIR
+from kedge.contract import CODE_DIR, SPEC_FILE, WORK_DIR
 from kedge.engines.base import Task
 from kedge.engines.machine import gpus
 from kedge.engines.machine.resources import HeldPorts, share_out, write_peers
 from kedge.own_files import clear
-from kedge.plan.model import Plan
+from kedge.plan.model import Plan, RolePlan
 from kedge.plan.task import Placement, task_spec
 from kedge.runs.atomic_files import write_json
 from kedge.runs.folder import Run
@@ -62,7 +62,8 @@ class LocalPlaces:
             task_attempt=task_attempt,
             uid=_RANDOM_UUID.read_text().strip(),
             folder=folder,
-            workdir=str(self._run.code / role.code) if role.code else os.path.join(folder, WORK_DIR),
+            workdir=self._workdir(role, folder),
+            code=str(self._run.code / role.code) if role.code and not self._plan.shares_code else None,
             host=HOST,
             ports=self._ports.ports[task],
             peers_file=str(self._run.peers(attempt)),
@@ -77,3 +78,8 @@ class LocalPlaces:
         path = os.path.join(folder, SPEC_FILE)
         write_json(Path(path), task_spec(self._plan, *task, placement).to_json(), mode=0o644, synced=False)
         return path
+
+    def _workdir(self, role: RolePlan, folder: str) -> str:
+        if role.code is None:
+            return os.path.join(folder, WORK_DIR)
+        return str(self._run.code / role.code) if self._plan.shares_code else os.path.join(folder, CODE_DIR, role.code)

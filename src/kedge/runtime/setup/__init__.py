@@ -4,6 +4,7 @@ prepare      the order of it
 environment  the variables of the OpenPAI runtime
 peers        addresses of the job's tasks
 folders      folders of an attempt
+code_copy    its own copy of the code
 scripts      scripts of a task
 parameters   parameters of an action, with secrets
 """

@@ -18,6 +18,8 @@ def make(spec: TaskSpec) -> None:
     if spec.pai_dir is None:
         _make_pai_folder(spec)
     os.makedirs(spec.output_folder, exist_ok=True)
+    for name in spec.outputs:
+        os.makedirs(f"{spec.output_folder}/{os.path.basename(name)}", exist_ok=True)
     os.makedirs(spec.job_folder, exist_ok=True)
     if spec.workdir == f"{spec.folder}/{contract.WORK_DIR}":
         os.makedirs(spec.workdir, exist_ok=True)
