@@ -63,6 +63,7 @@ COMMANDS = {
     "validate": "kedge.cli.commands.validate:command",
     "plan": "kedge.cli.commands.plan:command",
     "lock": "kedge.cli.commands.lock:command",
+    "attach": "kedge.cli.commands.attach:command",
     "ps": "kedge.cli.commands.ps:command",
     "show": "kedge.cli.commands.show:command",
     "logs": "kedge.cli.commands.logs:command",

@@ -140,7 +140,7 @@ def test_a_stop_before_the_controller_is_ready_counts(kedge: Kedge, number: str,
     what = f"os.kill(submission.controller_lock.owner(run.lock).pid, signal.{number})"
     assert meanwhile(kedge, what, kedge.job("touch ../../../ran")) == f"{code};"
     assert not (kedge.only_run() / "ran").exists()
-    assert kedge("wait", "job", code=1).stdout.startswith("stopped: stopped by ")
+    assert kedge("wait", "job", code=1).stdout.startswith("stopped by ")
     assert report(kedge)["state"] == "stopped"
 
 

@@ -5,8 +5,9 @@ options         arguments of commands on runs
 job_options     FILE, and what the submitter adds to it
 engine_options  the options of engines
 streams         makes stdin, stdout and stderr safe to use
-stop_requests   Ctrl-C and signals while a job is submitted and runs
-attended_run    submits a job and follows it to its end
+stop_requests   Ctrl-C, Ctrl-\\ and signals while a job is submitted and runs
+viewer          shows a run until it ends or the user detaches
+attended_run    submits a job and shows it
 log_files       reads logs to diagnose: plain, compressed or stdin
 commands/       one file per command
 view/           what commands print for people

@@ -19,20 +19,12 @@ from typing import Any, NoReturn
 from kedge import shortages
 from kedge.engines.base import JobOutcome
 from kedge.engines.registry import make
-from kedge.errors import (
-    EXIT_BUG,
-    EXIT_CANNOT_RUN,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    KedgeError,
-)
+from kedge.errors import EXIT_BUG, EXIT_OK, KedgeError
 from kedge.own_files import clear, write_all
 from kedge.plan.lossless import from_lossless
 from kedge.resolve.model import Secrets
 from kedge.runs import report, status
 from kedge.runs.folder import Run
-from kedge.states import State
 
 
 def main(folder: str, channel: int, next_order: Callable[[], bytes]) -> NoReturn:
@@ -45,7 +37,7 @@ def main(folder: str, channel: int, next_order: Callable[[], bytes]) -> NoReturn
             clear(run.path)
         os._exit(EXIT_OK)
     try:
-        code, error = _exit_code(_run(run, json.loads(line), channel)), ""
+        code, error = _run(run, json.loads(line), channel).exit_code, ""
     except Exception as problem:
         code, error = _code_and_message(problem)
     _send(channel, {"exit_code": code, "error": error})
@@ -72,14 +64,6 @@ def _run(run: Run, order: Mapping[str, Any], channel: int) -> JobOutcome:
         lines = {role.name: role.lines for role in plan.roles}
         report.write(run, report.build(run, now, outcome.judged.to_json(), lines))
     return outcome
-
-
-def _exit_code(outcome: JobOutcome) -> int:
-    if outcome.interrupted:
-        return EXIT_INTERRUPTED
-    if outcome.disk_full:
-        return EXIT_CANNOT_RUN
-    return EXIT_OK if outcome.state == State.SUCCEEDED else EXIT_FAILED
 
 
 def _code_and_message(error: Exception) -> tuple[int, str]:

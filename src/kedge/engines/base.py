@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kedge.contract import Report
 from kedge.diagnose.decide.job import JobVerdict
+from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
@@ -37,6 +38,15 @@ class JobOutcome(NamedTuple):
     judged: JobVerdict
     interrupted: bool = False
     disk_full: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """That of `kedge run`."""
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        if self.disk_full:
+            return EXIT_CANNOT_RUN
+        return EXIT_OK if self.state == State.SUCCEEDED else EXIT_FAILED
 
 
 class EngineRequest(NamedTuple):
@@ -123,6 +133,12 @@ class Engine(Protocol):
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         """Ask the run's controller to stop it (`kill`: without grace, even if the controller does not react). End and
         clean up what is left of a lost run. Returns notes for the user, for example about a suspended controller."""
+        ...
+
+    def forward(self, run: Run, number: int) -> None:
+        """Forward a signal with which a viewer requests a stop (SIGINT, SIGHUP, SIGTERM) to the run's controller, and
+        resume it if it is suspended. Returns at once, and does nothing to a run without a controller. CannotRun: the
+        controller cannot be reached from here."""
         ...
 
     def suspended(self, run: Run) -> int | None:

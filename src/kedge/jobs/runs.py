@@ -19,7 +19,7 @@ from kedge.states import FINAL, WITHOUT_END, State
 if TYPE_CHECKING:
     from kedge.engines.base import Engine
 
-_ENDING_SEC = 10.0  # after the job's end its controller only writes the report
+ENDING_SEC = 10.0  # after the job's end its controller only writes the report
 
 
 def jobs_dir() -> Path:
@@ -50,6 +50,12 @@ def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
     return _engine_of(run).stop(run, kill)
 
 
+def forward(run: Run, number: int) -> None:
+    """Forward a signal with which a viewer requests a stop to the run's controller; does nothing without one. CannotRun
+    if it cannot be reached."""
+    _engine_of(run).forward(run, number)
+
+
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller if it is suspended, otherwise None."""
     return _engine_of(run).suspended(run)
@@ -71,7 +77,7 @@ def _end_if_lost(run: Run) -> None:
         where.stop(run, kill=False)
     elif state not in FINAL:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
-    now = wait(run, time.monotonic() + _ENDING_SEC)  # for its report
+    now = wait(run, time.monotonic() + ENDING_SEC)  # for its report
     if controller_lock.is_held(run.lock) or now.state == State.LOST:
         os.lstat(run.run_file)
         raise CannotRun(

@@ -15,6 +15,7 @@ from kedge import entry_points
 from kedge.plugins.base import Parameter, ParameterError, Plugin, PluginFailed, Steps, checked
 
 GROUP = "kedge.plugins"
+_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)  # see cli.stop_requests
 
 
 def installed() -> dict[str, tuple[EntryPoint, ...]]:
@@ -79,19 +80,20 @@ class Installed:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collects the SIGINTs that arrive in the meantime, because any code can raise KeyboardInterrupt itself."""
+    """Collects the signals that raise KeyboardInterrupt in the meantime, because any code can raise it itself."""
     received: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield received
-        return
+    before: dict[int, Callable[[int, Any], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        before |= {number: found for number in _INTERRUPTING if callable(found := signal.getsignal(number))}
 
     def handler(number: int, frame: Any) -> None:
         received.append(number)
-        before(number, frame)
+        before[number](number, frame)
 
-    signal.signal(signal.SIGINT, handler)
+    for number in before:
+        signal.signal(number, handler)
     try:
         yield received
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, previous in before.items():
+            signal.signal(number, previous)

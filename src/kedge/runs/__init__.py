@@ -11,6 +11,7 @@ task_reports     reports of task attempts
 explanation      wording of a failure
 logs             reads logs while they grow
 follow           follows a run that is active
+recent           the recent part of such a run
 code_snapshot    copies the user's code
 ignore_files     .gitignore and .kedgeignore
 data_cache       downloaded data, by SHA-256

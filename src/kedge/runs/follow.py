@@ -29,9 +29,9 @@ class TaskLine(NamedTuple):
 class _TaskLog:
     """A task attempt whose log is being read."""
 
-    def __init__(self, task: str, folder: Path, stream: str) -> None:
+    def __init__(self, task: str, folder: Path, reader: StreamReader) -> None:
         self._task, self._folder, self._lines = task, folder, LineCutter()
-        self._reader = StreamReader(folder, stream)
+        self._reader = reader
         self._bar = b""
 
     def more(self) -> Iterator[TaskLine]:
@@ -64,12 +64,13 @@ def follow(
     alive: Callable[[], bool] | None = None,
     progress: bool = False,
     pause: Callable[[float], object] = time.sleep,
+    reader: Callable[[Path, str], StreamReader] = StreamReader,
 ) -> Iterator[Event | TaskLine | None]:
     """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run ends.
 
     A task's lines come before the event of its end. None means that there is nothing new at the moment. Ends early if
     the controller is no longer `alive`. With `progress`, also yields progress bars before their line ends. `pause`
-    waits for a number of seconds, or until `alive` has changed.
+    waits for a number of seconds, or until `alive` has changed. `reader` opens the stream of a task attempt's folder.
     """
     alive = alive or (lambda: is_held(run.lock))
     events = EventReader(run.events)
@@ -84,7 +85,7 @@ def follow(
             key = event.get("role", ""), event.get("index", 0)
             if event["event"] == JobEvent.TASK_LAUNCHED and wanted(*key):
                 folder = run.task(*key, attempt, event.get("task_attempt", 0))
-                reading[key] = _TaskLog(f"{key[0]}:{key[1]}", folder, stream)
+                reading[key] = _TaskLog(f"{key[0]}:{key[1]}", folder, reader(folder, stream))
             elif event["event"] in (JobEvent.TASK_COMPLETED, JobEvent.TASK_RETRYING) and key in reading:
                 yield from reading.pop(key).rest()
             yield event

@@ -25,7 +25,7 @@ class JobEvent(StrEnum):
     JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
     STOP_REQUESTED = "stop-requested"  # by, why
     PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
-    JOB_COMPLETED = "job-completed"  # state, code, text
+    JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run
     # text: a slow step of the engine, or a fault that may pass, shown while the job runs; with in_summary true, what a
     # user should know about the run once it has ended
     NOTE = "note"

@@ -58,6 +58,18 @@ class StreamReader:
                 return b""
         return b""
 
+    def skip_except(self, lines: int) -> None:
+        """Skip what there is now, except so many last lines, of which at most CHUNK bytes are looked at. Call it before
+        the first `read`."""
+        try:
+            files = _files(self._folder, self._stream)
+            fd = open_regular(self._folder, files[-1][0])
+        except OSError:  # nothing to skip
+            return
+        start = max(0, os.fstat(fd).st_size - CHUNK)
+        os.lseek(fd, start + _beginning(os.pread(fd, CHUNK, start), lines), os.SEEK_SET)
+        self._fd, self._inode = fd, os.fstat(fd).st_ino
+
     def _superseded(self) -> bool:
         try:
             return os.lstat(self._folder / self._stream / CURRENT).st_ino != self._inode
@@ -137,6 +149,14 @@ def whole(folder: Path, stream: str) -> Iterator[bytes]:
     with StreamReader(folder, stream) as reader:
         while data := reader.read():
             yield data
+
+
+def _beginning(data: bytes, lines: int) -> int:
+    """Where the last lines begin; an unfinished one counts as a line."""
+    at = len(data)
+    for _ in range(lines):
+        at = data.rfind(b"\n", 0, max(0, at - 1)) + 1
+    return at
 
 
 def _files(folder: Path, stream: str) -> list[tuple[str, int]]:

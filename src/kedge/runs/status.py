@@ -42,7 +42,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The current status of a run. `code` and `text` describe its end; `attempt` counts job attempts from 0; `cause` is
+    """The current status of a run. `code` and `text` describe its end, `exit_code` is
+    that of `kedge run`; `attempt` counts job attempts from 0; `cause` is
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
     cannot be ended."""
 
@@ -52,6 +53,7 @@ class JobStatus:
     submitted: str | None = None
     ended: str | None = None
     code: int | None = None
+    exit_code: int | None = None
     text: str | None = None
     cause: str | None = None
     notes: tuple[str, ...] = ()
@@ -159,6 +161,7 @@ class _StatusFold:
             state=State(state) if state in FINAL else State.FAILED,
             ended=event.get("time"),
             code=event.get("code"),
+            exit_code=event.get("exit_code"),
             text=event.get("text"),
         )
 

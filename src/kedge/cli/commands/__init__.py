@@ -1,6 +1,7 @@
 """The commands of `kedge`, one per file. Each is loaded when it is used.
 
 run         run a job
+attach      show an active run again
 validate    check a job file
 plan        show what will run
 lock        pin external names

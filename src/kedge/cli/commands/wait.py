@@ -35,4 +35,7 @@ def command(job: str, timeout: float | None) -> int:
 def _state_text(now: JobStatus) -> str:
     if now.state == State.SUCCEEDED:
         return one_line(now.text or "") if succeeded_despite_failures(now) else now.state
-    return f"{now.state}: {one_line(now.text)}" if now.text else now.state
+    reason = one_line(now.text or "")
+    if reason.startswith(now.state):  # "stopped by Ctrl-C"
+        return reason
+    return f"{now.state}: {reason}" if reason else now.state

@@ -11,10 +11,14 @@ import click
 
 from kedge.cli.view.log_lines import LinePrinter, print_json, print_message
 from kedge.cli.view.wording import event_text
-from kedge.plan.model import Plan
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.follow import TaskLine, follow
+from kedge.runs.job_events import JobEvent
+from kedge.runs.logs import StreamReader
+from kedge.runs.recent import Recent
+
+_PATIENCE_SEC = 1.0  # for a view that nobody may be reading
 
 
 class View(Protocol):
@@ -28,8 +32,8 @@ class View(Protocol):
 class LiveView:
     """For people: lines go to stdout, kedge's messages to stderr."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._lines = LinePrinter([f"{role}:{index}" for role, index in plan.tasks()])
+    def __init__(self, tasks: list[str]) -> None:
+        self._lines = LinePrinter(tasks)
 
     def line(self, line: TaskLine) -> None:
         self._lines(line.task, line.line)
@@ -58,32 +62,45 @@ class Json:
         sys.stdout.flush()
 
 
-class Silent:
-    """Shows nothing."""
+class StopsOnly:
+    """Shows only that a request to stop was received."""
 
     def line(self, line: TaskLine) -> None: ...
-    def event(self, event: Event) -> None: ...
+
+    def event(self, event: Event) -> None:
+        if event["event"] == JobEvent.STOP_REQUESTED and (text := event_text(event)):
+            print_message(text)
+
     def flush(self) -> None: ...
 
 
 class Live:
-    """While this context is open, a thread follows the run and feeds a view. The thread only reads files, so a terminal
-    that accepts no output (Ctrl-S) delays nothing but the view."""
+    """From `start` on, a thread follows the run, or its `recent` part, and feeds a view. The thread only reads files,
+    so a terminal that accepts no output (Ctrl-S) delays nothing but the view."""
 
-    def __init__(self, run: Run, view: View, *, lines: bool) -> None:
-        self._run, self._view = run, view
+    def __init__(self, run: Run, view: View, *, lines: bool, recent: Recent | None = None) -> None:
+        self._run, self._view, self._recent = run, view, recent
+        self._people = not isinstance(view, Json)
         self._bars = isinstance(view, LiveView)
         self._lines = lines
         self._over = threading.Event()
+        self._left = False
         self._thread = threading.Thread(target=self._show, name="console")
 
-    def __enter__(self) -> Live:
+    def start(self) -> None:
         self._thread.start()
-        return self
 
-    def __exit__(self, *error: object) -> None:
+    def finish(self) -> None:
+        """Show the rest of a run that has ended."""
         self._over.set()
         self._thread.join()
+
+    def leave(self) -> bool:
+        """Show nothing more. Returns whether the thread has ended: it may be waiting for its reader."""
+        self._left = True
+        self._over.set()
+        self._thread.join(_PATIENCE_SEC)
+        return not self._thread.is_alive()
 
     def _show(self) -> None:
         try:
@@ -104,12 +121,18 @@ class Live:
             alive=self._alive,
             progress=self._bars,
             pause=self._over.wait,
+            reader=self._recent.reader if self._recent else StreamReader,
         )
         for item in items:
-            if item is None:
-                self._view.flush()
-            elif isinstance(item, TaskLine):
-                self._view.line(item)
-            else:
-                self._view.event(item)
+            if self._left:
+                break
+            self._take(item)
         self._view.flush()
+
+    def _take(self, item: Event | TaskLine | None) -> None:
+        if item is None:
+            self._view.flush()
+        elif isinstance(item, TaskLine):
+            self._view.line(item)
+        elif not (self._people and self._recent) or self._recent.is_new(item):
+            self._view.event(item)

@@ -78,6 +78,11 @@ def print_message(message: str) -> None:
     click.echo(styled(_MESSAGE_PREFIX, bold=True) + f"\n{' ' * indent}".join(rows), err=True)
 
 
+def print_whole(message: str) -> None:
+    """Print a message of kedge to stderr without folding it, so that a command in it can be copied."""
+    click.echo(styled(_MESSAGE_PREFIX, bold=True) + one_line(message), err=True)
+
+
 def _columns(stream: TextIO, prefix: int) -> int:
     """The columns left of a row after a prefix. The last column stays empty: some terminals wrap as soon as it is
     filled."""

@@ -71,6 +71,8 @@ def _verdict(run: Run, now: JobStatus) -> Text:
         return text.append(reason, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
     text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
     text.append(f" {'in' if now.state in FINAL else 'for'} {took}{attempts}")
+    if reason.startswith(f"{now.state} "):  # "stopped by Ctrl-C" becomes "Stopped in 2.0 s by Ctrl-C"
+        return text.append(reason.removeprefix(now.state))
     return text.append(f": {reason}" if reason and now.state != State.SUCCEEDED else "")
 
 

@@ -212,6 +212,9 @@ class ContainerEngine:
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         return stop_run.stop(run, kill, leftovers.end)
 
+    def forward(self, run: Run, number: int) -> None:
+        stop_run.forward(run, number)
+
     def suspended(self, run: Run) -> int | None:
         return stop_run.suspended(run)
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from kedge.engines.base import JobOutcome
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
-from kedge.errors import KedgeError
+from kedge.errors import EXIT_BUG, KedgeError
 from kedge.runs import report
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
@@ -31,10 +31,15 @@ def controlled(run: Run, body: Body) -> JobOutcome:
         except Exception as error:  # even a bug: a run without an end would count as lost
             known = error if isinstance(error, KedgeError) else explained(error)
             text = str(known) if known else f"kedge failed: {error!r}"
-            log(JobEvent.JOB_COMPLETED, state=State.FAILED, code=None, text=text)
+            log(JobEvent.JOB_COMPLETED, state=State.FAILED, code=None, text=text, exit_code=_exit_code(known))
             report.write_without_verdict(run)
             raise
         if log.disk_full:
             outcome = outcome._replace(state=State.FAILED, text=log.disk_full, disk_full=True)
-        log(JobEvent.JOB_COMPLETED, state=outcome.state, code=outcome.code, text=outcome.text)
+        facts = {"code": outcome.code, "text": outcome.text, "exit_code": outcome.exit_code}
+        log(JobEvent.JOB_COMPLETED, state=outcome.state, **facts)
     return outcome
+
+
+def _exit_code(error: KedgeError | None) -> int:
+    return error.exit_code if error else EXIT_BUG

@@ -62,6 +62,9 @@ class LocalEngine:
         notes: tuple[str, ...] = _job().stop(run, kill)
         return notes
 
+    def forward(self, run: Run, number: int) -> None:
+        _job().forward(run, number)
+
     def suspended(self, run: Run) -> int | None:
         pid: int | None = _job().suspended(run)
         return pid

@@ -43,6 +43,11 @@ def stop(run: Run, kill: bool) -> tuple[str, ...]:
     return stop_run.stop(run, kill, leftovers.end)
 
 
+def forward(run: Run, number: int) -> None:
+    """Forward a signal to the run's controller."""
+    stop_run.forward(run, number)
+
+
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller if it is suspended."""
     return stop_run.suspended(run)

@@ -49,6 +49,18 @@ def _ask(run: Run, controller: processes.Process, kill: bool) -> tuple[str, ...]
     return (f"{who} and could not be resumed; it was killed with everything that it had started",)
 
 
+def forward(run: Run, number: int) -> None:
+    """Forward a signal to the controller of a run, if there is one, and resume it. CannotRun if it cannot be found."""
+    owner = controller_lock.owner(run.lock)
+    controller = processes.identify(owner.pid) if owner else None
+    if not controller_lock.is_held(run.lock):
+        return
+    if not controller:
+        raise _unreachable(run, owner)
+    for each in (number, signal.SIGCONT):
+        processes.send(controller, each)
+
+
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller if it is suspended."""
     owner = controller_lock.owner(run.lock)
@@ -66,9 +78,13 @@ def _of(run: Run) -> processes.Process | None:
         if controller:
             return controller  # it held the lock before and after the lookup, so the pid is its own
         if time.monotonic() > end:  # so it is not one that was just starting or ending
-            who = f"a process that cannot be seen from here{controller_lock.shown(owner)}"
-            raise CannotRun(f"{run.id} is run by {who}; kedge stop --kill {run.id} ends what it has started here")
+            raise _unreachable(run, owner)
         time.sleep(0.01)
+
+
+def _unreachable(run: Run, owner: controller_lock.Owner | None) -> CannotRun:
+    who = f"a process that cannot be seen from here{controller_lock.shown(owner)}"
+    return CannotRun(f"{run.id} is run by {who}; kedge stop --kill {run.id} ends what it has started here")
 
 
 def _is_reachable(run: Run) -> bool:
