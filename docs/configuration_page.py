@@ -52,7 +52,8 @@ gpu = 8
 Of `storages`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole.
 Relative paths start in the folder of the file, and `~` is the user's home folder.
 
-Keep secrets out of these files: `kedge config` prints every value. Secrets belong in `--secret` ([how](running.md#parameters-and-secrets)).
+Keep secrets out of these files: every user can read the site's, and `kedge config` prints values (without the passwords of addresses).
+Secrets belong in [`--secret`](running.md#parameters-and-secrets).
 
 ## Show and check
 

@@ -489,6 +489,39 @@ def test_plan_prints_the_container_of_every_role(kedge: Kedge) -> None:
     assert "container of b:0" in kedge("plan", job, "--engine", "container").stdout
 
 
+@pytest.mark.parametrize("task", [(), ("--task", "worker:0")])
+def test_plan_shows_the_network_that_the_run_will_use(kedge: Kedge, task: tuple[str, ...]) -> None:
+    for option, network in (("host", "host"), ("job", "bridge" if task else "kedge-RUN")):
+        args = ("--engine", "container", "--network", option, *task, "--json")
+        (request,) = json.loads(kedge("plan", kedge.job("true"), *args).stdout)["requests"]
+        assert request["value"]["network"] == network
+
+
+def test_the_settings_of_a_site_place_a_job(kedge: Kedge, tmp_path: Path) -> None:
+    """Its engine, options of it, and the storages that it names; those of other jobs do not matter."""
+    for name in ("set", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(f"the {name}\n")
+    site = tmp_path / "site.toml"
+    site.write_text(
+        "[engines.container]\nkeep = true\npids-limit = 77\n[virtual-clusters.boxes]\nengine = 'container'\n"
+        "options = {pids-limit = 99}\n[storages]\nset.path = 'set'\nother.path = 'other'"
+    )
+    kedge.environment["KEDGE_SITE_FILE"], kedge.engine = str(site), ""
+    storages = [{"name": "set", "mountPath": "/in"}]
+    job = kedge.job("cat /in/file", defaults={"virtualCluster": "boxes"}, extras={"storages": storages})
+    planned = json.loads(kedge("plan", job, "--json").stdout)["requests"][0]["value"]
+    assert planned["pids"] == 99
+    done = kedge("run", job)
+    assert "worker:0 | the set" in done.stdout
+    assert "the containers are kept until kedge rm" in done.stdout
+    other = kedge("plan", job, "--storage", f"set={tmp_path / 'other'}", "--json").stdout
+    assert [b["source"] for b in json.loads(other)["requests"][0]["value"]["binds"] if b["target"] == "/in"] == [
+        str(tmp_path / "other")
+    ]
+    kedge("rm", kedge.only_run().name)
+
+
 def test_a_full_disk_below_the_logs_is_reported_as_such(kedge: Kedge, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make a small file system")

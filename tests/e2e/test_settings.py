@@ -236,6 +236,14 @@ def test_a_site_names_the_only_hosts_for_prerequisites(kedge: Kedge, site: Write
     kedge("validate", kedge.job("true"), "--allow-host", "MARKET.example")
 
 
+def test_config_shows_no_password_of_an_address(kedge: Kedge, site: Write) -> None:
+    site("marketplace = 'https://me:hunter2@market.example/'", who="user")
+    for shown in ((), ("--json",)):
+        done = kedge("config", "marketplace", *shown)
+        assert "https://me:******@market.example/" in done.stdout
+        assert "hunter2" not in done.stdout
+
+
 def test_config_points_at_variables_that_match_no_setting(kedge: Kedge) -> None:
     done = kedge("config", KEDGE_ENGINES_CONTAINER_KEEPS="true")
     name = "KEDGE_ENGINES_CONTAINER_KEEP"

@@ -9,15 +9,17 @@ import pytest
 
 from kedge.engines.registry import options_of
 from kedge.errors import InputError
+from kedge.lazy_modules import ENGINES
 from kedge.runs import code_snapshot
 from kedge.settings import values
 from kedge.settings.listing import listed
-from kedge.settings.table import CODE_LIMIT, ENGINE, MARKETPLACE, SETTINGS, engine_settings
+from kedge.settings.table import CODE_LIMIT, ENGINE, SETTINGS, engine_settings
 from kedge.settings.values import load
 from kedge.spec.schema import check_document, schema
 from kedge.spec.toml import read
 
 Variables = dict[str, str]
+EVERY = (*SETTINGS, *(row for name in ENGINES for row in engine_settings(name, options_of(name))))
 
 
 @pytest.fixture
@@ -102,9 +104,17 @@ def test_a_user_without_a_home_folder_has_no_settings(places: Variables, monkeyp
     assert values.files(places) == ()
 
 
+def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_limit() -> None:
+    """It may come from a stranger. What it may set: its virtual cluster, its marketplace and its rules."""
+    settable = {setting.key for setting in EVERY if setting.job}
+    assert settable == {"engine", "marketplace", "rules"}
+    assert {setting.key for setting in EVERY if setting.site_only} == {
+        setting.key for setting in EVERY if setting.key.startswith("limits.")
+    }
+
+
 def test_defaults_fulfil_their_own_types() -> None:
-    every = (*SETTINGS, *(row for name in ("local", "container") for row in engine_settings(name, options_of(name))))
-    for setting in every:
+    for setting in EVERY:
         if setting.default is not None:
             assert not list(check_document(setting.default, read("", "x").source, setting.schema)), setting.key
 
@@ -114,7 +124,7 @@ def test_the_limit_of_code_has_one_default() -> None:
 
 
 def test_keys_of_the_job_file_that_set_the_same_exist() -> None:
-    for setting in (ENGINE, MARKETPLACE):
+    for setting in (setting for setting in EVERY if setting.job):
         first, *rest = setting.job.split(".")
         node = schema()["properties"][first]
         for step in rest:

@@ -9,22 +9,29 @@ from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES
 from kedge.settings.table import ANY_NAME, ENGINE, GROUPS, MARKETPLACE, SETTINGS, Setting, engine_settings
 from kedge.settings.values import AllSettings, Key, SettingValue
+from kedge.spec.hidden_lines import without_passwords
 from kedge.spec.message_text import quote, show_path
 from kedge.spec.suggest import did_you_mean
 
 
 def listed(settings: AllSettings) -> Iterator[tuple[str, SettingValue]]:
-    """Each key with its value; None is a setting without value. Of a group, those of its entries. InputError: an
-    environment variable has a bad value; the errors of engines.registry for an engine that a variable names."""
+    """Each key with its value, without passwords of addresses; None is a setting without value. Of a group, those of
+    its entries. InputError: an environment variable has a bad value; the errors of engines.registry for an engine that
+    a variable names."""
     for setting in SETTINGS:
         if ANY_NAME not in setting.key:
-            yield setting.key, settings.get(setting)
+            value = settings.get(setting)
+            yield setting.key, _shown(value) if isinstance(value.value, str) else value
             if setting == ENGINE:
                 yield from ((option.key, settings.get(option)) for option in _engine_settings(settings))
     for group in GROUPS:
         for key, value in settings.from_files.items():
             if key[0] == group:
                 yield from _flat(key, value)
+
+
+def _shown(value: SettingValue) -> SettingValue:
+    return value._replace(value=without_passwords(value.value))
 
 
 def below(settings: AllSettings, key: str) -> dict[str, SettingValue]:

@@ -24,8 +24,9 @@ _RUN = "RUN"  # stands for the run's id
 _NETWORK = "bridge"  # the engine's own, since there are no peers
 
 
-def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineRequest:
-    """The container of a role's first task. Placeholders stand for what is only known when it runs."""
+def of_role(plan: Plan, name: str, client: Client, given: Given, on_host: bool) -> EngineRequest:
+    """The container of a role's first task, on the network of this machine if `on_host`. Placeholders stand for what is
+    only known when it runs."""
     role, task = plan.role(name), Task(name, 0)
     place = ContainerPlace(
         run_id=_RUN,
@@ -36,8 +37,8 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineReques
         shared=f"{_RUN}/attempt-0/shared",
         job_dir=f"{_RUN}/{JOB_DIR}",
         bundle=given.bundle,
-        network=f"kedge-{_RUN}",
-        address="ADDRESS",
+        network="host" if on_host else f"kedge-{_RUN}",
+        address=None if on_host else "ADDRESS",
         code=f"{_RUN}/{CODE_DIR}/{role.code}" if role.code else None,
         shares_code=plan.shares_code,
         cache=given.cache,
@@ -49,7 +50,7 @@ def of_role(plan: Plan, name: str, client: Client, given: Given) -> EngineReques
     return EngineRequest(str(task), render.render(plan, task, place, found, given.facts).to_json())
 
 
-def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) -> EngineRequest:
+def of_task(plan: Plan, task: Task, client: Client, given: Given, on_host: bool, folder: Path) -> EngineRequest:
     """The container of a single task, with its files written below `folder`, so that its command line can be pasted.
     Its output goes to the terminal; it has no peers, secrets or GPUs of the job."""
     with suppress(OSError):
@@ -61,7 +62,8 @@ def of_task(plan: Plan, task: Task, client: Client, given: Given, folder: Path) 
     for name, source in plan.code.items():
         code_snapshot.copy(Path(source), run.code / name)
     given = given._replace(logs=LogPolicy(console=True))
-    places = ContainerPlaces(plan, run, given, _NETWORK, dict.fromkeys((Task(*t) for t in plan.tasks()), ""))
+    addresses = None if on_host else dict.fromkeys((Task(*t) for t in plan.tasks()), "")
+    places = ContainerPlaces(plan, run, given, None if on_host else _NETWORK, addresses)
     places.reserve(0)
     spec = places.container(task, 0, 0, image(client, plan.role(task.role), given.facts))
     places.release()

@@ -135,10 +135,11 @@ class ContainerEngine:
         with Connection(connection.address()) as connected:
             client = connected.client
             given = self._given(plan, build.ensure(), facts_of(connected.address, client))
+            on_host = self._network == "host"
             if task is None:
-                return tuple(dry_run.of_role(plan, role.name, client, given) for role in plan.roles)
+                return tuple(dry_run.of_role(plan, role.name, client, given, on_host) for role in plan.roles)
             folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
-            return (dry_run.of_task(plan, task, client, given, folder),)
+            return (dry_run.of_task(plan, task, client, given, on_host, folder),)
 
     def secrets_dir(self, run: Run) -> str:
         return secret_files.location(run)
