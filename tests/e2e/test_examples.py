@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import textwrap
@@ -85,6 +86,33 @@ def test_retry_starts_a_second_attempt_after_a_transient_failure(kedge: Kedge) -
     assert "attempt 2" in done.stdout
     assert "attempt 0" in kedge("logs", "retry", "--attempt", "1").stdout
     assert "left alone" in kedge("logs", "retry").stdout
+
+
+def test_resume_goes_on_from_the_checkpoint_of_the_attempt_that_failed(kedge: Kedge, tmp_path: Path) -> None:
+    check_resume(kedge)
+    without_failure = Kedge(tmp_path / "other")
+    without_failure.folder.mkdir()
+    without_failure("run", EXAMPLES / "resume.yaml", "-p", "fail_after=0")
+    line = Path("output", "model", "line.json")
+    assert (without_failure.task() / line).read_text() == (kedge.task(attempt=1) / line).read_text()
+
+
+@pytest.mark.parametrize("name", ["python", "busybox-python"])
+def test_resume_goes_on_in_containers(in_containers: Callable[[str], Kedge], name: str) -> None:
+    kedge = in_containers(name)
+    check_resume(kedge, "-p", f"image={kedge.image}")
+
+
+def check_resume(kedge: Kedge, *options: str) -> None:
+    done = kedge("run", EXAMPLES / "resume.yaml", *options)
+    assert "Succeeded in" in done.stdout
+    first, second = (kedge.task_log(attempt=attempt).splitlines() for attempt in (0, 1))
+    assert (first[0], first[12][:8]) == ("started without a checkpoint", "epoch 12")
+    assert (second[0], second[1][:8], second[-2][:8]) == ("resumed after epoch 12", "epoch 13", "epoch 20")
+    assert json.loads((kedge.only_run() / "job-dir" / "checkpoint.json").read_text())["epoch"] == 20
+    assert list((kedge.task() / "output" / "model").iterdir()) == []
+    result = json.loads((kedge.task(attempt=1) / "output" / "model" / "line.json").read_text())
+    assert abs(result["slope"] - 3) + abs(result["offset"] - 2) < 0.1
 
 
 def test_every_example_is_valid(kedge: Kedge) -> None:
