@@ -38,6 +38,21 @@ def copy_content(source: int, target: int) -> Iterator[int]:
         os.ftruncate(target, info.st_size)
 
 
+def shares_blocks(folder: str | os.PathLike[str]) -> bool:
+    """Whether copies in this folder can share the blocks of their original; False if that cannot be found out."""
+    if not hasattr(os, "O_TMPFILE"):  # not on Linux
+        return False
+    with suppress(OSError):
+        source, target = (os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o600) for _ in range(2))
+        try:
+            write_all(source, b"x")
+            return _clone(source, target)
+        finally:
+            os.close(source)
+            os.close(target)
+    return False
+
+
 def _clone(source: int, target: int) -> bool:
     """Let the target share all blocks of the source. Returns whether the file system can do that."""
     try:

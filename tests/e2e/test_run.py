@@ -235,3 +235,36 @@ def test_a_full_disk_ends_the_job_with_a_clear_reason(kedge: Kedge) -> None:
         for line in (run / "events.jsonl").read_text().splitlines():
             json.loads(line)
     assert processes_of(str(state)) == []
+
+
+def test_copies_of_code_that_do_not_fit_are_announced_and_fail_their_task(kedge: Kedge, small_disk: Path) -> None:
+    code = kedge.folder / "code"
+    code.mkdir()
+    (code / "data").write_bytes(os.urandom(600 << 10))
+    kedge.environment["XDG_STATE_HOME"] = str(small_disk)
+    job = kedge.job("true", roles={"worker": {"instances": 4}})
+    done = kedge("run", job, "--workdir", code, code=4)
+    assert "each task gets its own copy of the code, 2.3 MiB in all, and only 1." in done.stderr
+    assert re.search(r"worker:\d failed: \S+/code/.workdir.new/data: No space left on device", done.stderr)
+    shared = kedge.job("cat data | wc -c", name="shared", extras={"kedge": {"code": "readOnly"}})
+    (run,) = (small_disk / "kedge" / "jobs").glob("job-*")
+    kedge("rm", run.name)
+    assert "own copy" not in kedge("run", shared, "--workdir", code).stderr
+
+
+def test_a_task_without_code_starts_in_a_folder_that_is_kept(kedge: Kedge) -> None:
+    kedge("run", kedge.job('echo result > file; [ "$PWD" = "$PAI_WORK_DIR" ]; exit 1', jobRetryCount=1), code=1)
+    assert [(kedge.task(attempt=n) / "work" / "file").read_text() for n in (0, 1)] == 2 * ["result\n"]
+
+
+def test_code_that_tasks_share_cannot_be_written_by_ordinary_users(kedge: Kedge) -> None:
+    code = kedge.folder / "code"
+    code.mkdir()
+    (code / "file").write_text("content\n")
+    write = "{ sh -c 'echo x >> file; touch new' 2>&1 || :; } | sed 's/.*: //'"
+    job = kedge.job(write, extras={"kedge": {"code": "readOnly"}})
+    plain = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
+    argv = kedge.argv(("run", job, "--workdir", code))
+    done = subprocess.run([*plain, *argv], cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True)
+    assert kedge.task_log() == 2 * "Permission denied\n", done.stderr
+    assert ("tasks can change the read-only code here: they run as root" in done.stderr) == (os.geteuid() == 0)

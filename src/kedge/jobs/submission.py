@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from kedge import __version__
 from kedge.controller.client import Controller, LoadingController
 from kedge.engines.base import Engine
+from kedge.file_copies import shares_blocks
 from kedge.jobs.preparation import PreparedJob
 from kedge.jobs.runs import jobs_dir
 from kedge.own_files import clear
 from kedge.plan.lossless import to_lossless
+from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve import lock_file
 from kedge.runs import code_snapshot, controller_lock, disk_reserve, folder
@@ -26,6 +28,8 @@ from kedge.settings.table import CODE_LIMIT
 from kedge.settings.values import DEFAULT, SettingValue
 from kedge.spec.files import STDIN
 from kedge.spec.redact import mask_secrets, masked_values
+
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ def _fill(
     """Write the run folder. Returns notes for the user."""
     plan, source = prepared.plan, prepared.job.source
     limit = prepared.settings.get(CODE_LIMIT)
-    notes = [note for name in plan.code for note in _copy_code(run.code / name, plan.code[name], limit, progress)]
+    copies = {name: _copy_code(run.code / name, path, limit, progress) for name, path in plan.code.items()}
+    notes = [note for name, path in plan.code.items() for note in _notes_of_copy(path, copies[name])]
+    notes += _space_for_copies(run, plan, {name: copied.bytes for name, copied in copies.items()})
     if plan.rules:
         importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
     secrets = tuple(prepared.secrets.texts.values())
@@ -106,15 +112,30 @@ def _fill(
 
 def _copy_code(
     target: Path, path: str, limit: SettingValue, progress: Callable[[int, int], None] | None
-) -> Iterator[str]:
-    """Copy a folder of code of at most `limit` MiB into the run folder. Yields notes for the user."""
+) -> code_snapshot.Copied:
+    """Copy a folder of code of at most `limit` MiB into the run folder."""
     set_by = "" if limit.origin == DEFAULT else f"{CODE_LIMIT.key} of {limit.origin}"
-    copied = code_snapshot.copy(Path(path), target, limit=limit.value << 20, set_by=set_by, progress=progress)
+    return code_snapshot.copy(Path(path), target, limit=limit.value << 20, set_by=set_by, progress=progress)
+
+
+def _notes_of_copy(path: str, copied: code_snapshot.Copied) -> Iterator[str]:
     for link in copied.outside:
         yield f"{path}/{link} is a link that leads out of the code: it works only on this machine"
     if copied.gone:
         more = f" and {len(copied.gone) - 3} more" if len(copied.gone) > 3 else ""
         yield f"{path}: deleted during the copy, so missing in it: {', '.join(copied.gone[:3])}{more}"
+
+
+def _space_for_copies(run: Run, plan: Plan, sizes: Mapping[str, int]) -> Iterator[str]:
+    """A note if the disk has too little space for the tasks' own copies of the code."""
+    needed = 0 if plan.shares_code else sum(role.instances * sizes[role.code] for role in plan.roles if role.code)
+    found = os.statvfs(run.path)
+    free = found.f_bavail * found.f_frsize
+    if needed > free and not shares_blocks(run.path):
+        yield (
+            f"each task gets its own copy of the code, {needed / _MIB:,.1f} MiB in all, and only "
+            f"{free / _MIB:,.1f} MiB are free in {run.path.parent}; with extras.kedge.code: readOnly they share one"
+        )
 
 
 def start(submitted: Submitted) -> None:

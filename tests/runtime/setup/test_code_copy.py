@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 
 import pytest
 
-from kedge import contract
+from kedge import contract, file_copies
 from kedge.runtime.setup import code_copy
 
 
@@ -111,6 +112,46 @@ def test_a_full_disk_in_the_middle_fails_the_task(attempt, snapshot, small_disk)
     assert attempt.report["message"].endswith("code/.main.new/sub/large: No space left on device")
     assert attempt.report["diagnosis"]["cause"] == "disk_full"
     assert names(workdir.parent) == []
+
+
+@pytest.fixture
+def sharing_disk(tmp_path):
+    """A file system that can share blocks."""
+    program = next(filter(None, map(shutil.which, ("mkfs.btrfs", "mkfs.xfs"))), None)
+    if program is None or os.geteuid() != 0:
+        pytest.skip("a disk that shares blocks needs root and mkfs.btrfs or mkfs.xfs")
+    image, path = tmp_path / "image", tmp_path / "sharing"
+    with open(image, "wb") as file:
+        file.truncate(400 << 20)
+    subprocess.run([program, "-q", image], check=True)
+    path.mkdir()
+    mount = subprocess.run(["mount", "-o", "loop", image, path], capture_output=True, text=True)
+    if mount.returncode != 0:
+        pytest.skip(f"it cannot be mounted here: {mount.stderr.strip()}")
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
+def test_a_copy_shares_its_blocks_where_the_file_system_can(sharing_disk):
+    assert file_copies.shares_blocks(sharing_disk)
+    snapshot, size = sharing_disk / "snapshot", 20 << 20
+    snapshot.mkdir()
+    (snapshot / "large").write_bytes(os.urandom(size))
+    before = free(sharing_disk)
+    for number in range(10):
+        assert code_copy.make(str(snapshot), str(sharing_disk / f"own-{number}"), never)
+    assert before - free(sharing_disk) < size
+    assert subprocess.run(["cmp", snapshot / "large", sharing_disk / "own-9/large"], check=False).returncode == 0
+
+
+def free(folder):
+    os.sync()
+    found = os.statvfs(folder)
+    return found.f_bfree * found.f_frsize
+
+
+def test_other_file_systems_are_known(small_disk):
+    assert not file_copies.shares_blocks(small_disk)
 
 
 def test_a_snapshot_that_is_gone_is_named(attempt, tmp_path):
