@@ -16,7 +16,8 @@ TASK_STARTS = "taskStarts"
 TASK_SUCCEEDS = "taskSucceeds"
 TASK_FAILS = "taskFails"
 CONTAINER_EXIT = "containerExit"
-HOOK_EVENTS = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, CONTAINER_EXIT)
+BEFORE_STOP = "beforeStop"
+HOOK_EVENTS = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, CONTAINER_EXIT, BEFORE_STOP)
 
 # Environment. The kernel refuses single strings above 128 KiB and a total above about 2 MiB; these limits leave room.
 ENVIRONMENT_STRING_LIMIT = 100_000
@@ -25,6 +26,9 @@ PEERS_FILE_VARIABLE = "KEDGE_PEERS_FILE"
 JOB_ID_VARIABLE = "KEDGE_JOB_ID"
 OUTPUT_DIR_VARIABLE = "KEDGE_OUTPUT_DIR"
 JOB_DIR_VARIABLE = "KEDGE_JOB_DIR"
+# For hooks that run before the command is stopped.
+COMMAND_PID_VARIABLE = "KEDGE_COMMAND_PID"  # the command's shell, and the id of its process group
+PROGRAM_PIDS_VARIABLE = "KEDGE_PROGRAM_PIDS"  # the programs that the shell runs, in the order of their start
 RUNTIME_LOG_PIPE_VARIABLE = "RUNTIME_LOG_PIPE"
 
 # Variables that an image sets for its own dynamic loader (ld.so(8)) must not reach the loader of the runtime's Python.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kedge.contract import CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Callback
+from kedge.contract import BEFORE_STOP, CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Callback
 from kedge.plugins.base import Steps, lines
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, one_of, read, text
 
@@ -17,6 +17,7 @@ EVENT_SPELLINGS = {
     "taskFails": TASK_FAILS,
     "containerExit": CONTAINER_EXIT,
     "containerExits": CONTAINER_EXIT,
+    "beforeStop": BEFORE_STOP,
 }
 _CALLBACK = (
     Parameter("event", one_of(*EVENT_SPELLINGS), "when to run the lines", required=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from kedge import contract
 from kedge.contract import Step, TaskSpec
 from kedge.light import contextlib
 from kedge.light.types import Callable
@@ -14,7 +15,7 @@ from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask
 from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem.ending import finish, make_report, print_error, publish
-from kedge.runtime.process import signals
+from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import READABLE
 from kedge.runtime.session import Clock, Session, SupervisorOptions, begin
 from kedge.runtime.setup import folders, prepare
@@ -65,7 +66,7 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     )
     _wait_for_gate(session)
     entered: list[Step] = []
-    result = _start_hooks(session, prepared, entered) or _run_command(session, prepared, hidden)
+    result = _start_hooks(session, prepared, entered) or _run_command(session, prepared, hidden, entered)
     result = _exit_hooks(session, prepared, entered, result)
     execute.end_descendants(session)
     return result
@@ -123,11 +124,14 @@ def _start_hooks(session: Session, prepared: PreparedTask, entered: list[Step]) 
     return _early_end(session)
 
 
-def _run_command(session: Session, prepared: PreparedTask, hidden: mask.Finder | None) -> AttemptOutcome:
+def _run_command(
+    session: Session, prepared: PreparedTask, hidden: mask.Finder | None, entered: list[Step]
+) -> AttemptOutcome:
     session.log.info("USER COMMAND START")
     execute.close_all(session.options.hold)
+    before_stop = _before_stop(session, prepared, entered)
     try:
-        result = outcome.of_command(execute.run_command(session, prepared, hidden))
+        result = outcome.of_command(execute.run_command(session, prepared, hidden, before_stop))
     except CannotStart as error:
         session.log.error(str(error))
         return outcome.cannot_start(str(error), error.code)
@@ -137,6 +141,35 @@ def _run_command(session: Session, prepared: PreparedTask, hidden: mask.Finder |
     else:
         session.log.info(f"User command failed with exit code {result.user_code}")
     return result
+
+
+def _before_stop(session: Session, prepared: PreparedTask, entered: list[Step]) -> Callable[[int], None] | None:
+    """Runs the hooks before the command is stopped; None if there are none. Nothing that happens in them prevents the
+    stop."""
+    hooks = schedule.stop_hooks(entered)
+
+    def run_hooks(pid: int) -> None:
+        variables = {
+            contract.COMMAND_PID_VARIABLE: str(pid),
+            contract.PROGRAM_PIDS_VARIABLE: " ".join(str(each.pid) for each in procfs.programs(pid)),
+        }
+        told = prepared._replace(environment={**prepared.environment, **variables})
+        for hook in hooks:
+            if session.supervisor.ends_now:
+                break
+            retries.run(session, told, hook)
+
+    def run_guarded(pid: int) -> None:
+        session.log.info("Starting the hooks before the stop of the command")
+        try:
+            run_hooks(pid)
+        except OSError as error:
+            session.log.error(f"the hooks before the stop cannot run: {error}")
+        except Exception as error:  # a bug of the runtime must not prevent the stop
+            session.log.text(bugs.describe(error))
+        session.log.info("Hooks before the stop finished")
+
+    return run_guarded if hooks else None
 
 
 def _exit_hooks(

@@ -35,17 +35,24 @@ def program(session: Session, prepared: PreparedTask, argv: tuple[str, ...], std
 
 
 def supervise(
-    session: Session, program: Program, on_start: Callable[[int], None], limit: TimeLimit | None = None
+    session: Session,
+    program: Program,
+    on_start: Callable[[int], None],
+    limit: TimeLimit | None = None,
+    before_stop: Callable[[int], None] | None = None,
 ) -> int:
     """Run a program to its end and return the wait status. CannotStart explains to the user why it never ran."""
     try:
-        return session.supervisor.run(program, on_start, session.broken, limit)
+        return session.supervisor.run(program, on_start, session.broken, limit, before_stop)
     except CannotSpawn as error:
         raise _cannot_start(error) from error
 
 
-def run_command(session: Session, prepared: PreparedTask, secrets: Finder | None) -> int:
-    """Run the user's command, read all its output, and return its wait status."""
+def run_command(
+    session: Session, prepared: PreparedTask, secrets: Finder | None, before_stop: Callable[[int], None] | None
+) -> int:
+    """Run the user's command, read all its output, and return its wait status. `before_stop(pid)` is called before it
+    is stopped."""
     path = prepared.scripts.write(contract.USER_SCRIPT, (prepared.options, *session.spec.command))
     writers = session.logs.connect(session.loop, secrets, session.consoles)
 
@@ -54,7 +61,8 @@ def run_command(session: Session, prepared: PreparedTask, secrets: Finder | None
         session.events.emit(contract.RUNNING, pid=pid, shell=prepared.shell.path)
 
     try:
-        status = supervise(session, program(session, prepared, (prepared.shell.path, path), *writers), on_start)
+        command = program(session, prepared, (prepared.shell.path, path), *writers)
+        status = supervise(session, command, on_start, before_stop=before_stop)
     except CannotStart:
         close_all(writers)
         raise

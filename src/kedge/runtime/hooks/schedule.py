@@ -8,6 +8,8 @@ from kedge import contract
 from kedge.contract import Action, Callback, Step, Text
 from kedge.light.types import Iterable, Iterator, NamedTuple, Sequence
 
+_FILES = {"start": "pre", "exit": "post", "stop": "stop"}  # the beginning of file names by side
+
 
 class HookPart(NamedTuple):
     """A script for one shell, or one action. `file` is the script's file name."""
@@ -18,7 +20,7 @@ class HookPart(NamedTuple):
 
 
 class Hook(NamedTuple):
-    """What a step does at one event, on one side (`start` or `exit`) of the command."""
+    """What a step does at one event, on one side of the command: `start`, `exit`, or `stop`, beside the command."""
 
     step: Step
     side: str
@@ -36,6 +38,12 @@ def start_hooks(index: int, step: Step) -> list[Hook]:
     return list(_hooks(index, step, "start", (contract.TASK_STARTS,)))
 
 
+def stop_hooks(entered: Sequence[Step]) -> list[Hook]:
+    """The hooks before the command is stopped: the steps in reverse order."""
+    events = (contract.BEFORE_STOP,)
+    return [hook for index, step in reversed(list(enumerate(entered))) for hook in _hooks(index, step, "stop", events)]
+
+
 def exit_hooks(entered: Sequence[Step], succeeded: bool) -> list[Hook]:
     """The hooks after the command: the entered steps in reverse order, each with its callbacks in their own order.
 
@@ -45,7 +53,7 @@ def exit_hooks(entered: Sequence[Step], succeeded: bool) -> list[Hook]:
 
 
 def _hooks(index: int, step: Step, side: str, events: tuple[str, ...]) -> Iterator[Hook]:
-    name = f"plugin_{'pre' if side == 'start' else 'post'}{index}"
+    name = f"plugin_{_FILES[side]}{index}"
     wanted = [callback for callback in step.callbacks if callback.event in events]
     for number, (event, callbacks) in enumerate(groupby(wanted, key=lambda callback: callback.event)):
         yield Hook(step, side, event, tuple(_parts(callbacks, f"{name}_{number}" if number else name)))

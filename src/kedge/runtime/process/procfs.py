@@ -11,14 +11,15 @@ from kedge.runtime.files import read_file
 
 
 class ProcessStat(NamedTuple):
-    """One process. `start_time` is in clock ticks since boot (proc(5), field 22 of stat); with the pid it identifies
-    the process even after the pid is reused."""
+    """One process. `group` is its process group. `start_time` is in clock ticks since boot (proc(5), field 22 of stat);
+    with the pid it identifies the process even after the pid is reused."""
 
     pid: int
     parent: int
     state: str
     start_time: int
     name: str
+    group: int
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -39,7 +40,7 @@ def process(pid: int | str) -> ProcessStat | None:
     head, _, tail = text.rpartition(")")
     number, _, name = head.partition(" (")
     fields = tail.split()
-    return ProcessStat(int(number), int(fields[1]), fields[0], int(fields[19]), name)
+    return ProcessStat(int(number), int(fields[1]), fields[0], int(fields[19]), name, int(fields[2]))
 
 
 def descendants(ancestor: int) -> list[ProcessStat]:

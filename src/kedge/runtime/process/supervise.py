@@ -2,7 +2,7 @@
 
 The stop ladder: first the role's stop signal to the process group of the command, or only to the command itself; after
 the grace period, or at a second request, SIGKILL to the group and to every descendant, whatever session or group it has
-moved to.
+moved to. What must run before the command is stopped comes first, within the grace period, while the command goes on.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ _RESCAN_SEC = 0.05
 _RESEND_SEC = 0.2  # a forked child has executed its program by then; on a busy machine after two, four … times as long
 
 
+class RunningProgram:
+    """A program that runs. Its pid is also its process group. `outer` is the command that goes on meanwhile, if this is
+    a hook that runs before the command is stopped."""
+
+    def __init__(
+        self, pid: int, is_hook: bool, before_stop: Callable[[int], None] | None, outer: RunningProgram | None
+    ) -> None:
+        self.pid, self.is_hook, self.before_stop, self.outer = pid, is_hook, before_stop, outer
+        self.waits = before_stop is not None or outer is not None  # a request to stop does not signal it at once
+
+
 class Supervisor:
     """Handles the signals of this process. `on_stop(signal_name)` is called at the first request to stop."""
 
@@ -41,7 +52,8 @@ class Supervisor:
         self._signal = signals.by_name(policy.signal)
         self._on_stop = on_stop
         self._children = Children()
-        self._group: int | None = None
+        self._running: RunningProgram | None = None
+        self._announced = False  # the command will be stopped soon
         self._grace_end = NEVER
         self._deadline = NEVER
         self._give_up = NEVER
@@ -49,8 +61,12 @@ class Supervisor:
         self._resend_pause = _RESEND_SEC
         self._unsignalled: list[ProcessStat] = []  # children that may have missed the stop signal
         self._signalled: list[ProcessStat] = []  # the command's own processes, if only they got the stop signal
-        self._is_hook = False
         loop.on_signal = self._on_signal
+
+    @property
+    def ends_now(self) -> bool:
+        """Whether the grace period of a stop is over."""
+        return self.stop_repeated or time.monotonic() >= self._grace_end
 
     @property
     def stopping(self) -> bool:
@@ -66,7 +82,16 @@ class Supervisor:
             return
         self._grace_end = now + self._policy.grace_sec
         self._deadline = min(self._deadline, self._grace_end)
-        self._send_stop_signal()
+        if self._running and not self._running.waits:
+            self._send_stop_signal()
+
+    def announce(self) -> bool:
+        """The command will be stopped soon: run what must run before, while the command goes on. Does nothing without a
+        command, or at a second call. Returns whether it did something."""
+        command = self._running
+        due = command is not None and command.before_stop is not None and not self.stopping and not self._announced
+        self._announced = self._announced or due
+        return due
 
     def run(
         self,
@@ -74,23 +99,29 @@ class Supervisor:
         on_start: Callable[[int], None],
         broken: Callable[[], object],
         limit: TimeLimit | None = None,
+        before_stop: Callable[[int], None] | None = None,
     ) -> int:
         """Start the program, wait for its end and return its wait status.
 
         `on_start(pid)` is called once it runs. When `broken()` becomes true, the program is stopped. When `limit` (only
-        hooks have one) expires, the program and all processes it started are stopped. CannotSpawn if it did not start.
+        hooks have one) expires, the program and all processes it started are stopped. `before_stop(pid)` is called
+        before the program is stopped, at most once; it may call this method for other programs. CannotSpawn if the
+        program did not start.
         """
-        self._is_hook, limit = limit is not None, limit or NO_LIMIT
+        limit, outer = limit or NO_LIMIT, self._running
         earlier = {each.identity for each in self.descendants()} if limit.next != NEVER else set()
         pid = spawn(program)
         self._children.expect(pid)
-        self._group = pid
+        self._running = running = RunningProgram(pid, limit is not NO_LIMIT, before_stop, outer)
         on_start(pid)
-        self._give_up = NEVER
+        if outer is None:
+            self._give_up = NEVER
         while (status := self._children.status(pid)) is None and time.monotonic() < self._give_up:
             self._loop.turn(min(self._deadline, limit.next, self._resend_at))
             if broken() and not self.stopping:
                 self.stop()
+            if running.waits and outer is None:
+                self._stop_after_hooks(running)
             if time.monotonic() >= self._deadline:
                 self._kill()
             if time.monotonic() >= limit.next:
@@ -99,8 +130,19 @@ class Supervisor:
                 self._resend_stop_signal()
         if limit.passed:
             self._kill_since(earlier, time.monotonic() + _KILL_DEADLINE_SEC)
-        self._group, self._resend_at = None, NEVER
+        self._running, self._resend_at = outer, NEVER
         return signal.SIGKILL if status is None else status
+
+    def _stop_after_hooks(self, command: RunningProgram) -> None:
+        """Run what must run before the command is stopped, then send it the stop signal, if a stop was requested."""
+        if (self.stopping or self._announced) and (before_stop := command.before_stop):
+            command.before_stop = None
+            if self._children.status(command.pid) is None and not self.stop_repeated:
+                before_stop(command.pid)
+        if self.stopping and command.before_stop is None:
+            command.waits = False
+            if self._children.status(command.pid) is None:
+                self._send_stop_signal()
 
     def limit_hook(self) -> None:
         """After a stop, limit the next program to the rest of the grace period, less HOOK_RESERVE_SEC."""
@@ -159,11 +201,16 @@ class Supervisor:
                 self._on_stop(self.stopped_by)
             self.stop()
         else:
-            self._signal_group(number)
+            self._forward(number)
+
+    def _forward(self, number: int) -> None:
+        """Pass a signal on to the command, even while hooks run before it is stopped."""
+        if self._running:
+            _send(os.killpg, (self._running.outer or self._running).pid, number)
 
     def _signal_group(self, number: int) -> None:
-        if self._group is not None:
-            _send(os.killpg, self._group, number)
+        if self._running:
+            _send(os.killpg, self._running.pid, number)
 
     def _kill(self) -> None:
         now = time.monotonic()
@@ -183,31 +230,42 @@ class Supervisor:
 
     def _kill_since(self, earlier: set[tuple[int, int]], deadline: float = 0.0) -> None:
         """Kill all descendants but the `earlier` ones, and wait for their end until `deadline`."""
-        while started := [each for each in self.descendants() if each.identity not in earlier]:
+        while started := [each for each in self._below_hook() if each.identity not in earlier]:
             _signal_each(started, signal.SIGKILL)
             if time.monotonic() >= deadline:
                 return
             self._loop.turn(time.monotonic() + _RESCAN_SEC)
 
+    def _below_hook(self) -> list[ProcessStat]:
+        """All processes, or those of the hook alone if it runs beside the command, which goes on."""
+        found = self.descendants()
+        if self._running is None or self._running.outer is None:
+            return found
+        hook = self._running.pid
+        below = {each.pid for each in procfs.descendants(hook)}
+        return [each for each in found if each.group == hook or each.pid in below]
+
     def _send_stop_signal(self) -> None:
         """Send the stop signal to the group, then SIGCONT, because a suspended process takes signals only when it
         continues. bash with an EXIT trap (which hooks set) loses the signal in a child that it has forked but that has
         not executed its program yet, and then waits for that child. So remember the children, to signal them again."""
-        if self._policy.target == STOP_COMMAND and not self._is_hook:
+        if self._running is None:
+            return
+        if self._policy.target == STOP_COMMAND and not self._running.is_hook:
             self._signal_command()
             return
         self._signal_group(self._signal)
         self._signal_group(signal.SIGCONT)
-        if self._group is not None and self._is_hook:
-            self._unsignalled = [each for each in self.descendants() if each.parent == self._group]
+        if self._running.is_hook:
+            self._unsignalled = [each for each in self.descendants() if each.parent == self._running.pid]
             self._resend_pause = _RESEND_SEC
             self._resend_at = time.monotonic() + self._resend_pause
 
     def _signal_command(self) -> None:
         """Send the stop signal to the command's own processes, and remember them: the processes that they have started
         are theirs to stop."""
-        if self._group is not None:
-            self._signalled = procfs.command_processes(self._group, self._signal)
+        if self._running:
+            self._signalled = procfs.command_processes(self._running.pid, self._signal)
             _signal_each(self._signalled, self._signal)
             _signal_each(self._signalled, signal.SIGCONT)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from kedge.contract import REPORT_FILE
+from kedge.contract import BEFORE_STOP, REPORT_FILE
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from kedge.runs.job_events import JobEvent
 from kedge.testing.command import TIMEOUT, Kedge
-from kedge.testing.conformance.case import same
+from kedge.testing.conformance.case import runtime_log, same
 from kedge.testing.wait import wait_until
 
 _GRACEFUL = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
@@ -141,6 +141,44 @@ def stop_during_a_hook(kedge: Kedge) -> None:
     assert kedge.leftovers() == []
 
 
+def hook_before_stop(kedge: Kedge) -> None:
+    save = "echo saved > $KEDGE_JOB_DIR/checkpoint; kill -USR1 $KEDGE_COMMAND_PID; echo hook $(cat $PAI_LOG_DIR/told)"
+    hook = {
+        "name": "save",
+        "type": "script",
+        "plugin": "cmd",
+        "callbacks": [{"event": BEFORE_STOP, "commands": [save]}],
+    }
+    command = [
+        "trap 'echo told; exit 0' TERM; trap 'echo asked to save' USR1; echo no signal yet > $PAI_LOG_DIR/told",
+        "echo ready; while :; do sleep 0.1 || true; done",
+    ]
+    job = kedge.job(command, roles={"worker": {"prerequisites": ["save"]}}, prerequisites=[hook])
+    process = kedge.start("run", job)
+    kedge.wait_for_output("ready")
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, EXIT_INTERRUPTED)
+    log = kedge.task_log()
+    assert -1 < log.find("asked to save") < log.find("told"), log
+    assert "hook no signal yet" in runtime_log(kedge), runtime_log(kedge)
+    assert kedge.leftovers() == []
+
+
+def hook_before_stop_that_hangs(kedge: Kedge) -> None:
+    callbacks = [{"event": BEFORE_STOP, "commands": ["echo begun > $PAI_LOG_DIR/begun; sleep 1000"]}]
+    hook = {"name": "save", "type": "script", "plugin": "cmd", "callbacks": callbacks}
+    stop = {"kedge": {"stop": {"graceSec": 1}}}
+    roles = {"worker": {"prerequisites": ["save"]}}
+    process = kedge.start("run", kedge.job(_GRACEFUL, roles=roles, prerequisites=[hook], extras=stop))
+    kedge.wait_for_output("ready")
+    process.send_signal(signal.SIGINT)
+    kedge.finish(process, EXIT_INTERRUPTED)
+    assert (kedge.task() / "begun").exists()
+    report = json.loads((kedge.task() / REPORT_FILE).read_text())
+    same("report", (report["killed"], report["user_exit_code"]), (True, 137))
+    assert kedge.leftovers() == []
+
+
 def lost_controller(kedge: Kedge) -> None:
     secret = {"token": "a secret value"}
     job = kedge.job("echo <% $secrets.token %> ready; setsid sleep 1000 & sleep 1000", secrets=secret)
@@ -172,5 +210,7 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "a stop without grace kills at once": partial(stop_without_grace, after_a_stop=False),
     "a stop without grace cuts the grace of an earlier stop": partial(stop_without_grace, after_a_stop=True),
     "a stop during a start hook": stop_during_a_hook,
+    "a hook runs before the stop signal": hook_before_stop,
+    "a hook before the stop that hangs ends with the grace period": hook_before_stop_that_hangs,
     "a job whose controller was killed": lost_controller,
 }
