@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kedge.testing.command import without_settings
+
 pytest_plugins = ["tests.rerun_failed"]
 
 # The same examples in every run, however slow the machine is: what fails once, fails always.
@@ -20,7 +22,7 @@ settings.load_profile("kedge")
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every kedge that a test starts would compile its modules again
 # The settings of this machine and of whoever runs the tests are not part of them.
-os.environ |= {"KEDGE_SITE_FILE": os.devnull, "KEDGE_CONFIG_FILE": os.devnull}
+os.environ |= without_settings()
 for _variable in [name for name in os.environ if name.startswith(("KEDGE_ENGINE", "KEDGE_MARKETPLACE"))]:
     del os.environ[_variable]
 

@@ -87,6 +87,7 @@ def known(settings: AllSettings) -> dict[str, Any]:
             "site.toml:3:12: skus.k80.memoryMB: must be a whole number, not '4GB'; it is a number of MiB: write 4096",
         ),
         ("[limits.job]\ntask = 4", "site.toml:2:1: limits.job.task: unknown key 'task'; did you mean 'tasks'?"),
+        ("engine = 1979-05-27", "site.toml:1:10: engine: must be a string, not the date 1979-05-27"),
         ("limits.hosts = []", "site.toml:1:16: limits.hosts: must not be empty"),
         ("rules = ['a.toml', 3]", "site.toml:1:20: rules[1]: must be a string, not the number 3; put it in quotes"),
         ("storages = 3", "site.toml:1:12: storages: must be a mapping, not the number 3"),

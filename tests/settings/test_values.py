@@ -61,6 +61,8 @@ def test_a_variable_sets_an_option_of_an_engine(places: Variables, variable: str
     [
         ("KEEP", "maybe", "must be true or false, not 'maybe'"),
         ("PIDS_LIMIT", "many", "must be a whole number, not 'many'"),
+        ("PIDS_LIMIT", "--3", "must be a whole number, not '--3'"),
+        ("PIDS_LIMIT", "9" * 5000, f"must be a whole number, not '{'9' * 59}…'"),
         ("PIDS_LIMIT", "3", "must be at least 16, not 3"),
         ("NETWORK", "hots", "'hots' is not known here; did you mean 'host'?"),
     ],

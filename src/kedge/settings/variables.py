@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from kedge.errors import InputError
@@ -17,8 +18,9 @@ def read(setting: Setting, text: str) -> Any:
     value: Any = text
     if setting.schema["type"] == "boolean":
         value = _BOOLEANS.get(text.lower(), text)
-    elif setting.schema["type"] == "integer" and text.lstrip("-").isdecimal():
-        value = int(text)
+    elif setting.schema["type"] == "integer":
+        with suppress(ValueError):  # the check of the text explains it
+            value = int(text)
     source = JobFileSource(setting.variable_name, text, {}, {})
     if problems := list(check_document(value, source, setting.schema)):
         raise InputError(*(problem._replace(line=0, column=0, excerpt="") for problem in problems))

@@ -48,7 +48,9 @@ def describe(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return f"the number {value!r:.60}"
-    return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else f"the date {value}"  # which only TOML has
 
 
 def _type(broken: Violation) -> str:

@@ -16,6 +16,7 @@ from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
 from kedge.runs.controller_lock import is_held
 from kedge.testing.wait import wait_until
 
+_SETTINGS = ["KEDGE_CONFIG_FILE", "KEDGE_SITE_FILE"]  # variables that name other files
 TIMEOUT = 600.0  # seconds; only a hanging job takes this long, even on a busy machine
 
 
@@ -37,7 +38,7 @@ class Kedge:
         # The Python of the tests comes first: examples start `python`.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         places = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
-        places |= {"KEDGE_SITE_FILE": os.devnull, "KEDGE_CONFIG_FILE": os.devnull}  # no settings of this machine
+        places |= without_settings()
         self.environment = {**os.environ, **places, "PATH": path}
         self._started: list[subprocess.Popen[str]] = []
 
@@ -160,6 +161,14 @@ class Kedge:
         """The full command line for these arguments."""
         engine = ("--engine", self.engine, *self._options) if args[:1] == ("run",) and self.engine else ()
         return [sys.executable, "-m", "kedge", *map(str, (*args[:1], *engine, *args[1:]))]
+
+
+def without_settings() -> dict[str, str]:
+    """Variables with which kedge ignores the settings of this machine and user; those of a site only where that is
+    allowed."""
+    path = "/etc/kedge/site.toml"
+    ignored = ["KEDGE_CONFIG_FILE"] if os.path.lexists(path) and not os.access(path, os.W_OK) else _SETTINGS
+    return dict.fromkeys(ignored, os.devnull)
 
 
 def _has_ended(run: Path) -> bool:

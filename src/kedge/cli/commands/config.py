@@ -13,7 +13,7 @@ from kedge.cli.view.notes import print_notes
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import home
-from kedge.errors import InputError
+from kedge.errors import KedgeError
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.settings import files, listing, values
 from kedge.settings.values import DEFAULT, SettingOrigin, SettingValue
@@ -25,7 +25,7 @@ _FORMAT = 1  # version of the JSON output
 def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     try:
         return [CompletionItem(key) for key, _ in listing.listed(values.load()) if key.startswith(incomplete)]
-    except InputError:
+    except KedgeError:
         return []
 
 
