@@ -98,7 +98,7 @@ ROOMS = {
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (
         "streams", "options", "job_options", "engine_options", "log_files", "stop_requests", "view", "viewer",
-        "attended_run", "commands", "main",
+        "attended_run", "new_run", "commands", "main",
     ),
 }  # fmt: skip
 # Package that is not in the standard library -> the parts or modules that may import it.

@@ -31,12 +31,27 @@ def job_file(function: F) -> F:
         return function(inputs=_inputs(**submitted), **given)
 
     decorated: Any = with_inputs
-    for decorate in reversed((click.argument("file", type=click.Path(path_type=str)), *_INPUT_OPTIONS)):
+    file = click.argument("file", type=click.Path(path_type=str))
+    for decorate in reversed((file, *_VALUE_OPTIONS, *_INPUT_OPTIONS)):
         decorated = decorate(decorated)
     return decorated  # type: ignore[no-any-return]
 
 
-_INPUT_OPTIONS = (
+def values(function: F) -> F:
+    """Add the options that give values to a job: the command receives them as `changes`. InputError for a bad value."""
+
+    @functools.wraps(function)
+    def with_values(**given: Any) -> Any:
+        submitted = {name: given.pop(name) for name in _VALUE_NAMES}
+        return function(changes=_inputs(**submitted), **given)
+
+    decorated: Any = with_values
+    for decorate in reversed(_VALUE_OPTIONS):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+_VALUE_OPTIONS = (
     click.option("-p", "--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter."),
     click.option(
         "--secret",
@@ -59,6 +74,8 @@ _INPUT_OPTIONS = (
         metavar="FILE",
         help="Set environment variables from lines NAME=VALUE or NAME of a file.",
     ),
+)
+_INPUT_OPTIONS = (
     click.option(
         "--workdir",
         type=click.Path(path_type=str),
@@ -85,9 +102,8 @@ _INPUT_OPTIONS = (
 
 
 _VARIABLE_PREFIX = "env:"
-_INPUT_NAMES = (
-    "params", "secrets", "env", "env_files", "workdir", "rules", "marketplace", "hosts", "offline", "update_lock",
-)  # fmt: skip
+_VALUE_NAMES = ("params", "secrets", "env", "env_files")
+_INPUT_NAMES = (*_VALUE_NAMES, "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
 
 def _inputs(

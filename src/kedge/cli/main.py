@@ -35,6 +35,7 @@ COMMANDS = {
     "validate": "Check a job file and report every problem at once.",
     "plan": "Show what will run: roles, resources, policies, commands.",
     "lock": "Pin the external inputs of a job in its lock file.",
+    "rerun": "Run the job of an earlier run again, from its own copy.",
     "attach": "Show the output of an active run again until it ends.",
     "ps": "List runs, newest first.",
     "show": "Show one run: its tasks, verdict and logs.",

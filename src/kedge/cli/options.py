@@ -26,4 +26,7 @@ def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 job = click.argument("job", shell_complete=complete_job)
 task = click.argument("task", required=False, shell_complete=_complete_task)
+detach = click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run id and return.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print events and log lines as JSON, one object a line.")
 STREAM_NAMES = {"all": STREAMS[0], "stdout": STREAMS[1], "stderr": STREAMS[2], "runtime": RUNTIME_LOG}

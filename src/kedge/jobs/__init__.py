@@ -7,6 +7,8 @@ example      the spec that a task of it would receive
 lock         writes its lock file
 pins         the current pins of images
 rules        its own rules for causes of failures
+record       what a run was made of
+rerun        makes a job from that
 submission   gives it a run folder and a controller
 user         who submits
 runs         this user's runs: finds, awaits, stops and removes them

@@ -19,7 +19,7 @@ from kedge.settings import values
 from kedge.settings.table import MARKETPLACE, RULES
 from kedge.settings.values import AllSettings
 from kedge.spec.model import Job
-from kedge.spec.parse import load
+from kedge.spec.parse import load, load_text
 from kedge.spec.redact import is_masked
 
 
@@ -35,13 +35,19 @@ class PreparedJob:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # the file's and the submitter's
     warnings: tuple[Problem, ...] = ()
     settings: AllSettings = field(default_factory=AllSettings, repr=False)
+    inputs: Inputs = field(default_factory=lambda: Inputs(""), repr=False)
+    documents: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # as in ResolvedJob
+    needed_secrets: tuple[str, ...] = ()
 
 
 def prepare(path: str, inputs: Inputs) -> PreparedJob:
-    """Load, resolve and plan a job file. InputError: lists every problem."""
-    known = values.load()
-    job, problems = load(path, {*inputs.parameters, *inputs.secrets})
+    """Load, resolve and plan a job file, or the record in `inputs`. InputError: lists every problem."""
+    known, record = values.load(), inputs.record
+    given = {*inputs.parameters, *inputs.secrets}
+    job, problems = load_text(record.text, record.file, given) if record else load(path, given)
     notes: tuple[str, ...] = ()
+    if record:
+        job, problems, notes = importlib.import_module("kedge.jobs.rerun").restored(job, problems, inputs.parameters)
     if known.from_files:
         site = importlib.import_module("kedge.jobs.site_rules")
         job, more, notes = site.apply(job, known)
@@ -49,13 +55,23 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
     resolved = resolve(job, replace(inputs, usual_marketplace=known.get(MARKETPLACE).value), problems)
     plan = build(resolved)
     plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
-    if known.get(RULES).value:
+    if known.get(RULES).value and not record:  # those of a record include the usual ones of its time
         plan = replace(plan, rules=importlib.import_module("kedge.jobs.rules").with_usual(plan.rules, known))
-    if is_masked(resolved.job):
+    if is_masked(resolved.job) and not record:
         plan = replace(plan, notes=(*plan.notes, "the secrets of this file were removed when it was stored"))
-    parameters = {**resolved.job.parameters, **inputs.parameters}
     return _with_new_pins(
-        PreparedJob(resolved.job, plan, resolved.secrets, resolved.lock, parameters, resolved.warnings, known)
+        PreparedJob(
+            job=resolved.job,
+            plan=plan,
+            secrets=resolved.secrets,
+            locked=resolved.lock,
+            parameters={**resolved.job.parameters, **inputs.parameters},
+            warnings=resolved.warnings,
+            settings=known,
+            inputs=inputs,
+            documents=resolved.documents,
+            needed_secrets=resolved.needed_secrets,
+        )
     )
 
 

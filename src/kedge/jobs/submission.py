@@ -12,6 +12,7 @@ from kedge import __version__
 from kedge.controller.client import Controller, LoadingController
 from kedge.engines.base import Engine
 from kedge.file_copies import shares_blocks
+from kedge.jobs import record
 from kedge.jobs.preparation import PreparedJob
 from kedge.jobs.runs import jobs_dir
 from kedge.own_files import clear
@@ -27,6 +28,7 @@ from kedge.runs.job_events import JobEvent
 from kedge.settings.table import CODE_LIMIT
 from kedge.settings.values import DEFAULT, SettingValue
 from kedge.spec.files import STDIN
+from kedge.spec.message_text import printable
 from kedge.spec.redact import mask_secrets, masked_values
 
 _MIB = 1 << 20
@@ -60,7 +62,7 @@ def submit(
     """
     where.check(prepared.plan)
     folder.sweep(jobs_dir())
-    if prepared.locked.old not in (None, prepared.locked.new):
+    if prepared.locked.path and prepared.locked.old not in (None, prepared.locked.new):
         lock_file.save(prepared.locked.path, prepared.locked.new)
     run = folder.create(jobs_dir(), prepared.plan.job)
     controller = None
@@ -88,9 +90,12 @@ def _fill(
     if plan.rules:
         importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
     secrets = tuple(prepared.secrets.texts.values())
+    record.write(run, prepared, secrets)
     write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode(), followed=True)
     write_json(run.plan_file, masked_values(plan.to_json(), secrets), followed=True)
     run.job_dir.mkdir(mode=0o700)
+    if prepared.inputs.record and (job_dir := prepared.inputs.record.job_dir):
+        notes += _copy_job_dir(Path(job_dir), run.job_dir, progress)
     disk_reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
@@ -102,9 +107,12 @@ def _fill(
             engine=where.name,
             created=folder.creation_time(jobs_dir()),
             version=__version__,
-            source=source.file if source.file == STDIN else os.path.abspath(source.file),
+            source=STDIN if os.path.basename(source.file) == STDIN else os.path.abspath(source.file),
             secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
             parameters=masked_values(dict(prepared.parameters), secrets),
+            folder=os.path.dirname(os.path.abspath(source.file)),
+            options=masked_values(record.options(prepared.inputs, prepared, where.options).to_json(), secrets),
+            rerun_of=prepared.inputs.record.run if prepared.inputs.record else None,
         )
     )
     return tuple(notes)
@@ -136,6 +144,15 @@ def _space_for_copies(run: Run, plan: Plan, sizes: Mapping[str, int]) -> Iterato
             f"each task gets its own copy of the code, {needed / _MIB:,.1f} MiB in all, and only "
             f"{free / _MIB:,.1f} MiB are free in {run.path.parent}; with extras.kedge.code: readOnly they share one"
         )
+
+
+def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], None] | None) -> Iterator[str]:
+    """Copy the job folder of an earlier run. Yields notes for the user."""
+    copier = importlib.import_module("kedge.runs.job_dir_copy")  # few runs begin with a copy
+    if left_out := copier.copy(source, target, progress):
+        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+        named = ", ".join(map(printable, left_out[:3]))
+        yield f"not copied, because they lead out of the job folder or are no files: {named}{more}"
 
 
 def start(submitted: Submitted) -> None:

@@ -22,6 +22,7 @@ class CodeFolders:
         self.problems: list[Problem] = []
         self.messages: list[str] = []
         self._for_all_roles: str | None = None
+        self._recorded = inputs.record and inputs.record.code
         if inputs.workdir is not None:
             self._use_for_all_roles(os.path.abspath(os.path.expanduser(inputs.workdir)), f"--workdir {inputs.workdir}")
 
@@ -40,6 +41,8 @@ class CodeFolders:
 
     def rules(self, inputs: Inputs) -> tuple[str, ...]:
         """Absolute paths of rule files: first the job's, relative to its file, then the submitter's."""
+        if inputs.record:
+            return inputs.record.rules
         return (
             *(self._absolute(written) for written in self._job.kedge.rules),
             *(os.path.abspath(os.path.expanduser(path)) for path in inputs.rules),
@@ -49,12 +52,17 @@ class CodeFolders:
         return os.path.normpath(os.path.join(self._base, os.path.expanduser(written)))
 
     def _add(self, name: str, written: str, path: Path) -> None:
-        full = self._absolute(written)
+        full = self._snapshot(name) or self._absolute(written)
         if not os.path.exists(full):
             self.problems.append(self._job.source.problem(path, f"there is no file or folder {full}"))
         self.paths[name] = full
 
-    def _use_for_all_roles(self, full: str, option: str) -> None:
+    def _snapshot(self, name: str) -> str | None:
+        """The folder's copy in a recorded run."""
+        return os.path.join(self._recorded, name) if self._recorded else None
+
+    def _use_for_all_roles(self, folder: str, option: str) -> None:
+        full = self._snapshot(WORKDIR) or folder
         if not os.path.isdir(full):
             self.messages.append(f"{option}: there is no folder {full}")
         self.paths[WORKDIR] = full

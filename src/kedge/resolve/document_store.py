@@ -12,6 +12,7 @@ from kedge.lazy_modules import SOURCES, load_place
 from kedge.resolve import lock_file
 from kedge.resolve.document_cache import DocumentCache, digest
 from kedge.resolve.lock_file import Lock, Locked
+from kedge.resolve.model import RunRecord
 from kedge.resolve.sources.base import INVALID, UNKNOWN, FetchedDocument, Source, Unavailable
 from kedge.spec.addresses import BY_ID, FILE, HTTP, MARKETPLACE, ItemAddress
 
@@ -23,11 +24,21 @@ _SHOWN_CHANGES = 6  # lines of a diff
 class Settings:
     """Where a job's documents may come from. The lock file is the one beside `job_file`.
 
-    `marketplace` is a folder or a URL. `hosts` are the only hosts that may be contacted; empty means all.
+    `marketplace` is a folder or a URL. `hosts` are the only hosts that may be contacted; empty means all. With
+    `record`, all documents and the lock come from that.
     """
 
-    def __init__(self, job_file: str, user: str, marketplace: str | None, hosts: tuple[str, ...]) -> None:
-        self.lock_file = lock_file.lock_path(job_file)
+    def __init__(
+        self,
+        job_file: str,
+        user: str,
+        marketplace: str | None,
+        hosts: tuple[str, ...],
+        record: RunRecord | None = None,
+    ) -> None:
+        self.folder = os.path.dirname(job_file)
+        self.lock_file = "" if record else lock_file.lock_path(job_file)
+        self.record = record
         self.user = user
         self.marketplace = marketplace
         self.hosts = frozenset(host.lower() for host in hosts) or None
@@ -43,7 +54,7 @@ class DocumentStore:
         self._cache = cache
         self._offline = offline
         self._update = update
-        self.old = lock_file.load(settings.lock_file)
+        self.old = settings.record.lock if settings.record else lock_file.load(settings.lock_file)
         self.notes: list[str] = []
         self._items: dict[str, Locked] = {}
         self._files: dict[str, str] = {}
@@ -68,6 +79,12 @@ class DocumentStore:
         """The current content behind every name, with the commits and digests of the old lock file."""
         return replace(self.old or lock_file.EMPTY, items=self._items, files=self._files)
 
+    @property
+    def documents(self) -> dict[str, bytes]:
+        """Every document so far, by SHA-256."""
+        found = (each for each in self._documents.values() if isinstance(each, FetchedDocument))
+        return {digest(document.data): document.data for document in found}
+
     def document(self, address: ItemAddress, folder: str | None) -> FetchedDocument:
         """The document at an address; relative paths start in `folder`. Unavailable: there is none."""
         place = address.place
@@ -87,22 +104,34 @@ class DocumentStore:
         return found
 
     def note_version(self, address: ItemAddress, version: str) -> None:
-        """Record in the lock the version that a document gives itself."""
+        """RunRecord in the lock the version that a document gives itself."""
         name = key(address)
         if name in self._items:
             self._items[name] = replace(self._items[name], version=version)
 
     def _local(self, place: str) -> FetchedDocument:
-        document = self._source(FILE).fetch(place)
+        document = self._recorded(place) if self._settings.record else self._source(FILE).fetch(place)
         name = self._relative_to_lock(document.origin)
         sha256 = self._files[name] = digest(document.data)
         if self.old and self.old.files.get(name, sha256) != sha256:
             self.notes.append(f"{document.origin} has changed since {self._lock_name} was written")
         return document
 
+    def _recorded(self, place: str) -> FetchedDocument:
+        """A file of this machine as it was when the recorded run was submitted."""
+        sha256 = self.old.files.get(self._relative_to_lock(place)) if self.old else None
+        data = self._cache.get(sha256) if sha256 else None
+        if data is None:
+            raise Unavailable(self._unrecorded(place))
+        return FetchedDocument(os.path.realpath(place), place, data, folder=os.path.dirname(place))
+
+    def _unrecorded(self, name: str) -> str:
+        run = self._settings.record.run if self._settings.record else ""
+        return f"{name} is not in the record of the run {run}"
+
     def _relative_to_lock(self, path: str) -> str:
         """A path relative to the lock file's folder, so that it does not depend on the working directory."""
-        return os.path.relpath(path, os.path.dirname(self._settings.lock_file) or ".")
+        return os.path.relpath(path, self._settings.folder or ".")
 
     def _remote(self, address: ItemAddress) -> FetchedDocument:
         name = key(address)
@@ -119,11 +148,13 @@ class DocumentStore:
         return document
 
     def _cached(self, name: str, locked: Locked | None) -> FetchedDocument:
+        data = self._cache.get(locked.sha256) if locked else None
+        if data is None and self._settings.record:
+            raise Unavailable(self._unrecorded(name))
         if locked is None and not self._lock_name:
             raise Unavailable("--offline needs a lock file, and a job from stdin has none", UNKNOWN)
         if locked is None:
             raise Unavailable(f"--offline needs it in {self._lock_name}; run 'kedge lock' to add it", UNKNOWN)
-        data = self._cache.get(locked.sha256)
         if data is None:
             raise Unavailable("it is not in the cache; run once without --offline", UNKNOWN)
         return FetchedDocument(locked.identity, locked.source, data, version=locked.version)

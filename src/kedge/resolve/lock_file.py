@@ -90,13 +90,26 @@ def lock_path(job_file: str) -> str:
 def load(path: str) -> Lock | None:
     """The lock in a file; None if there is no such file. InputError: it cannot be read."""
     try:
-        return _from_json(json.loads(user_files.read(path, _MAX_BYTES).decode()))
+        data = user_files.read(path, _MAX_BYTES)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
-        message = f"this lock file cannot be read ({_reason(error)}); delete it and run 'kedge lock' to write a new one"
-        raise InputError(Problem(path, line, column, "", message)) from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return parse(data, path)
+
+
+def parse(data: bytes, path: str) -> Lock:
+    """The lock in the content of the file at `path`. InputError: it cannot be read."""
+    try:
+        return _from_json(json.loads(data.decode()))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: Exception) -> InputError:
+    line, column = (error.lineno, error.colno) if isinstance(error, json.JSONDecodeError) else (0, 0)
+    message = f"this lock file cannot be read ({_reason(error)}); delete it and run 'kedge lock' to write a new one"
+    return InputError(Problem(path, line, column, "", message))
 
 
 def _reason(error: Exception) -> str:

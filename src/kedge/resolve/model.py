@@ -15,11 +15,28 @@ from kedge.spec.model import Job, TaskRole
 
 
 @dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What an earlier run was made of, to make the same job again without its files: the `text` of its job file, whose
+    path was `file`; its lock; a folder with the `documents` of the lock by SHA-256; a folder with the snapshots of its
+    `code`; its rule files; the names of its `secrets`. `job_dir` is a folder to begin with a copy of, if any."""
+
+    run: str
+    text: str = field(repr=False)
+    file: str
+    lock: Lock
+    documents: str
+    code: str
+    rules: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    job_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """What the submitter adds to the job file. `parameters` are source texts, as after `-p`; a copy of the folder
     `workdir` is the working directory of every task; `rules` are files with rules for causes of failures. `env` and
     `taken_env` are environment variables of all tasks; the latter, from the submitter's own environment, are secrets.
-    `notes` are for the submitter.
+    `notes` are for the submitter. With `record`, the job is made from that, and nothing else is read.
 
     For prerequisites outside the job: `marketplace` is a folder or a URL, and `usual_marketplace` the one of jobs that
     name none (kedge.plan and kedge.run take it from the settings); `hosts` are the only hosts that may be
@@ -41,6 +58,7 @@ class Inputs:
     env: Mapping[str, str] = field(default_factory=dict)
     taken_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    record: RunRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +144,8 @@ class LockState(NamedTuple):
 class ResolvedJob:
     """The job as submitted, its submitter, and everything its names refer to. `code` maps snapshot names to absolute
     paths; `rules` are absolute paths of rule files; `inert` names the plugins without effect; `notes` are for the
-    submitter, `warnings` report likely mistakes; `mounts` are the storages of all tasks."""
+    submitter, `warnings` report likely mistakes; `mounts` are the storages of all tasks; `documents` are all that were
+    read from outside the job file, by SHA-256; `needed_secrets` are the keys of the secrets that it refers to."""
 
     job: Job
     user: str
@@ -140,3 +159,5 @@ class ResolvedJob:
     mounts: tuple[Mount, ...] = ()
     requirements: Requirements = NOTHING_REQUIRED
     warnings: tuple[Problem, ...] = ()
+    documents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    needed_secrets: tuple[str, ...] = ()

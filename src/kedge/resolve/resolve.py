@@ -30,7 +30,8 @@ def resolve(job: Job, inputs: Inputs, problems: Iterable[Problem] = ()) -> Resol
     InputError: lists every problem with its position, including the known ones. Unreachable: the only problems are
     documents that could not be fetched from other machines.
     """
-    with DocumentStore(_settings(job, inputs), _cache(inputs), inputs.offline, inputs.update_lock) as store:
+    offline = inputs.offline or inputs.record is not None
+    with DocumentStore(_settings(job, inputs), _cache(inputs), offline, inputs.update_lock) as store:
         return _Resolution(job, inputs, store, problems).result()
 
 
@@ -40,13 +41,12 @@ def _settings(job: Job, inputs: Inputs) -> Settings:
         where = job.kedge.marketplace
         if not is_url(where):
             where = os.path.normpath(os.path.join(os.path.dirname(job.source.file), os.path.expanduser(where)))
-    return Settings(job.source.file, inputs.user, where or inputs.usual_marketplace, inputs.hosts)
+    return Settings(job.source.file, inputs.user, where or inputs.usual_marketplace, inputs.hosts, inputs.record)
 
 
 def _cache(inputs: Inputs) -> document_cache.DocumentCache:
-    return document_cache.DocumentCache(
-        FilePath(inputs.cache) if inputs.cache else document_cache.default_folder(os.environ)
-    )
+    folder = inputs.record.documents if inputs.record else inputs.cache
+    return document_cache.DocumentCache(FilePath(folder) if folder else document_cache.default_folder(os.environ))
 
 
 class _Resolution:
@@ -61,8 +61,8 @@ class _Resolution:
         self._problems += problems
         self._code = CodeFolders(job, inputs)
         self._findings = Findings(self._problems)
-        taken = {given_environment.reference(name).key: value for name, value in inputs.taken_env.items()}
-        self._references.secret_texts.update(taken)
+        self._taken = {given_environment.reference(name).key: value for name, value in inputs.taken_env.items()}
+        self._references.secret_texts.update(self._taken)
         parameters = partial(self._references.render, items={}, roots=("parameters",))
         self._graph = Graph(Lookup(job, store), parameters, self._problems)
         self._repositories: list[Repository] = []
@@ -94,6 +94,8 @@ class _Resolution:
             mounts=mounts,
             requirements=self._requirements(everything, needed),
             warnings=tuple(in_order([*job.warnings, *idle, *unused.values(job, self._references.used)])),
+            documents=self._store.documents,
+            needed_secrets=tuple(sorted(self._references.secret_texts.keys() - self._taken.keys())),
         )
 
     def _role(self, role: TaskRole, needed: tuple[Needed, ...]) -> ResolvedRole:

@@ -29,6 +29,7 @@ class References:
         self._job = job
         self._given: dict[str, Mapping[str, str]] = {"parameters": inputs.parameters, "secrets": inputs.secrets}
         self._unused = {(root, name) for root, values in self._given.items() for name in values}
+        self._recorded = inputs.record.secrets if inputs.record else ()
         self.problems: list[Problem] = []
         self.secret_texts: dict[str, str] = {}
         self.used: set[tuple[str, str]] = set()
@@ -67,6 +68,9 @@ class References:
 
     def _value(self, reference: Reference, items: Mapping[str, Item | None]) -> str | Unresolved:
         given = self._given.get(reference.root, {})
+        if reference.root == "secrets" and (key := show_path(reference.path)) in given:
+            self._unused.discard((reference.root, key))
+            return given[key]
         if reference.path and reference.path[0] in given:
             name = str(reference.path[0])
             self._unused.discard((reference.root, name))
@@ -99,7 +103,7 @@ class References:
         known = {"parameters": self._job.parameters, "secrets": self._job.secrets}
         messages = []
         for root, name in sorted(self._unused):
-            names = [str(key) for key in known[root]]
+            names = [str(key) for key in known[root]] + [*self._recorded] * (root == "secrets")
             if name not in names:
                 what = f"no {root.removesuffix('s')} is named {name!r}{did_you_mean(name, names)}"
                 messages.append(f"{self._job.source.file}: {what}")

@@ -4,6 +4,7 @@ JOBS/<id>/
   run.json           what the run is (RunInfo)
   job.yaml plan.json the submitted job file and its plan, with masked secrets
   events.jsonl lock  the controller's log, and the lock that it holds while it lives
+  inputs/            what the job used besides its file: lock, documents, rule files
   code/              the snapshot of the user's code
   job-dir/           $KEDGE_JOB_DIR, which all tasks and attempts share
   attempt-0/         one folder per job attempt
@@ -59,8 +60,9 @@ class RunInfo:
     """The content of run.json. `created` is a time in the format of events, `version` that of kedge, `source` the path
     of the job file.
 
-    `secrets_dir` holds the secrets while the job lives; `parameters` are the values for `$parameters`. `damage`: why
-    the file cannot be read; the other values are then unknown.
+    `secrets_dir` holds the secrets while the job lives; `parameters` are the values for `$parameters`. `folder` is
+    where relative paths in the job file start; `options` are those of RunOptions; `rerun_of` is the id of the run that
+    this one repeats. `damage`: why the file cannot be read; the other values are then unknown.
     """
 
     id: str
@@ -72,6 +74,9 @@ class RunInfo:
     source: str
     secrets_dir: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rerun_of: str | None = None
     damage: str = ""
 
     @classmethod
@@ -146,6 +151,11 @@ class Run:
     def job_dir(self) -> Path:
         """The folder that all tasks and attempts share. Its content is untrusted."""
         return self.path / JOB_DIR
+
+    @property
+    def inputs(self) -> Path:
+        """What the job used besides its file and its code (jobs.record)."""
+        return self.path / "inputs"
 
     @property
     def exit_spec(self) -> Path:

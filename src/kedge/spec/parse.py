@@ -28,6 +28,11 @@ def load(path: str | os.PathLike[str], given: Collection[str] = ()) -> tuple[Job
     return _read(read_text(path), named(path), given, shell_too=True)
 
 
+def load_text(text: str, file: str, given: Collection[str] = ()) -> tuple[Job, tuple[Problem, ...]]:
+    """As `load`, for the text of a job file that was read before; `file` is its name in messages."""
+    return _read(text, file, given, shell_too=True)
+
+
 def parse(text: str, file: str = "job.yaml", given: Collection[str] = ()) -> Job:
     """The job in a text; `file` is its name in messages. InputError holds all problems, in the order of the text.
 

@@ -63,6 +63,11 @@ def masked_values(value: Any, secrets: Iterable[str]) -> Any:
     return _without_texts(value, long_texts(secrets))
 
 
+def masked_text(text: str, secrets: Iterable[str]) -> str:
+    """A text with secrets of eight bytes or more, and passwords in addresses, masked."""
+    return without(text, long_texts(secrets))
+
+
 def is_masked(job: Job) -> bool:
     """Whether the job was read from a stored file whose secrets had been removed."""
     passwords = (item.auth.password for item in job.prerequisites if item.auth)

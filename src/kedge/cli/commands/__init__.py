@@ -5,6 +5,7 @@ attach      show an active run again
 validate    check a job file
 plan        show what will run
 lock        pin external names
+rerun       run the job of a run again
 ps          list runs
 show        show one run
 logs        print logs of tasks

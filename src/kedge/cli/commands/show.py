@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kedge.cli import options
+from kedge.cli.view.options_text import print_options
 from kedge.cli.view.summary import print_summary
 from kedge.jobs import runs
 from kedge.runs import report, status
@@ -32,6 +33,7 @@ def command(job: str, as_yaml: bool, as_json: bool) -> None:
         click.echo(json.dumps(_facts(run), indent=2))
     else:
         print_summary(run, status.read(run))
+        print_options(run.info())
 
 
 def _print_job_file(content: bytes) -> None:
@@ -57,6 +59,8 @@ def _facts(run: Run) -> dict[str, Any]:
         "engine": info.engine,
         "source": info.source,
         "parameters": info.parameters,
+        "options": dict(info.options),
+        "rerun_of": info.rerun_of,
         "folders": {"run": str(run.path), "code": str(run.code)},
         **asdict(now),
         **{name: explained[name] for name in ("root", "others", "suspects")},

@@ -6,6 +6,7 @@ progress_bar       the bar for it
 live               a job that runs in the foreground
 log_lines          lines of many tasks on one console
 notes              notes
+options_text       the options of a run
 plan_text          plans and requests of engines as text
 problems           errors and warnings
 requirement_graph  prerequisites as a tree or as SVG

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 
 from kedge.contract import CURRENT, EVENTS_FILE, FINISHED, REPORT_FILE, RUNNING, RUNTIME_LOG, SPEC_FILE, STREAMS
@@ -81,10 +82,51 @@ def two_at_once(kedge: Kedge) -> None:
     assert kedge.leftovers() == []
 
 
+def again(kedge: Kedge) -> None:
+    code = {"name": "code", "type": "script", "uri": "./code"}
+    job = kedge.job(
+        "sh main.sh <% $parameters.lr %> $A $B",
+        roles={"worker": {"script": "code"}},
+        prerequisites=[code],
+        parameters={"lr": 0.1},
+        extras={"kedge": {"env": {"A": 1}}},
+    )
+    (kedge.folder / "code").mkdir()
+    (kedge.folder / "code" / "main.sh").write_text('echo "$@"\n')
+    first = kedge("run", "-d", job, "-p", "lr=1.0", "--env", "B=2").stdout.strip()
+    kedge("wait", first)
+    job.unlink()
+    shutil.rmtree(kedge.folder / "code")
+    second = kedge("rerun", "-d", first).stdout.strip()
+    kedge("wait", second)
+    third = kedge("rerun", "-d", second, "-p", "lr=0.2", "--env", "B=3").stdout.strip()
+    kedge("wait", third)
+    logs = [kedge("logs", name, "worker-0").stdout for name in (first, second, third)]
+    same("logs", logs, ["1.0 1 2\n", "1.0 1 2\n", "0.2 1 3\n"])
+    shown = json.loads(kedge("show", third, "--json").stdout)
+    same("origin and engine", (shown["rerun_of"], shown["engine"]), (second, kedge.engine))
+    assert kedge.leftovers() == []
+
+
+def with_job_dir(kedge: Kedge) -> None:
+    steps = "cd $KEDGE_JOB_DIR; mkdir -p deep; echo step >> deep/steps; ln -sf deep/steps last; wc -l < last"
+    first = kedge("run", "-d", kedge.job(steps)).stdout.strip()
+    kedge("wait", first)
+    without = kedge("rerun", "-d", first).stdout.strip()
+    kedge("wait", without)
+    continued = kedge("rerun", "-d", first, "--with-job-dir").stdout.strip()
+    kedge("wait", continued)
+    logs = [kedge("logs", name, "worker-0").stdout.strip() for name in (first, without, continued)]
+    same("steps", logs, ["1", "1", "2"])
+    same("the old folder", (kedge.jobs / first / "job-dir" / "last").read_text(), "step\n")
+
+
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
     "a job in the background is followed and waited for": in_the_background,
     "events and lines as JSON": as_json,
     "the run folder has all files": run_folder,
     "a run is shown, stopped and removed": show_and_remove,
+    "a run is made again from its own copy, with changes": again,
+    "a run that is made again can begin with a copy of the job folder": with_job_dir,
     "two jobs at once do not interfere": two_at_once,
 }

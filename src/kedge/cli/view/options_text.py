@@ -1,0 +1,64 @@
+"""Prints the options of a run for people, as they are written on the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kedge.cli.view.answer import rows
+from kedge.engines import registry
+from kedge.errors import KedgeError
+from kedge.runs.folder import RunInfo
+from kedge.runs.run_options import RunOptions
+
+
+def print_options(info: RunInfo) -> None:
+    """Print which run this one repeats, its options, and the secrets that it needs again."""
+    rows("Rerun of", filter(None, [info.rerun_of]))
+    try:
+        options = RunOptions.from_json(info.options)
+    except ValueError as error:
+        rows("Options", [f"unknown: {error}"])
+        return
+    words = [*_engine(info.engine, options.engine), *_given(options)]
+    rows("Options", filter(None, [shlex.join(words)]))
+    rows("Secrets", filter(None, [", ".join(options.secrets)]))
+
+
+def _given(options: RunOptions) -> Iterator[str]:
+    for flag, values in (("-p", options.parameters), ("--env", options.env)):
+        for name, value in values.items():
+            yield from (flag, f"{name}={value}")
+    lists = {
+        "--env": options.env_from_shell,
+        "--workdir": filter(None, [options.workdir]),
+        "--rules": options.rules,
+        "--marketplace": filter(None, [options.marketplace]),
+        "--allow-host": options.hosts,
+        "--update-lock": options.update_lock,
+    }
+    yield from (word for flag, values in lists.items() for value in values for word in (flag, value))
+    yield from ["--offline"] * options.offline
+
+
+def _engine(name: str, options: Mapping[str, Any]) -> Iterator[str]:
+    yield from ["--engine", name] if name != "local" else []
+    given = {option: value for option, value in options.items() if value}
+    usual = _defaults(name) if given else {}
+    for option, value in given.items():
+        if value == usual.get(option):
+            continue
+        flag = f"--{option.replace('_', '-')}"
+        if isinstance(value, dict):
+            yield from (word for key, folder in value.items() for word in (flag, f"{key}={folder}"))
+        else:
+            yield from [flag] if value is True else [flag, str(value)]
+
+
+def _defaults(name: str) -> Mapping[str, Any]:
+    """The options of an engine that nobody has set; none if it is not installed here."""
+    try:
+        return registry.make(name).options
+    except KedgeError:
+        return {}

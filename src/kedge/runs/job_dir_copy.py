@@ -1,0 +1,155 @@
+"""Copies the job folder of an earlier run into a new run. Its tasks have written it, so nothing in it is trusted.
+
+No link is followed. Links within the folder lead to the copy; those that lead out of it, and everything but files and
+folders, are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kedge import untrusted
+from kedge.contract import JOB_DIR, PAI_HOME
+from kedge.errors import InputError
+from kedge.file_copies import BLOCK, copy_content
+from kedge.runs.atomic_files import disk_errors
+
+_OUT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_IN_CONTAINER = f"{PAI_HOME}/{JOB_DIR}"
+_FOR_ALL = 0o002  # the mode of a folder that any user may write to
+
+
+class JobDirEntry(NamedTuple):
+    """One entry by its path in the folder, which is empty for the folder itself."""
+
+    path: str
+    info: os.stat_result
+
+
+def copy(source: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+    """Copy the folder `source` into the empty folder `target`, and return the paths of what was left out.
+
+    `progress` is called with the bytes copied so far and in total. InputError: something cannot be read; DiskFull.
+    """
+    with disk_errors(target):
+        try:
+            return _JobDirCopy(source, target, progress).all()
+        except PermissionError as error:
+            place = os.path.join(source, error.filename or "")
+            raise InputError(f"{place}: it cannot be copied for the new run: {error.strerror}") from None
+
+
+class _JobDirCopy:
+    """One copy. Paths are opened folder by folder, because they may be longer than the system allows."""
+
+    def __init__(self, source: Path, target: Path, progress: Callable[[int, int], None] | None) -> None:
+        self._source, self._target, self._progress = source, target, progress
+        self._entries = list(_listed(source))
+        files = (entry.info for entry in self._entries if stat.S_ISREG(entry.info.st_mode))
+        self._total = sum(min(info.st_size, info.st_blocks * BLOCK) for info in files)  # holes take none
+        self._bytes = 0
+        self._is_root = os.geteuid() == 0
+        self._opened = not self._is_root and bool(self._entries[0].info.st_mode & _FOR_ALL)
+
+    def all(self) -> tuple[str, ...]:
+        left_out = tuple(entry.path for entry in self._entries if not self._copy(entry))
+        for entry in reversed(self._entries):
+            if stat.S_ISDIR(entry.info.st_mode):
+                fd = untrusted.open_folder(self._target, entry.path)
+                try:
+                    self._finish(fd, entry.info, 0o700)
+                finally:
+                    os.close(fd)
+        return left_out
+
+    def _copy(self, entry: JobDirEntry) -> bool:
+        """Copy one entry; a folder is made empty. Returns whether there is a copy."""
+        parent, _, name = entry.path.rpartition("/")
+        if not name:
+            return True
+        outer, kind = untrusted.open_folder(self._target, parent), stat.S_IFMT(entry.info.st_mode)
+        try:
+            if kind == stat.S_IFDIR:
+                os.mkdir(name, 0o700, dir_fd=outer)
+            elif kind == stat.S_IFREG:
+                self._file(entry, untrusted.open_regular(self._source, entry.path), outer)
+            elif kind != stat.S_IFLNK or (text := self._link(entry)) is None:
+                return False
+            else:
+                os.symlink(text, name, dir_fd=outer)
+        except FileNotFoundError:  # deleted since it was listed
+            return False
+        finally:
+            os.close(outer)
+        return True
+
+    def _file(self, entry: JobDirEntry, fd: int, folder: int) -> None:
+        try:
+            out = os.open(os.path.basename(entry.path), _OUT, 0o600, dir_fd=folder)
+            try:
+                for count in copy_content(fd, out):
+                    self._bytes += count
+                    if self._progress:
+                        self._progress(self._bytes, self._total)
+                self._finish(out, entry.info, 0o600)
+            finally:
+                os.close(out)
+        finally:
+            os.close(fd)
+
+    def _link(self, entry: JobDirEntry) -> str | None:
+        """The text of the link's copy; None if it leads out."""
+        parent, _, name = entry.path.rpartition("/")
+        inner = untrusted.open_folder(self._source, parent)
+        try:
+            text = os.readlink(name, dir_fd=inner)
+        finally:
+            os.close(inner)
+        depth = entry.path.count("/")
+        for root in (str(self._source), os.path.realpath(self._source), _IN_CONTAINER):
+            if text == root or text.startswith(f"{root}/"):
+                text = os.path.join(*[".."] * depth, text[len(root) :].lstrip("/") or ".")
+        return text if _stays_inside(text, depth) else None
+
+    def _finish(self, fd: int, info: os.stat_result, least: int) -> None:
+        """Give a copied file or folder its owner, mode and times. Without root, files of other users become ours, so
+        other users get the rights that they had as the owner."""
+        mode = stat.S_IMODE(info.st_mode) & 0o777 | least
+        if self._opened:
+            mode |= (mode >> 3 & 0o070) | (mode >> 6 & 0o007)
+        if self._is_root:
+            os.fchown(fd, info.st_uid, info.st_gid)
+        os.fchmod(fd, mode)
+        os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def _listed(source: Path) -> Iterator[JobDirEntry]:
+    """The folder itself, then everything in it, folders before their content."""
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        fd = untrusted.open_folder(source.parent, f"{source.name}/{folder}")
+        try:
+            if not folder:
+                yield JobDirEntry("", os.fstat(fd))
+            for name in sorted(os.listdir(fd)):
+                entry = JobDirEntry(f"{folder}/{name}".lstrip("/"), os.stat(name, dir_fd=fd, follow_symlinks=False))
+                yield entry
+                if stat.S_ISDIR(entry.info.st_mode):
+                    pending.append(entry.path)
+        finally:
+            os.close(fd)
+
+
+def _stays_inside(text: str, depth: int) -> bool:
+    """Whether a link with this text, `depth` folders deep, leads to a place inside, whatever other links do: no `..`
+    may follow a name, which may be that of a link."""
+    if text.startswith("/"):
+        return False
+    steps = [step for step in text.split("/") if step not in ("", ".")]
+    up = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
+    return up <= depth and ".." not in steps[up:]

@@ -1,0 +1,113 @@
+"""The copy of a job folder: complete, and safe although tasks have written the folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kedge.runs import job_dir_copy
+from kedge.runs.job_dir_copy import copy
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "old" / "job-dir"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    folder = tmp_path / "new" / "job-dir"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_everything_is_copied_with_modes_and_times(source: Path, target: Path) -> None:
+    (source / ".git").mkdir()
+    (source / ".git" / "config").write_text("no ignore rules")
+    (source / ".gitignore").write_text("*")
+    (source / "step").mkdir(mode=0o750)
+    with (source / "step" / "sparse").open("wb") as file:
+        file.write(b"begin")
+        file.truncate(10 << 20)
+    (source / "read-only").write_text("x")
+    (source / "read-only").chmod(0o4555)
+    os.utime(source / "step", ns=(1, 2))
+    os.utime(source / "read-only", ns=(3, 4))
+    seen: list[tuple[int, int]] = []
+    assert copy(source, target, lambda done, total: seen.append((done, total))) == ()
+    for path in ("step/sparse", "read-only", ".git/config", ".gitignore"):
+        assert (target / path).read_bytes() == (source / path).read_bytes()
+    assert (target / "step" / "sparse").stat().st_blocks == (source / "step" / "sparse").stat().st_blocks
+    assert [(target / name).stat().st_mode & 0o7777 for name in ("step", "read-only")] == [0o750, 0o755]
+    assert [(target / name).stat().st_mtime_ns for name in ("step", "read-only")] == [2, 4]
+    assert seen
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_links_inside_lead_to_the_copy(source: Path, target: Path) -> None:
+    (source / "a" / "b").mkdir(parents=True)
+    (source / "file").write_text("content")
+    for place, text in {
+        "plain": "file", "a/b/up": "../../file", "a/abs": f"{source}/file", "root": f"{source}", "a/b/folder": "..",
+        "a/in-container": "/usr/local/pai/job-dir/file", "dangling": "a/none", "loop": "loop",
+    }.items():  # fmt: skip
+        (source / place).symlink_to(text)
+    assert copy(source, target) == ()
+    shutil.rmtree(source)
+    for place in ("plain", "a/b/up", "a/abs", "a/in-container"):
+        assert (target / place).read_text() == "content", place
+    assert (target / "root").resolve() == target
+    assert (target / "a" / "b" / "folder").resolve() == target / "a"
+    assert os.readlink(target / "dangling") == "a/none"
+
+
+def test_what_leads_out_or_is_no_file_is_left_out(source: Path, target: Path) -> None:
+    (source / "a").mkdir()
+    links = {
+        "absolute": "/etc/passwd", "a/relative": "../../x", "a/through": "link/../x", "link": ".",
+        "beside": f"{source}x",
+        "a/hidden": f"{source}/../x", "a/both": "../a/../../x",
+    }  # fmt: skip
+    for place, text in links.items():
+        (source / place).symlink_to(text)
+    os.mkfifo(source / "pipe")
+    assert set(copy(source, target)) == {*links, "pipe"} - {"link"}
+    assert sorted(os.listdir(target)) == ["a", "link"]
+    assert os.listdir(target / "a") == []
+
+
+def test_a_folder_that_became_a_link_is_not_followed(
+    source: Path, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text("secret")
+    (source / "a").mkdir()
+    (source / "a" / "file").write_text("own")
+    listed = list(job_dir_copy._listed(source))
+
+    def swapped(folder: Path) -> list[job_dir_copy.JobDirEntry]:
+        (source / "a").rename(source / "b")
+        (source / "a").symlink_to(tmp_path / "outside")
+        return listed
+
+    monkeypatch.setattr(job_dir_copy, "_listed", swapped)
+    assert copy(source, target) == ("a/file",)
+    assert not (target / "a" / "file").exists()
+
+
+def test_folders_may_be_deeper_than_a_path(source: Path, target: Path) -> None:
+    at, names = os.open(source, os.O_RDONLY), ["d" * 200] * 30
+    for name in names:
+        os.mkdir(name, dir_fd=at)
+        at = os.open(name, os.O_RDONLY, dir_fd=at)
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    assert copy(source, target) == ()
+    at = os.open(target, os.O_RDONLY)
+    for name in names:
+        at = os.open(name, os.O_RDONLY, dir_fd=at)
+    assert os.listdir(at) == ["file"]
