@@ -7,11 +7,12 @@ import tomllib
 from typing import Any, NamedTuple
 
 from kedge.errors import InputError, Problem
+from kedge.late_patterns import late_pattern
 from kedge.spec.message_text import excerpt
 from kedge.spec.model import JobFileSource
 from kedge.spec.toml_places import TomlPlaces
 
-_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_POSITION = late_pattern(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
 class TomlDocument(NamedTuple):

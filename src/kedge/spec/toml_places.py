@@ -10,15 +10,16 @@ import tomllib
 from bisect import bisect_right
 from itertools import accumulate
 
+from kedge.late_patterns import late_pattern
 from kedge.spec.model import Mark, Path
 
-_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
-_KEY = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")
-_TEXT = re.compile(
+_BLANK = late_pattern(r"(?:[ \t\n]|#[^\n]*)*")
+_KEY = late_pattern(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")
+_TEXT = late_pattern(
     r'''"""(?:[^"\\]|\\[\s\S]|"(?!""))*"""(?:"{1,2}(?!"))?|\'\'\'(?:[^']|'(?!''))*\'\'\'(?:'{1,2}(?!'))?'''
     r"""|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'"""
 )
-_PLAIN = re.compile(r"[^,\]}#\n]*")
+_PLAIN = late_pattern(r"[^,\]}#\n]*")
 
 
 class TomlPlaces:
@@ -121,4 +122,6 @@ class TomlPlaces:
 
 
 def _name(written: str) -> str:
+    if written[0] not in "\"'":
+        return written
     return next(iter(tomllib.loads(f"{written} = 0")))
