@@ -257,3 +257,16 @@ def test_a_storage_of_the_settings_needs_a_folder(kedge: Kedge, site: Write) -> 
     assert f"error: {file}:2: storage data: there is no folder {kedge.folder}/missing\n" in refused
     kedge("validate", job)
     kedge("run", job, "--engine", "local")
+
+
+def test_a_rerun_obeys_the_settings_of_its_time_and_keeps_its_engine(kedge: Kedge, site: Write) -> None:
+    auth = {"username": "me", "password": "hunter2hunter2"}
+    image = {"name": "private", "type": "dockerimage", "uri": "x", "auth": auth}
+    role = {"worker": {"dockerImage": "private"}}
+    kedge("run", kedge.job("echo ran", roles=role, prerequisites=[image], defaults={"virtualCluster": "a"}))
+    file = site("engine = 'container'\n[virtual-clusters.a]\nengine = 'container'\n[skus]")
+    again = kedge("rerun", "job")
+    assert "note: the password of the image private was not stored" in again.stderr
+    assert [engine_of(run) for run in kedge.runs()] == ["local", "local"]
+    file.write_text("limits.task.memoryMB = 63")
+    assert f"limits.task.memoryMB is 63 ({file}:1)" in kedge("rerun", "job", code=2).stderr

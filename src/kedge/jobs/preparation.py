@@ -43,15 +43,11 @@ class PreparedJob:
 def prepare(path: str, inputs: Inputs) -> PreparedJob:
     """Load, resolve and plan a job file, or the record in `inputs`. InputError: lists every problem."""
     known, record = values.load(), inputs.record
-    given = {*inputs.parameters, *inputs.secrets}
-    job, problems = load_text(record.text, record.file, given) if record else load(path, given)
-    notes: tuple[str, ...] = ()
-    if record:
-        job, problems, notes = importlib.import_module("kedge.jobs.rerun").restored(job, problems, inputs.parameters)
+    job, problems, notes = _loaded(path, inputs)
     if known.from_files:
         site = importlib.import_module("kedge.jobs.site_rules")
-        job, more, notes = site.apply(job, known)
-        inputs, problems = site.within_hosts(inputs, known), (*problems, *more)
+        adapted, inputs = site.apply(job, known), site.within_hosts(inputs, known)
+        job, problems, notes = adapted.job, (*problems, *adapted.problems), (*notes, *adapted.notes)
     resolved = resolve(job, replace(inputs, usual_marketplace=known.get(MARKETPLACE).value), problems)
     plan = build(resolved)
     plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
@@ -73,6 +69,16 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
             needed_secrets=resolved.needed_secrets,
         )
     )
+
+
+def _loaded(path: str, inputs: Inputs) -> tuple[Job, tuple[Problem, ...], tuple[str, ...]]:
+    """The job of a file, or of the record in `inputs`, with the problems of its names, and notes."""
+    given, record = {*inputs.parameters, *inputs.secrets}, inputs.record
+    if record is None:
+        return *load(path, given), ()
+    job, problems = load_text(record.text, record.file, given)
+    rerun = importlib.import_module("kedge.jobs.rerun")
+    return rerun.restored(job, problems, inputs.parameters)  # type: ignore[no-any-return]
 
 
 def _with_new_pins(prepared: PreparedJob) -> PreparedJob:
