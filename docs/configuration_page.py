@@ -28,6 +28,7 @@ stranger, never sets engine options, folders of this machine or limits.
 # /etc/kedge/site.toml
 engine = "container"
 marketplace = "https://market.example.org/kedge/"
+rules = ["rules.toml"]    # /etc/kedge/rules.toml
 
 [engines.container]
 pids-limit = 4096
@@ -64,7 +65,7 @@ Secrets belong in [`--secret`](running.md#parameters-and-secrets).
 `kedge plan job.yaml` shows as notes what the settings decide for a job: the engine, its options, storages, cells.
 
 If a file is wrong, cannot be read, or can be changed by every user of the machine, every command that uses
-the settings (`run`, `plan`, `validate`, `lock`, `diagnose`, `rules`, `config`) fails with all its problems and exit code 2. Commands
+the settings (`run`, `rerun`, `plan`, `validate`, `lock`, `diagnose`, `rules`, `config`) fails with all its problems and exit code 2. Commands
 for existing runs (`ps`, `show`, `logs`, `stop`, …) do not read settings.
 
 ## Virtual clusters
@@ -85,8 +86,7 @@ memoryMB and gpu of `resourcePerInstance`. An unknown SKU, or GPUs of an SKU wit
 A job above a limit is refused with the number, the key and the line of the site's file. Limits count what all tasks of one attempt
 request; they are checked after SKUs.
 
-kedge runs with the rights of its user, who can also run other programs: limits keep honest users from mistakes, they do not
-confine anybody.
+Limits refuse jobs that are too large by mistake. They do not confine a user, who can also run other programs.
 
 ## Other places for the files
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,13 @@ def test_a_file_of_a_site_is_checked_for_more_than_one_of_a_user(write: Write) -
     assert files.read(path, True)
     with pytest.raises(InputError, match="only the site's file"):
         files.read(path, False)
+
+
+def test_the_example_of_the_documentation_is_a_sites_file() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    found = files.values(example, "/etc/kedge/site.toml", True)
+    assert {key[0] for key in found} == {setting.key.split(".")[0] for setting in SETTINGS} | {"engines"}
 
 
 KEYS = st.one_of(

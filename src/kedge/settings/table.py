@@ -76,7 +76,7 @@ SETTINGS = (
     ),
     Setting(
         "virtual-clusters.*.options", {"type": "object"},
-        "Options of that engine, as in `engines`, which they take precedence over.",
+        "Options of that engine; they take precedence over those in `engines`.",
     ),
     Setting("skus.*.cpu", _POSITIVE, "Cores of one cell of this `skuType`.", required=True),
     Setting("skus.*.memoryMB", _POSITIVE, "MiB of memory of one cell.", required=True),
