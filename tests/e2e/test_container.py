@@ -515,6 +515,8 @@ def test_the_settings_of_a_site_place_a_job(kedge: Kedge, tmp_path: Path) -> Non
     done = kedge("run", job)
     assert "worker:0 | the set" in done.stdout
     assert "the containers are kept until kedge rm" in done.stdout
+    assert "note: --keep" in kedge("plan", job).stderr
+    assert "note: --keep" not in kedge("plan", job, "-o", "keep=false").stderr
     other = kedge("plan", job, "--storage", f"set={tmp_path / 'other'}", "--json").stdout
     assert [b["source"] for b in json.loads(other)["requests"][0]["value"]["binds"] if b["target"] == "/in"] == [
         str(tmp_path / "other")

@@ -64,7 +64,8 @@ def engine(function: F) -> F:
         for option in (option for option in BUILT_IN_OPTIONS if option.kind is dict):
             pairs = [pair(option.flag, text) for text in options[option.name]]
             options[option.name] = {key: _folder(option.flag, value) for key, value in pairs}
-        choice = EngineChoice(name, options, dict(pair("-o", text) for text in others))
+        named = {option: value for option, value in options.items() if value}
+        choice = EngineChoice(name, named, dict(pair("-o", text) for text in others))
         return function(choice=choice, **given)
 
     decorated: Any = with_engine

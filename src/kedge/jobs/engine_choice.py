@@ -18,7 +18,8 @@ from kedge.settings.values import DEFAULT, AllSettings, SettingValue
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """What the submitter names: an engine, or None; its options as values, and further ones as texts by their names."""
+    """What the submitter names: an engine, or None; options of it as values, and further ones as texts by their names.
+    An option that is given takes precedence over the settings, even if it is false."""
 
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -48,12 +49,11 @@ def choose(choice: EngineChoice, plan: Plan, settings: AllSettings) -> ChosenEng
     name = choice.name or (named.value if named else choice.expected(settings))
     declared = {option.name for option in registry.options_of(name)}
     given = {**choice.options, **registry.read_options(name, choice.texts)}
-    given = {option: value for option, value in given.items() if value}
     known = _options(name, cluster, settings)
     folders = _storages(plan, settings) if STORAGE_OPTION in declared else {}
     if folders:
         values = {storage: folder.value for storage, folder in folders.items()}
-        given[STORAGE_OPTION] = values | dict(given.get(STORAGE_OPTION, {}))
+        given[STORAGE_OPTION] = values | dict(given.get(STORAGE_OPTION) or {})
     where = registry.make(name, **{option: value.value for option, value in known.items()} | given)
     notes = (*_engine_note(choice, plan, named, settings), *_option_notes(known, given))
     return ChosenEngine(where, (*notes, *(f"storage {s}: {v.value} ({v.origin})" for s, v in folders.items())))

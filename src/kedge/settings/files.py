@@ -86,4 +86,6 @@ def _final(setting: Setting, value: Any, folder: str) -> Any:
         return [_final(setting, below, folder) for below in value]
     if setting.is_path and isinstance(value, str) and "://" not in value:
         return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
-    return int(value) if isinstance(value, float) else value  # TOML's 3.0; no setting is a fraction
+    if setting.schema["type"] == "integer":
+        return int(value)  # TOML's 3.0 is a whole number, too
+    return value
