@@ -97,7 +97,7 @@ ROOMS = {
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (
-        "streams", "options", "job_options", "engine_options", "log_files", "stop_requests", "view", "viewer",
+        "streams", "times", "options", "job_options", "engine_options", "log_files", "stop_requests", "view", "viewer",
         "attended_run", "new_run", "commands", "main",
     ),
 }  # fmt: skip

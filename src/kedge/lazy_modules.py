@@ -96,6 +96,7 @@ LATE = {
     "kedge.bundle.cache": ("kedge.bundle.assemble",),
     "kedge.cli.new_run": ("kedge.cli.attended_run",),
     "kedge.cli.commands.plan": ("kedge.jobs.example",),
+    "kedge.cli.times": ("kedge.spec.units",),
     "kedge.cli.view.plan_text": ("kedge.diagnose.exit_spec.exitspec",),
     "kedge.cli.view.copy_progress": ("kedge.cli.view.progress_bar",),
     "kedge.controller.__main__": (

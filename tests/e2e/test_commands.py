@@ -104,7 +104,7 @@ def test_completion_scripts_are_understood_by_bash(kedge: Kedge) -> None:
     words = {"COMP_WORDS": "kedge show jo", "COMP_CWORD": "2", "_KEDGE_COMPLETE": "bash_complete"}
     assert name in kedge(**words).stdout
     words |= {"COMP_WORDS": "kedge logs job work", "COMP_CWORD": "3"}
-    assert kedge(**words).stdout == "plain,worker-0\n"
+    assert kedge(**words).stdout == "plain,worker\nplain,worker-0\n"
 
 
 def test_output_into_a_closed_pipe_is_not_an_error(kedge: Kedge) -> None:

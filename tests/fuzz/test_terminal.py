@@ -21,6 +21,7 @@ from kedge.cli.view.answer import print_root
 from kedge.cli.view.log_lines import LinePrinter, print_message
 from kedge.cli.view.problems import show_problems
 from kedge.runs.job_report import LogQuote, RootCause
+from kedge.runs.timed_log import LogSource, TaskLines
 
 COLUMNS = 40
 ROWS = 800  # enough that nothing scrolls away
@@ -125,7 +126,12 @@ def terminal() -> Iterator[Terminal]:
 def shown_by(who: str, line: bytes) -> Callable[[], object]:
     if who == "kedge":
         return lambda: print_message(line.decode("utf-8", "surrogateescape"))
-    return lambda: (printer := LinePrinter(list(TASKS)))(who, line) or printer.flush()
+    return lambda: (printer := LinePrinter(list(TASKS)))(printed(who, line)) or printer.flush()
+
+
+def printed(task: str, data: bytes) -> TaskLines:
+    role, _, index = task.partition(":")
+    return TaskLines(LogSource(role, int(index), 0), data)
 
 
 @settings(max_examples=25)
@@ -143,7 +149,7 @@ def test_every_row_belongs_to_its_writer_and_is_kept(terminal: Terminal, said: l
 def test_one_task_alone_cannot_leave_its_line(terminal: Terminal, line: bytes) -> None:
     terminal.clear()
     terminal.show(lambda: print("above"))
-    terminal.show(lambda: LinePrinter([], prefixed=False)("worker:0", line))
+    terminal.show(lambda: LinePrinter([], prefixed=False)(printed("worker:0", line)))
 
 
 @settings(max_examples=40)

@@ -1,6 +1,7 @@
 """The `kedge` command.
 
 main            finds the command; turns every error into a message and an exit code
+times           times as users write and read them
 options         arguments of commands on runs
 job_options     FILE, and what the submitter adds to it
 engine_options  the options of engines

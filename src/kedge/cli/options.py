@@ -16,16 +16,17 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Written as `worker-3`: bash ends words at colons and would complete nothing after `worker:`."""
+    """Roles, and tasks written as `worker-3`: bash ends words at colons and would complete nothing after `worker:`."""
     try:
         tasks = status.read(runs.find(ctx.params["job"])).tasks
     except InputError:
         return []
-    return [CompletionItem(name) for t in tasks if (name := f"{t.role}-{t.index}").startswith(incomplete)]
+    names = [*dict.fromkeys(task.role for task in tasks), *(f"{task.role}-{task.index}" for task in tasks)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 job = click.argument("job", shell_complete=complete_job)
-task = click.argument("task", required=False, shell_complete=_complete_task)
+tasks = click.argument("tasks", metavar="[TASK|ROLE]...", nargs=-1, shell_complete=_complete_task)
 detach = click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run id and return.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print events and log lines as JSON, one object a line.")

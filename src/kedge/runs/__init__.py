@@ -10,7 +10,12 @@ report           report.json and report.md
 job_report       the report of a job as values
 task_reports     reports of task attempts
 explanation      wording of a failure
-logs             reads logs while they grow
+logs             reads the bytes of logs while they grow
+log_times        reads the times of a log's lines
+timed_log        the lines of a log with their times
+log_places       finds parts of a log: the last lines, the lines since a time
+merged_logs      merges logs by time
+task_logs        the logs of a run's tasks, or parts of them, merged
 follow           follows a run that is active
 recent           the recent part of such a run
 code_snapshot    copies the user's code

@@ -338,6 +338,11 @@ def delete(run: Run) -> None:
         raise CannotRun(f"{run.id} cannot be deleted: {where}: {error.strerror}") from error
 
 
+def is_task(text: str) -> bool:
+    """Whether this names a task, such as `worker:3`."""
+    return _TASK.fullmatch(text) is not None
+
+
 def parse_task(text: str) -> tuple[str, int]:
     """The role and index in `worker:3` or `worker-3`. InputError for anything else."""
     if found := _TASK.fullmatch(text):

@@ -3,58 +3,73 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
 from kedge.runs.controller_lock import is_held
 from kedge.runs.events import Event, EventReader
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.logs import LineCutter, StreamReader, tail
+from kedge.runs.logs import tail
+from kedge.runs.merged_logs import LogMerger
+from kedge.runs.task_logs import NO_LOGS, FirstLines, SelectedLogs, log_of
+from kedge.runs.timed_log import LogSource, TaskLines, TimedLog
 
 INTERVAL_SEC = 0.1
 PROGRESS_SEC = 2.0  # how often progress bars, which do not end their line, are checked
 _LONGEST_BAR = 4096
+_AT_ONCE = 1 << 26  # bytes of lines between two looks at the events
 
 
-class TaskLine(NamedTuple):
-    """One line of a task (`worker:3`), with its newline if it has one, or a piece of a very long line (LineCutter)."""
+class _ProgressBars:
+    """The progress bars of the task attempts that are being followed."""
 
-    task: str
-    line: bytes
+    def __init__(self) -> None:
+        self._shown: dict[TimedLog, bytes] = {}
+        self._checked = time.monotonic()
 
+    def changed(self, logs: Iterable[TimedLog]) -> Iterator[TaskLines]:
+        """The bars that have changed, now and then."""
+        if time.monotonic() < self._checked + PROGRESS_SEC:
+            return
+        self._checked = time.monotonic()
+        self._shown = {log: self._shown.get(log, b"") for log in logs}
+        for log in self._shown:
+            yield from self._of(log)
 
-class _TaskLog:
-    """A task attempt whose log is being read."""
-
-    def __init__(self, task: str, folder: Path, reader: StreamReader) -> None:
-        self._task, self._folder, self._lines = task, folder, LineCutter()
-        self._reader = reader
-        self._bar = b""
-
-    def more(self) -> Iterator[TaskLine]:
-        """The lines of one chunk; none if there is nothing new."""
-        if data := self._reader.read():
-            yield from (TaskLine(self._task, line) for line in self._lines.feed(data))
-
-    def progress(self) -> Iterator[TaskLine]:
-        """The current state of a progress bar, if it has changed (user-all receives only complete lines)."""
+    def _of(self, log: TimedLog) -> Iterator[TaskLines]:
+        """The current state of a bar, if it has changed (user-all receives only complete lines)."""
         for stream in (USER_STDERR, USER_STDOUT):
-            unfinished = tail(self._folder, f"{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
+            unfinished = tail(log.folder, f"{stream}/{CURRENT}", _LONGEST_BAR).rpartition(b"\n")[2]
             bar = unfinished.rstrip(b"\r").rpartition(b"\r")[2].strip()
-            if b"\r" in unfinished and bar and bar != self._bar:
-                self._bar = bar
-                yield TaskLine(self._task, bar + b"\n")
+            if b"\r" in unfinished and bar and bar != self._shown[log]:
+                self._shown[log] = bar
+                yield TaskLines(log.source, bar + b"\n")
 
-    def rest(self) -> Iterator[TaskLine]:
-        """All remaining lines of a task that has ended."""
-        while data := self._reader.read():
-            yield from (TaskLine(self._task, line) for line in self._lines.feed(data))
-        if line := self._lines.rest():
-            yield TaskLine(self._task, line)
-        self._reader.close()
+
+class _Following:
+    """The task attempts whose logs are being read."""
+
+    def __init__(self, run: Run, stream: str, wanted: Callable[[str, int], bool], known: Iterable[TimedLog]) -> None:
+        self.run, self._stream, self._wanted = run, stream, wanted
+        self._known = {log.source: log for log in known}
+        self._attempt = 0
+        self.reading: dict[tuple[str, int], TimedLog] = {}
+        self.merger = LogMerger()
+
+    def lines_before(self, event: Event, now: int) -> Iterator[TaskLines]:
+        """The lines to be shown before an event."""
+        self._attempt = event.get("attempt", self._attempt)
+        key = event.get("role", ""), event.get("index", 0)
+        if event["event"] == JobEvent.TASK_LAUNCHED and self._wanted(*key):
+            source = LogSource(*key, self._attempt, event.get("task_attempt", 0))
+            log = self._known[source] if source in self._known else log_of(self.run, source, self._stream)
+            self.reading[key] = log
+            self.merger.add(log)
+        elif event["event"] in (JobEvent.TASK_COMPLETED, JobEvent.TASK_RETRYING) and key in self.reading:
+            yield from self.merger.until(min(now, _time_of(event)), _AT_ONCE)
+            yield from self.merger.finish(self.reading.pop(key))
 
 
 def follow(
@@ -64,43 +79,54 @@ def follow(
     alive: Callable[[], bool] | None = None,
     progress: bool = False,
     pause: Callable[[float], object] = time.sleep,
-    reader: Callable[[Path, str], StreamReader] = StreamReader,
-) -> Iterator[Event | TaskLine | None]:
-    """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run ends.
+    begin: SelectedLogs = NO_LOGS,
+) -> Iterator[Event | TaskLines | None]:
+    """Every event of the run and every line of the `wanted` tasks' `stream`, from the start until the run ends. The
+    lines of all tasks are merged by time.
 
     A task's lines come before the event of its end. None means that there is nothing new at the moment. Ends early if
     the controller is no longer `alive`. With `progress`, also yields progress bars before their line ends. `pause`
-    waits for a number of seconds, or until `alive` has changed. `reader` opens the stream of a task attempt's folder.
+    waits for a number of seconds, or until `alive` has changed. `begin`: of these logs only a part is wanted, for
+    example the last lines (kedge.runs.task_logs.last_lines).
     """
-    alive = alive or (lambda: is_held(run.lock))
-    events = EventReader(run.events)
-    attempt = 0
-    reading: dict[tuple[str, int], _TaskLog] = {}
+    following = _Following(run, stream, wanted, begin.logs)
+    first = FirstLines(begin.skipped)
+    with following.merger:
+        for item in _items(following, alive or (lambda: is_held(run.lock)), progress, pause):
+            shown = first.without(item) if isinstance(item, TaskLines) else item
+            if shown is not None or item is None:
+                yield shown
+
+
+def _items(
+    following: _Following, alive: Callable[[], bool], progress: bool, pause: Callable[[float], object]
+) -> Iterator[Event | TaskLines | None]:
+    merger, events, bars = following.merger, EventReader(following.run.events), _ProgressBars()
     over = False
-    checked = time.monotonic()
     while not over:
         over = not alive()  # checked before the last read, so that nothing is missed
+        # Lines that are printed from now on wait for the next turn: a line of another task that was printed before
+        # them may have been missed. So do lines of a machine whose clock is ahead, but for one turn only.
+        now = max(time.time_ns(), merger.newest)
+        merger.refresh(now)
         for event in events.events():
-            attempt = event.get("attempt", attempt)
-            key = event.get("role", ""), event.get("index", 0)
-            if event["event"] == JobEvent.TASK_LAUNCHED and wanted(*key):
-                folder = run.task(*key, attempt, event.get("task_attempt", 0))
-                reading[key] = _TaskLog(f"{key[0]}:{key[1]}", folder, reader(folder, stream))
-            elif event["event"] in (JobEvent.TASK_COMPLETED, JobEvent.TASK_RETRYING) and key in reading:
-                yield from reading.pop(key).rest()
+            yield from following.lines_before(event, now)
             yield event
             over = over or event["event"] == JobEvent.JOB_COMPLETED
         quiet = True
-        for task in list(reading.values()):
-            for line in task.more():
-                quiet = False
-                yield line
-        if progress and time.monotonic() > checked + PROGRESS_SEC:
-            checked = time.monotonic()
-            for task in reading.values():
-                yield from task.progress()
+        for lines in merger.until(now, _AT_ONCE):
+            quiet = False
+            yield lines
+        if progress:
+            yield from bars.changed(following.reading.values())
         if quiet and not over:
             yield None
             pause(INTERVAL_SEC)
-    for task in reading.values():
-        yield from task.rest()
+    yield from merger.finish_all()
+
+
+def _time_of(event: Event) -> int:
+    """The time of an event in nanoseconds since 1970; very late if it has none."""
+    if not (text := event.get("time")):
+        return 1 << 64
+    return int(datetime.fromisoformat(text).timestamp() * 1e6) * 1000

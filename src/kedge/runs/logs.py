@@ -1,4 +1,4 @@
-"""Reads the logs of a task: a growing file, or the folder of a stream that is rotated while it is read.
+"""Reads the bytes of a task's log: a growing file, or the folder of a stream that is rotated while it is read.
 
 A task's folder and the path below it are passed separately: below it the task may have put links, which are not
 followed.
@@ -6,30 +6,46 @@ followed.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from kedge.contract import CURRENT
+from kedge.contract import CURRENT, LOG_TIMES
 from kedge.late_patterns import late_pattern
 from kedge.untrusted import open_folder, open_regular
 
 CHUNK = 1 << 18
 LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are held back until the line ends
+_TRIES = 5
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _SPLIT = late_pattern(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # an incomplete character or escape
+
+
+class LogFile(NamedTuple):
+    """One file of a stream: its path below the task's folder, which changes with rotation, and its inode, which does
+    not."""
+
+    name: str
+    inode: int
+    size: int
 
 
 class StreamReader:
     """Reads one stream from its oldest byte, without gaps or repeats across rotation.
 
     In the task's `folder`, `stream` is a plain file (runtime.log) or a folder; neither needs to exist yet.
-    Only what rotation deletes before it is read is lost.
+    Only what rotation deletes before it is read is lost. `inode` and `offset` are the place of the bytes that were read
+    last. OSError if there are too few descriptors.
     """
 
     def __init__(self, folder: Path, stream: str) -> None:
         self._folder, self._stream = folder, stream
         self._fd: int | None = None
-        self._inode = 0
+        self._next = 0
+        self.inode = 0
+        self.offset = 0
 
     def __enter__(self) -> StreamReader:
         return self
@@ -42,58 +58,56 @@ class StreamReader:
             os.close(self._fd)
             self._fd = None
 
-    def read(self) -> bytes:
-        """The next new bytes, at most CHUNK; empty if there are none."""
-        while self._fd is not None or self._open_next():
+    def seek(self, inode: int, offset: int) -> None:
+        """Continue with this byte of this file. Does nothing if rotation has deleted the file."""
+        if self._open(inode):
             assert self._fd is not None
-            if data := os.read(self._fd, CHUNK):
+            self._next = os.lseek(self._fd, offset, os.SEEK_SET)
+
+    def read(self, most: int = CHUNK) -> bytes:
+        """The next new bytes, at most `most`; empty if there are none."""
+        while self._fd is not None or self._open_next():
+            if data := self._take(most):
                 return data
             # The end of this file. Once it is no longer the current file, nothing is added to it: read once more for
             # what was added since, then open the next file.
             if not self._superseded():
                 return b""
-            if data := os.read(self._fd, CHUNK):
+            if data := self._take(most):
                 return data
             if not self._open_next():
                 return b""
         return b""
 
-    def skip_except(self, lines: int) -> None:
-        """Skip what there is now, except so many last lines, of which at most CHUNK bytes are looked at. Call it before
-        the first `read`."""
-        try:
-            files = _files(self._folder, self._stream)
-            fd = open_regular(self._folder, files[-1][0])
-        except OSError:  # nothing to skip
-            return
-        start = max(0, os.fstat(fd).st_size - CHUNK)
-        os.lseek(fd, start + _beginning(os.pread(fd, CHUNK, start), lines), os.SEEK_SET)
-        self._fd, self._inode = fd, os.fstat(fd).st_ino
+    def _take(self, most: int) -> bytes:
+        assert self._fd is not None
+        data = os.read(self._fd, most)
+        self.offset, self._next = self._next, self._next + len(data)
+        return data
 
     def _superseded(self) -> bool:
         try:
-            return os.lstat(self._folder / self._stream / CURRENT).st_ino != self._inode
+            return os.lstat(self._folder / self._stream / CURRENT).st_ino != self.inode
         except OSError:
             return False
 
     def _open_next(self) -> bool:
         """Open the file that follows the last one read, or the oldest one."""
-        try:
-            files = _files(self._folder, self._stream)
-            inodes = [inode for _, inode in files]
-            index = inodes.index(self._inode) + 1 if self._inode in inodes else 0
-            if index >= len(files):
-                return False
-            fd = open_regular(self._folder, files[index][0])
-        except OSError:  # it does not exist yet, or is being rotated; the next call finds the new names
+        inodes = [file.inode for file in files(self._folder, self._stream)]
+        index = inodes.index(self.inode) + 1 if self.inode in inodes else 0
+        return index < len(inodes) and self._open(inodes[index])
+
+    def _open(self, inode: int) -> bool:
+        fd = open_file(self._folder, self._stream, inode)
+        if fd is None:
             return False
         self.close()
-        self._fd, self._inode = fd, os.fstat(fd).st_ino
+        self._fd, self.inode, self._next = fd, inode, 0
         return True
 
 
 class LineCutter:
-    """Cuts chunks into whole lines; an unfinished line is held back until it ends.
+    """Cuts chunks after the last whole line; an unfinished line is held back until it ends.
 
     A line longer than LONGEST_LINE is returned in several pieces; only the last ends with a newline. Progress bars are
     cut between two of their states, text between two characters.
@@ -104,16 +118,15 @@ class LineCutter:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, each with its newline, and the pieces of a long one."""
-        head, newline, tail = data.rpartition(b"\n")
+        """The lines that `data` completes, in one piece that ends with a newline, and then a piece of a long one."""
+        end = data.rfind(b"\n") + 1  # a carriage return does not end a line
         lines = []
-        if newline:
-            # Not splitlines: a carriage return does not end a line.
-            lines = [line + b"\n" for line in b"".join((*self._rest, head)).split(b"\n")]
+        if end:
+            lines = [b"".join((*self._rest, data[:end]))]
             self._rest, self._size = [], 0
-        if tail:
-            self._rest.append(tail)
-            self._size += len(tail)
+        if end < len(data):
+            self._rest.append(data[end:])
+            self._size += len(data) - end
         return [*lines, self._piece()] if self._size > LONGEST_LINE else lines
 
     def rest(self) -> bytes:
@@ -151,24 +164,58 @@ def whole(folder: Path, stream: str) -> Iterator[bytes]:
             yield data
 
 
-def _beginning(data: bytes, lines: int) -> int:
-    """Where the last lines begin; an unfinished one counts as a line."""
-    at = len(data)
-    for _ in range(lines):
-        at = data.rfind(b"\n", 0, max(0, at - 1)) + 1
-    return at
-
-
-def _files(folder: Path, stream: str) -> list[tuple[str, int]]:
-    """(name below `folder`, inode) of the files of a stream, oldest first; the current file is last. FileNotFoundError
-    if there are none."""
+def files(folder: Path, stream: str) -> list[LogFile]:
+    """The files of a stream, oldest first; the current file is last."""
     try:
         fd = open_folder(folder, stream)
     except OSError:  # no folder
-        return [(stream, os.lstat(folder / stream).st_ino)]
+        return _file(folder, stream)
     try:
         names = [name for name in os.listdir(fd) if name[0] == "@" or name == CURRENT]
         names.sort(key=lambda name: (name == CURRENT, name))
-        return [(f"{stream}/{name}", os.lstat(name, dir_fd=fd).st_ino) for name in names]
+        found = [(name, os.lstat(name, dir_fd=fd)) for name in names]
+    except OSError:  # it is being rotated; the next call finds the new names
+        return []
     finally:
         os.close(fd)
+    return [LogFile(f"{stream}/{name}", stat.st_ino, stat.st_size) for name, stat in found]
+
+
+def _file(folder: Path, name: str) -> list[LogFile]:
+    try:
+        stat = os.lstat(folder / name)
+    except OSError:
+        return []
+    return [LogFile(name, stat.st_ino, stat.st_size)]
+
+
+def open_file(folder: Path, stream: str, inode: int, below: str = "") -> int | None:
+    """A descriptor of the file of a stream with this inode, or of its index in the folder `below`. None if there is
+    none, or it is not a regular file.
+
+    The index is renamed before its file: an index that was found under the name of a file, while the file had that
+    name, belongs to it."""
+    for _ in range(_TRIES):
+        names = [file.name for file in files(folder, stream) if file.inode == inode]
+        if not names:
+            return None
+        fd = _opened(folder, below + names[0])
+        if [file.inode for file in _file(folder, names[0])] == [inode]:
+            return fd
+        if fd is not None:
+            os.close(fd)
+    return None
+
+
+def open_index(folder: Path, stream: str, inode: int) -> int | None:
+    """A descriptor of the index of times of the file of a stream with this inode. None if there is none."""
+    return open_file(folder, stream, inode, f"{LOG_TIMES}/")
+
+
+def _opened(folder: Path, name: str) -> int | None:
+    try:
+        return open_regular(folder, name)
+    except OSError as error:
+        if error.errno in _NO_DESCRIPTORS:
+            raise
+        return None

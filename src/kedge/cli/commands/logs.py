@@ -3,100 +3,147 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
+from functools import partial
 
 import click
 
 from kedge.cli import options
-from kedge.cli.view.log_lines import LinePrinter
+from kedge.cli.times import LineTimes, PointInTime
+from kedge.cli.view.log_lines import LinePrinter, print_lines_as_json, print_message
+from kedge.cli.view.notes import print_notes
+from kedge.cli.view.wording import event_text
+from kedge.contract import timestamp
 from kedge.errors import InputError
 from kedge.jobs import runs
 from kedge.runs import follow as following
 from kedge.runs import status
-from kedge.runs.folder import Run, TaskFolder, parse_task
-from kedge.runs.logs import LineCutter, whole
+from kedge.runs.folder import Run, is_task, parse_task
+from kedge.runs.job_events import JobEvent
+from kedge.runs.task_logs import ALL_LINES, NO_LOGS, LineRange, SelectedLogs, merged, selected, sources, to_follow
+from kedge.runs.timed_log import LogSource, TaskLines
+
+Wanted = Callable[[str, int], bool]
+Write = Callable[[TaskLines], object]
+_NAMED = 3  # tasks in a note
 
 
 @click.command()
 @options.job
-@options.task
+@options.tasks
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the run ends.")
 @click.option(
     "--stream", type=click.Choice(list(options.STREAM_NAMES)), default="all", show_default=True, help="Which log."
 )
+@click.option("-t", "--timestamps", is_flag=True, help="Begin each line with the time at which it was printed.")
+@click.option("--since", type=PointInTime(), metavar="TIME", help="Only lines since 10m ago, 14:30, 2026-02-01T14:30.")
+@click.option("--until", type=PointInTime(), metavar="TIME", help="Only lines before this time.")
+@click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of all tasks.")
 @click.option("--raw", is_flag=True, help="Print the exact bytes, even to a terminal, which they may then control.")
+@click.option("--json", "as_json", is_flag=True, help="Print each line as a JSON object.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which job attempt, from 1. Defaults to the last.")
-def command(job: str, task: str | None, follow: bool, stream: str, raw: bool, attempt: int | None) -> None:
+def command(
+    job: str, tasks: tuple[str, ...], follow: bool, stream: str, timestamps: bool, since: int | None,
+    until: int | None, tail: int | None, raw: bool, as_json: bool, attempt: int | None,
+) -> None:  # fmt: skip
     """Print the logs of tasks.
 
-    Prints one TASK (worker:3), or all tasks with each line prefixed by its task. JOB is a run id, a unique prefix of
-    one, or a job name for its newest run. Control characters other than colours are shown as text; the log of one TASK
-    is written unchanged to a file or pipe.
+    Prints the given tasks (worker:3) and roles (worker), or all tasks, merged by time and with each line prefixed by its
+    task. JOB is a run id, a unique prefix of one, or a job name for its newest run. Control characters other than
+    colours are shown as text; the log of a single TASK has no prefixes and is written unchanged to a file or pipe.
     """
     run = runs.find(job)
-    only = _checked(run, task)
+    wanted = _wanted(run, tasks)
+    lines = LineRange(since, until, tail)
+    write: Write = partial(print_lines_as_json, stream=stream)
+    if not as_json:
+        write = _writer(_labels(run, wanted), not _is_one_task(tasks), raw, timestamps)
     name = options.STREAM_NAMES[stream]
     if follow:
         if attempt is not None:
             raise InputError("--attempt cannot be combined with --follow: only the running attempt can be followed")
-        _follow(run, only, name, raw)
+        if until is not None:
+            raise InputError("--until cannot be combined with --follow, which ends with the run")
+        _follow(run, wanted, name, lines, write)
     else:
-        _dump(_folders(run, only, attempt), name, prefixed=only is None, raw=raw)
+        found = [source for source in _sources(run, attempt) if wanted(source.role, source.task_index)]
+        _print(selected(run, found, name, lines), write)
 
 
-def _checked(run: Run, task: str | None) -> tuple[str, int] | None:
-    if task is None:
-        return None
-    wanted = parse_task(task)
-    known = [(t.role, t.index) for t in status.read(run).tasks]
-    if wanted not in known:
+def _is_one_task(names: tuple[str, ...]) -> bool:
+    return len(names) == 1 and is_task(names[0])
+
+
+def _wanted(run: Run, names: tuple[str, ...]) -> Wanted:
+    """Whether a task has one of these names or one of these roles. Without names, all are wanted."""
+    known = [(task.role, task.index) for task in status.read(run).tasks]
+    found = {task for name in names for task in _named(run, name, known)}
+    return lambda role, index: not names or (role, index) in found
+
+
+def _named(run: Run, name: str, known: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The tasks of a role, or one task. InputError if there is none."""
+    found = [task for task in known if task[0] == name]
+    if not found and (is_task(name) or not known):
+        found = [task for task in known if task == parse_task(name)]
+    if not found:
         roles = ", ".join(
             f"{role} (0 to {max(i for r, i in known if r == role)})" for role in dict.fromkeys(r for r, _ in known)
         )
-        raise InputError(f"{run.id} has no task {wanted[0]}:{wanted[1]}; its roles are {roles}")
-    return wanted
+        raise InputError(f"{run.id} has no task or role {name}; its roles are {roles}")
+    return found
 
 
-def _folders(run: Run, only: tuple[str, int] | None, attempt: int | None) -> list[TaskFolder]:
+def _sources(run: Run, attempt: int | None) -> list[LogSource]:
+    """The task attempts of a job attempt, counted from 1; by default of the last."""
     attempts = run.attempts()
     if not attempts:
         return []
     number = attempts[-1] if attempt is None else attempt - 1
     if number not in attempts:
         raise InputError(f"{run.id} has no attempt {attempt}; it has {len(attempts)}")
-    return [t for t in run.tasks(number) if only is None or (t.role, t.task_index) == only]
+    return sources(run, number)
 
 
-def _dump(folders: list[TaskFolder], stream: str, prefixed: bool, raw: bool) -> None:
-    write = _writer([f"{t.role}:{t.task_index}" for t in folders], prefixed, raw)
-    for folder in folders:
-        chunks = whole(folder.path, stream)
-        for line in _lines(chunks) if isinstance(write, LinePrinter) else chunks:
-            write(f"{folder.role}:{folder.task_index}", line)
-    sys.stdout.buffer.flush()
+def _labels(run: Run, wanted: Wanted) -> list[str]:
+    tasks = [LogSource(task.role, task.index, 0) for task in status.read(run).tasks]
+    return [task.label for task in tasks if wanted(task.role, task.task_index)]
 
 
-def _writer(tasks: list[str], prefixed: bool, raw: bool) -> Callable[[str, bytes], object]:
-    """The function that prints a line of a task. Without prefixes, a file or a pipe gets the exact bytes."""
-    if prefixed or (sys.stdout.isatty() and not raw):
-        return LinePrinter(tasks, raw, prefixed)
-    return lambda task, line: sys.stdout.buffer.write(line)
+def _writer(labels: list[str], prefixed: bool, raw: bool, timestamps: bool) -> Write:
+    """The function that prints lines. Without prefixes and times, a file or a pipe gets the exact bytes."""
+    on_terminal = sys.stdout.isatty()
+    if prefixed or timestamps or (on_terminal and not raw):
+        exact = raw or not (prefixed or on_terminal)
+        return LinePrinter(labels, exact, prefixed, LineTimes() if timestamps else None)
+    return lambda lines: sys.stdout.buffer.write(lines.data)
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    lines = LineCutter()
-    for chunk in chunks:
-        yield from lines.feed(chunk)
-    if rest := lines.rest():
-        yield rest
+def _print(logs: SelectedLogs, write: Write) -> None:
+    _note_untimed(logs.untimed)
+    for lines in merged(logs):
+        write(lines)
+    sys.stdout.flush()
 
 
-def _follow(run: Run, only: tuple[str, int] | None, stream: str, raw: bool) -> None:
-    tasks = [f"{t.role}:{t.index}" for t in status.read(run).tasks]
-    write = _writer(tasks, only is None, raw)
-    for item in following.follow(run, stream, lambda role, index: only in (None, (role, index))):
+def _follow(run: Run, wanted: Wanted, stream: str, lines: LineRange, write: Write) -> None:
+    began = timestamp(time.time_ns())
+    begin = to_follow(run, wanted, stream, lines) if lines != ALL_LINES else NO_LOGS
+    _note_untimed(begin.untimed)
+    for item in following.follow(run, stream, wanted, begin=begin):
         if item is None:
-            sys.stdout.buffer.flush()
-        elif isinstance(item, following.TaskLine):
-            write(item.task, item.line)
-    sys.stdout.buffer.flush()
+            sys.stdout.flush()
+        elif isinstance(item, TaskLines):
+            write(item)
+        elif item["event"] == JobEvent.JOB_RETRYING and item.get("time", "") > began and (text := event_text(item)):
+            sys.stdout.flush()
+            print_message(text)
+    sys.stdout.flush()
+
+
+def _note_untimed(untimed: tuple[LogSource, ...]) -> None:
+    if untimed:
+        names = ", ".join(source.label for source in untimed[:_NAMED])
+        more = f" and {len(untimed) - _NAMED} more" if len(untimed) > _NAMED else ""
+        print_notes(f"the lines of {names}{more} are left out, because their times were not recorded")

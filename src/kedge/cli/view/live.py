@@ -9,14 +9,15 @@ from typing import Protocol
 
 import click
 
-from kedge.cli.view.log_lines import LinePrinter, print_json, print_message
+from kedge.cli.view.log_lines import LinePrinter, print_json, print_lines_as_json, print_message
 from kedge.cli.view.wording import event_text
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
-from kedge.runs.follow import TaskLine, follow
+from kedge.runs.follow import follow
 from kedge.runs.job_events import JobEvent
-from kedge.runs.logs import StreamReader
 from kedge.runs.recent import Recent
+from kedge.runs.task_logs import NO_LOGS
+from kedge.runs.timed_log import TaskLines
 
 _PATIENCE_SEC = 1.0  # for a view that nobody may be reading
 
@@ -24,7 +25,7 @@ _PATIENCE_SEC = 1.0  # for a view that nobody may be reading
 class View(Protocol):
     """Shows the lines and events of a run."""
 
-    def line(self, line: TaskLine) -> None: ...
+    def lines(self, lines: TaskLines) -> None: ...
     def event(self, event: Event) -> None: ...
     def flush(self) -> None: ...
 
@@ -35,8 +36,8 @@ class LiveView:
     def __init__(self, tasks: list[str]) -> None:
         self._lines = LinePrinter(tasks)
 
-    def line(self, line: TaskLine) -> None:
-        self._lines(line.task, line.line)
+    def lines(self, lines: TaskLines) -> None:
+        self._lines(lines)
 
     def event(self, event: Event) -> None:
         if text := event_text(event):
@@ -50,10 +51,8 @@ class LiveView:
 class Json:
     """For programs: one object a line on stdout."""
 
-    def line(self, line: TaskLine) -> None:
-        text = line.line.decode(errors="replace").removesuffix("\n")
-        partial = {} if line.line.endswith(b"\n") else {"partial": True}  # part of a long line; more follows
-        print_json({"event": "log", "task": line.task, "line": text, **partial})
+    def lines(self, lines: TaskLines) -> None:
+        print_lines_as_json(lines)
 
     def event(self, event: Event) -> None:
         print_json(event)
@@ -65,7 +64,7 @@ class Json:
 class StopsOnly:
     """Shows only that a request to stop was received."""
 
-    def line(self, line: TaskLine) -> None: ...
+    def lines(self, lines: TaskLines) -> None: ...
 
     def event(self, event: Event) -> None:
         if event["event"] == JobEvent.STOP_REQUESTED and (text := event_text(event)):
@@ -121,7 +120,7 @@ class Live:
             alive=self._alive,
             progress=self._bars,
             pause=self._over.wait,
-            reader=self._recent.reader if self._recent else StreamReader,
+            begin=self._recent.begin if self._recent else NO_LOGS,
         )
         for item in items:
             if self._left:
@@ -129,10 +128,10 @@ class Live:
             self._take(item)
         self._view.flush()
 
-    def _take(self, item: Event | TaskLine | None) -> None:
+    def _take(self, item: Event | TaskLines | None) -> None:
         if item is None:
             self._view.flush()
-        elif isinstance(item, TaskLine):
-            self._view.line(item)
+        elif isinstance(item, TaskLines):
+            self._view.lines(item)
         elif not (self._people and self._recent) or self._recent.is_new(item):
             self._view.event(item)

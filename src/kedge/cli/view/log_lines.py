@@ -11,6 +11,9 @@ from typing import Any, TextIO
 import click
 
 from kedge.cli.streams import plain, styled
+from kedge.cli.times import LineTimes
+from kedge.contract import timestamp
+from kedge.runs.timed_log import TaskLines
 from kedge.terminal_text import decoded, folded, is_plain, one_line, terminal_text, without_colours
 
 # Readable on dark and light terminals; red is reserved for failures.
@@ -36,27 +39,36 @@ class LinePrinter:
     ` | ` too. With `raw` the bytes are written unchanged. Without `prefixed` the terminal wraps the lines.
     """
 
-    def __init__(self, tasks: list[str], raw: bool = False, prefixed: bool = True) -> None:
+    def __init__(
+        self, tasks: list[str], raw: bool = False, prefixed: bool = True, times: LineTimes | None = None
+    ) -> None:
         self._width = max(map(len, tasks), default=0)
         self._terminal = sys.stdout.isatty()
-        self._raw, self._prefixed = raw, prefixed
+        self._raw, self._prefixed, self._times = raw, prefixed, times
 
-    def __call__(self, task: str, line: bytes) -> None:
-        if self._raw:
-            ended = line if line.endswith(b"\n") else line + b"\n"
-            sys.stdout.buffer.write(self._prefix(task).encode() + ended)
+    def __call__(self, lines: TaskLines) -> None:
+        label = lines.source.label
+        self._width = max(self._width, len(label))
+        time = self._times.shown(lines.time) + " " if self._times else ""
+        data = lines.data.removesuffix(b"\n")
+        if self._raw or (not self._terminal and is_plain(data.replace(b"\n", b""))):
+            prefix = (self._prefix(label) + time).encode()
+            sys.stdout.buffer.write(prefix + data.replace(b"\n", b"\n" + prefix) + b"\n")
             return
+        for line in data.split(b"\n"):
+            self._line(label, time, line)
+
+    def _line(self, label: str, time: str, line: bytes) -> None:
         # A terminal shows only the last state of a progress bar, and so does kedge.
-        rows = self._rows(line.rstrip(b"\r\n").rpartition(b"\r")[2])
-        if self._prefixed:
-            rows = [self._prefix(task if number == 0 else "") + row for number, row in enumerate(rows)]
+        rows = self._rows(time, line.rstrip(b"\r").rpartition(b"\r")[2])
+        rows = [self._prefix(label if number == 0 else "") + row for number, row in enumerate(rows)]
         sys.stdout.buffer.write("".join(f"{row}\n" for row in rows).encode(sys.stdout.encoding, "backslashreplace"))
 
     def flush(self) -> None:
         sys.stdout.buffer.flush()
 
-    def _rows(self, line: bytes) -> list[str]:
-        text = line.decode("ascii") if is_plain(line) else terminal_text(decoded(line))
+    def _rows(self, time: str, line: bytes) -> list[str]:
+        text = time + (line.decode("ascii") if is_plain(line) else terminal_text(decoded(line)))
         if not self._terminal:
             return [text]
         if plain():
@@ -64,9 +76,11 @@ class LinePrinter:
         return folded(text, _columns(sys.stdout, self._width + 3)) if self._prefixed else [text]
 
     def _prefix(self, task: str) -> str:
+        if not self._prefixed:
+            return ""
         text = f"{one_line(task):<{self._width}} | "
         if self._terminal and task:
-            text = styled(text, fg=_COLOURS[zlib.crc32(task.encode()) % len(_COLOURS)])
+            text = styled(text, fg=_COLOURS[zlib.crc32(task.partition(".")[0].encode()) % len(_COLOURS)])
         return text
 
 
@@ -91,6 +105,18 @@ def _columns(stream: TextIO, prefix: int) -> int:
     except OSError:
         columns = 0
     return max((columns or 80) - 1 - prefix, _NARROWEST)
+
+
+def print_lines_as_json(lines: TaskLines, **facts: object) -> None:
+    """An object for each line, with these facts."""
+    source = lines.source
+    known = {"event": "log", "task": source.task, "attempt": source.attempt, "task_attempt": source.task_attempt}
+    known |= facts
+    if lines.time is not None:
+        known["time"] = timestamp(lines.time)
+    for line in lines.data.removesuffix(b"\n").split(b"\n"):
+        partial = {} if lines.last or lines.data.endswith(b"\n") else {"partial": True}  # of a long line; more follows
+        print_json({**known, "line": line.decode(errors="replace"), **partial})
 
 
 def print_json(value: dict[str, Any]) -> None:
