@@ -49,9 +49,9 @@ def command(
 ) -> None:  # fmt: skip
     """Print the logs of tasks.
 
-    Prints the given tasks (worker:3) and roles (worker), or all tasks, merged by time and with each line prefixed by its
-    task. JOB is a run id, a unique prefix of one, or a job name for its newest run. Control characters other than
-    colours are shown as text; the log of a single TASK has no prefixes and is written unchanged to a file or pipe.
+    Prints the given tasks (worker:3) and roles (worker), or all tasks, merged by time, each line prefixed by its task.
+    JOB is a run id, a unique prefix of one, or a job name for its newest run. Control characters other than colours are
+    shown as text; the log of a single TASK has no prefixes and is written unchanged to a file or pipe.
     """
     run = runs.find(job)
     wanted = _wanted(run, tasks)
