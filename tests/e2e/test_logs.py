@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
-import pytest
-
+from kedge.contract import LOG_TIMES
 from kedge.testing.wait import wait_until
 
 from .conftest import TIMEOUT, Kedge
@@ -17,13 +15,12 @@ from .conftest import TIMEOUT, Kedge
 # Each task waits for its turn, so there is one right order of all lines.
 _TURNS = """
 import os, sys, time
-folder, index = sys.argv[1], int(os.environ["PAI_TASK_INDEX"])
+folder, index, log = sys.argv[1], int(os.environ["PAI_TASK_INDEX"]), os.environ["PAI_LOG_DIR"] + "/user-all/current"
 for number in range(index, 60, 3):
     while not os.path.exists(f"{folder}/{number}"): time.sleep(0.0002)
     print("turn", number, flush=True)
     while True:
-        logged = open("../user-all/current").read() if os.path.exists("../user-all/current") else ""
-        if f"turn {number}" in logged.splitlines(): break
+        if os.path.exists(log) and f"turn {number}" in open(log).read().splitlines(): break
     open(f"{folder}/{number + 1}", "w").close()
 """
 
@@ -33,9 +30,7 @@ def turns(text: str) -> list[int]:
 
 
 def test_tasks_that_print_in_turns_are_merged_in_that_order(kedge: Kedge) -> None:
-    (kedge.folder / "turns.py").write_text(_TURNS.replace("../user-all", "$PAI_LOG_DIR/user-all"))
-    script = _TURNS.replace('"../user-all/current"', 'os.environ["PAI_LOG_DIR"] + "/user-all/current"')
-    (kedge.folder / "turns.py").write_text(script)
+    (kedge.folder / "turns.py").write_text(_TURNS)
     (kedge.folder / "turn").mkdir()
     (kedge.folder / "turn" / "0").touch()
     command = f"exec python {kedge.folder}/turns.py {kedge.folder}/turn"
@@ -70,18 +65,54 @@ def check_times(kedge: Kedge) -> None:
     assert kedge("logs", "job", "--until", "2h").stdout == ""
 
 
-def test_a_retry_is_followed_and_nothing_is_lost_or_doubled(kedge: Kedge) -> None:
-    waits = f"while [ ! -e {kedge.folder}/go$KEDGE_TRY ]; do sleep 0.01; done"
-    command = f"seq 1000; {waits}; seq 1001 2000; [ -e {kedge.folder}/last ] || exit 7"
-    retry = {"extras": {"kedge": {"retry": {"backoffSec": 0.01}}}, "jobRetryCount": 1}
-    kedge("run", "-d", kedge.job(command, roles={"worker": {"instances": 2}}, **retry))
-    following = kedge.start("logs", "-f", "job")
+def test_retries_are_followed_and_nothing_is_lost_or_doubled(kedge: Kedge) -> None:
+    tries = f"{kedge.folder}/tries-$PAI_TASK_INDEX"
+    wait = f"while [ ! -e {kedge.folder}/go ]; do sleep 0.01; done"
+    command = f"echo >> {tries}; seq 1000; {wait}; seq 1001 2000; [ $(wc -l < {tries}) = 3 ]"
+    kedge("run", "-d", kedge.job(command, roles={"worker": {"taskRetryCount": 1}, "ps": {}}, jobRetryCount=1))
+    following = kedge.start("logs", "-f", "job", "worker")
     kedge.wait_for_output("1000\n")
     (kedge.folder / "go").touch()
-    kedge.wait_for_output("1000\n", attempt=1)
-    (kedge.folder / "last").touch()
     out, err = following.communicate(timeout=TIMEOUT)
+    lines = [line.split(" | ") for line in out.splitlines()]
+    numbers = [str(number) for number in range(1, 2001)]
+    assert [number for _, number in lines] == 3 * numbers
+    assert [label.rstrip() for label, _ in lines[:: len(numbers)]] == ["worker:0", "worker:0.1", "worker:0"]
+    assert "attempt 2 starts" in err
+    assert kedge("logs", "job", "worker:0").stdout.split() == numbers
+    assert kedge("logs", "job", "worker:0", "--attempt", 1).stdout.split() == 2 * numbers
+
+
+def test_logs_of_a_running_task_end_with_what_it_has_printed(kedge: Kedge) -> None:
+    kedge("run", "-d", kedge.job(f"echo first; printf begun; while [ ! -e {kedge.folder}/go ]; do sleep 0.01; done"))
+    kedge.wait_for_output("first\n")
+    assert kedge("logs", "job").stdout == "worker:0 | first\n"
+    following = kedge.start("logs", "-f", "job", "--tail", "0", "--stream", "stdout", "-t")
+    wait_until(lambda: "begun" in kedge("logs", "job", "--stream", "stdout").stdout)
+    (kedge.folder / "go").touch()
+    out, _ = following.communicate(timeout=TIMEOUT)
+    assert out.count("\n") <= 1  # the unfinished line, if it was printed after the start
+    assert kedge("logs", "job", "worker:0", "--stream", "stdout").stdout == "first\nbegun"
+
+
+def test_wrong_options_are_explained(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("true"))
+    for args, message in [
+        (["--since", "yesterday"], "'yesterday' is not a time; write a duration such as 90s, 10m or 2h (ago)"),
+        (["--until", "25:00"], "'25:00' is not a time"),
+        (["--until", "10m", "-f"], "--until cannot be combined with --follow"),
+        (["--attempt", 1, "-f"], "--attempt cannot be combined with --follow"),
+        (["nobody"], "has no task or role nobody; its roles are worker (0 to 0)"),
+        (["worker:0", "worker:1"], "has no task or role worker:1"),
+    ]:
+        assert message in kedge("logs", "job", *args, code=2).stderr
+
+
+def test_old_logs_are_shown_without_times(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("echo $PAI_TASK_INDEX", roles={"worker": {"instances": 2}}))
     for index in range(2):
-        numbers = [line.split(" | ")[1] for line in out.splitlines() if line.startswith(f"worker:{index} | ")]
-        assert numbers == 2 * [str(n) for n in range(1, 2001)]
-    assert "attempt 2 starts" in err or "attempt 2 starts" in kedge("logs", "-f", "job").stderr or not err
+        shutil.rmtree(kedge.task(f"worker-{index}") / LOG_TIMES)
+    assert kedge("logs", "job", "-t").stdout.split() == ["worker:0", "|", "-", "0", "worker:1", "|", "-", "1"]
+    done = kedge("logs", "job", "--since", "1h")
+    assert done.stdout == ""
+    assert "note: the lines of worker:0, worker:1 are left out, because their times were not recorded" in done.stderr
