@@ -25,7 +25,7 @@ class Placement:
     host: str
     ports: Mapping[str, list[int]]
     peers_file: str
-    job_dir: str
+    job_dir: str | None
     output_dir: str | None = None
     code: str | None = None
     secrets_dir: str | None = None
