@@ -69,9 +69,11 @@ def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:
     assert "transient failures up to 10 times, others never (jobRetryCount is 0)" in text
     task = kedge("plan", EXAMPLES / "digits.yaml", "--task", "worker:2").stdout
     assert f"starts in     its own copy of {EXAMPLES}/digits" in task
+    assert "KEDGE_OUTPUT_DIR for results" in task
     assert "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX=2" in task
     plan = json.loads(kedge("plan", EXAMPLES / "digits.yaml", "--json").stdout)
     assert [role["name"] for role in plan["roles"]] == ["ps", "worker"]
+    assert plan["codeMode"] == "private"
     spec = json.loads(kedge("plan", EXAMPLES / "digits.yaml", "--json", "--task", "ps-0").stdout)
     assert spec["environment"]["PAI_CURRENT_TASK_ROLE_NAME"] == "ps"
     assert (
