@@ -257,6 +257,9 @@ def test_a_storage_of_the_settings_needs_a_folder(kedge: Kedge, site: Write) -> 
     assert f"error: {file}:2: storage data: there is no folder {kedge.folder}/missing\n" in refused
     kedge("validate", job)
     kedge("run", job, "--engine", "local")
+    assert "storage data" not in kedge("plan", job, "--engine", "local").stderr
+    near = kedge.job("true", extras={"storages": [{"name": "date"}]})
+    assert "note: the settings name no storage date; did you mean 'data'?\n" in kedge("plan", near).stderr
 
 
 def test_a_rerun_obeys_the_settings_of_its_time_and_keeps_its_engine(kedge: Kedge, site: Write) -> None:

@@ -14,6 +14,7 @@ from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
 from kedge.settings.table import ENGINE, STORAGE_OPTION, engine_settings
 from kedge.settings.values import DEFAULT, AllSettings, SettingValue
+from kedge.spec.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ def choose(choice: EngineChoice, plan: Plan, settings: AllSettings) -> ChosenEng
         given[STORAGE_OPTION] = values | dict(given.get(STORAGE_OPTION) or {})
     where = registry.make(name, **{option: value.value for option, value in known.items()} | given)
     notes = (*_engine_note(choice, plan, named, settings), *_option_notes(known, given))
-    return ChosenEngine(where, (*notes, *(f"storage {s}: {v.value} ({v.origin})" for s, v in folders.items())))
+    storages = _storage_notes(plan, folders, given.get(STORAGE_OPTION) or {}, settings)
+    return ChosenEngine(where, (*notes, *storages))
 
 
 def _options(name: str, cluster: Mapping[str, SettingValue], settings: AllSettings) -> dict[str, SettingValue]:
@@ -97,6 +99,18 @@ def _option_notes(known: Mapping[str, SettingValue], given: Mapping[str, Any]) -
         if option not in given and value.value:
             shown = "" if value.value is True else f" {_shown(value.value)}"
             yield f"--{option.replace('_', '-')}{shown} ({value.origin})"
+
+
+def _storage_notes(
+    plan: Plan, folders: Mapping[str, SettingValue], given: Mapping[str, str], settings: AllSettings
+) -> Iterator[str]:
+    """Where the storages of the settings are, and which name of the job is probably a mistyped one."""
+    known = settings.group("storages")
+    for name in dict.fromkeys(mount.name for mount in plan.mounts if known):
+        if name in folders and given.get(name) == folders[name].value:
+            yield f"storage {name}: {folders[name].value} ({folders[name].origin})"
+        elif not {name} & (known.keys() | given.keys()) and (hint := did_you_mean(name, known)):
+            yield f"the settings name no storage {name}{hint}"
 
 
 def _shown(value: Any) -> str:
