@@ -209,7 +209,7 @@ def test_what_leads_out_of_the_job_folder_is_named_and_not_copied(kedge: Kedge) 
     assert "note: not copied, because they lead out of the job folder or are no files: out, pipe" in done.stderr
     kedge("run", "-q", kedge.job("rm -r $KEDGE_JOB_DIR; ln -s / $KEDGE_JOB_DIR", name="linked"))
     error = kedge("rerun", "linked", "--with-job-dir", code=2).stderr
-    assert "/job-dir: it cannot be copied for the new run: Not a directory" in error
+    assert "/job-dir: it cannot be copied: Not a directory" in error
 
 
 def test_the_engine_and_its_options_are_those_of_the_run(kedge: Kedge) -> None:

@@ -9,6 +9,8 @@ pins         the current pins of images
 rules        its own rules for causes of failures
 record       what a run was made of
 rerun        makes a job from that
+stored_job   its job file as a text that runs elsewhere
+export       writes that, and all it refers to, into a folder
 submission   gives it a run folder and a controller
 user         who submits
 runs         this user's runs: finds, awaits, stops and removes them

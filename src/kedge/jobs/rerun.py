@@ -31,8 +31,8 @@ def again(run: Run, changes: Inputs, with_job_dir: bool = False) -> Inputs:
     `with_job_dir`: the new run's job folder begins as a copy of the old one's. InputError: the record is missing or
     damaged, or a value in it was a secret and must be given again.
     """
-    info = _info(run)
-    found, options = record.read(run, info), _options(run, info)
+    info, options = facts(run)
+    found = record.read(run, info)
     if wrong := [f"{run.id}: {text}" for text in _missing(options, changes)]:
         raise InputError(*wrong)
     plain, taken = _environment(options, changes)
@@ -53,11 +53,11 @@ def again(run: Run, changes: Inputs, with_job_dir: bool = False) -> Inputs:
 
 def engine(run: Run, choice: EngineChoice) -> EngineChoice:
     """The engine of a run with its options, and with those that are chosen now; another engine has only the latter."""
-    info = _info(run)
+    info, options = facts(run)
     if choice.name not in (None, info.engine):
         return choice
     given = {name: value for name, value in choice.options.items() if value}
-    return EngineChoice(info.engine, {**_options(run, info).engine, **given}, choice.texts)
+    return EngineChoice(info.engine, {**options.engine, **given}, choice.texts)
 
 
 def restored(
@@ -82,16 +82,13 @@ def _is_secret(path: Path) -> bool:
     return path[0] == "secrets" or path[-2:] == ("auth", "password")
 
 
-def _info(run: Run) -> RunInfo:
+def facts(run: Run) -> tuple[RunInfo, RunOptions]:
+    """What a run was, and its options. InputError: its run.json is damaged."""
     info = run.info()
     if info.damage:
         raise InputError(f"{run.id} cannot be run again: {info.damage}")
-    return info
-
-
-def _options(run: Run, info: RunInfo) -> RunOptions:
     try:
-        return RunOptions.from_json(info.options)
+        return info, RunOptions.from_json(info.options)
     except ValueError as error:
         raise InputError(f"{run.id} cannot be run again: its {run.run_file.name} is damaged: {error}") from None
 
@@ -133,5 +130,5 @@ def _job_dir(run: Run) -> str:
     try:
         os.close(untrusted.open_folder(run.path, run.job_dir.name))
     except OSError as error:
-        raise InputError(f"{run.job_dir}: it cannot be copied for the new run: {error.strerror}") from None
+        raise InputError(f"{run.job_dir}: it cannot be copied: {error.strerror}") from None
     return str(run.job_dir)

@@ -19,7 +19,7 @@ task_logs        the logs of a run's tasks, or parts of them, merged
 follow           follows a run that is active
 recent           the recent part of such a run
 code_snapshot    copies the user's code
-job_dir_copy     copies the job folder of an earlier run
+tree_copy        copies a folder that tasks have written
 ignore_files     .gitignore and .kedgeignore
 data_cache       downloaded data, by SHA-256
 disk_reserve     space that is kept for the end of a job

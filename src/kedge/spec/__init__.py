@@ -17,6 +17,7 @@ templates        `{{ name }}`, replaced in the parsed tree
 addresses        names and addresses of prerequisites
 plugins          names of plugins
 secret_places    where a job file holds secrets
+edit             changes values in a text
 redact           job files without secrets
 hidden_lines     lines that messages must not show
 libyaml          PyYAML, which reads YAML events

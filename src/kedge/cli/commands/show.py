@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from dataclasses import asdict
@@ -10,8 +11,10 @@ from typing import Any
 import click
 
 from kedge.cli import options
-from kedge.cli.view.options_text import print_options
+from kedge.cli.view.notes import print_notes
+from kedge.cli.view.options_text import engine_words, print_options
 from kedge.cli.view.summary import print_summary
+from kedge.errors import InputError
 from kedge.jobs import runs
 from kedge.runs import report, status
 from kedge.runs.folder import Run
@@ -19,21 +22,46 @@ from kedge.runs.folder import Run
 
 @click.command()
 @options.job
-@click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file with masked secrets, to run it again.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file with masked secrets and absolute paths.")
+@click.option("--export", metavar="DIR", help="Write the job with its code and all other files into a new folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the status as JSON.")
-def command(job: str, as_yaml: bool, as_json: bool) -> None:
+def command(job: str, as_yaml: bool, export: str | None, as_json: bool) -> None:
     """Show one run: its tasks, verdict and logs.
 
     JOB is a run id, a unique prefix of one, or a job name for its newest run.
     """
     run = runs.find(job)
-    if as_yaml:
-        _print_job_file(run.job_bytes())
+    if export is not None:
+        _export(run, export)
+    elif as_yaml:
+        _print_job_file(_job_file(run))
     elif as_json:
         click.echo(json.dumps(_facts(run), indent=2))
     else:
         print_summary(run, status.read(run))
         print_options(run.info())
+
+
+def _job_file(run: Run) -> bytes:
+    """The job file as it runs elsewhere on this machine; as it was stored, if the run has no record."""
+    if not run.info().folder:
+        return run.job_bytes()
+    exporter = importlib.import_module("kedge.jobs.export")
+    try:
+        found = exporter.stored(run)
+    except InputError:  # a part of the record is damaged
+        return run.job_bytes()
+    print_notes(*exporter.missing(found))
+    text: str = exporter.text(found)
+    return text.encode()
+
+
+def _export(run: Run, folder: str) -> None:
+    exporter = importlib.import_module("kedge.jobs.export")  # slow to load, and `show` seldom exports
+    found = exporter.stored(run)
+    words = tuple(engine_words(found.info.engine, found.options.engine))
+    print_notes(*exporter.write(found, folder, words), *exporter.missing(found))
+    click.echo(f"{run.id} exported to {folder}; the first lines of {folder.rstrip('/')}/job.yaml show how to run it")
 
 
 def _print_job_file(content: bytes) -> None:

@@ -21,7 +21,7 @@ def print_options(info: RunInfo) -> None:
     except ValueError as error:
         rows("Options", [f"unknown: {error}"])
         return
-    words = [*_engine(info.engine, options.engine), *_given(options)]
+    words = [*engine_words(info.engine, options.engine), *_given(options)]
     rows("Options", filter(None, [shlex.join(words)]))
     rows("Secrets", filter(None, [", ".join(options.secrets)]))
 
@@ -42,7 +42,8 @@ def _given(options: RunOptions) -> Iterator[str]:
     yield from ["--offline"] * options.offline
 
 
-def _engine(name: str, options: Mapping[str, Any]) -> Iterator[str]:
+def engine_words(name: str, options: Mapping[str, Any]) -> Iterator[str]:
+    """The options of `kedge run` for an engine with these options."""
     yield from ["--engine", name] if name != "local" else []
     given = {option: value for option, value in options.items() if value}
     usual = _defaults(name) if given else {}

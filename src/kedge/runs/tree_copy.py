@@ -1,4 +1,4 @@
-"""Copies the job folder of an earlier run into a new run. Its tasks have written it, so nothing in it is trusted.
+"""Copies a folder below a run folder, such as the job folder. Tasks may have written it, so nothing in it is trusted.
 
 No link is followed. Links within the folder lead to the copy; those that lead out of it, and everything but files and
 folders, are left out.
@@ -23,7 +23,7 @@ _IN_CONTAINER = f"{PAI_HOME}/{JOB_DIR}"
 _FOR_ALL = 0o002  # the mode of a folder that any user may write to
 
 
-class JobDirEntry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One entry by its path in the folder, which is empty for the folder itself."""
 
     path: str
@@ -37,13 +37,13 @@ def copy(source: Path, target: Path, progress: Callable[[int, int], None] | None
     """
     with disk_errors(target):
         try:
-            return _JobDirCopy(source, target, progress).all()
+            return _TreeCopy(source, target, progress).all()
         except PermissionError as error:
             place = os.path.join(source, error.filename or "")
-            raise InputError(f"{place}: it cannot be copied for the new run: {error.strerror}") from None
+            raise InputError(f"{place}: it cannot be copied: {error.strerror}") from None
 
 
-class _JobDirCopy:
+class _TreeCopy:
     """One copy. Paths are opened folder by folder, because they may be longer than the system allows."""
 
     def __init__(self, source: Path, target: Path, progress: Callable[[int, int], None] | None) -> None:
@@ -66,7 +66,7 @@ class _JobDirCopy:
                     os.close(fd)
         return left_out
 
-    def _copy(self, entry: JobDirEntry) -> bool:
+    def _copy(self, entry: TreeEntry) -> bool:
         """Copy one entry; a folder is made empty. Returns whether there is a copy."""
         parent, _, name = entry.path.rpartition("/")
         if not name:
@@ -87,7 +87,7 @@ class _JobDirCopy:
             os.close(outer)
         return True
 
-    def _file(self, entry: JobDirEntry, fd: int, folder: int) -> None:
+    def _file(self, entry: TreeEntry, fd: int, folder: int) -> None:
         try:
             out = os.open(os.path.basename(entry.path), _OUT, 0o600, dir_fd=folder)
             try:
@@ -101,7 +101,7 @@ class _JobDirCopy:
         finally:
             os.close(fd)
 
-    def _link(self, entry: JobDirEntry) -> str | None:
+    def _link(self, entry: TreeEntry) -> str | None:
         """The text of the link's copy; None if it leads out."""
         parent, _, name = entry.path.rpartition("/")
         inner = untrusted.open_folder(self._source, parent)
@@ -127,7 +127,7 @@ class _JobDirCopy:
         os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def _listed(source: Path) -> Iterator[JobDirEntry]:
+def _listed(source: Path) -> Iterator[TreeEntry]:
     """The folder itself, then everything in it, folders before their content."""
     pending = [""]
     while pending:
@@ -135,9 +135,9 @@ def _listed(source: Path) -> Iterator[JobDirEntry]:
         fd = untrusted.open_folder(source.parent, f"{source.name}/{folder}")
         try:
             if not folder:
-                yield JobDirEntry("", os.fstat(fd))
+                yield TreeEntry("", os.fstat(fd))
             for name in sorted(os.listdir(fd)):
-                entry = JobDirEntry(f"{folder}/{name}".lstrip("/"), os.stat(name, dir_fd=fd, follow_symlinks=False))
+                entry = TreeEntry(f"{folder}/{name}".lstrip("/"), os.stat(name, dir_fd=fd, follow_symlinks=False))
                 yield entry
                 if stat.S_ISDIR(entry.info.st_mode):
                     pending.append(entry.path)

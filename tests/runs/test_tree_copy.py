@@ -1,4 +1,4 @@
-"""The copy of a job folder: complete, and safe although tasks have written the folder."""
+"""The copy of a folder below a run folder: complete, and safe although tasks have written the folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kedge.runs import job_dir_copy
-from kedge.runs.job_dir_copy import copy
+from kedge.runs import tree_copy
+from kedge.runs.tree_copy import copy
 
 
 @pytest.fixture
@@ -88,14 +88,14 @@ def test_a_folder_that_became_a_link_is_not_followed(
     (tmp_path / "outside" / "file").write_text("secret")
     (source / "a").mkdir()
     (source / "a" / "file").write_text("own")
-    listed = list(job_dir_copy._listed(source))
+    listed = list(tree_copy._listed(source))
 
-    def swapped(folder: Path) -> list[job_dir_copy.JobDirEntry]:
+    def swapped(folder: Path) -> list[tree_copy.TreeEntry]:
         (source / "a").rename(source / "b")
         (source / "a").symlink_to(tmp_path / "outside")
         return listed
 
-    monkeypatch.setattr(job_dir_copy, "_listed", swapped)
+    monkeypatch.setattr(tree_copy, "_listed", swapped)
     assert copy(source, target) == ("a/file",)
     assert not (target / "a" / "file").exists()
 
