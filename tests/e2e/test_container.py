@@ -229,6 +229,17 @@ def test_containers_cannot_write_to_the_snapshot_or_to_code_that_they_share(kedg
     assert kedge.task_log() == 2 * "Read-only file system\ncontent\n"
 
 
+def test_the_jobs_folder_of_a_local_run_can_be_written_by_any_user_of_an_image(
+    kedge: Kedge, derived: Callable[..., str]
+) -> None:
+    kedge.image = derived("--change", "USER 1234", "--change", "ENV PATH=/bin:/usr/bin")
+    save = 'cd "$KEDGE_JOB_DIR"; mkdir -p models/last; echo saved >> models/last/weights; cat models/last/weights'
+    kedge.engine = "local"
+    kedge("run", kedge.job(save))
+    again = kedge("rerun", "--engine", "container", "--with-job-dir", kedge.only_run().name)
+    assert again.stdout.count("worker:0 | saved") == 2
+
+
 def test_storages_are_mounted_from_the_submitters_folders(kedge: Kedge, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

@@ -73,6 +73,7 @@ class ContainerPlaces:
         self._held = HeldPorts(plan)
         self._ports = numbered(plan)
         make_folder(run.job_dir, _OPEN)
+        open_up(run.job_dir)  # it may hold what an earlier run has left
         if run.code.is_dir():
             open_up(run.code)
 
