@@ -62,6 +62,14 @@ def test_ps_counts_older_runs(kedge: Kedge) -> None:
     assert len(kedge("ps", "--all").stdout.splitlines()) == 1 + 23
 
 
+def test_plan_shows_variables_on_a_line_each(kedge: Kedge) -> None:
+    extras = {"kedge": {"env": {"A": "one\ntwo\x1b[2J", "B": "job"}, "taskRoles": {"worker": {"env": {"B": "role"}}}}}
+    options = ("--env", "C=given", "--env", "TAKEN")
+    shown = kedge("plan", kedge.job("true", extras=extras), *options, TAKEN="hunter2hunter2").stdout
+    rows = ["A=one^Jtwo^[[2J", "B=role", "C=given", "TAKEN=(the submitter's $TAKEN)"]
+    assert [line[16:] for line in shown.split("\n") if "=" in line] == rows
+
+
 def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:
     text = kedge("plan", EXAMPLES / "digits.yaml", "-p", "epochs=3").stdout
     assert "worker ×3" in text

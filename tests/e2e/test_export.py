@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.resolve.conftest import serving
 
 from kedge.own_files import clear
 
 from .conftest import Kedge
-from .test_rerun import RULE, SECRET, says, write
+from .test_rerun import RULE, SECRET, again, says, write
 
 
 def exported(kedge: Kedge, *gone: str) -> Path:
@@ -63,6 +64,23 @@ def test_an_export_runs_without_the_original(kedge: Kedge) -> None:
     assert files >= {"rules/more.toml", "marketplace/index.json"}
     assert (new / "items" / "both.yaml").read_text().count("../files/deep.yaml#deep") == 1
     assert str(kedge.folder) not in "".join((new / file).read_text() for file in files)
+
+
+def test_documents_from_the_web_are_kept_with_the_run_and_exported(kedge: Kedge) -> None:
+    with serving() as server:
+        url = server.serve("/deep/items.yaml?v=1", [says("one", f"{server.url}/two"), says("three")])
+        server.serve("/two", yaml.safe_dump(says("two")))
+        roles = {"worker": {"prerequisites": [f"{url}#one", f"{url}#three"]}}
+        kedge("run", kedge.job("cat $KEDGE_JOB_DIR/names", roles=roles))
+    expected = "two\none\nthree\n"
+    assert kedge.task_log() == expected
+    first = kedge.only_run().name
+    shutil.rmtree(kedge.folder / "cache" / "kedge" / "items")
+    assert again(kedge)[1] == expected
+    kedge("rm", first)
+    new = exported(kedge)
+    assert run_there(kedge, new) == expected
+    assert sorted(os.listdir(new / "files")) == ["items.yaml", "two.yaml"]
 
 
 def test_a_file_without_anything_around_it_is_the_same(kedge: Kedge) -> None:

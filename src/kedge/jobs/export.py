@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from kedge.jobs.stored_job import PartPlaces
 from kedge.own_files import clear, replace_file
 from kedge.resolve import lock_file
 from kedge.resolve.document_cache import DocumentCache, digest
+from kedge.resolve.document_store import is_url
 from kedge.resolve.lock_file import Lock
 from kedge.resolve.model import RunRecord
 from kedge.runs import tree_copy
@@ -113,12 +115,13 @@ class _Export:
         for name, place in code.items():
             yield from self._copy_code(name, old_code[name], place)
         rules = tuple(self._write_rules(number, path) for number, path in enumerate(of.record.rules))
-        files = {stored_job.absolute(name, self._folder): sha256 for name, sha256 in lock.files.items()}
-        places = {path: self._place(path, f"files/{os.path.basename(path)}") for path in files}
-        digests = {places[path]: self._write_document(path, files[path], places) for path in files}
-        yield from (f"{path}: not exported, because it held a secret" for path in files if not digests[places[path]])
+        found = self._documents(lock)
+        yield from (f"{name}: not exported, because it held a secret" for name, data in found.items() if data is None)
+        documents = {name: data for name, data in found.items() if data is not None}
+        places = {name: self._place(name, f"files/{_file_name(name)}") for name in documents}
+        files = {places[name]: self._write_document(name, data, places) for name, data in documents.items()}
         market, items = self._write_marketplace(lock)
-        new = replace(lock, items=items, files={place: sha256 for place, sha256 in digests.items() if sha256})
+        new = replace(lock, items=items, files=files)
         if new != lock_file.EMPTY:
             lock_file.save(str(self._target / LOCK), new)
         dotted = {name: stored_job.dotted(place) for name, place in code.items()}
@@ -129,7 +132,7 @@ class _Export:
     def _place(self, old: str, otherwise: str) -> str:
         """A free place for what was at an absolute path: the same one relative to the job file, or another."""
         same = os.path.relpath(old, self._folder)
-        inside = same != "." and not same.startswith("..")
+        inside = same != "." and not same.startswith("..") and not is_url(old)
         stem, suffix = os.path.splitext(otherwise)
         names = [*([same] if inside else []), otherwise, *(f"{stem}-{n}{suffix}" for n in range(2, 10_000))]
         place = next(name for name in names if self._is_free(name))
@@ -162,15 +165,18 @@ class _Export:
         self._write(place, untrusted.read(os.path.dirname(path), os.path.basename(path), _LARGEST_RULES))
         return place
 
-    def _write_document(self, path: str, sha256: str, places: Mapping[str, str]) -> str | None:
-        """Write a file with prerequisites to its new place. Returns its digest; None if it was not recorded."""
-        data = self._cache.get(sha256)
-        if data is None:
-            return None
-        old, new = os.path.dirname(path), os.path.dirname(places[path])
+    def _documents(self, lock: Lock) -> dict[str, bytes | None]:
+        """The documents from files and from the web, by absolute path and URL; None for those that were not kept."""
+        files = {stored_job.absolute(name, self._folder): sha256 for name, sha256 in lock.files.items()}
+        urls = {key: locked.sha256 for key, locked in lock.items.items() if not key.startswith(_SCHEME)}
+        return {name: self._cache.get(sha256) for name, sha256 in {**files, **urls}.items()}
+
+    def _write_document(self, name: str, data: bytes, places: Mapping[str, str]) -> str:
+        """Write a document with prerequisites to its new place. Returns its digest."""
+        old, new = "/" if is_url(name) else os.path.dirname(name), os.path.dirname(places[name])
         content = data.decode()
-        data = edited(content, stored_job.references(content, places, old, new), path).encode()
-        self._write(places[path], data)
+        data = edited(content, stored_job.references(content, places, old, new), name).encode()
+        self._write(places[name], data)
         return digest(data)
 
     def _write_marketplace(self, lock: Lock) -> tuple[str | None, dict[str, lock_file.Locked]]:
@@ -214,6 +220,12 @@ def _names(run: Run) -> list[str]:
         return os.listdir(fd)
     finally:
         os.close(fd)
+
+
+def _file_name(document: str) -> str:
+    """A file name for the document at a path or URL."""
+    name = re.sub(r"[^\w.-]+", "-", document.partition("?")[0].rpartition("/")[2]).lstrip(".-")
+    return name if name.endswith((".yaml", ".yml")) else f"{name or 'document'}.yaml"
 
 
 def _unfold(folder: Path) -> None:

@@ -12,7 +12,7 @@ from kedge.resolve.code import WORKDIR, is_local
 from kedge.resolve.model import RunRecord
 from kedge.runs.run_options import RunOptions
 from kedge.spec import yaml
-from kedge.spec.addresses import FILE, parse
+from kedge.spec.addresses import FILE, MARKETPLACE, parse
 from kedge.spec.edit import edited
 from kedge.spec.model import Job, Path, Prerequisite
 from kedge.spec.references import OPEN
@@ -25,7 +25,8 @@ _KEDGE = ("extras", "kedge")
 
 class PartPlaces(NamedTuple):
     """Where the parts of a job are, as its file refers to them: snapshots of code by name, rule files in order, and
-    files with prerequisites by their old absolute path. `marketplace` is a folder or a URL, None if it stays."""
+    documents with prerequisites by their old absolute path or their URL. `marketplace` is a folder or a URL, None if it
+    stays."""
 
     code: Mapping[str, str]
     rules: Sequence[str]
@@ -66,18 +67,20 @@ def code_paths(job: Job, options: RunOptions, folder: str, snapshots: Collection
 
 
 def references(content: str, files: Mapping[str, str], folder: str, new_folder: str) -> Changes:
-    """The references to files in a document that change when it moves from `folder` to `new_folder`, with their new
-    texts; `files` has the new places by the old ones."""
+    """The references to documents that change when the document with this content moves from `folder` to `new_folder`,
+    with their new texts; `files` has the new places of documents by their old absolute paths and URLs."""
     changes: Changes = {}
     for path, written in _referring(yaml.read_any(content, "").value, ()):
         try:
             address = parse(written)
         except ValueError:
             continue
-        if address is None or address.kind != FILE:
+        if address is None or address.kind == MARKETPLACE:
             continue
-        place = files.get(os.path.normpath(os.path.join(folder, address.place)))
-        if place is not None and os.path.normpath(os.path.join(new_folder, address.place)) != os.path.normpath(place):
+        is_file = address.kind == FILE
+        place = files.get(os.path.normpath(os.path.join(folder, address.place)) if is_file else address.place)
+        same = os.path.normpath(os.path.join(new_folder, address.place)) if is_file else None
+        if place is not None and os.path.normpath(place) != same:
             new = place if os.path.isabs(place) else dotted(os.path.relpath(place, new_folder))
             changes[path] = f"{new}#{address.fragment}" if address.fragment else new
     return changes

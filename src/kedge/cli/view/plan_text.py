@@ -13,6 +13,7 @@ from kedge.cli.view.wording import seconds
 from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, show_text
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
+from kedge.terminal_text import one_line
 
 EVERY_TASK = "all tasks run to their end; the job fails if any task fails"
 
@@ -45,7 +46,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         *(_row("output", f"${OUTPUT_DIR_VARIABLE}/{name}") for name in role.outputs),
     ]
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
-    rows += _lines("env", [f"{name}={show_text(text)}" for name, text in role.env.items()])
+    rows += _lines("env", [one_line(f"{name}={show_text(text)}") for name, text in role.env.items()])
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
 
 
@@ -110,7 +111,7 @@ def graph_text(plan: Plan) -> str:
 def task_text(plan: Plan, spec: TaskSpec) -> str:
     """What one task receives. Its placement is an example: folders, ports and ids are chosen when it runs."""
     values = {**{name: show_text(text) for name, text in spec.env.items()}, **spec.environment}
-    environment = [f"{name}={value}" for name, value in sorted(values.items())]
+    environment = [one_line(f"{name}={value}") for name, value in sorted(values.items())]
     roles = ", ".join(role.name for role in plan.roles)
     return "\n".join(
         (
