@@ -15,6 +15,7 @@ NAMES = (
     contract.EVENTS_FILE, contract.RUNTIME_LOG, contract.SPEC_FILE, f"{contract.USER_ALL}/current",
     f"{contract.USER_STDOUT}/current", f"{contract.USER_STDERR}/current", contract.USER_ALL, "pai/runtime.d/reserve",
     "pai/runtime.d/runtime_log_pipe", "pai/runtime.d/user.sh", "work/train.log", "work/other.log",
+    contract.OUTPUT_DIR, contract.JOB_DIR,
 )  # fmt: skip
 PLANTED = {
     "fifo": "mkfifo $1",
@@ -44,6 +45,16 @@ exit 3
     written = attempt.folder / contract.TERMINATION_LOG
     assert written.is_file()
     assert not written.is_symlink()
+
+
+@pytest.mark.parametrize("plant", [*PLANTED.values(), "ln -s /tmp $1", "touch $1", "true"])
+def test_the_jobs_folder_is_a_folder_of_the_run_whatever_a_task_before_put_there(attempt, plant):
+    shared = attempt.folder.parent / "job-dir"
+    attempt.spec = attempt.spec._replace(job_dir=str(shared))
+    assert attempt.run(f"plant() {{ rm -r $1; {plant} || :; }}; plant {shared}") == 0
+    assert attempt.run('cd -P "$KEDGE_JOB_DIR"; pwd; touch checkpoint') == 0, attempt.report
+    assert attempt.stream(contract.USER_STDOUT).endswith(f"{shared}\n".encode())
+    assert (shared / "checkpoint").exists()
 
 
 @pytest.mark.parametrize("kind", PLANTED)

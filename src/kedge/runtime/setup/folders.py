@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from kedge import contract
 from kedge.contract import TaskSpec
+from kedge.light.contextlib import suppress
 from kedge.runtime.files import link, remove
 
 
@@ -20,9 +22,18 @@ def make(spec: TaskSpec) -> None:
     os.makedirs(spec.output_folder, exist_ok=True)
     for name in spec.outputs:
         os.makedirs(f"{spec.output_folder}/{os.path.basename(name)}", exist_ok=True)
-    os.makedirs(spec.job_folder, exist_ok=True)
+    _make_job_folder(spec.job_folder)
     if spec.workdir == f"{spec.folder}/{contract.WORK_DIR}":
         os.makedirs(spec.workdir, exist_ok=True)
+
+
+def _make_job_folder(path: str) -> None:
+    """Make the folder that all tasks share, unless another task has. Anything else that a task has put there goes: its
+    link would lead this one out of the run folder."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            os.unlink(path)  # never a folder: it may hold checkpoints
+    os.makedirs(path, exist_ok=True)
 
 
 def _make_pai_folder(spec: TaskSpec) -> None:
