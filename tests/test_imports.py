@@ -29,6 +29,7 @@ ALLOWED = {
     "untrusted_values": set(),
     "own_files": {"untrusted"},
     "file_copies": {"own_files"},
+    "beneath": {"untrusted"},
     "user_files": {"untrusted"},
     "xdg": {"errors"},
     "program_guard": {"processes"},
@@ -78,7 +79,7 @@ ALLOWED = {
     "settings": {"xdg", "engines.registry", "spec", "errors"},
     "jobs": {
         "settings", "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose",
-        "engines.base", "plugins.base", "contract", "errors",
+        "engines.base", "plugins.base", "terminal_text", "contract", "errors",
     },
     "api": {
         "jobs", "spec", "resolve.model", "plan.model", "runs", "diagnose", "errors",
@@ -123,6 +124,7 @@ EVERYBODYS = {
     "untrusted_values",
     "own_files",
     "file_copies",
+    "beneath",
     "user_files",
     "masking",
     "deadlines",

@@ -68,6 +68,8 @@ COMMANDS = {
     "ps": "kedge.cli.commands.ps:command",
     "show": "kedge.cli.commands.show:command",
     "logs": "kedge.cli.commands.logs:command",
+    "outputs": "kedge.cli.commands.outputs:command",
+    "cp": "kedge.cli.commands.cp:command",
     "wait": "kedge.cli.commands.wait:command",
     "stop": "kedge.cli.commands.stop:command",
     "rm": "kedge.cli.commands.rm:command",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -23,6 +25,19 @@ def _complete_task(ctx: click.Context, param: click.Parameter, incomplete: str) 
         return []
     names = [*dict.fromkeys(task.role for task in tasks), *(f"{task.role}-{task.index}" for task in tasks)]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def complete_place(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """JOB: and JOB/TASK: for kedge cp, or files of this machine if no run is meant."""
+    job, slash, _ = incomplete.partition("/")
+    names: list[str] = []
+    if slash and job not in ("", ".", "..", "~"):
+        with suppress(InputError):
+            names = [f"{job}/{task.role}-{task.index}:" for task in status.read(runs.find(job)).tasks]
+    elif incomplete:
+        names = [name for run in runs.run_ids() for name in (f"{run}:", f"{run}/")]
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
 
 
 job = click.argument("job", shell_complete=complete_job)

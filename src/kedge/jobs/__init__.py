@@ -13,5 +13,7 @@ stored_job   its job file as a text that runs elsewhere
 export       writes that, and all it refers to, into a folder
 submission   gives it a run folder and a controller
 user         who submits
+task_names   the tasks of a run that a user names
+files        copies files between this machine and a run
 runs         this user's runs: finds, awaits, stops and removes them
 """

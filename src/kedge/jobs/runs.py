@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedge.errors import CannotRun, InputError
-from kedge.runs import controller_lock, folder, status
+from kedge.runs import controller_lock, folder, kept_outputs, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
 from kedge.runs.status import JobStatus
@@ -71,12 +71,26 @@ def remove(run: Run) -> None:
             folder.delete(run)
 
 
-def _end_if_lost(run: Run) -> None:
-    where, state = _engine_of(run), status.read(run).state
-    if state in WITHOUT_END:
-        where.stop(run, kill=False)
-    elif state not in FINAL:
+def keep_outputs(run: Run) -> None:
+    """Delete everything of a run that has ended but its outputs and what describes it. InputError, CannotRun: as
+    `remove`."""
+    _end_if_lost(run)
+    with EventLog(run.events):
+        _engine_of(run).forget(run)
+        kept_outputs.keep(run)
+
+
+def refuse_active(run: Run) -> None:
+    """InputError for a run that is not to be removed, because its controller lives."""
+    state = status.read(run).state
+    if state not in FINAL | WITHOUT_END:
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
+
+
+def _end_if_lost(run: Run) -> None:
+    refuse_active(run)
+    if status.read(run).state in WITHOUT_END:
+        _engine_of(run).stop(run, kill=False)
     now = wait(run, time.monotonic() + ENDING_SEC)  # for its report
     if controller_lock.is_held(run.lock) or now.state == State.LOST:
         os.lstat(run.run_file)

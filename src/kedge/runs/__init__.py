@@ -18,6 +18,9 @@ merged_logs      merges logs by time
 task_logs        the logs of a run's tasks, or parts of them, merged
 follow           follows a run that is active
 recent           the recent part of such a run
+outputs          lists what tasks have written for the user
+kept_outputs     deletes everything of a run but them
+transfer         copies it out of the run folder, and files into it
 code_snapshot    copies the user's code
 tree_copy        copies a folder that tasks have written
 ignore_files     .gitignore and .kedgeignore

@@ -158,6 +158,11 @@ class Run:
         return self.path / "inputs"
 
     @property
+    def only_outputs(self) -> Path:
+        """A file that exists once everything but the outputs was deleted."""
+        return self.path / "only-outputs"
+
+    @property
     def exit_spec(self) -> Path:
         """The job's own exit specification, if it has one, as JSON."""
         return self.path / "exit-spec.json"
@@ -348,6 +353,11 @@ def parse_task(text: str) -> tuple[str, int]:
     if found := _TASK.fullmatch(text):
         return found["role"], int(found["index"])
     raise InputError(f"{text!r} is not a task: write ROLE:INDEX, for example worker:0")
+
+
+def is_task_folder(name: str) -> bool:
+    """Whether the folder of a task attempt may have this name."""
+    return _TASK_FOLDER.fullmatch(name) is not None
 
 
 def _infos(jobs: Path) -> list[RunInfo]:

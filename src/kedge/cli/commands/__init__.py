@@ -9,6 +9,8 @@ rerun       run the job of a run again
 ps          list runs
 show        show one run
 logs        print logs of tasks
+outputs     list what tasks have written for the user
+cp          copy files out of a run and into it
 wait        wait for the end of a run
 stop        stop a run
 rm          delete runs

@@ -25,8 +25,8 @@ from kedge.states import FINAL, WITHOUT_END
 
 @click.command()
 @options.job
-@click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
-@click.option("--json", "as_json", is_flag=True, help="Print events and log lines as JSON, one object a line.")
+@options.quiet
+@options.as_json
 def command(job: str, quiet: bool, as_json: bool) -> int:
     """Show the output of an active run again until it ends.
 

@@ -16,10 +16,10 @@ from kedge.cli.view.notes import print_notes
 from kedge.cli.view.wording import event_text
 from kedge.contract import timestamp
 from kedge.errors import InputError
-from kedge.jobs import runs
+from kedge.jobs import runs, task_names
 from kedge.runs import follow as following
 from kedge.runs import status
-from kedge.runs.folder import Run, is_task, parse_task
+from kedge.runs.folder import Run, is_task
 from kedge.runs.job_events import JobEvent
 from kedge.runs.task_logs import ALL_LINES, NO_LOGS, LineRange, SelectedLogs, merged, selected, sources, to_follow
 from kedge.runs.timed_log import LogSource, TaskLines
@@ -77,22 +77,8 @@ def _is_one_task(names: tuple[str, ...]) -> bool:
 
 def _wanted(run: Run, names: tuple[str, ...]) -> Wanted:
     """Whether a task has one of these names or one of these roles. Without names, all are wanted."""
-    known = [(task.role, task.index) for task in status.read(run).tasks]
-    found = {task for name in names for task in _named(run, name, known)}
+    found = task_names.find(run, names)
     return lambda role, index: not names or (role, index) in found
-
-
-def _named(run: Run, name: str, known: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The tasks of a role, or one task. InputError if there is none."""
-    found = [task for task in known if task[0] == name]
-    if not found and (is_task(name) or not known):
-        found = [task for task in known if task == parse_task(name)]
-    if not found:
-        roles = ", ".join(
-            f"{role} (0 to {max(i for r, i in known if r == role)})" for role in dict.fromkeys(r for r, _ in known)
-        )
-        raise InputError(f"{run.id} has no task or role {name}; its roles are {roles}")
-    return found
 
 
 def _sources(run: Run, attempt: int | None) -> list[LogSource]:

@@ -16,8 +16,9 @@ from kedge.cli.view.options_text import engine_words, print_options
 from kedge.cli.view.summary import print_summary
 from kedge.errors import InputError
 from kedge.jobs import runs
-from kedge.runs import report, status
+from kedge.runs import outputs, report, status
 from kedge.runs.folder import Run
+from kedge.runs.outputs import OutputTotals
 
 
 @click.command()
@@ -89,8 +90,15 @@ def _facts(run: Run) -> dict[str, Any]:
         "parameters": info.parameters,
         "options": dict(info.options),
         "rerun_of": info.rerun_of,
-        "folders": {"run": str(run.path), "code": str(run.code)},
+        "folders": {"run": str(run.path), "code": str(run.code), "job_dir": str(run.job_dir)},
         **asdict(now),
         **{name: explained[name] for name in ("root", "others", "suspects")},
         "tasks": tasks,
+        "outputs": [_output_facts(run, found) for found in outputs.totals(run)],
     }
+
+
+def _output_facts(run: Run, found: OutputTotals) -> dict[str, Any]:
+    """The files that a task, or (null) all tasks together, have written into an output folder."""
+    folder = str(run.path / found.folder.path)
+    return {"task": found.folder.task, "folder": folder, "files": found.files, "size": found.size}

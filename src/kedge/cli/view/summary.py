@@ -6,10 +6,11 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from kedge.cli.view.answer import print_report, rows
+from kedge.cli.view.output_text import output_lines
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.tables import Table, show, wrapped
 from kedge.cli.view.wording import STATE_COLOURS, exit_text, home, seconds, succeeded_despite_failures
-from kedge.runs import explanation, report
+from kedge.runs import explanation, outputs, report
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
 from kedge.states import FINAL, State
@@ -29,7 +30,7 @@ _ORDER = (
 
 
 def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None:
-    """Print the table, verdict, log folder and notes to stdout."""
+    """Print the table, verdict, log folder, outputs and notes to stdout."""
     show()
     show(_table(now))
     if len(now.tasks) > MOST_ROWS:
@@ -43,8 +44,10 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         print_report(found)
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
         rows("Logs", [home(str(run.path))])
+    rows("Outputs", output_lines(outputs.totals(run), run.id))
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
-    rows("Note", [*now.notes, *notes, *damage])
+    gone = ["its logs and code were deleted (kedge rm --keep-outputs)"] if run.only_outputs.exists() else []
+    rows("Note", [*now.notes, *notes, *damage, *gone])
 
 
 def duration(started: str | None, ended: str | None) -> str:

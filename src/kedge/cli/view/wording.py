@@ -78,6 +78,21 @@ def seconds(value: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def size_text(size: int) -> str:
+    """A number of bytes: `12 B`, `3.4 KiB`, `1.2 GiB`."""
+    value, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def count_text(number: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def exit_text(task: TaskStatus) -> str:
     """The exit code of the user's command, or why there is none."""
     if task.exit_code is not None:

@@ -1,0 +1,214 @@
+"""Copies files between this machine and the folders of a run.
+
+`kedge cp` names a folder of a run as JOB/TASK:PATH, or JOB:PATH for the folder of the job. The present engines keep
+these folders below the run folder on this machine; an engine that keeps them elsewhere has to list and stream them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from kedge.beneath import open_beneath
+from kedge.contract import OUTPUT_DIR
+from kedge.errors import InputError
+from kedge.jobs import runs, task_names
+from kedge.runs import outputs, status
+from kedge.runs.atomic_files import disk_errors
+from kedge.runs.folder import Run, parse_task
+from kedge.runs.outputs import OutputFolder
+from kedge.runs.transfer import FileTransfer
+from kedge.states import State
+from kedge.terminal_text import one_line
+from kedge.untrusted import FOLDER, open_folder
+
+_PLACE = re.compile(r"(?P<job>[^/:~.][^/:]*)(?:/(?P<task>\w+[:-]\d+))?:(?P<path>.*)", re.DOTALL)
+_ATTEMPT = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
+_READ = os.O_RDONLY | os.O_NONBLOCK
+
+
+class Place(NamedTuple):
+    """A path in the folder of a task, or in that of the job (`task` is None then)."""
+
+    job: str
+    task: str | None
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.job}{f'/{self.task}' if self.task else ''}:{self.path}"
+
+
+class Selection(NamedTuple):
+    """Which attempt of a task (`2`: the second of the job, `2.1`: the first of the task in it; None: the last), and
+    which of its folders."""
+
+    attempt: str | None = None
+    folder: str = OUTPUT_DIR
+
+
+def parse_place(text: str) -> Place | None:
+    """The place of a run that a text names: JOB/TASK:PATH or JOB:PATH. None for a path of this machine, which is one if
+    it has no colon, or a slash before it, or begins with `.`, `~` or `/`."""
+    found = _PLACE.fullmatch(text)
+    return Place(**found.groupdict()) if found else None
+
+
+def copy_out(place: Place, target: str, selection: Selection) -> FileTransfer:
+    """Copy a file or folder out of a run, into `target` if that is a folder. The whole folder of a task gets the name
+    of the task. InputError, CannotRun, DiskFull."""
+    run = runs.find(place.job)
+    copy = FileTransfer(shared=False)
+    with _folder(run, place, selection) as top, _opened(top, place) as source:
+        parent, name = _local_target(target, _own_name(place))
+        with disk_errors(os.path.join(parent, name)):
+            folder = _open_local(parent)
+            try:
+                copy.entry(source, folder, name, str(place).removesuffix("/"))
+            finally:
+                os.close(folder)
+    return copy
+
+
+def copy_in(path: str, place: Place, selection: Selection) -> FileTransfer:
+    """Copy a file or folder of this machine into a run, into the place if that is a folder. InputError, CannotRun,
+    DiskFull."""
+    run = runs.find(place.job)
+    copy = FileTransfer(shared=True)
+    try:
+        source = os.open(path, _READ | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        with _folder(run, place, selection) as top, disk_errors(str(place)):
+            folder, name = _target_in(top, place, os.path.basename(os.path.abspath(path)))
+            try:
+                copy.entry(source, folder, name, path)
+            finally:
+                os.close(folder)
+    finally:
+        os.close(source)
+    if place.task and not _is_running(run, place.task):
+        copy.notes.append(f"{place.task} of {run.id} is not running")
+    return copy
+
+
+def folder_of(run: Run, task: str | None, selection: Selection) -> OutputFolder:
+    """The folder of a task or, without a task, of the job. InputError if there is no such task or attempt."""
+    if task is None:
+        return outputs.job_folder()
+    role, index = task_names.find_one(run, task)
+    numbers = _attempt(selection.attempt)
+    found = [
+        (attempt, each)
+        for attempt in run.attempts()
+        for each in run.tasks(attempt)
+        if (each.role, each.task_index) == (role, index)
+        and (not numbers or numbers[0] == attempt + 1)
+        and (len(numbers) < 2 or numbers[1] == each.task_attempt + 1)
+    ]
+    if not found:
+        which = f"no attempt {selection.attempt} of" if numbers else "not started"
+        raise InputError(f"{run.id} has {which} {role}:{index}" + ("" if numbers else " yet"))
+    attempt, last = found[-1]
+    return outputs.task_folder(run, last, attempt, selection.folder)
+
+
+def _attempt(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    if found := _ATTEMPT.fullmatch(text):
+        return tuple(int(number) for number in found.groups() if number)
+    raise InputError(f"{text!r} is not an attempt: write 2 for the second of the job, 2.1 for a task's first in it")
+
+
+@contextmanager
+def _folder(run: Run, place: Place, selection: Selection) -> Iterator[int]:
+    """A descriptor of the folder that holds the place's path."""
+    wanted = folder_of(run, place.task, selection)
+    try:
+        fd = open_folder(run.path, wanted.path)
+    except OSError as error:
+        raise InputError(f"{wanted.name} of {run.id} has no folder {os.path.basename(wanted.path)}") from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _opened(top: int, place: Place) -> Iterator[int]:
+    try:
+        found = open_beneath(top, place.path, os.O_PATH)  # opening a device would act on it
+        try:
+            if stat.S_IFMT(os.fstat(found).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+                raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+            fd = os.open(f"/proc/self/fd/{found}", _READ | os.O_CLOEXEC)
+        finally:
+            os.close(found)
+    except OSError as error:
+        raise _unusable(place, error) from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _unusable(place: Place, error: OSError) -> InputError:
+    """Why a path of a run cannot be opened."""
+    shown = one_line(str(place))
+    if error.errno in (errno.EXDEV, errno.ELOOP):
+        return InputError(f"{shown} leads out of the folder that it is relative to")
+    if error.errno == errno.ENXIO:
+        return InputError(f"{shown} is neither a file nor a folder")
+    return InputError(f"{shown}: {error.strerror}; kedge outputs {place.job} lists what there is")
+
+
+def _own_name(place: Place) -> str:
+    """The name that a copy gets in a folder."""
+    name = os.path.basename(os.path.normpath(place.path)) if place.path else ""
+    if name not in ("", ".", "..", "/"):
+        return name
+    return place.task.replace(":", "-") if place.task else place.job
+
+
+def _local_target(target: str, name: str) -> tuple[str, str]:
+    """The folder that the copy is put into, and its name there, as cp(1) chooses them."""
+    if os.path.isdir(target):
+        return target, name
+    if target.endswith("/"):
+        raise InputError(f"{target}: there is no such folder")
+    found = os.path.realpath(target)  # through a link the file behind it is replaced
+    return os.path.dirname(found), os.path.basename(found)
+
+
+def _open_local(folder: str) -> int:
+    try:
+        return os.open(folder, FOLDER)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be opened: {error.strerror}") from error
+
+
+def _target_in(top: int, place: Place, name: str) -> tuple[int, str]:
+    """An open folder of the run, and the name that a copy gets there, as cp(1) chooses them."""
+    try:
+        return open_beneath(top, place.path, FOLDER), name
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR) or place.path.endswith("/"):
+            raise _unusable(place, error) from error
+    parent, _, last = place.path.rpartition("/")
+    if last in (".", ".."):
+        raise InputError(f"{one_line(str(place))}: there is no such folder")
+    try:
+        return open_beneath(top, parent, FOLDER), last
+    except OSError as error:
+        raise _unusable(place, error) from error
+
+
+def _is_running(run: Run, task: str) -> bool:
+    wanted = parse_task(task)
+    return any((t.role, t.index) == wanted and t.state == State.RUNNING for t in status.read(run).tasks)
