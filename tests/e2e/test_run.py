@@ -245,7 +245,7 @@ def test_copies_of_code_that_do_not_fit_are_announced_and_fail_their_task(kedge:
     job = kedge.job("true", roles={"worker": {"instances": 4}})
     done = kedge("run", job, "--workdir", code, code=4)
     assert "each task gets its own copy of the code, 2.3 MiB in all, and only 1." in done.stderr
-    assert re.search(r"worker:\d failed: \S+/code/.workdir.new/data: No space left on device", done.stderr)
+    assert re.search(r"worker:\d failed: \S+/code/workdir/data: No space left on device", done.stderr)
     shared = kedge.job("cat data | wc -c", name="shared", extras={"kedge": {"code": "readOnly"}})
     (run,) = (small_disk / "kedge" / "jobs").glob("job-*")
     kedge("rm", run.name)

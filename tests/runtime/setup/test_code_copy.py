@@ -109,7 +109,7 @@ def test_a_full_disk_in_the_middle_fails_the_task(attempt, snapshot, small_disk)
     attempt.spec = attempt.spec._replace(folder=str(attempt.folder), code=str(snapshot), workdir=str(workdir))
     assert attempt.run("echo never") == contract.RUNTIME_BROKE
     assert (attempt.report["reason"], attempt.report["user_exit_code"]) == (contract.DISK_FULL, None)
-    assert attempt.report["message"].endswith("code/.main.new/sub/large: No space left on device")
+    assert attempt.report["message"].endswith("code/main/sub/large: No space left on device")
     assert attempt.report["diagnosis"]["cause"] == "disk_full"
     assert names(workdir.parent) == []
 

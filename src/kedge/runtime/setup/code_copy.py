@@ -29,7 +29,7 @@ class CopiedCode(NamedTuple):
 
 def make(snapshot: str, target: str, stopping: Callable[[], bool]) -> CopiedCode | None:
     """Copy a folder; `target` is replaced. Returns None, and leaves nothing, once `stopping` returns true: it is called
-    now and then. OSError: the entry that could not be copied is its `filename`; nothing is left either."""
+    now and then. OSError: its `filename` is the entry that could not be made in `target`; nothing is left either."""
     clear(target)
     parent, name = os.path.split(target)
     os.makedirs(parent, exist_ok=True)
@@ -37,7 +37,7 @@ def make(snapshot: str, target: str, stopping: Callable[[], bool]) -> CopiedCode
     clear(partial)
     copy = _Copy(stopping)
     try:
-        copy.tree(snapshot, partial)
+        copy.tree(snapshot, partial, target)
         os.rename(partial, target)
     except _Stopped:
         clear(partial)
@@ -62,13 +62,14 @@ class _Copy:
         self._pending = ["."]  # folders
         self._folders: list[tuple[str, os.stat_result]] = []  # whose modes and times are set at the end
 
-    def tree(self, source: str, target: str) -> None:
+    def tree(self, source: str, target: str, name: str) -> None:
+        """Copy a folder to `target`, which errors call `name`."""
         # Paths are relative to these two, since a path in the copy may be longer than the system allows.
         inner, outer = os.open(source, FOLDER), -1
         try:
             os.mkdir(target, 0o700)
             outer = os.open(target, FOLDER)
-            self._all(inner, outer, target)
+            self._all(inner, outer, name)
         finally:
             os.close(inner)
             if outer >= 0:
