@@ -11,6 +11,7 @@ import pytest
 
 from kedge.errors import CannotRun, InputError
 from kedge.jobs.user import user_name
+from kedge.runs import tree_copy
 from kedge.runs.folder import jobs_dir
 from kedge.settings import values as settings
 
@@ -60,6 +61,34 @@ def test_a_sites_file_that_a_user_cannot_read_is_an_error_and_a_closed_folder_of
             settings.load({"XDG_CONFIG_HOME": str(closed), "KEDGE_SITE_FILE": str(site)})
 
     assert passes_as_nobody(check)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_copy_of_other_users_files_lets_them_do_what_they_could(tmp_path: Path) -> None:
+    """Without root the files of a container's user, in a folder that is open to all, become those of the user."""
+    source, target = tmp_path / "old" / "job-dir", tmp_path / "new" / "job-dir"
+    (source / "step").mkdir(parents=True)
+    (source / "step" / "data").write_text("x")
+    target.mkdir(parents=True)
+    os.chown(target, NOBODY, NOBODY)
+    for path, mode in ((source, 0o777), (source / "step", 0o755), (source / "step" / "data", 0o644)):
+        path.chmod(mode)
+    (source / "closed").write_text("x")
+    for folder in (tmp_path, *tmp_path.parents[:3], source.parent, target.parent):
+        folder.chmod(0o755)
+
+    def check() -> None:
+        assert tree_copy.copy(source, target) == ()
+        assert [(target / name).stat().st_mode & 0o777 for name in ("step", "step/data")] == [0o777, 0o666]
+
+    assert passes_as_nobody(check)
+    (source / "closed").chmod(0)
+
+    def refused() -> None:
+        with pytest.raises(InputError, match=r"job-dir/closed: it cannot be copied: Permission denied"):
+            tree_copy.copy(source, target)
+
+    assert passes_as_nobody(refused)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

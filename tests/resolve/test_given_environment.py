@@ -81,3 +81,12 @@ def test_a_taken_variable_is_a_secret_that_replaces_those_of_the_file(folder: Fo
     assert resolved.secrets.texts[placeholder.key] == SECRET
     assert resolved.secrets.document == {}
     assert SECRET not in repr(resolved)
+
+
+def test_values_from_the_python_api_are_checked_too(folder: Folder) -> None:
+    with pytest.raises(InputError) as error:
+        folder.resolve([], {"env": {"PAI_X": "1", "A": "b"}, "taken_env": {"B": "a\0b"}})
+    found = list(map(str, error.value.problems))
+    assert len(found) == 2
+    assert found[0].startswith("the variable PAI_X: 'PAI_X' is reserved")
+    assert found[1] == "the variable B: the value of B is not UTF-8 text without NUL"

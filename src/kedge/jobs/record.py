@@ -16,7 +16,7 @@ from kedge import untrusted, user_files
 from kedge.errors import InputError
 from kedge.jobs.preparation import PreparedJob
 from kedge.late_patterns import late_pattern
-from kedge.resolve import lock_file
+from kedge.resolve import given_environment, lock_file
 from kedge.resolve.model import Inputs, RunRecord
 from kedge.runs.atomic_files import write_atomic
 from kedge.runs.folder import Run, RunInfo
@@ -48,9 +48,12 @@ def write(run: Run, prepared: PreparedJob, secrets: Collection[str]) -> None:
 
 def options(inputs: Inputs, prepared: PreparedJob, engine: Mapping[str, Any]) -> RunOptions:
     """The options of a job that is being submitted."""
+    taken = {given_environment.reference(name).key for name in inputs.taken_env}
+    known = {*prepared.secrets.texts, *(inputs.record.secrets if inputs.record else ())} - taken
     return RunOptions(
         parameters=inputs.parameters,
         secrets=prepared.needed_secrets,
+        more_secrets=tuple(sorted(known - {*prepared.needed_secrets})),
         env=inputs.env,
         env_from_shell=tuple(inputs.taken_env),
         workdir=_absolute(inputs.workdir) if inputs.workdir is not None else None,

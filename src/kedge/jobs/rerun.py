@@ -46,8 +46,10 @@ def again(run: Run, changes: Inputs, with_job_dir: bool = False) -> Inputs:
         hosts=options.hosts,
         env=plain,
         taken_env=taken,
-        notes=changes.notes,
-        record=replace(found, secrets=options.secrets, job_dir=_job_dir(run) if with_job_dir else None),
+        notes=(*changes.notes, *_not_given(options, changes)),
+        record=replace(
+            found, secrets=(*options.secrets, *options.more_secrets), job_dir=_job_dir(run) if with_job_dir else None
+        ),
     )
 
 
@@ -108,6 +110,12 @@ def _missing(options: RunOptions, changes: Inputs) -> Iterator[str]:
     for name in options.env_from_shell:
         if name not in given and name not in os.environ:
             yield f"the value of {name} came from your shell and was not stored; export it, or add --env {name}=VALUE"
+
+
+def _not_given(options: RunOptions, changes: Inputs) -> Iterator[str]:
+    """A note about secrets that nothing in the job file refers to; tasks may read them from the mounted file."""
+    if names := [key for key in options.more_secrets if not _is_given(key, changes.secrets)]:
+        yield f"secrets that were not given again, and to which nothing in the job refers: {', '.join(names)}"
 
 
 def _is_given(key: str, given: Mapping[str, str]) -> bool:

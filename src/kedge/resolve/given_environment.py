@@ -49,6 +49,12 @@ def read(options: Sequence[str], files: Sequence[str], shell: Mapping[str, str])
     return GivenEnvironment(plain, taken, tuple(_quoted(entries)))
 
 
+def wrong(plain: Mapping[str, str], taken: Mapping[str, str]) -> list[str]:
+    """What is wrong with variables that are given as values, through the Python API."""
+    entries = (_GivenVariable(f"the variable {bare(name)}", name, value) for name, value in {**plain, **taken}.items())
+    return [f"{entry.where}: {why}" for entry in entries if (why := _wrong(entry, {}))]
+
+
 def reference(name: str) -> SecretRef:
     """The placeholder for the value of a variable that was taken from the submitter's own environment."""
     return SecretRef(f"--env {name}", f"(the submitter's ${name})")

@@ -173,7 +173,13 @@ class _Resolution:
         """Raise an error with all problems, each once, in the order of the file; return if there are none."""
         unique = in_order(problems)
         images = {name for image in self._images.values() for name in pins.image_names(image)}
-        messages = [*self._code.messages, *self._references.unused(), *([] if unique else self._store.unused(images))]
+        wrong = given_environment.wrong(self._inputs.env, self._inputs.taken_env)
+        messages = [
+            *self._code.messages,
+            *self._references.unused(),
+            *wrong,
+            *([] if unique else self._store.unused(images)),
+        ]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):
             raise Unreachable(*unique)
         if unique or messages:

@@ -12,12 +12,14 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class RunOptions(NamedTuple):
-    """The options of a run. `parameters` and `env` have the values that were given; `secrets` has the keys of all
-    secrets that the job refers to, `env_from_shell` the names of variables that were taken from the submitter's own
-    environment: neither has values. `engine` are the options of the engine. Paths are absolute."""
+    """The options of a run. `parameters` and `env` have the values that were given. `secrets` has the keys of the
+    secrets that the job refers to, `more_secrets` those of all others, and `env_from_shell` the names of variables that
+    were taken from the submitter's own environment: none of these has values. `engine` are the options of the engine.
+    Paths are absolute."""
 
     parameters: Mapping[str, str] = _NOTHING
     secrets: tuple[str, ...] = ()
+    more_secrets: tuple[str, ...] = ()
     env: Mapping[str, str] = _NOTHING
     env_from_shell: tuple[str, ...] = ()
     workdir: str | None = None

@@ -13,7 +13,7 @@ from typing import Any
 from kedge.errors import Problem
 from kedge.spec import environment
 from kedge.spec.item_checks import broken_tags, callbacks, check_item
-from kedge.spec.message_text import MAX_PROBLEMS, quote
+from kedge.spec.message_text import MAX_PROBLEMS, quote, show_path
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.names import NAME_CHECKS
 from kedge.spec.plugins import RUNTIME_PLUGINS
@@ -43,7 +43,9 @@ def references(job: Mapping[str, Any], source: JobFileSource, given: Collection[
     for path, text in islice(_rendered_strings(job), MAX_PROBLEMS):
         seen: Counter[str] = Counter()
         for reference in _references_in(text):
-            is_given = reference.root in ("parameters", "secrets") and reference.path[:1] in supplied
+            is_given = reference.root in ("parameters", "secrets") and (
+                reference.path[:1] in supplied or show_path(reference.path) in given
+            )
             if not is_given and (why := _unresolved(reference, path, job, source)):
                 mark = locate(source, path, reference.source, seen[reference.source])
                 yield source.problem(path, why.message, mark=mark)
