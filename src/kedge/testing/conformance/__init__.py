@@ -16,6 +16,7 @@ logs         what a task prints is kept
 policies     completion and retry
 runs         the commands around a run
 stops        stops from outside
+viewers      viewers that go and come back; files that are copied out and in
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kedge.testing.command import Kedge
-from kedge.testing.conformance import commands, environment, folders, hooks, logs, policies, runs, stops
+from kedge.testing.conformance import commands, environment, folders, hooks, logs, policies, runs, stops, viewers
 
 BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **commands.BEHAVIOURS,
@@ -34,4 +35,5 @@ BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **policies.BEHAVIOURS,
     **runs.BEHAVIOURS,
     **stops.BEHAVIOURS,
+    **viewers.BEHAVIOURS,
 }
