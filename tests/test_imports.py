@@ -93,8 +93,8 @@ ALLOWED = {
 # Part -> its files and rooms in the order of a tower: each imports only what stands before it.
 ROOMS = {
     "runtime": (
-        "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "execute",
-        "hooks", "postmortem", "attempt", "main", "warm_parent", "launch", "packed_start", "__main__",
+        "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "time_limits",
+        "execute", "hooks", "postmortem", "attempt", "main", "warm_parent", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

@@ -45,6 +45,7 @@ UNRECOGNISED = 255
 SIGNAL_CODES = frozenset({130, 131, 132, 134, 135, 136, 137, 139, 141, 143})
 STOPPED_BY_USER = -210
 STOPPED_BY_COMPLETION = -220
+STOPPED_BY_TIME_LIMIT = -1004  # of the whole job
 
 # A program's exit code as shells show it.
 SHELL_TIMED_OUT = 124  # of timeout(1)
@@ -61,6 +62,7 @@ HOOK_FAILED = "hook-failed"
 CANNOT_START = "cannot-start"
 DISK_FULL = "disk-full"
 RUNTIME_ERROR = "runtime-error"
+TIME_LIMIT = "time-limit"  # stopped because a time limit of the job file has passed
 PERHAPS_MEMORY = "perhaps-memory"  # SIGKILL from an unknown sender, often the kernel's OOM killer; one retry at most
 
 # The events that a supervisor reports while it runs: the key `event` in the lines of a task's events.jsonl.
@@ -71,6 +73,8 @@ HOOK_FINISHED = "hook-finished"
 RUNNING = "running"
 EXITED = "exited"
 STOPPING = "stopping"
+STOP_ANNOUNCED = "stop-announced"
+NOTICE = "notice"  # who announced it: the place where the task runs, not a time limit
 FINISHED = "finished"
 
 
@@ -159,6 +163,23 @@ class StopPolicy(NamedTuple):
     target: str = STOP_GROUP
 
 
+JOB_TIME_LIMIT = "extras.kedge.timeLimit"  # the key of the limit of the whole run
+
+
+class TaskTimeLimit(NamedTuple):
+    """A time limit for one task attempt. `key` is the key of the job file that sets it to `limit_sec`. `left_sec` is
+    what is left of it when the supervisor starts; None if it begins with the attempt."""
+
+    key: str
+    limit_sec: float
+    left_sec: float | None = None
+
+    @property
+    def message(self) -> str:
+        """What happened to a task that reached the limit."""
+        return f"stopped after {duration_text(self.limit_sec)} ({self.key})"
+
+
 class LogPolicy(NamedTuple):
     """The limits of each of the three streams: one current file of at most `file_bytes`, and `kept_files` rotated ones.
 
@@ -178,7 +199,8 @@ class TaskSpec(NamedTuple):
     `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
     /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`. `output_dir` and
     `job_dir` are None for folders in `folder`. `code` is a folder that the supervisor copies to `workdir`; with None
-    the working directory is used as it is. `outputs` are folders to make in the output folder.
+    the working directory is used as it is. `outputs` are folders to make in the output folder. The attempt is
+    stopped when the first of the `time_limits` has passed; `warn_before_sec` before that, the hooks before a stop run.
     """
 
     user: str
@@ -209,6 +231,8 @@ class TaskSpec(NamedTuple):
     job_dir: str | None = None
     code: str | None = None
     outputs: tuple[str, ...] = ()
+    time_limits: tuple[TaskTimeLimit, ...] = ()
+    warn_before_sec: float | None = None
 
     @property
     def output_folder(self) -> str:
@@ -243,6 +267,7 @@ class TaskSpec(NamedTuple):
             "steps": [_step_to_json(step) for step in self.steps],
             "stop": self.stop._asdict(),
             "logs": self.logs._asdict(),
+            "time_limits": [limit._asdict() for limit in self.time_limits],
         }
 
     @classmethod
@@ -255,6 +280,7 @@ class TaskSpec(NamedTuple):
             stop=StopPolicy(**data["stop"]),
             logs=LogPolicy(**data["logs"]),
             rules=tuple(data.get("rules", ())),
+            time_limits=tuple(TaskTimeLimit(**limit) for limit in data.get("time_limits", ())),
             outputs=tuple(data.get("outputs", ())),
         )
 
@@ -271,8 +297,8 @@ class Report(NamedTuple):
     or None), `progress` (the highest step, epoch and so on in the log).
     `hooks` lists the hooks that failed, including those with the policy `ignore`: `step`, `event`, `command` (the first
     command line that failed, None where the shell does not report it), `tries`, `code` (of the last try, as a shell
-    exit code), `policy`. `retry_after_sec` is the pause that a server asked for when it refused a request of the
-    runtime.
+    exit code), `policy`. `time_limit` is the key of the time limit that ended the attempt, reached at `limit_reached`.
+    `retry_after_sec` is the pause that a server asked for when it refused a request of the runtime.
     """
 
     task: str
@@ -292,6 +318,8 @@ class Report(NamedTuple):
     evidence: dict[str, Any] | None = None
     hooks: list[dict[str, Any]] | None = None
     retry_after_sec: float | None = None
+    time_limit: str | None = None
+    limit_reached: str | None = None
     version: int = 1
 
 
@@ -335,6 +363,15 @@ def container_code(user_exit_code: int) -> int:
 def converted_role(name: str) -> str:
     """The name that a role has in Kubernetes objects: lower case, letters and digits only."""
     return "".join(c for c in name.lower() if c.isascii() and c.isalnum())
+
+
+def duration_text(seconds: float) -> str:
+    """A duration for messages: `2 h`, `1 h 30 min`, `90.5 s` as `1 min 30.5 s`."""
+    days, rest = divmod(round(seconds, 3), 86_400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
+    return " ".join(f"{number:g} {unit}" for number, unit in parts if round(number, 3)) or "0 s"
 
 
 def timestamp(ns: int) -> str:

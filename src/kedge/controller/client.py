@@ -23,6 +23,7 @@ from kedge.runs.folder import Run, jobs_dir
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # The signals that request a stop; see engines.controller.stop_requests.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_NOTICE = signal.SIGUSR2  # that the job will be stopped soon
 _LONGEST_ID = 100  # bytes of a run's id
 _EXIT_SEC = 5.0  # how long a controller that has closed its channel may take to exit
 
@@ -235,7 +236,7 @@ def _exit_code(process: subprocess.Popen[bytes], seconds: float) -> int:
 def _signals_blocked() -> Iterator[None]:
     """A context that blocks the stop signals. A process started in it inherits the blocked signals, so that none is
     lost or ends it before it can handle them. This process receives them afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, _NOTICE))
     try:
         yield
     finally:

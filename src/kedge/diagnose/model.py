@@ -7,6 +7,7 @@ from kedge.light.types import Any, Mapping, MappingProxyType, NamedTuple
 NONE = "none_success"
 UNKNOWN = "unknown"
 STOPPED = "stopped_by_kedge"
+TIME_LIMIT = "time_limit"
 TRANSIENT = "transient"
 PERMANENT = "permanent"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"

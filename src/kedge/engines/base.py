@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from kedge.contract import Report
+from kedge.contract import Report, TaskTimeLimit
 from kedge.diagnose.decide.job import JobVerdict
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from kedge.plan.model import Plan
@@ -151,6 +151,13 @@ class Engine(Protocol):
         ...
 
 
+class Deadline(NamedTuple):
+    """When a time limit of a task attempt passes, by time.monotonic(); None: it begins with the attempt."""
+
+    limit: TaskTimeLimit
+    end: float | None
+
+
 class Started(NamedTuple):
     """A task's command has started."""
 
@@ -168,6 +175,28 @@ class HookRetrying(NamedTuple):
     delay_sec: float
 
 
+class LimitReached(NamedTuple):
+    """The supervisor of a task stops it, because the time limit with this key has passed."""
+
+    task: Task
+    key: str
+
+
+class StopAnnounced(NamedTuple):
+    """A task will be stopped soon, so its hooks before a stop run: `by` is the key of a time limit, or `notice`."""
+
+    task: Task
+    by: str
+    text: str
+
+
+class PreemptionNotice(NamedTuple):
+    """The place where a task runs will be taken from it soon. `text` explains that to the user."""
+
+    task: Task
+    text: str
+
+
 class Ended(NamedTuple):
     """An attempt of a task has ended, and none of its processes is left."""
 
@@ -175,27 +204,31 @@ class Ended(NamedTuple):
     report: Report
 
 
-Update = Started | HookRetrying | Ended
+Update = Started | HookRetrying | LimitReached | StopAnnounced | PreemptionNotice | Ended
 
 
 class Backend(Protocol):
     """What engines/controller needs from an engine that has no controller of its own.
 
-    `stop`, `end_grace` and `kill` may be called for a task that has ended but whose end `poll` has not returned yet, or
-    has just returned: they do nothing then. `kedge.testing.backend.ScriptedBackend` is a backend without processes, for
-    tests.
+    `warn`, `stop`, `end_grace` and `kill` may be called for a task that has ended but whose end `poll` has not returned
+    yet, or has just returned: they do nothing then. `kedge.testing.backend.ScriptedBackend` is a backend without
+    processes, for tests.
     """
 
     def place(self, attempt: int) -> None:
         """Reserve what all tasks of a job attempt need, before any of them starts. CannotRun if it is not available."""
         ...
 
-    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
-        """Start one attempt of one task."""
+    def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
+        """Start one attempt of one task. Its supervisor enforces the deadlines (`controller.time_limits.left`)."""
+        ...
+
+    def warn(self, task: Task) -> None:
+        """Tell the task's supervisor that the task will be stopped soon: its hooks before a stop run now."""
         ...
 
     def stop(self, task: Task) -> None:
-        """Start the task's stop ladder."""
+        """Start the task's stop ladder. A supervisor that has started it already, at a time limit, goes on with it."""
         ...
 
     def end_grace(self, task: Task) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from kedge.contract import StopPolicy
+from kedge.contract import JOB_TIME_LIMIT, StopPolicy, TaskTimeLimit
 from kedge.plan.environment import job_environment, role_environment
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
 from kedge.resolve.model import ResolvedJob, ResolvedRole
 from kedge.spec.model import KedgeExtras, StopSettings
+
+_OF_ROLE = "extras.kedge.taskRoles.{}"
 
 
 def build(resolved: ResolvedJob) -> Plan:
@@ -20,6 +22,7 @@ def build(resolved: ResolvedJob) -> Plan:
         gang=job.gang_allocation,
         retry=RetryPolicy(job.job_retry_count, settings.max_transient, settings.backoff_sec),
         stop=_stop(settings.stop),
+        time_limit=_limit(JOB_TIME_LIMIT, settings.time_limit_sec),
         mask=settings.mask,
         environment=job_environment(resolved),
         roles=tuple(_role(role, settings) for role in resolved.roles),
@@ -56,7 +59,15 @@ def _role(resolved: ResolvedRole, settings: KedgeExtras) -> RolePlan:
         pin=resolved.image.pin,
         capabilities=settings.capabilities.get(role.name, ()),
         stop=_stop(own.stop),
+        time_limit=_limit(f"{_OF_ROLE.format(role.name)}.timeLimit", own.time_limit_sec),
+        attempt_time_limit=_limit(f"{_OF_ROLE.format(role.name)}.attemptTimeLimit", own.attempt_time_limit_sec)
+        or _limit("extras.kedge.attemptTimeLimit", settings.attempt_time_limit_sec),
+        warn_before_sec=settings.warn_before_sec if own.warn_before_sec is None else own.warn_before_sec,
     )
+
+
+def _limit(key: str, limit_sec: float | None) -> TaskTimeLimit | None:
+    return None if limit_sec is None else TaskTimeLimit(key, limit_sec)
 
 
 def _stop(settings: StopSettings) -> StopPolicy:

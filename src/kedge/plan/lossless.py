@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kedge.contract import Action, Callback, Retry, Step, StopPolicy, Text, text_from_json, text_to_json
+from kedge.contract import Action, Callback, Retry, Step, StopPolicy, TaskTimeLimit, Text, text_from_json, text_to_json
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
 from kedge.resolve.model import Mount, RequirementEntry, Requirements
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, SHARED_CODE, Completion, Resources
@@ -31,6 +31,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
         gang=data["gang"],
         retry=RetryPolicy(data["retry"]["job"], data["retry"]["maxTransient"], data["retry"]["backoffSec"]),
         stop=_stop(data["stop"]),
+        time_limit=_limit(data["timeLimit"]),
         mask=data["mask"],
         environment=data["environment"],
         roles=tuple(_role(role) for role in data["roles"]),
@@ -78,7 +79,14 @@ def _role(data: Mapping[str, Any]) -> RolePlan:
         capabilities=tuple(data["capabilities"]),
         lines=tuple(data["lines"]),
         stop=_stop(data["stop"]),
+        time_limit=_limit(data["timeLimit"]),
+        attempt_time_limit=_limit(data["attemptTimeLimit"]),
+        warn_before_sec=data["warnBeforeSec"],
     )
+
+
+def _limit(data: Mapping[str, Any] | None) -> TaskTimeLimit | None:
+    return TaskTimeLimit(data["key"], data["sec"]) if data else None
 
 
 def _stop(data: Mapping[str, Any]) -> StopPolicy:

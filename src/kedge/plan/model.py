@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from kedge.contract import Action, Callback, Step, StopPolicy, Text, show_text, text_from_json
+from kedge.contract import Action, Callback, Step, StopPolicy, TaskTimeLimit, Text, show_text, text_from_json
 from kedge.masking import MASKED
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve.model import NOTHING_REQUIRED, Mount, RequirementEntry, Requirements
@@ -30,7 +30,9 @@ class RolePlan:
 
     `pin` is the image's entry in the lock file: the digest `sha256:…`, or `id:sha256:…` for an image that no registry
     has. `environment` is added to the plan's (`plan.task` adds the task's index); `env` are the variables that the user
-    sets. `stop` is how its tasks are stopped. `code` names the snapshot used as the working directory; None is an empty
+    sets. `stop` is how its tasks are stopped; `time_limit` is for a task with its retries, and the hooks before a stop
+    run `warn_before_sec` before a limit passes. `code` names the snapshot used as the working directory; None is an
+    empty
     folder per task. `outputs` are folders that are made in the output folder. `capabilities` are Linux capabilities
     that its containers have besides the usual ones. `lines` has the job file's line number for each line of the
     command.
@@ -54,6 +56,9 @@ class RolePlan:
     lines: tuple[int, ...] = ()
     env: Mapping[str, Text] = field(default_factory=dict)
     stop: StopPolicy = StopPolicy()
+    time_limit: TaskTimeLimit | None = None
+    attempt_time_limit: TaskTimeLimit | None = None
+    warn_before_sec: float | None = None
     outputs: tuple[str, ...] = ()
 
 
@@ -62,7 +67,8 @@ class Plan:
     """The whole job. Every task gets `environment`. `code` maps snapshot names to the absolute paths that are copied
     once per job; `rules` are files with additional rules for causes of failures; `notes` are for the submitter;
     `mounts` are the storages of all tasks; `requirements` are the prerequisites behind the steps.
-    `every_task_succeeds`: all tasks run to completion and must succeed, whatever the roles' completion is.
+    `time_limit` is for the whole run with its retries. `every_task_succeeds`: all tasks run to completion and must
+    succeed, whatever the roles' completion is.
     `shares_code`: tasks start in a read-only copy of the code that all share, instead of one each."""
 
     user: str
@@ -81,6 +87,7 @@ class Plan:
     requirements: Requirements = NOTHING_REQUIRED
     every_task_succeeds: bool = False
     shares_code: bool = False
+    time_limit: TaskTimeLimit | None = None
 
     def role(self, name: str) -> RolePlan:
         """The role with this name. KeyError: there is none."""
@@ -121,6 +128,7 @@ class Plan:
                 "backoffSec": self.retry.backoff_sec,
             },
             "stop": _stop_json(self.stop),
+            "timeLimit": _limit_json(self.time_limit),
             "mask": self.mask,
             "environment": dict(self.environment),
             "tasks": self.task_count,
@@ -168,7 +176,14 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
         "outputs": list(role.outputs),
         "capabilities": list(role.capabilities),
         "stop": _stop_json(role.stop),
+        "timeLimit": _limit_json(role.time_limit),
+        "attemptTimeLimit": _limit_json(role.attempt_time_limit),
+        "warnBeforeSec": role.warn_before_sec,
     }
+
+
+def _limit_json(limit: TaskTimeLimit | None) -> dict[str, Any] | None:
+    return {"key": limit.key, "sec": limit.limit_sec} if limit else None
 
 
 def _stop_json(stop: StopPolicy) -> dict[str, Any]:

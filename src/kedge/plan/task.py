@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from kedge.contract import LogPolicy, TaskSpec
+from kedge.contract import LogPolicy, TaskSpec, TaskTimeLimit
 from kedge.plan.environment import task_environment
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
@@ -14,7 +14,7 @@ from kedge.quick_dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where and when one attempt of a task runs, as decided by its engine. `extra` are additional variables of the
-    engine; `rules` and `exit_spec` are the job's files for the diagnosis."""
+    engine; `rules` and `exit_spec` are the job's files for the diagnosis; `time_limits` are those of the attempt."""
 
     job_id: str
     job_attempt: int
@@ -33,6 +33,7 @@ class Placement:
     logs: LogPolicy = LogPolicy()
     rules: tuple[str, ...] = ()
     exit_spec: str | None = None
+    time_limits: tuple[TaskTimeLimit, ...] = ()
 
 
 def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> TaskSpec:
@@ -63,6 +64,8 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         logs=placement.logs,
         rules=placement.rules,
         exit_spec=placement.exit_spec,
+        time_limits=placement.time_limits,
+        warn_before_sec=role.warn_before_sec,
         output_dir=placement.output_dir,
         job_dir=placement.job_dir,
         code=placement.code,

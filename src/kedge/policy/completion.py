@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kedge.contract import STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
 from kedge.quick_dataclasses import dataclass
 from kedge.states import State
 
@@ -48,6 +48,11 @@ class AttemptVerdict(NamedTuple):
 
 
 STOPPED = AttemptVerdict(State.FAILED, None, STOPPED_BY_USER, "User has requested to stop the job")
+
+
+def at_time_limit(text: str) -> AttemptVerdict:
+    """The time of the whole run is over."""
+    return AttemptVerdict(State.FAILED, None, STOPPED_BY_TIME_LIMIT, text)
 
 
 class Tally:

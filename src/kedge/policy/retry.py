@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
 from kedge.policy.codes import Behaviour
 
 DELETED = -230
-STOP_CODES = frozenset({STOPPED_BY_USER, STOPPED_BY_COMPLETION, DELETED})
+STOP_CODES = frozenset({STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, DELETED})
 ALWAYS = -2  # as max_retries: retry even after success
 ON_FAILURE = -1  # as max_retries: retry after every failure
 CONFLICT_DELAY_SEC = (60, 900)

@@ -23,6 +23,8 @@ class JobEvent(StrEnum):
     HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
     ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
     JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
+    TIME_LIMIT_REACHED = "time-limit-reached"  # by: the key of the limit, text; role, index unless it is the run's
+    STOP_ANNOUNCED = "stop-announced"  # by: the key of a limit, or notice; text; role, index of the first task with it
     STOP_REQUESTED = "stop-requested"  # by, why
     PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
     JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run

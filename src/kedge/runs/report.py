@@ -103,7 +103,7 @@ def _explained(root: RootCause, label: str, verdict: str) -> list[str]:
     cause = f"`{root.cause}` ({explanation.certainty(root)})" if root.is_known else None
     last_lines, place = explanation.last_words(root), explanation.place(root)
     return [
-        f"**{label}**: {root.task}, {cause or f'not recognised: {explanation.ending(root)}'}",
+        f"**{label}**: {root.task or 'the whole job'}, {cause or f'not recognised: {explanation.ending(root)}'}",
         explanation.meaning(root),
         *(f"    {quote}" for quote in [explanation.quote(root, verdict)] if quote),
         *explanation.where(root),
@@ -115,6 +115,8 @@ def _explained(root: RootCause, label: str, verdict: str) -> list[str]:
 
 def _root(run: Run, status: JobStatus, root: RootCause, lines: Mapping[str, Sequence[int]]) -> RootCause:
     """The root with the full paths of the quoted logs, the runtime's message about the end, and the job line."""
+    if root.task is None:  # the job failed as a whole
+        return root
     role, index = parse_task(root.task or "")
     ended = next((t for t in status.tasks if (t.role, t.index) == (role, index)), TaskStatus(role, index))
     folder = str(run.task(role, index, status.attempt, max(0, ended.attempts - 1)))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_USER
+from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
 from kedge.errors import InputError
 from kedge.quick_dataclasses import dataclass
 from kedge.runs import events as logs
@@ -18,7 +18,7 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.states import FINAL, State
 
-_STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
+_STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,10 @@ class _StatusFold:
     def stop_requested(self, event: Event) -> None:
         self._job(State.STOPPING)
 
+    def time_limit_reached(self, event: Event) -> None:
+        if event.get("role") is None:  # it is the limit of the run
+            self._job(State.STOPPING)
+
     def note(self, event: Event) -> None:
         if event.get("in_summary"):
             self.note_in_summary(event)
@@ -202,6 +206,7 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     JobEvent.ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
     JobEvent.JOB_RETRYING: _StatusFold.job_retrying,
     JobEvent.STOP_REQUESTED: _StatusFold.stop_requested,
+    JobEvent.TIME_LIMIT_REACHED: _StatusFold.time_limit_reached,
     JobEvent.NOTE: _StatusFold.note,
     "remark": _StatusFold.note_in_summary,  # in the run folders of older versions
     JobEvent.PROCESSES_LEFT: _StatusFold.processes_left,

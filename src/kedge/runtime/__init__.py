@@ -7,6 +7,7 @@ main          the command line of the supervisor
 warm_parent   forks supervisors for the local engine
 attempt       one attempt: hooks, command, report
 session       the parts of an attempt, connected
+time_limits   when the attempt is stopped
 execute       runs programs
 outcome       how an attempt ended
 events        events.jsonl and the report

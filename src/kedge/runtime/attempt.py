@@ -9,7 +9,7 @@ from kedge import contract
 from kedge.contract import Step, TaskSpec
 from kedge.light import contextlib
 from kedge.light.types import Callable
-from kedge.runtime import bugs, execute, outcome
+from kedge.runtime import bugs, execute, outcome, time_limits
 from kedge.runtime.files import NO_SPACE
 from kedge.runtime.hooks import retries, schedule
 from kedge.runtime.logs import mask
@@ -33,6 +33,7 @@ def run(spec: TaskSpec, options: SupervisorOptions) -> int:
         result = outcome.of_os_error(error)
         print_error(spec, result.message)
         return publish(spec, make_report(spec, result, clock))
+    time_limits.begin(session, clock.tick)
     run_outcome = _guarded(session, _run_hooks_and_command)
     session.supervisor.kill_descendants()
     final = _guarded(session, _close) or run_outcome
@@ -65,6 +66,7 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
         session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell)
     )
     _wait_for_gate(session)
+    time_limits.begin_attempt(session)
     entered: list[Step] = []
     result = _start_hooks(session, prepared, entered) or _run_command(session, prepared, hidden, entered)
     result = _exit_hooks(session, prepared, entered, result)
@@ -135,7 +137,10 @@ def _run_command(
     except CannotStart as error:
         session.log.error(str(error))
         return outcome.cannot_start(str(error), error.code)
-    result = result._replace(stopped_by=session.supervisor.stopped_by)
+    if session.supervisor.limit:
+        result = outcome.at_limit(session.supervisor.limit, result.user_code)
+    else:
+        result = result._replace(stopped_by=session.supervisor.stopped_by)
     if result.succeeded:
         session.log.info("USER COMMAND END")
     else:
@@ -192,6 +197,8 @@ def _early_end(session: Session) -> AttemptOutcome | None:
     if session.faults.first:
         path, error = session.faults.first
         return outcome.of_os_error(error, path)
+    if session.supervisor.limit:
+        return outcome.at_limit(session.supervisor.limit, None)
     name = session.supervisor.stopped_by
     return outcome.stopped_early(name, signals.by_name(name)) if name else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kedge import contract
+from kedge.contract import TaskTimeLimit
 from kedge.light.types import NamedTuple
 from kedge.runtime import bugs
 from kedge.runtime.files import NO_SPACE
@@ -60,6 +61,11 @@ def stopped_early(signal_name: str, number: int) -> AttemptOutcome:
     return AttemptOutcome(
         contract.COMMAND_KILLED, message, contract.container_code(128 + number), stopped_by=signal_name
     )
+
+
+def at_limit(limit: TaskTimeLimit, user_code: int | None) -> AttemptOutcome:
+    """A time limit has passed, and so the attempt was stopped, however the command took that."""
+    return AttemptOutcome(contract.TIME_LIMIT, limit.message, contract.UNRECOGNISED, user_code, stopped_by=limit.key)
 
 
 def cannot_start(message: str, code: int | None) -> AttemptOutcome:

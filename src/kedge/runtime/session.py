@@ -6,7 +6,7 @@ import os
 import time
 
 from kedge import contract
-from kedge.contract import TaskSpec
+from kedge.contract import TaskSpec, TaskTimeLimit, duration_text
 from kedge.light.types import Any, NamedTuple
 from kedge.runtime.events import AttemptLog, Reserve
 from kedge.runtime.files import Faults
@@ -81,6 +81,12 @@ class Session(NamedTuple):
             pipe.close()
         self.logs.close()
 
+    def announce(self, text: str, by: str) -> None:
+        """Run the hooks before a stop now, while the command goes on; `text` explains why. Only the first time."""
+        if self.supervisor.announce():
+            self.log.info(f"The task will be stopped soon: {text}")
+            self.events.emit(contract.STOP_ANNOUNCED, by=by, text=text)
+
     def finish_consoles(self) -> None:
         """Write the rest of the console copies, unless nobody reads them."""
         deadline = time.monotonic() + _CONSOLE_SEC
@@ -103,17 +109,26 @@ def begin(spec: TaskSpec, options: SupervisorOptions) -> Session:
     consoles = (ConsoleCopy(loop, 1), ConsoleCopy(loop, 2)) if spec.logs.console else (None, None)
     log = RuntimeLog(f"{spec.folder}/{contract.RUNTIME_LOG}", faults, consoles[1])
 
-    def report_stop(name: str) -> None:
+    def report_stop(name: str | None, limit: TaskTimeLimit | None) -> None:
         logs.mark_stop()
-        log.info(f"Stopping: got signal {name}")
-        events.emit(contract.STOPPING, signal=name)
+        log.info(
+            f"Stopping: {limit.key} of {duration_text(limit.limit_sec)} has passed"
+            if limit
+            else f"Stopping: got signal {name}"
+        )
+        events.emit(contract.STOPPING, signal=name, limit=limit and limit.key)
 
     def report_removed(path: str, size: int) -> None:
         log.warning(f"Removed {path} ({size} bytes): only {spec.logs.kept_files} rotated files of a stream are kept")
 
     oom_kills = cgroup.read_oom_kills()
-    supervisor = Supervisor(loop, spec.stop, report_stop)
+
+    def report_notice() -> None:
+        session.announce("the place where it runs is about to end it", contract.NOTICE)
+
+    supervisor = Supervisor(loop, spec.stop, report_stop, report_notice)
     logs = UserLogs(spec.folder, spec.logs, faults, report_removed)
-    return Session(
+    session = Session(
         spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills, []
     )
+    return session

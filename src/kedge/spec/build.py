@@ -159,12 +159,19 @@ def _kedge(value: Mapping[str, Any]) -> KedgeExtras:
         capabilities={role: tuple(names) for role, names in value.get("capabilities", {}).items()},
         env=value.get("env", {}),
         task_roles={name: _kedge_role(role, stop) for name, role in value.get("taskRoles", {}).items()},
+        **_limits(value),
         shares_code=value.get("code") == SHARED_CODE,
     )
 
 
 def _kedge_role(value: Mapping[str, Any], stop: StopSettings) -> KedgeRole:
-    return KedgeRole(env=value.get("env", {}), stop=_stop(value.get("stop", {}), stop))
+    return KedgeRole(env=value.get("env", {}), stop=_stop(value.get("stop", {}), stop), **_limits(value))
+
+
+def _limits(value: Mapping[str, Any]) -> dict[str, float | None]:
+    """The time limits of the job or a role, by the names of their fields."""
+    names = {"timeLimit": "time_limit", "attemptTimeLimit": "attempt_time_limit", "warnBefore": "warn_before"}
+    return {f"{name}_sec": seconds(value[key]) if key in value else None for key, name in names.items()}
 
 
 def _stop(value: Mapping[str, Any], default: StopSettings) -> StopSettings:

@@ -183,10 +183,13 @@ class StopSettings:
 @dataclass(frozen=True, slots=True)
 class KedgeRole:
     """`extras.kedge.taskRoles.ROLE`: kedge's own settings of one role. `env` has scalars as in the file; what the role
-    does not set in `stop` is the job's."""
+    does not set in `stop` is the job's. Times in seconds; None is no limit of its own."""
 
     env: Mapping[str, Any] = field(default_factory=dict)
     stop: StopSettings = StopSettings()
+    time_limit_sec: float | None = None
+    attempt_time_limit_sec: float | None = None
+    warn_before_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,9 @@ class KedgeExtras:
     capabilities: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by role
     env: Mapping[str, Any] = field(default_factory=dict)
     task_roles: Mapping[str, KedgeRole] = field(default_factory=dict)
+    time_limit_sec: float | None = None
+    attempt_time_limit_sec: float | None = None
+    warn_before_sec: float | None = None
     shares_code: bool = False  # `code: readOnly`
 
     def role(self, name: str) -> KedgeRole:

@@ -17,12 +17,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kedge.contract import COMMAND_FAILED, SUCCEEDED, Report
-from kedge.engines.base import Ended, HookRetrying, Started, Task, Update
+from kedge.engines.base import (
+    Deadline,
+    Ended,
+    HookRetrying,
+    LimitReached,
+    PreemptionNotice,
+    Started,
+    StopAnnounced,
+    Task,
+    Update,
+)
 
 # What a turn consists of: an update for the controller, or anything else that happens meanwhile, as a stop request.
 Happening = Update | Callable[[], object]
 
-_UPDATES = (Started, HookRetrying, Ended)
+_UPDATES = (Started, HookRetrying, LimitReached, StopAnnounced, PreemptionNotice, Ended)
 _THEN = "2026-01-01T00:00:00.000000000Z"
 
 
@@ -69,11 +79,14 @@ class ScriptedBackend:
         if attempt in self._refuses:
             raise self._refuses[attempt]
 
-    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
+    def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...] = ()) -> None:
         self.calls.append(f"start {task}" + (" again" if task_attempt else ""))
         assert task not in self._running, f"{task} runs already"
         self._running.add(task)
         self._started = task
+
+    def warn(self, task: Task) -> None:
+        self._call("warn", task)
 
     def stop(self, task: Task) -> None:
         self._call("stop", task)

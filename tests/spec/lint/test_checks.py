@@ -96,6 +96,31 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({"prerequisites/+": {"name": "d", "type": "data", "sha256": "a"}}, ERROR, "prerequisites[1].sha256: 'sha2", None),
     ({"prerequisites/+": {"name": "d", "type": "data", "url": "x"}}, WARNING, "prerequisites[1].url: unknown", "uri"),
     ({"prerequisites/+": {"name": "s", "type": "script", "requires": []}}, WARNING, "prerequisites[1].req", "require"),
+    (
+        {"extras/kedge": {"timeLimit": "5m", "warnBefore": "300s"}},
+        ERROR,
+        "extras.kedge.warnBefore: 'warnBefore' must be shorter than the time limit in line ",
+        None,
+    ),
+    (
+        {"extras/kedge": {"attemptTimeLimit": 60, "taskRoles": {"w": {"warnBefore": "1m"}}}},
+        ERROR,
+        "extras.kedge.taskRoles.w.warnBefore: 'warnBefore' must be shorter than the time limit in line ",
+        None,
+    ),
+    ({"extras/kedge": {"warnBefore": 60}}, WARNING, "extras.kedge.warnBefore: 'warnBefore' has no effect, bec", None),
+    (
+        {"extras/kedge": {"taskRoles": {"w": {"warnBefore": 60}}}},
+        WARNING,
+        "extras.kedge.taskRoles.w.warnBefore: 'warnBefore' has no effect, because the role has no time limit",
+        None,
+    ),
+    (
+        {"extras/kedge": {"timeLimit": "1h", "attemptTimeLimit": "60m"}},
+        WARNING,
+        "extras.kedge.attemptTimeLimit: this limit never passes: the one in line ",
+        None,
+    ),
     ({"extras/storagse": []}, WARNING, "extras.storagse: unknown key 'storagse'; did you mean 'storages'?", "storages"),
     ({f"{W}/extraContainerOptions": {"shMB": 4}}, WARNING, "taskRoles.w.extraContainerOptions.shMB: unknown", "shmMB"),
     ({"defaults": {"deploymnet": "x"}}, WARNING, "defaults.deploymnet: unknown key 'deploymnet'", "deployment"),
@@ -135,6 +160,10 @@ SILENT: list[dict[str, Any]] = [
     {f"{W}/completion": {"minFailedInstances": 1, "minSucceededInstances": -1}},
     {f"{W}/instances": 3, f"{W}/completion": {"minFailedInstances": 3}},
     {f"{W}/taskRetryCount": 1, "extras/gangAllocation": False},
+    {"extras/kedge": {"timeLimit": "2h", "attemptTimeLimit": "1h", "warnBefore": "5m"}},
+    {"extras/kedge": {"warnBefore": "5m", "taskRoles": {"w": {"timeLimit": "1h"}}}},
+    {"prerequisites/+": {"name": "s", "type": "script", "plugin": "cmd", "callbacks": [
+        {"event": "beforeStop", "commands": ["kill -USR1 $KEDGE_PROGRAM_PIDS; echo $KEDGE_COMMAND_PID"]}]}},
     {"description": "<% $parameters.x %>", "contributor": "<% $params.x %>"},
 ]  # fmt: skip
 

@@ -37,7 +37,7 @@ def print_others(others: Iterable[LaterFailures]) -> None:
 
 
 def _root(root: RootCause, verdict: str) -> Iterable[Text | str]:
-    yield Text(root.task or "", style="bold").append("   ").append(_cause(root))
+    yield Text(root.task or "the whole job", style="bold").append("   ").append(_cause(root))
     if meaning := explanation.meaning(root):
         yield meaning
     if quote := explanation.quote(root, verdict, home):

@@ -10,7 +10,7 @@ import yaml
 from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import seconds
-from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, show_text
+from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, duration_text, show_text
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
 from kedge.terminal_text import one_line
@@ -26,6 +26,11 @@ def plan_text(plan: Plan) -> str:
         *_lines("retries", list(_retries(plan))),
         *([_row("done", EVERY_TASK)] if plan.every_task_succeeds else []),
         _row("stop", _stop(plan.stop)),
+        *(
+            [_row("time limit", f"{duration_text(plan.time_limit.limit_sec)} for the whole run")]
+            if plan.time_limit
+            else []
+        ),
         *(_row("code", f"{path} is copied {_copies(plan)}") for path in plan.code.values()),
         *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
     ]
@@ -42,6 +47,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         _row("each", f"{wanted.cpu} CPU, {wanted.memory_mb} MiB, {wanted.gpu} GPU, ports {ports}"),
         *([] if plan.every_task_succeeds else [_row("done", _completion(role))]),
         *([] if role.stop == plan.stop else [_row("stop", _stop(role.stop))]),
+        *_lines("time limit", list(_limits(plan, role))),
         _row("starts in", _where(plan, role)),
         *(_row("output", f"${OUTPUT_DIR_VARIABLE}/{name}") for name in role.outputs),
     ]
@@ -73,6 +79,15 @@ def _exit_spec(rules: Iterable[str]) -> str | None:
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once"}.get(count, f"{count} times")
+
+
+def _limits(plan: Plan, role: RolePlan) -> Iterable[str]:
+    if role.time_limit:
+        yield f"{duration_text(role.time_limit.limit_sec)} for each task with its retries"
+    if role.attempt_time_limit:
+        yield f"{duration_text(role.attempt_time_limit.limit_sec)} for each attempt of a task"
+    if role.warn_before_sec and (plan.time_limit or role.time_limit or role.attempt_time_limit):
+        yield f"beforeStop hooks run {duration_text(role.warn_before_sec)} before the end"
 
 
 def _stop(stop: StopPolicy) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
 from kedge.runs.events import Event
 from kedge.runs.job_events import JobEvent
 from kedge.runs.status import JobStatus, TaskStatus
@@ -23,7 +23,7 @@ STATE_COLOURS = {
 }
 
 
-_STOPPED = (STOPPED_BY_USER, STOPPED_BY_COMPLETION)
+_STOPPED = (STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT)
 
 
 def event_text(event: Event) -> str | None:
@@ -51,6 +51,10 @@ def _event_text(event: Event) -> str | None:
             return f"attempt {event['attempt'] + 1} failed: {event['text']}"
         case JobEvent.JOB_RETRYING:
             return f"attempt {event['attempt'] + 2} starts {_when(event)} ({event['why']})"
+        case JobEvent.TIME_LIMIT_REACHED:
+            return f"stopping {task if event.get('role') else 'all tasks'}: {event['text']}"
+        case JobEvent.STOP_ANNOUNCED:
+            return f"{event['text']}; hooks before the stop run now"
         case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:

@@ -5,7 +5,7 @@ The causal role decides before the time does, because the clocks of machines may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -63,7 +63,8 @@ class Fold(NamedTuple):
 
 
 class JobVerdict(NamedTuple):
-    """The root task with its diagnosis (None: nothing failed, or no failed task was diagnosed) and all others.
+    """The root task with its diagnosis (None: nothing failed, or no failed task was diagnosed) and all others. The task
+    alone is None if the job failed as a whole.
 
     If the root only waited for other tasks in vain, `suspects` are the tasks it waited for, as far as they are known.
     """
@@ -94,15 +95,25 @@ class JobVerdict(NamedTuple):
 def verdict(results: Sequence[TaskResult]) -> JobVerdict:
     """Find the root task and the cause of a job's failure from all its tasks."""
     root = _root(results)
-    folds: dict[str, list[str]] = {}
-    for result in results:
-        if result is not root and result.state != State.SUCCEEDED:
-            folds.setdefault(_kind(result), []).append(result.task)
-    ordered = sorted(folds.items(), key=lambda fold: (-len(fold[1]), fold[0]))
-    others = tuple(Fold(kind, tuple(tasks)) for kind, tasks in ordered)
+    others = _folded(result for result in results if result is not root)
     if root is None:
         return JobVerdict(None, None, others)
     return JobVerdict(root.task, root.diagnosis, others, _suspects(root, results))
+
+
+def at_time_limit(diagnosis: Diagnosis, results: Sequence[TaskResult]) -> JobVerdict:
+    """The verdict on a job whose time is over: no task is its root. Tasks that were stopped for that are left out."""
+    others = (result for result in results if result.state == State.FAILED and _kind(result) != diagnosis.cause)
+    return JobVerdict(None, diagnosis, _folded(others))
+
+
+def _folded(results: Iterable[TaskResult]) -> tuple[Fold, ...]:
+    folds: dict[str, list[str]] = {}
+    for result in results:
+        if result.state != State.SUCCEEDED:
+            folds.setdefault(_kind(result), []).append(result.task)
+    ordered = sorted(folds.items(), key=lambda fold: (-len(fold[1]), fold[0]))
+    return tuple(Fold(kind, tuple(tasks)) for kind, tasks in ordered)
 
 
 def repeats(before: Diagnosis, after: Diagnosis) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kedge import processes
 from kedge.contract import STARTING, Report
-from kedge.engines.base import Ended, Started, Task, Update
+from kedge.engines.base import Deadline, Ended, Started, Task, Update
 from kedge.engines.container import container_spec, failures, render
 from kedge.engines.container.callbacks import CallbackQueue
 from kedge.engines.container.client import Client
@@ -96,13 +96,16 @@ class ContainerBackend:
             self._memory.start()
             self._watch.start()
 
-    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
+    def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
         folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
         launch = Launch(task, folder, attempt, task_attempt, time.time_ns())
-        container = TaskContainer(launch, render.container_name(self._run.id, task, attempt, task_attempt))
+        container = TaskContainer(launch, render.container_name(self._run.id, task, attempt, task_attempt), deadlines)
         before = self._containers.get(task)
         self._containers[task] = self._by_name[container.name] = container
         container.starting = self._starts.submit(self._start, container, before.ending if before else None)
+
+    def warn(self, task: Task) -> None:
+        self._signal(self._containers[task], signal.SIGPWR)
 
     def stop(self, task: Task) -> None:
         self._images.cancel()

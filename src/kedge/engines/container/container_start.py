@@ -14,6 +14,7 @@ from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.memory_kills import MemoryKills
 from kedge.engines.container.placement import ContainerPlaces
 from kedge.engines.container.task_container import TaskContainer
+from kedge.engines.controller import time_limits
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.atomic_files import disk_errors
@@ -46,7 +47,7 @@ class ContainerStart:
         task, attempt, retry = container.launch.task, container.launch.job_attempt, container.launch.task_attempt
         image = self._with_retries(lambda: self._images.get(self._plan.role(task.role), retry))
         with disk_errors(container.launch.folder):
-            wanted = self._places.container(task, attempt, retry, image)
+            wanted = self._places.container(task, attempt, retry, image, time_limits.left(container.deadlines))
         self._with_retries(lambda: self._client.create(wanted))
         self._places.start_holds(task)
         container.spec, container.workdir = wanted, image.workdir

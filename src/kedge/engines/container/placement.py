@@ -26,6 +26,7 @@ from kedge.contract import (
     SECRET_VALUES,
     SPEC_FILE,
     LogPolicy,
+    TaskTimeLimit,
 )
 from kedge.engines.base import Task
 from kedge.engines.container import render
@@ -117,7 +118,14 @@ class ContainerPlaces:
         """Release every port."""
         self._held.release()
 
-    def container(self, task: Task, attempt: int, task_attempt: int, image: LocalImage) -> ContainerSpec:
+    def container(
+        self,
+        task: Task,
+        attempt: int,
+        task_attempt: int,
+        image: LocalImage,
+        limits: tuple[TaskTimeLimit, ...] = (),
+    ) -> ContainerSpec:
         """Make the folder of a task attempt with its TaskSpec, and return the container that it needs."""
         place = self._place(task, attempt, task_attempt)
         hosts = self._addresses or dict.fromkeys(self._ports, HOST)
@@ -141,6 +149,7 @@ class ContainerPlaces:
             logs=self._given.logs,
             rules=tuple(f"{render.SHARED}/{path.name}" for path in self._rules()),
             exit_spec=f"{render.SHARED}/{exit_spec}" if (shared / exit_spec).exists() else None,
+            time_limits=limits,
         )
         lay_out(place.folder, task_spec(self._plan, *task, placement)._replace(pai_dir=render.PAI).to_json(), place)
         return render.render(self._plan, task, place, image, self._given.facts)

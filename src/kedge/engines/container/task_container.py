@@ -6,6 +6,7 @@ import signal
 from concurrent.futures import Future
 from dataclasses import field
 
+from kedge.engines.base import Deadline
 from kedge.engines.container.container_spec import ContainerSpec
 from kedge.engines.container.engine_answers import RunningContainer
 from kedge.engines.controller.reports import Launch
@@ -18,6 +19,7 @@ class TaskContainer:
 
     launch: Launch
     name: str
+    deadlines: tuple[Deadline, ...] = ()
     starting: Future[None] | None = None
     spec: ContainerSpec | None = None
     workdir: str = "/"  # the image's

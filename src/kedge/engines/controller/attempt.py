@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import heapq
+import math
 import selectors
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER, Report
+from kedge.contract import (
+    DISK_FULL,
+    NOTICE,
+    STOPPED_BY_COMPLETION,
+    STOPPED_BY_TIME_LIMIT,
+    STOPPED_BY_USER,
+    Report,
+    TaskTimeLimit,
+)
 from kedge.diagnose.decide.job import JobVerdict
 from kedge.diagnose.model import UNKNOWN
-from kedge.engines.base import Backend, Ended, HookRetrying, Task, Update
+from kedge.engines.base import (
+    Backend,
+    Ended,
+    HookRetrying,
+    LimitReached,
+    PreemptionNotice,
+    StopAnnounced,
+    Task,
+    Update,
+)
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.states import Emit, TaskState, move
 from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.controller.time_limits import SLACK_SEC, TimeLimits, at_limit, is_of_job, reached
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
 from kedge.runs.job_events import JobEvent
@@ -24,6 +43,8 @@ from kedge.states import State
 # How long after the end of its grace period a task's supervisor may take to finish its hooks and logs.
 PATIENCE_SEC = 60.0
 PATIENCE_AFTER_KILL_SEC = 15.0
+_STARTED = (State.LAUNCHED, State.RUNNING)
+_ANNOUNCED = "the place where the job runs is about to end it"
 
 
 class Attempt:
@@ -38,7 +59,9 @@ class Attempt:
         judging: Judge,
         emit: Emit,
         random: Callable[[], float],
+        limits: TimeLimits | None = None,
     ) -> None:
+        self._limits = limits or TimeLimits(plan)
         self._plan, self._number, self._backend, self._stops = plan, number, backend, stops
         self._judging, self._emit, self._random = judging, emit, random
         self._tally = completion.Tally(
@@ -53,7 +76,11 @@ class Attempt:
         self._to_start = [(0.0, number, task) for number, task in enumerate(self.tasks)]
         self._open = len(self.tasks)  # tasks that have not ended for good
         self._verdict: completion.AttemptVerdict | None = None
-        self._stops_seen = 0
+        self._at_limit: completion.AttemptVerdict | None = None  # the verdict that the time of the run is over
+        self._ladders = False  # whether a task has been asked to stop
+        self._look_at = math.inf  # when a limit must be enforced here
+        self._stops_seen = self._notices_seen = 0
+        self._told: set[str] = set()  # the events about limits and notices, of which one for all tasks is enough
         self.disk_full = False
 
     def explain(self, judged: JobVerdict) -> str:
@@ -64,6 +91,9 @@ class Attempt:
             return f"Succeeded by its completion policy; {failed} of {len(self.tasks)} tasks failed"
         if self._verdict.task is None:
             return self._verdict.text
+        root = self.root(judged)
+        if root and root.report and root.report.time_limit:
+            return f"{root.task}: {root.report.message}"
         if judged.task and judged.diagnosis and judged.diagnosis.cause != UNKNOWN:
             return f"{judged.task}: {judged.diagnosis.cause}"
         decider = self.tasks[Task(self._verdict.task.role, self._verdict.task.index)]
@@ -95,6 +125,10 @@ class Attempt:
             self._take(update)
         if self._stops.count > self._stops_seen:
             self._stop_requested()
+        if self._stops.notices > self._notices_seen:
+            self._notices_seen = self._stops.notices
+            self._warn(_ANNOUNCED, list(self.tasks))
+        self._enforce_limits()
         self._enforce_stops()
 
     def _start_next(self) -> bool:
@@ -102,8 +136,11 @@ class Attempt:
             return False
         _, _, name = heapq.heappop(self._to_start)
         task = self.tasks[name]
+        if task.state != State.WAITING:  # its time is over
+            return True
         move(task, State.LAUNCHED, self._emit, JobEvent.TASK_LAUNCHED)
-        self._backend.start(name, self._number, task.task_attempt)
+        self._backend.start(name, self._number, task.task_attempt, self._limits.start(name))
+        self._look_at = min(self._look_at, self._limits.next_end([name]))
         return True
 
     def _timeout(self) -> float | None:
@@ -111,8 +148,10 @@ class Attempt:
         due = [when for when, _, _ in self._to_start[:1]]
         if self._judging.loads_at is not None:
             due.append(self._judging.loads_at)
-        if self._verdict is not None:
+        if self._ladders:
             due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
+        if self._look_at < math.inf:
+            due.append(self._look_at)
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _take(self, update: Update) -> None:
@@ -121,6 +160,12 @@ class Attempt:
             self._ended(task, update.report)
         elif isinstance(update, HookRetrying):
             self._retrying(update)
+        elif isinstance(update, LimitReached):
+            self._limit_reached(task, update.key)
+        elif isinstance(update, StopAnnounced):
+            self._tell(JobEvent.STOP_ANNOUNCED, task, by=update.by, text=update.text)
+        elif isinstance(update, PreemptionNotice):
+            self._warn(update.text, list(self.tasks) if self._plan.gang else [update.task])
         elif task.state == State.LAUNCHED:
             move(task, State.RUNNING, self._emit)
 
@@ -130,16 +175,28 @@ class Attempt:
         self._emit(JobEvent.HOOK_RETRYING, role=task.role, index=task.task_index, **facts)
 
     def _ended(self, task: TaskState, report: Report) -> None:
+        if task.limit and report.stopped_by and not report.time_limit:
+            report = at_limit(report, task.limit)
         task.report, task.deadline = report, None
+        if is_of_job(report.time_limit) and self._limits.job_is_over():
+            self._end_at_limit(ended=task)
+            if task.state in _STARTED:
+                move(task, State.STOPPING, self._emit)
         if report.reason == DISK_FULL and not self.disk_full:
             self.disk_full = True
             self._end(completion.AttemptVerdict(State.FAILED, None, report.exit_code, report.message), ended=task)
-        if task.state == State.STOPPING and report.stopped_by is not None:
+        if self._verdict is not None and self._was_stopped(task, report):
             self._complete(task, State.STOPPED, self._stop_code())
         elif report.exit_code == 0:
             self._complete(task, State.SUCCEEDED, 0)
         elif not self._retried(task, report):
             self._complete(task, State.FAILED, report.exit_code)
+
+    def _was_stopped(self, task: TaskState, report: Report) -> bool:
+        """Whether the task has ended because the attempt was over."""
+        at_job_limit = self._verdict is self._at_limit and is_of_job(report.time_limit)
+        was_asked = task.state == State.STOPPING and task.limit is None
+        return at_job_limit or (was_asked and (report.stopped_by or report.time_limit) is not None)
 
     def _complete(self, task: TaskState, state: State, code: int) -> None:
         """Record that the task has ended for good, and check whether that decides the attempt."""
@@ -168,6 +225,80 @@ class Attempt:
         heapq.heappush(self._to_start, (time.monotonic() + delay, task.task_attempt, task.task))
         return True
 
+    def _limit_reached(self, task: TaskState, key: str) -> None:
+        """The task's supervisor stops it at a time limit."""
+        if is_of_job(key):
+            if self._limits.job_is_over():
+                self._end_at_limit()
+        elif self._verdict is None and task.state in _STARTED and (limit := self._limit(task, key)):
+            self._tell(JobEvent.TIME_LIMIT_REACHED, task, by=key, text=reached(limit))
+            task.limit = limit
+            self._stopping(task)
+
+    def _limit(self, task: TaskState, key: str) -> TaskTimeLimit | None:
+        role = self._plan.role(task.task.role)
+        return next((one for one in (role.time_limit, role.attempt_time_limit) if one and one.key == key), None)
+
+    def _enforce_limits(self) -> None:
+        """Stop what its supervisor has not stopped at a limit: a task that waits, or whose supervisor is not there."""
+        if self._look_at > time.monotonic():
+            return
+        if self._verdict is not None:
+            self._look_at = math.inf
+            self._stop_the_rest()
+            return
+        if self._limits.job_left() <= -SLACK_SEC:
+            self._end_at_limit()
+            return
+        running = [task for task in self.tasks.values() if task.state in _STARTED or task.state == State.WAITING]
+        for task in running:
+            if limit := self._limits.passed(task.task):
+                self._stop_at_limit(task, limit)
+        self._look_at = self._limits.next_end(task.task for task in running if not task.limit)
+
+    def _stop_the_rest(self) -> None:
+        """Stop what has not reached the limit of the run by itself."""
+        if self._verdict is self._at_limit:
+            for task in self.tasks.values():
+                if task.state == State.STOPPING:
+                    self._backend.stop(task.task)
+
+    def _stop_at_limit(self, task: TaskState, limit: TaskTimeLimit) -> None:
+        self._tell(JobEvent.TIME_LIMIT_REACHED, task, by=limit.key, text=reached(limit))
+        task.limit = limit
+        if task.state != State.WAITING:
+            self._stopping(task)
+            self._backend.stop(task.task)
+        elif task.report:  # it waits for a retry, for which no time is left
+            task.report = at_limit(task.report, limit)
+            self._complete(task, State.FAILED, task.report.exit_code)
+
+    def _stopping(self, task: TaskState) -> None:
+        self._ladders = True
+        task.deadline = time.monotonic() + self._plan.role(task.task.role).stop.grace_sec + PATIENCE_SEC
+        move(task, State.STOPPING, self._emit)
+
+    def _end_at_limit(self, ended: TaskState | None = None) -> None:
+        """The time of the whole run is over."""
+        if self._verdict is None and self._limits.of_job:
+            self._emit(JobEvent.TIME_LIMIT_REACHED, by=self._limits.of_job.key, text=reached(self._limits.of_job))
+            self._at_limit = completion.at_time_limit(self._limits.of_job.message)
+            self._end(self._at_limit, ended=ended)
+
+    def _tell(self, event: JobEvent, task: TaskState, *, by: str, text: str) -> None:
+        """Emit an event about a task; of many tasks with the same, only about the first."""
+        if f"{event} {by}" not in self._told:
+            self._told.add(f"{event} {by}")
+            self._emit(event, role=task.task.role, index=task.task.task_index, by=by, text=text)
+
+    def _warn(self, text: str, tasks: list[Task]) -> None:
+        """These tasks will be stopped soon: their hooks before a stop run now, where a command runs."""
+        self._told.add(f"{JobEvent.STOP_ANNOUNCED} {NOTICE}")  # the supervisors announce it, too
+        self._emit(JobEvent.STOP_ANNOUNCED, by=NOTICE, text=text)
+        for task in tasks:
+            if self.tasks[task].state == State.RUNNING:
+                self._backend.warn(task)
+
     def _stop_requested(self) -> None:
         """The first request starts every task's ladder, the next ends its grace period; both may arrive together."""
         kill = self._stops.count > 1
@@ -184,15 +315,18 @@ class Attempt:
             return
         self._verdict = verdict
         self._to_start.clear()
+        by_themselves = verdict is self._at_limit and self._limits.job_left() > -SLACK_SEC
+        if by_themselves:
+            self._look_at = time.monotonic() + SLACK_SEC
         for task in self.tasks.values():
             if task is ended:
                 continue
             if task.state == State.WAITING:
                 self._complete(task, State.STOPPED, self._stop_code())
             elif task.state in (State.LAUNCHED, State.RUNNING):
-                task.deadline = time.monotonic() + self._plan.role(task.task.role).stop.grace_sec + PATIENCE_SEC
-                move(task, State.STOPPING, self._emit)
-                self._backend.stop(task.task)
+                self._stopping(task)
+                if not by_themselves:
+                    self._backend.stop(task.task)
 
     def _end_all_graces(self) -> None:
         for task in self.tasks.values():
@@ -201,10 +335,12 @@ class Attempt:
                 self._backend.end_grace(task.task)
 
     def _stop_code(self) -> int:
+        if self._verdict is self._at_limit:
+            return STOPPED_BY_TIME_LIMIT
         return STOPPED_BY_USER if self._verdict is completion.STOPPED else STOPPED_BY_COMPLETION
 
     def _enforce_stops(self) -> None:
-        if self._verdict is None:
+        if not self._ladders:
             return
         now = time.monotonic()
         for task in self.tasks.values():

@@ -49,6 +49,9 @@ class Failures:
         if found is None or root is None or root.report is None:
             before.forget()
             return known
+        if root.report.time_limit:  # another try is only one that the user asked for, and may hang in the same way
+            before.forget()
+            return Failure(code, cause=found.cause, behaviour=Behaviour(found.behaviour), sure=True)
         return known._replace(
             cause=found.cause,
             behaviour=Behaviour(found.behaviour),

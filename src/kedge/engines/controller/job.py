@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from kedge.contract import STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, TaskTimeLimit
 from kedge.diagnose.decide.job import JobVerdict
 from kedge.engines.base import Backend, JobOutcome
 from kedge.engines.controller.attempt import Attempt
@@ -15,6 +15,7 @@ from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import Emit, History
 from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.controller.time_limits import TimeLimits, reached
 from kedge.plan.model import Plan
 from kedge.policy import completion, retry
 from kedge.runs.folder import Run
@@ -28,30 +29,41 @@ def run_job(
     """Run job attempts until one is final, and return how the job ended. Nothing of the job runs after this."""
     policy = retry.Policy(True, plan.retry.job)
     retries, history, judging = Retries(), History(), Judge(run, plan.rules)
-    number = 0
+    number, limits = 0, TimeLimits(plan)
     while True:
-        attempt = Attempt(plan, number, backend, stops, judging, emit, random)
+        attempt = Attempt(plan, number, backend, stops, judging, emit, random, limits)
         verdict = attempt.run()
-        judged = judge(attempt.tasks.values())
+        judged = judge(attempt.tasks.values(), limits.of_job if verdict.code == STOPPED_BY_TIME_LIMIT else None)
         text = attempt.explain(judged)
         facts = {"verdict": verdict.outcome, "code": verdict.code, "trigger": verdict.text, "text": text}
         emit(JobEvent.ATTEMPT_COMPLETED, attempt=number, **facts, root=_root(judged))
         end = partial(_outcome, verdict, stops, attempt=number, judged=judged)
-        if attempt.disk_full or stops.count or verdict.outcome == State.SUCCEEDED:
+        over = attempt.disk_full or stops.count or verdict.code == STOPPED_BY_TIME_LIMIT
+        if over or verdict.outcome == State.SUCCEEDED:
             return end(text=text, disk_full=attempt.disk_full)
         failure = judging.failure(judged, verdict.code, number, attempt.root(judged), history)
         delay = retries.again(policy, plan.retry, failure, random, job=True)
         if delay is None:
             return end(text=f"{text}; not retried: {retries.why}")
         emit(JobEvent.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), **retries.facts())
-        if not _pause(delay, stops):
+        if not _pause(min(delay, limits.job_left()), stops):
             return _outcome(completion.STOPPED, stops, attempt=number, judged=judged, text=completion.STOPPED.text)
+        if limits.of_job and limits.job_left() <= 0:
+            return _without_time(attempt, limits.of_job, stops, emit, number)
         number += 1
+
+
+def _without_time(attempt: Attempt, limit: TaskTimeLimit, stops: Stops, emit: Emit, number: int) -> JobOutcome:
+    """The end of a job whose time is over before its next attempt."""
+    emit(JobEvent.TIME_LIMIT_REACHED, by=limit.key, text=reached(limit))
+    verdict = completion.at_time_limit(limit.message)
+    judged = judge(attempt.tasks.values(), limit)
+    return _outcome(verdict, stops, attempt=number, judged=judged, text=verdict.text)
 
 
 def _pause(seconds: float, stops: Stops) -> bool:
     """Wait; False if a stop was requested in the meantime."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + max(0.0, seconds)
     with selectors.DefaultSelector() as selector:
         selector.register(stops, selectors.EVENT_READ)
         while not stops.count and (left := end - time.monotonic()) > 0:

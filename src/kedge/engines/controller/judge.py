@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from kedge.contract import CANNOT_START, HOOK_FAILED, Report
+from kedge.contract import CANNOT_START, HOOK_FAILED, TIME_LIMIT, Report, TaskTimeLimit
 from kedge.diagnose.decide import job
 from kedge.diagnose.decide.job import JobVerdict, TaskResult
 from kedge.diagnose.model import STOPPED, Diagnosis
+from kedge.engines.controller import time_limits
 from kedge.engines.controller.states import History, TaskState
 from kedge.policy.retry_decision import Failure
 from kedge.runs.folder import Run
@@ -21,12 +22,18 @@ _PHASES = {HOOK_FAILED: "hook", CANNOT_START: "init"}
 _SHORT_JOB_SEC = 1.0
 
 
-def judge(tasks: Iterable[TaskState]) -> JobVerdict:
-    """The root task and cause of an attempt, with everything else folded under it."""
-    return job.verdict([_result(task, task.report) for task in tasks if task.report])
+def judge(tasks: Iterable[TaskState], limit: TaskTimeLimit | None = None) -> JobVerdict:
+    """The root task and cause of an attempt, with everything else folded under it. With `limit`, that limit of the
+    whole run is the cause, and no task."""
+    results = [_result(task, task.report) for task in tasks if task.report]
+    return job.at_time_limit(time_limits.diagnosis(limit), results) if limit else job.verdict(results)
 
 
 def _result(task: TaskState, report: Report) -> TaskResult:
+    if report.time_limit and report.reason == TIME_LIMIT:
+        # What its peers report when it is stopped is a consequence, so the beginning of the stop counts.
+        began = datetime.fromisoformat(report.limit_reached or report.ended).timestamp()
+        return TaskResult(str(task.task), State.FAILED, began, _diagnosis(report))
     return TaskResult(
         task=str(task.task),
         state=task.state,

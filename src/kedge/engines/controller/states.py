@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from kedge.contract import Report
+from kedge.contract import Report, TaskTimeLimit
 from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.engines.controller.retries import Retries
@@ -14,7 +14,7 @@ from kedge.quick_dataclasses import dataclass
 from kedge.states import State
 
 MOVES = {
-    State.WAITING: {State.LAUNCHED, State.STOPPED},
+    State.WAITING: {State.LAUNCHED, State.STOPPED, State.FAILED},  # failed: its time limit has passed
     State.LAUNCHED: {State.RUNNING, State.STOPPING, State.SUCCEEDED, State.FAILED},
     State.RUNNING: {State.STOPPING, State.SUCCEEDED, State.FAILED},
     State.STOPPING: {State.STOPPED, State.SUCCEEDED, State.FAILED},
@@ -46,6 +46,7 @@ class TaskState:
     history: History = field(default_factory=History)
     deadline: float | None = None  # when the task is killed if its stop has not worked
     report: Report | None = None
+    limit: TaskTimeLimit | None = None  # the limit that has passed, other than the run's
 
 
 Emit = Callable[..., None]

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kedge import untrusted
-from kedge.contract import HOOK_RETRYING, RUNNING
-from kedge.engines.base import HookRetrying, Started, Task
+from kedge.contract import HOOK_RETRYING, RUNNING, STOP_ANNOUNCED, STOPPING
+from kedge.engines.base import HookRetrying, LimitReached, Started, StopAnnounced, Task
 
 LONGEST_LINE = 4096  # bytes; supervisors send each line in one atomic write to the pipe
 _AT_ONCE = 1 << 20
+
+SupervisorUpdate = Started | HookRetrying | LimitReached | StopAnnounced
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # raised for lines that are not from a supervisor
 
@@ -33,7 +35,7 @@ def lines(data: bytes) -> tuple[list[bytes], bytes]:
     return whole, rest if len(rest) <= LONGEST_LINE else b""
 
 
-def of_line(line: bytes) -> Started | HookRetrying | None:
+def of_line(line: bytes) -> SupervisorUpdate | None:
     """The update in a line; None if it has none."""
     try:
         return update(untrusted.parse(line))
@@ -47,7 +49,7 @@ def task_of(event: Mapping[str, Any]) -> Task:
     return Task(role, int(index))
 
 
-def update(event: Mapping[str, Any]) -> Started | HookRetrying | None:
+def update(event: Mapping[str, Any]) -> SupervisorUpdate | None:
     """The update in an event of a supervisor; None if it has none. KeyError, TypeError, ValueError or AttributeError if
     it is not an event of a supervisor."""
     if event["event"] == RUNNING:
@@ -55,4 +57,8 @@ def update(event: Mapping[str, Any]) -> Started | HookRetrying | None:
     if event["event"] == HOOK_RETRYING:
         numbers = int(event["next_try"]), int(event["tries"]), float(event["delay_sec"])
         return HookRetrying(task_of(event), str(event["step"]), str(event["message"]), *numbers)
+    if event["event"] == STOPPING and event["limit"]:
+        return LimitReached(task_of(event), str(event["limit"]))
+    if event["event"] == STOP_ANNOUNCED:
+        return StopAnnounced(task_of(event), str(event["by"]), str(event["text"]))
     return None

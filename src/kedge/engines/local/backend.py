@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from kedge import packed_runtime, processes
 from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
-from kedge.engines.base import Ended, Task, Update
-from kedge.engines.controller import reports, supervisor_events
+from kedge.engines.base import Deadline, Ended, Task, Update
+from kedge.engines.controller import reports, supervisor_events, time_limits
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.engines.local import process_record, warm_parent
@@ -68,13 +68,14 @@ class LocalBackend:
     def place(self, attempt: int) -> None:
         self._places.reserve(attempt)
 
-    def start(self, task: Task, attempt: int, task_attempt: int) -> None:
+    def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
         folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
         child = Launch(task, folder, attempt, task_attempt, time.time_ns())
         holds = self._places.holds(task)
         try:
             with disk_errors(folder):
-                spec = self._places.write_spec(task, folder, attempt, task_attempt)
+                limits = time_limits.left(deadlines)
+                spec = self._places.write_spec(task, folder, attempt, task_attempt, limits)
                 log = os.open(os.path.join(folder, SUPERVISOR_LOG), _LOG, 0o600)
                 try:
                     pid = self._spawn(spec, log, holds, self._places.locks(task))
@@ -122,6 +123,9 @@ class LocalBackend:
         finally:
             for fd in inherited:
                 os.set_inheritable(fd, False)
+
+    def warn(self, task: Task) -> None:
+        self._signal(task, signal.SIGPWR)
 
     def stop(self, task: Task) -> None:
         self._signal(task, signal.SIGTERM)

@@ -6,7 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-from kedge.contract import CODE_DIR, SPEC_FILE, WORK_DIR
+from kedge.contract import CODE_DIR, SPEC_FILE, WORK_DIR, TaskTimeLimit
 from kedge.engines.base import Task
 from kedge.engines.machine import gpus
 from kedge.engines.machine.resources import HeldPorts, share_out, write_peers
@@ -51,7 +51,9 @@ class LocalPlaces:
         """Release every port that no task has taken over."""
         self._ports.release()
 
-    def write_spec(self, task: Task, folder: str, attempt: int, task_attempt: int) -> str:
+    def write_spec(
+        self, task: Task, folder: str, attempt: int, task_attempt: int, limits: tuple[TaskTimeLimit, ...]
+    ) -> str:
         """Make the folder of a task attempt with its TaskSpec, and return the path of the TaskSpec."""
         role = self._plan.role(task.role)
         # A task that requests GPUs on a machine without any keeps the user's own variables.
@@ -71,6 +73,7 @@ class LocalPlaces:
             secrets_dir=self._secrets_dir,
             rules=self._rules,
             exit_spec=self._exit_spec,
+            time_limits=limits,
             extra=gpus.environment(self._devices[task]) if sets_gpu_variables else {},
         )
         clear(folder)  # an earlier attempt of a task may have put something there

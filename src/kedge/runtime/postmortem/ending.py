@@ -6,9 +6,9 @@ import os
 import time
 
 from kedge import contract
-from kedge.contract import Report, TaskSpec
+from kedge.contract import Report, TaskSpec, TaskTimeLimit
 from kedge.light import contextlib
-from kedge.light.types import TYPE_CHECKING
+from kedge.light.types import TYPE_CHECKING, Any
 from kedge.runtime import bugs, outcome
 from kedge.runtime.events import write_report
 from kedge.runtime.files import write_over
@@ -25,9 +25,12 @@ def finish(session: Session, result: AttemptOutcome, clock: Clock) -> int:
     """Write the last event, the report and the termination message, and return the exit status.
 
     If a log could not be written, that is the outcome, whatever else happened."""
+    limit = session.supervisor.limit
     if session.faults.first:
         path, error = session.faults.first
         result = outcome.of_os_error(error, path, result.user_code)
+    elif limit and not result.succeeded:  # also if a hook was stopped
+        result = outcome.at_limit(limit, result.user_code)
     supervisor, removed = session.supervisor, session.logs.removed_bytes
     if removed:
         session.log.warning("Log rotation has removed " + ", ".join(f"{n} bytes of {s}" for s, n in removed.items()))
@@ -35,12 +38,17 @@ def finish(session: Session, result: AttemptOutcome, clock: Clock) -> int:
         stopped_by=supervisor.stopped_by,
         killed=supervisor.killed,
         removed_bytes=removed or None,
+        time_limit=limit and limit.key,
+        limit_reached=limit and contract.timestamp(supervisor.limit_reached or 0),
     )
     report = report._replace(hooks=session.failed_hooks or None)
-    analysis = None if result.succeeded else _analyse(session, result, clock)
+    examined = result if result.user_code else result._replace(user_code=None)  # 0 after a stop is no success
+    analysis = None if result.succeeded else _analyse(session, examined, clock)
     if analysis:
         code = report.exit_code if analysis.exit_code is None else analysis.exit_code
         report = report._replace(exit_code=code, diagnosis=analysis.diagnosis, evidence=analysis.evidence)
+    if limit and result.reason == contract.TIME_LIMIT:
+        report = report._replace(exit_code=result.exit_code, diagnosis=_of_limit(limit, report))
     session.finish_consoles()
     session.events.finished(report)
     status = publish(session.spec, report)
@@ -91,6 +99,15 @@ def _analyse(session: Session, result: AttemptOutcome, clock: Clock) -> Analysis
     except Exception as error:  # logged
         session.log.text(bugs.describe(error))
         return None
+
+
+def _of_limit(limit: TaskTimeLimit, report: Report) -> dict[str, Any]:
+    """The diagnosis of an attempt that a time limit has ended, with the quotes of the one from its log."""
+    from kedge.diagnose.decide.limits import of_time_limit
+
+    found = report.diagnosis or {}
+    diagnosis = of_time_limit(limit, report.user_exit_code).to_json()
+    return diagnosis | {"evidence": found.get("evidence") or found.get("last_words") or []}
 
 
 def _write_termination(spec: TaskSpec, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kedge.light import signal
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+NOTICE = signal.SIGPWR  # the task will be stopped soon
 FORWARDED = frozenset(
     {
         signal.SIGUSR1,
@@ -13,7 +14,6 @@ FORWARDED = frozenset(
         signal.SIGCONT,
         signal.SIGTSTP,
         signal.SIGALRM,
-        signal.SIGPWR,
         *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
     }
 )
@@ -24,7 +24,7 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 def take_over() -> None:
     """Make every signal that concerns the task wake the loop. An ignored SIGHUP (nohup) stays ignored."""
-    for number in (signal.SIGCHLD, *STOPS, *FORWARDED):
+    for number in (signal.SIGCHLD, NOTICE, *STOPS, *FORWARDED):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -44,7 +44,7 @@ def give_back() -> None:
     """In a forked child whose signals are all blocked: restore the default actions, then unblock. Nothing is written to
     the parent's wake-up pipe."""
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, *STOPS, *FORWARDED, *_IGNORED_BY_PYTHON):
+    for number in (signal.SIGCHLD, NOTICE, *STOPS, *FORWARDED, *_IGNORED_BY_PYTHON):
         signal.signal(number, signal.SIG_DFL)
     unblock()
 

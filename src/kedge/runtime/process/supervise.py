@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from kedge.contract import STOP_COMMAND, StopPolicy
+from kedge.contract import STOP_COMMAND, StopPolicy, TaskTimeLimit
 from kedge.light import signal
 from kedge.light.types import Callable
 from kedge.runtime.process import procfs, signals
@@ -41,16 +41,25 @@ class RunningProgram:
 
 
 class Supervisor:
-    """Handles the signals of this process. `on_stop(signal_name)` is called at the first request to stop."""
+    """Handles the signals of this process. At the first request to stop, `on_stop(signal_name, None)` is called; when a
+    time limit has passed, `on_stop(None, limit)`. `on_notice()`: the task will be stopped soon."""
 
-    def __init__(self, loop: Loop, policy: StopPolicy, on_stop: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        policy: StopPolicy,
+        on_stop: Callable[[str | None, TaskTimeLimit | None], None],
+        on_notice: Callable[[], None],
+    ) -> None:
         self.stopped_by: str | None = None
+        self.limit: TaskTimeLimit | None = None  # the time limit that has passed
+        self.limit_reached: int | None = None  # when, in nanoseconds since 1970
         self.killed = False
         self.stop_repeated = False  # a second request arrived
         self._loop = loop
         self._policy = policy
         self._signal = signals.by_name(policy.signal)
-        self._on_stop = on_stop
+        self._on_stop, self._on_notice = on_stop, on_notice
         self._children = Children()
         self._running: RunningProgram | None = None
         self._announced = False  # the command will be stopped soon
@@ -84,6 +93,13 @@ class Supervisor:
         self._deadline = min(self._deadline, self._grace_end)
         if self._running and not self._running.waits:
             self._send_stop_signal()
+
+    def reach(self, limit: TaskTimeLimit) -> None:
+        """A time limit has passed: start the stop ladder, unless it has started."""
+        if not self.stopping:
+            self.limit, self.limit_reached = limit, time.time_ns()
+            self._on_stop(None, limit)
+            self.stop()
 
     def announce(self) -> bool:
         """The command will be stopped soon: run what must run before, while the command goes on. Does nothing without a
@@ -196,12 +212,19 @@ class Supervisor:
         if number == signal.SIGCHLD:
             self._children.reap()
         elif number in signals.STOPS:
-            if self.stopped_by is None:
-                self.stopped_by = signals.name_of(number)
-                self._on_stop(self.stopped_by)
-            self.stop()
+            self._stop_requested(signals.name_of(number))
+        elif number == signals.NOTICE:
+            self._on_notice()
         else:
             self._forward(number)
+
+    def _stop_requested(self, name: str) -> None:
+        first, self.stopped_by = self.stopped_by is None, self.stopped_by or name
+        if first and self.limit and name == "TERM":
+            return  # the same request: the controller knows the limit, too; to end the grace period it sends INT
+        if first:
+            self._on_stop(name, None)
+        self.stop()
 
     def _forward(self, number: int) -> None:
         """Pass a signal on to the command, even while hooks run before it is stopped."""

@@ -6,6 +6,7 @@ tags        text that looks like a reference but is not; references where they d
 variables   PAI_ variables of roles, tasks and ports that the job does not have
 keys        misspelled keys in mappings that accept any key
 values      numbers and empty values that have no effect
+limits      time limits that contradict each other
 scripts     the shell scripts of a job, and the place in the file of each of their lines
 shell       the syntax errors that `bash -n` finds in them
 """

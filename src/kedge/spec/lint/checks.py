@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from kedge.errors import Problem
-from kedge.spec.lint import keys, tags, values, variables
+from kedge.spec.lint import keys, limits, tags, values, variables
 from kedge.spec.message_text import MAX_PROBLEMS
 from kedge.spec.model import JobFileSource
 
@@ -23,6 +23,7 @@ _CHECKS: tuple[Callable[[Mapping[str, Any], JobFileSource], Iterator[Problem]], 
     values.credentials,
     values.port_counts,
     values.memory,
+    limits.time_limits,
 )
 
 

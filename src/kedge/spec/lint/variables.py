@@ -25,6 +25,7 @@ _ALWAYS = frozenset({
     "PAI_CONTAINER_HOST_IP", "PAI_CURRENT_CONTAINER_PORT", "PAI_CONTAINER_HOST_PORT", "PAI_CONTAINER_SSH_PORT",
     "PAI_CONTAINER_HOST_PORT_LIST", "PAI_WORK_DIR", "PAI_LOG_DIR",
     "KEDGE_OUTPUT_DIR", "KEDGE_JOB_DIR", "KEDGE_JOB_ID", "KEDGE_PEERS_FILE",
+    "KEDGE_COMMAND_PID", "KEDGE_PROGRAM_PIDS",
 })  # fmt: skip
 # Not compiled here: that takes longer than the check, and few jobs need these. `re` compiles at first use.
 _ROLE = (

@@ -12,6 +12,7 @@ commands     how a command runs and ends
 environment  variables, peers, code, secrets
 folders      results, and what the job's tasks share
 hooks        what runs before and after a command
+limits       time limits, and what runs before one passes
 logs         what a task prints is kept
 policies     completion and retry
 runs         the commands around a run
@@ -24,7 +25,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kedge.testing.command import Kedge
-from kedge.testing.conformance import commands, environment, folders, hooks, logs, policies, runs, stops, viewers
+from kedge.testing.conformance import (
+    commands,
+    environment,
+    folders,
+    hooks,
+    limits,
+    logs,
+    policies,
+    runs,
+    stops,
+    viewers,
+)
 
 BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **commands.BEHAVIOURS,
@@ -36,4 +48,5 @@ BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **runs.BEHAVIOURS,
     **stops.BEHAVIOURS,
     **viewers.BEHAVIOURS,
+    **limits.BEHAVIOURS,
 }

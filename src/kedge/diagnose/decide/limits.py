@@ -1,0 +1,26 @@
+"""The diagnosis of a task, or of a job, that was stopped because a time limit of its job file has passed."""
+
+from __future__ import annotations
+
+from kedge.contract import JOB_TIME_LIMIT, TaskTimeLimit, duration_text
+from kedge.diagnose.model import PERMANENT, SURE, TIME_LIMIT, Diagnosis
+
+_UNKNOWN = "unknown"
+_HUNG = "If it made progress, raise the limit; if it hung, look at its last lines. jobRetryCount allows another try."
+_SAVE = "Save checkpoints in $KEDGE_JOB_DIR, also in a beforeStop hook, and continue from them in the next run."
+
+
+def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnosis:
+    """The diagnosis. Only the limit of a single attempt leaves it open whether another try helps: a hang may not come
+    again, but a run, or a task, whose time is over has none for another try."""
+    of_attempt = limit.left_sec is None
+    whose = "The job" if limit.key == JOB_TIME_LIMIT else "An attempt of the task" if of_attempt else "The task"
+    return Diagnosis(
+        TIME_LIMIT,
+        _UNKNOWN if of_attempt else PERMANENT,
+        SURE,
+        "resources",
+        f"{whose} took longer than its time limit of {duration_text(limit.limit_sec)} ({limit.key}); kedge stopped it.",
+        (_HUNG if of_attempt else f"Raise {limit.key} in the job file.", _SAVE),
+        exit_code=exit_code,
+    )
