@@ -28,7 +28,7 @@ _UNSAFE = (
 )
 _CONTROL = late_pattern(f"[{_UNSAFE}]")
 _CONTROL_OR_NEWLINE = late_pattern(f"[{_UNSAFE}\n]")
-_BYTES = bytes(set(range(32)) - set(b"\t")) + b"\x7f"
+_BYTES = bytes(set(range(32)) - set(b"\t\n")) + b"\x7f"
 _MAX_STYLES = 8  # that are carried over to the next row
 
 
@@ -37,9 +37,10 @@ def decoded(line: bytes) -> str:
     return line.decode("utf-8", "backslashreplace")
 
 
-def is_plain(line: bytes) -> bool:
-    """Whether bytes are ASCII without control characters other than tab, so that they need no treatment."""
-    return line.isascii() and len(line.translate(None, _BYTES)) == len(line)
+def is_plain(text: bytes) -> bool:
+    """Whether bytes are ASCII without control characters other than tab and newline, so that each of their lines needs
+    no treatment."""
+    return text.isascii() and len(text.translate(None, _BYTES)) == len(text)
 
 
 def terminal_text(text: str, newlines: bool = False) -> str:

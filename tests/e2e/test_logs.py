@@ -66,10 +66,11 @@ def check_times(kedge: Kedge) -> None:
 
 
 def test_retries_are_followed_and_nothing_is_lost_or_doubled(kedge: Kedge) -> None:
-    tries = f"{kedge.folder}/tries-$PAI_TASK_INDEX"
+    tries = f"{kedge.folder}/tries"
     wait = f"while [ ! -e {kedge.folder}/go ]; do sleep 0.01; done"
     command = f"echo >> {tries}; seq 1000; {wait}; seq 1001 2000; [ $(wc -l < {tries}) = 3 ]"
-    kedge("run", "-d", kedge.job(command, roles={"worker": {"taskRetryCount": 1}, "ps": {}}, jobRetryCount=1))
+    alone = {"jobRetryCount": 1, "extras": {"gangAllocation": False}}
+    kedge("run", "-d", kedge.job(command, roles={"worker": {"taskRetryCount": 1}}, **alone))
     following = kedge.start("logs", "-f", "job", "worker")
     kedge.wait_for_output("1000\n")
     (kedge.folder / "go").touch()

@@ -21,7 +21,6 @@ from kedge.runs.task_logs import ALL_LINES, LineRange, last_lines, log_of, merge
 from kedge.runs.timed_log import LogSource
 from kedge.runtime.files import Faults
 from kedge.runtime.logs.rotate import RotatingFile
-from kedge.runtime.logs.times import TimeIndex
 
 
 class Clock:
@@ -58,9 +57,8 @@ class Logs:
     def write(self, task: int, data: bytes, file_bytes: int = 1 << 28) -> None:
         if task not in self.files:
             folder = str(self.run.task("worker", task, 0) / USER_ALL)
-            file = RotatingFile(folder, LogPolicy(file_bytes, 1000), Faults(), lambda path, size: None)
-            file._times = TimeIndex(os.path.dirname(folder), f"{USER_ALL}/{CURRENT}", self.clock)
-            self.files[task] = file
+            policy = LogPolicy(file_bytes, 1000)
+            self.files[task] = RotatingFile(folder, policy, Faults(), lambda path, size: None, self.clock)
         self.files[task].write([data])
         self.printed += [(task, line + b"\n", self.clock.now) for line in data.split(b"\n")[:-1]]
 

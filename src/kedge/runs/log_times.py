@@ -31,25 +31,26 @@ class TimesReader:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._at = 0  # bytes of the index that were read
-        self._waiting: list[TimeMark] = []  # the last first
+        self._waiting: list[tuple[int, int]] = []  # offsets and times, the last first
         self._offset, self._time = -1, 0  # of the last record that was returned
         self._wrong = 0
 
     def close(self) -> None:
         os.close(self._fd)
 
-    def before(self, end: int) -> Iterator[TimeMark]:
-        """The next records about bytes before the offset `end`."""
+    def before(self, end: int) -> Iterator[tuple[int, int]]:
+        """The next records about bytes before the offset `end`: offset and time, as in a TimeMark."""
         while self._waiting or self._read():
-            mark = self._waiting[-1]
-            if mark.offset >= end:
+            offset, time = self._waiting[-1]
+            if offset >= end:
                 return
             self._waiting.pop()
-            if mark.offset <= self._offset or mark.time > _LATEST:
+            if offset <= self._offset or time > _LATEST:
                 self._wrong += 1
                 continue
-            self._offset, self._time = mark.offset, max(self._time, mark.time)
-            yield TimeMark(mark.offset, self._time)
+            self._offset = offset
+            self._time = max(self._time, time)
+            yield offset, self._time
 
     def skip_to(self, offset: int) -> None:
         """Begin with the record that holds for the byte at `offset`."""
@@ -79,5 +80,5 @@ class TimesReader:
         data = os.pread(self._fd, _BLOCK, self._at)
         whole = len(data) // _RECORD.size * _RECORD.size
         self._at += whole
-        self._waiting = [TimeMark(*record) for record in _RECORD.iter_unpack(data[:whole])][::-1]
+        self._waiting = list(_RECORD.iter_unpack(data[:whole]))[::-1]
         return bool(whole)

@@ -120,6 +120,8 @@ class LineCutter:
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes, in one piece that ends with a newline, and then a piece of a long one."""
         end = data.rfind(b"\n") + 1  # a carriage return does not end a line
+        if end == len(data) and not self._rest:  # most often
+            return [data] if data else []
         lines = []
         if end:
             lines = [b"".join((*self._rest, data[:end]))]

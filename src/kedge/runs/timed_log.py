@@ -97,18 +97,20 @@ class TimedLog:
     def _cut(self, data: bytes) -> Iterator[TaskLines]:
         start, done = self._reader.offset, 0
         times = self._times_at(start)
-        for mark in times.before(start + len(data)) if times else ():
-            self.newest = max(self.newest, mark.time)
-            if mark.offset > start + done:
-                yield from self._pieces(data[done : mark.offset - start])
-                done = mark.offset - start
-            self._time = mark.time
-        yield from self._pieces(data[done:])
+        for offset, time in times.before(start + len(data)) if times else ():
+            self.newest = max(self.newest, time)
+            if offset > start + done:
+                for piece in self._cutter.feed(data[done : offset - start]):
+                    yield self._printed(piece)
+                done = offset - start
+            self._time = time
+        for piece in self._cutter.feed(data[done:]):
+            yield self._printed(piece)
 
-    def _pieces(self, data: bytes) -> Iterator[TaskLines]:
-        self.key = max(self.key, self._time or 0)
-        for piece in self._cutter.feed(data):
-            yield TaskLines(self.source, piece, self._time)
+    def _printed(self, data: bytes) -> TaskLines:
+        if self._time is not None and self._time > self.key:
+            self.key = self._time
+        return TaskLines(self.source, data, self._time)
 
     def _times_at(self, offset: int) -> TimesReader | None:
         """The times of the file that is being read."""

@@ -13,7 +13,7 @@ import click
 from kedge.cli.streams import plain, styled
 from kedge.cli.times import LineTimes
 from kedge.contract import timestamp
-from kedge.runs.timed_log import TaskLines
+from kedge.runs.timed_log import LogSource, TaskLines
 from kedge.terminal_text import decoded, folded, is_plain, one_line, terminal_text, without_colours
 
 # Readable on dark and light terminals; red is reserved for failures.
@@ -45,18 +45,26 @@ class LinePrinter:
         self._width = max(map(len, tasks), default=0)
         self._terminal = sys.stdout.isatty()
         self._raw, self._prefixed, self._times = raw, prefixed, times
+        self._labels: dict[LogSource, tuple[str, str]] = {}  # labels and prefixes
 
     def __call__(self, lines: TaskLines) -> None:
-        label = lines.source.label
-        self._width = max(self._width, len(label))
+        label, prefix = self._labels.get(lines.source) or self._new_label(lines.source)
         time = self._times.shown(lines.time) + " " if self._times else ""
         data = lines.data.removesuffix(b"\n")
-        if self._raw or (not self._terminal and is_plain(data.replace(b"\n", b""))):
-            prefix = (self._prefix(label) + time).encode()
-            sys.stdout.buffer.write(prefix + data.replace(b"\n", b"\n" + prefix) + b"\n")
+        if self._raw or (not self._terminal and is_plain(data)):
+            start = (prefix + time).encode()
+            sys.stdout.buffer.write(start + data.replace(b"\n", b"\n" + start) + b"\n")
             return
         for line in data.split(b"\n"):
             self._line(label, time, line)
+
+    def _new_label(self, source: LogSource) -> tuple[str, str]:
+        label = source.label
+        if len(label) > self._width:
+            self._width = len(label)
+            self._labels.clear()
+        self._labels[source] = label, self._prefix(label)
+        return self._labels[source]
 
     def _line(self, label: str, time: str, line: bytes) -> None:
         # A terminal shows only the last state of a progress bar, and so does kedge.

@@ -29,11 +29,16 @@ class RotatingFile:
     """Appends bytes to a stream's folder. A failed write is noted in `faults`, and all later data is dropped.
 
     `written` counts the bytes written, `removed_bytes` those that rotation has deleted; `on_removed(path, bytes)` is
-    called for each deleted file.
+    called for each deleted file. `clock` returns nanoseconds since 1970.
     """
 
     def __init__(
-        self, folder: str, policy: contract.LogPolicy, faults: Faults, on_removed: Callable[[str, int], None]
+        self,
+        folder: str,
+        policy: contract.LogPolicy,
+        faults: Faults,
+        on_removed: Callable[[str, int], None],
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.folder = folder
         self.written = 0
@@ -43,7 +48,7 @@ class RotatingFile:
         self._kept_files = policy.kept_files
         self._faults = faults
         self._on_removed = on_removed
-        self._times = TimeIndex(os.path.dirname(folder), f"{os.path.basename(folder)}/{contract.CURRENT}")
+        self._times = TimeIndex(os.path.dirname(folder), f"{os.path.basename(folder)}/{contract.CURRENT}", clock)
         self._size = 0
         self._fd: int | None = None
         self._guard(self._start)

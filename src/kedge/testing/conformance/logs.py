@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from kedge.contract import REPORT_FILE
 from kedge.testing.command import Kedge
 from kedge.testing.conformance.case import ConformanceCase, same
 
@@ -17,6 +20,18 @@ def _whole_lines(kedge: Kedge) -> None:
 def _all_tasks(kedge: Kedge) -> None:
     for index in range(10):
         same(f"worker-{index}", kedge.task_log(f"worker-{index}"), f"task {index}\n")
+
+
+def _timed_lines(kedge: Kedge) -> None:
+    for stream, count in (("all", 9), ("stdout", 6), ("stderr", 3), ("runtime", None)):
+        printed = kedge("logs", "job", "--json", "--stream", stream).stdout.splitlines()
+        lines = [json.loads(line) for line in printed]
+        same("number of lines", len(lines), len(lines) if count is None else count)
+        for line in lines:
+            report = json.loads((kedge.task(line["task"].replace(":", "-")) / REPORT_FILE).read_text())
+            between = report["started"] <= line.get("time", "") <= report["ended"]
+            assert between, f"{line} was not printed between {report['started']} and {report['ended']}"
+        same("order", lines, sorted(lines, key=lambda line: str(line["time"])))
 
 
 BEHAVIOURS = {
@@ -42,6 +57,12 @@ BEHAVIOURS = {
     ),
     "the output of a background process is waited for": ConformanceCase(
         "{ while kill -0 $$ 2> /dev/null; do sleep 0.1; done; echo late; } & echo early", logs="early\nlate\n"
+    ),
+    "every line has a time within its task's": ConformanceCase(
+        "echo one; sleep 0.1; echo two >&2; echo three",
+        roles={"worker": {"instances": 2}, "ps": {}},
+        keys={"extras": {"kedge": {"completion": "everyTaskSucceeds"}}},
+        more=_timed_lines,
     ),
     "tasks that print and end at once lose no output": ConformanceCase(
         "echo task $PAI_TASK_INDEX", roles={"worker": {"instances": 10}}, more=_all_tasks
