@@ -2,9 +2,9 @@
 
     python benchmarks/merged_logs.py [TASKS [MEBIBYTES [FOLDER]]]
 
-Writes user-all of TASKS (100) tasks with MEBIBYTES (10) each of 120-byte lines, as the supervisor does: once in pieces of
-64 KiB, as from tasks that print a lot, and once line by line. The tasks print in turns, so the merge changes from
-task to task all the time. Prints seconds, CPU seconds and peak MiB of `cat` of all files and of `kedge logs` into
+Writes user-all of TASKS (100) tasks with MEBIBYTES (10) each of 120-byte lines, as the supervisor does: once in pieces
+of 64 KiB, as from tasks that print a lot, and once line by line. The tasks print in turns, so that the merge changes
+from task to task all the time. Prints seconds, CPU seconds and peak MiB of `cat` of all files and of `kedge logs` into
 /dev/null. FOLDER (.) should be on a disk.
 """
 

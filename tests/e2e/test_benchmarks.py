@@ -23,6 +23,7 @@ SMALLEST = {
     "failure_overhead": ["1"],
     "floors": ["--short"],
     "log_throughput": ["1", ".", "3"],
+    "merged_logs": ["2", "1"],
     "planning": ["10"],
     "resolution": ["1"],
     "runtime_overhead": ["1"],

@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
+from kedge import open_files
 from kedge.runs.timed_log import TaskLines, TimedLog
 
+_MANY = 100  # logs; each takes two descriptors, and often no more than 1024 are allowed at first
 _ANY = 1 << 64  # later than every time, more than all bytes
 
 
@@ -42,8 +44,10 @@ class LogMerger:
 
     def add(self, log: TimedLog) -> None:
         """Merge one more log."""
-        self._push(log, self._added)
         self._added += 1
+        if self._added == _MANY:
+            open_files.raise_limit()
+        self._push(log, self._added)
 
     def refresh(self, now: int) -> None:
         """Look for new lines in the logs that had no more. `now` is a time before this call."""

@@ -58,9 +58,9 @@ def limited(script: str, **options: int) -> str:
 
 def test_raise_open_files() -> None:
     script = (
-        "import resource; from kedge.engines.machine.limits import raise_open_files\n"
+        "import resource; from kedge.open_files import raise_limit\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 200))\n"
-        "print(raise_open_files(), raise_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "print(raise_limit(), raise_limit(), resource.getrlimit(resource.RLIMIT_NOFILE))\n"
     )
     assert limited(script) == "100 200 (200, 200)\n"
 

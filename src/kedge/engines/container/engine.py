@@ -31,6 +31,7 @@ from kedge.engines.machine import gpus, limits, secret_files, stop_run
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun, InputError
 from kedge.late_patterns import late_pattern
+from kedge.open_files import raise_limit
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.data_cache import folder as data_cache_folder
@@ -148,7 +149,7 @@ class ContainerEngine:
         def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
             if ":" in str(run.path):
                 raise CannotRun(f"container engines cannot mount paths with a colon: {run.path}; set XDG_STATE_HOME")
-            limits.raise_open_files()  # every reserved port and every container's control group takes a descriptor
+            raise_limit()  # every reserved port and every container's control group takes a descriptor
             address = connection.address()
             leftovers.note_engine(run, address)
             connected = stack.enter_context(Connection(address))

@@ -13,9 +13,10 @@ from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.local import cgroups, leftovers, process_record
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.placement import LocalPlaces
-from kedge.engines.machine import gpus, limits, secret_files, stop_run
+from kedge.engines.machine import gpus, secret_files, stop_run
 from kedge.engines.machine.resources import gpus_wanted
 from kedge.keeper import become_subreaper
+from kedge.open_files import raise_limit
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
@@ -26,7 +27,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, allow_fewer_gpus: bool) -> JobOu
     become_subreaper()
 
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
-        open_files = limits.raise_open_files()
+        open_files = raise_limit()
         secrets_dir = stack.enter_context(secret_files.written(secret_files.location(run), secrets))
         devices = stack.enter_context(gpus.acquired(gpus_wanted(plan, allow_fewer_gpus)))
         join = stack.enter_context(cgroups.joining(process_record.group_name(run)))

@@ -33,14 +33,6 @@ class Limit(NamedTuple):
     source: str
 
 
-def raise_open_files() -> int:
-    """Raise this process's soft limit of open files to the hard limit. Returns the old soft limit, for the user's
-    programs."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return soft
-
-
 def check(tasks: int, ports: int) -> None:
     """CannotRun, naming every limit that is too low, if the tasks and ports do not fit on this machine."""
     if short := shortages(needs(tasks, ports), machine()):
