@@ -78,7 +78,7 @@ def test_a_copy_of_other_users_files_lets_them_do_what_they_could(tmp_path: Path
         folder.chmod(0o755)
 
     def check() -> None:
-        assert tree_copy.copy(source, target) == ()
+        assert tree_copy.copy(source.parent, source.name, target) == ()
         assert [(target / name).stat().st_mode & 0o777 for name in ("step", "step/data")] == [0o777, 0o666]
 
     assert passes_as_nobody(check)
@@ -86,7 +86,7 @@ def test_a_copy_of_other_users_files_lets_them_do_what_they_could(tmp_path: Path
 
     def refused() -> None:
         with pytest.raises(InputError, match=r"job-dir/closed: it cannot be copied: Permission denied"):
-            tree_copy.copy(source, target)
+            tree_copy.copy(source.parent, source.name, target)
 
     assert passes_as_nobody(refused)
 

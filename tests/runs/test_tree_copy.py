@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kedge.runs import tree_copy
-from kedge.runs.tree_copy import copy
+
+
+def copy_of(source: Path, target: Path, *progress: Callable[[int, int], None]) -> tuple[str, ...]:
+    return tree_copy.copy(source.parent, source.name, target, *progress)
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def test_everything_is_copied_with_modes_and_times(source: Path, target: Path) -
     os.utime(source / "step", ns=(1, 2))
     os.utime(source / "read-only", ns=(3, 4))
     seen: list[tuple[int, int]] = []
-    assert copy(source, target, lambda done, total: seen.append((done, total))) == ()
+    assert copy_of(source, target, lambda done, total: seen.append((done, total))) == ()
     for path in ("step/sparse", "read-only", ".git/config", ".gitignore"):
         assert (target / path).read_bytes() == (source / path).read_bytes()
     assert (target / "step" / "sparse").stat().st_blocks == (source / "step" / "sparse").stat().st_blocks
@@ -57,7 +61,7 @@ def test_links_inside_lead_to_the_copy(source: Path, target: Path) -> None:
         "a/in-container": "/usr/local/pai/job-dir/file", "dangling": "a/none", "loop": "loop",
     }.items():  # fmt: skip
         (source / place).symlink_to(text)
-    assert copy(source, target) == ()
+    assert copy_of(source, target) == ()
     shutil.rmtree(source)
     for place in ("plain", "a/b/up", "a/abs", "a/in-container"):
         assert (target / place).read_text() == "content", place
@@ -76,7 +80,7 @@ def test_what_leads_out_or_is_no_file_is_left_out(source: Path, target: Path) ->
     for place, text in links.items():
         (source / place).symlink_to(text)
     os.mkfifo(source / "pipe")
-    assert set(copy(source, target)) == {*links, "pipe"} - {"link"}
+    assert set(copy_of(source, target)) == {*links, "pipe"} - {"link"}
     assert sorted(os.listdir(target)) == ["a", "link"]
     assert os.listdir(target / "a") == []
 
@@ -88,16 +92,23 @@ def test_a_folder_that_became_a_link_is_not_followed(
     (tmp_path / "outside" / "file").write_text("secret")
     (source / "a").mkdir()
     (source / "a" / "file").write_text("own")
-    listed = list(tree_copy._listed(source))
+    listed = list(tree_copy._listed(source.parent, source.name))
 
-    def swapped(folder: Path) -> list[tree_copy.TreeEntry]:
+    def swapped(run: Path, name: str) -> list[tree_copy.TreeEntry]:
         (source / "a").rename(source / "b")
         (source / "a").symlink_to(tmp_path / "outside")
         return listed
 
     monkeypatch.setattr(tree_copy, "_listed", swapped)
-    assert copy(source, target) == ("a/file",)
+    assert copy_of(source, target) == ("a/file",)
     assert not (target / "a" / "file").exists()
+
+
+def test_a_link_in_place_of_a_folder_on_the_way_is_refused(source: Path, target: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "code").symlink_to(source.parent)
+    with pytest.raises(NotADirectoryError):
+        tree_copy.copy(tmp_path / "run", "code/job-dir", target)
 
 
 def test_folders_may_be_deeper_than_a_path(source: Path, target: Path) -> None:
@@ -106,7 +117,7 @@ def test_folders_may_be_deeper_than_a_path(source: Path, target: Path) -> None:
         os.mkdir(name, dir_fd=at)
         at = os.open(name, os.O_RDONLY, dir_fd=at)
     os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
-    assert copy(source, target) == ()
+    assert copy_of(source, target) == ()
     at = os.open(target, os.O_RDONLY)
     for name in names:
         at = os.open(name, os.O_RDONLY, dir_fd=at)

@@ -148,8 +148,8 @@ class _Export:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.mkdir()
         try:
-            left_out = tree_copy.copy(source, target)
-        except FileNotFoundError:
+            left_out = tree_copy.copy(self._of.run.path, f"{self._of.run.code.name}/{name}", target)
+        except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{source}: the run's copy of the code is not there any more") from None
         yield from (
             f"{name}/{path} is a link that leads out of the code; it is not exported"

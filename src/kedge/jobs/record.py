@@ -73,6 +73,8 @@ def read(run: Run, info: RunInfo) -> RunRecord:
             f"{run.id} cannot be run again: kedge {info.version} recorded too little of it; "
             f"start from its job file (kedge show {run.id} --yaml)"
         )
+    if run.code.is_symlink():
+        raise InputError(f"{run.code}: it is not the run's copy of the code any more, but a link")
     file = os.path.join(info.folder, STDIN if info.source == STDIN else os.path.basename(info.source))
     return RunRecord(
         run=run.id,

@@ -149,7 +149,7 @@ def _space_for_copies(run: Run, plan: Plan, sizes: Mapping[str, int]) -> Iterato
 def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], None] | None) -> Iterator[str]:
     """Copy the job folder of an earlier run. Yields notes for the user."""
     copier = importlib.import_module("kedge.runs.tree_copy")  # few runs begin with a copy
-    if left_out := copier.copy(source, target, progress):
+    if left_out := copier.copy(source.parent, source.name, target, progress):
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         named = ", ".join(map(printable, left_out[:3]))
         yield f"not copied, because they lead out of the job folder or are no files: {named}{more}"

@@ -30,25 +30,26 @@ class TreeEntry(NamedTuple):
     info: os.stat_result
 
 
-def copy(source: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
-    """Copy the folder `source` into the empty folder `target`, and return the paths of what was left out.
+def copy(run: Path, name: str, target: Path, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+    """Copy the folder `name` below a run folder into the empty folder `target`, and return the paths of what was left
+    out.
 
     `progress` is called with the bytes copied so far and in total. InputError: something cannot be read; DiskFull.
     """
     with disk_errors(target):
         try:
-            return _TreeCopy(source, target, progress).all()
+            return _TreeCopy(run, name, target, progress).all()
         except PermissionError as error:
-            place = os.path.join(source, error.filename or "")
+            place = os.path.join(run, name, error.filename or "")
             raise InputError(f"{place}: it cannot be copied: {error.strerror}") from None
 
 
 class _TreeCopy:
     """One copy. Paths are opened folder by folder, because they may be longer than the system allows."""
 
-    def __init__(self, source: Path, target: Path, progress: Callable[[int, int], None] | None) -> None:
-        self._source, self._target, self._progress = source, target, progress
-        self._entries = list(_listed(source))
+    def __init__(self, run: Path, name: str, target: Path, progress: Callable[[int, int], None] | None) -> None:
+        self._run, self._name, self._target, self._progress = run, name, target, progress
+        self._entries = list(_listed(run, name))
         files = (entry.info for entry in self._entries if stat.S_ISREG(entry.info.st_mode))
         self._total = sum(min(info.st_size, info.st_blocks * BLOCK) for info in files)  # holes take none
         self._bytes = 0
@@ -76,7 +77,7 @@ class _TreeCopy:
             if kind == stat.S_IFDIR:
                 os.mkdir(name, 0o700, dir_fd=outer)
             elif kind == stat.S_IFREG:
-                self._file(entry, untrusted.open_regular(self._source, entry.path), outer)
+                self._file(entry, untrusted.open_regular(self._run, f"{self._name}/{entry.path}"), outer)
             elif kind != stat.S_IFLNK or (text := self._link(entry)) is None:
                 return False
             else:
@@ -104,13 +105,14 @@ class _TreeCopy:
     def _link(self, entry: TreeEntry) -> str | None:
         """The text of the link's copy; None if it leads out."""
         parent, _, name = entry.path.rpartition("/")
-        inner = untrusted.open_folder(self._source, parent)
+        inner = untrusted.open_folder(self._run, f"{self._name}/{parent}")
         try:
             text = os.readlink(name, dir_fd=inner)
         finally:
             os.close(inner)
         depth = entry.path.count("/")
-        for root in (str(self._source), os.path.realpath(self._source), _IN_CONTAINER):
+        roots = (os.path.join(each, self._name) for each in (self._run, os.path.realpath(self._run)))
+        for root in (*roots, _IN_CONTAINER):
             if text == root or text.startswith(f"{root}/"):
                 text = os.path.join(*[".."] * depth, text[len(root) :].lstrip("/") or ".")
         return text if _stays_inside(text, depth) else None
@@ -127,17 +129,17 @@ class _TreeCopy:
         os.utime(fd, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def _listed(source: Path) -> Iterator[TreeEntry]:
+def _listed(run: Path, name: str) -> Iterator[TreeEntry]:
     """The folder itself, then everything in it, folders before their content."""
     pending = [""]
     while pending:
         folder = pending.pop()
-        fd = untrusted.open_folder(source.parent, f"{source.name}/{folder}")
+        fd = untrusted.open_folder(run, f"{name}/{folder}")
         try:
             if not folder:
                 yield TreeEntry("", os.fstat(fd))
-            for name in sorted(os.listdir(fd)):
-                entry = TreeEntry(f"{folder}/{name}".lstrip("/"), os.stat(name, dir_fd=fd, follow_symlinks=False))
+            for each in sorted(os.listdir(fd)):
+                entry = TreeEntry(f"{folder}/{each}".lstrip("/"), os.stat(each, dir_fd=fd, follow_symlinks=False))
                 yield entry
                 if stat.S_ISDIR(entry.info.st_mode):
                     pending.append(entry.path)

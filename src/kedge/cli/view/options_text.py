@@ -58,8 +58,8 @@ def engine_words(name: str, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _defaults(name: str) -> Mapping[str, Any]:
-    """The options of an engine that nobody has set; none if it is not installed here."""
+    """The default values of an engine's options; none if it is not installed here."""
     try:
-        return registry.make(name).options
+        return {option.name: option.default for option in registry.options_of(name)}
     except KedgeError:
         return {}
