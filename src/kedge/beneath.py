@@ -9,6 +9,7 @@ import sys
 
 from kedge.untrusted import FOLDER
 
+LOOK = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)  # flags to find out what something is, without acting on it
 _OPENAT2 = 437  # its number on every architecture of Linux but alpha
 _NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08  # linux/openat2.h
 _UNSUPPORTED = frozenset({errno.ENOSYS, errno.EPERM})  # an old kernel, an old container engine

@@ -120,6 +120,27 @@ def test_files_and_folders_are_copied_out_as_by_cp(done: Kedge) -> None:
     assert sorted(os.listdir(here / "all")) == ["checkpoint", "worker-0", "worker-1", "worker-2"]
 
 
+def test_absolute_links_of_a_task_to_its_own_folder_are_followed(on_engine: Kedge) -> None:
+    kedge = on_engine
+    commands = [
+        'cd "$KEDGE_OUTPUT_DIR"; mkdir -p a/b; echo best > a/b/file; ln -s "$KEDGE_OUTPUT_DIR/a" latest',
+        'ln -s "$KEDGE_OUTPUT_DIR/latest/b" a/again; ln -s "$KEDGE_OUTPUT_DIR" a/top; ln -s "$KEDGE_OUTPUT_DIR-2" no',
+    ]
+    kedge("run", "-q", kedge.job(commands))
+    kedge("cp", "job/worker-0:latest/again/file", ".")
+    assert (kedge.folder / "file").read_text() == "best\n"
+    kedge("cp", "./file", "job/worker-0:latest/new")
+    assert (kedge.task() / "output" / "a" / "new").read_text() == "best\n"
+    said = kedge("cp", "job/worker-0:", "all").stderr
+    links = {name: os.readlink(kedge.folder / "all" / name) for name in ("latest", "a/again", "a/top")}
+    assert links == {"latest": "a", "a/again": "../latest/b", "a/top": "../."}
+    assert (kedge.folder / "all" / "a" / "top" / "latest" / "again" / "file").read_text() == "best\n"
+    assert said.count("skipped") == said.count("worker-0:no is a link that leads out of the copied folder") == 1
+    said = kedge("cp", "job/worker-0:latest", "part").stderr
+    assert said.count("skipped") == 2  # they lead out of this part
+    assert sorted(os.listdir(kedge.folder / "part")) == ["b", "new"]
+
+
 REFUSED = [
     (("job/worker-0:out/passwd", "."), "job/worker-0:out/passwd leads out of the folder"),
     (("job/worker-0:../runtime.log", "."), "leads out of the folder"),

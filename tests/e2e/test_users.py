@@ -11,7 +11,7 @@ import pytest
 
 from kedge.errors import CannotRun, InputError
 from kedge.jobs.user import user_name
-from kedge.runs import tree_copy
+from kedge.runs import transfer, tree_copy
 from kedge.runs.folder import jobs_dir
 from kedge.settings import values as settings
 
@@ -89,6 +89,28 @@ def test_a_copy_of_other_users_files_lets_them_do_what_they_could(tmp_path: Path
             tree_copy.copy(source.parent, source.name, target)
 
     assert passes_as_nobody(refused)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_a_user_may_not_read_is_named_and_the_rest_copied(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "closed").mkdir(parents=True)
+    (source / "closed").chmod(0o700)
+    for name, mode in (("secret", 0o600), ("public", 0o644)):
+        (source / name).write_text("x")
+        (source / name).chmod(mode)
+    target.mkdir()
+    os.chown(target, NOBODY, NOBODY)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+
+    def check() -> None:
+        copy = transfer.FileTransfer(shared=False)
+        copy.entry(os.open(source, os.O_RDONLY), os.open(target, os.O_RDONLY), "copy", "source")
+        denied = [f"source/{name} cannot be read: Permission denied" for name in ("closed", "secret")]
+        assert (copy.failures, copy.files, os.listdir(target / "copy")) == (denied, 1, ["public"])
+
+    assert passes_as_nobody(check)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -10,17 +10,18 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from kedge.beneath import open_beneath
+from kedge.beneath import LOOK
 from kedge.contract import OUTPUT_DIR
 from kedge.errors import InputError
 from kedge.jobs import runs, task_names
 from kedge.runs import outputs, status
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run, parse_task
+from kedge.runs.inner_links import open_inside, roots
 from kedge.runs.outputs import OutputFolder
 from kedge.runs.transfer import FileTransfer
 from kedge.states import State
@@ -62,8 +63,11 @@ def copy_out(place: Place, target: str, selection: Selection) -> FileTransfer:
     """Copy a file or folder out of a run, into `target` if that is a folder. The whole folder of a task gets the name
     of the task. InputError, CannotRun, DiskFull."""
     run = runs.find(place.job)
-    copy = FileTransfer(shared=False)
-    with _folder(run, place, selection) as top, _opened(top, place) as source:
+    wanted = folder_of(run, place.task, selection)
+    known = roots(run, wanted)
+    with _folder(run, wanted) as top, _opened(top, place, known) as source:
+        at = _path_in(top, source)
+        copy = FileTransfer(shared=False, roots=[f"{root}/{at}".rstrip("/") for root in known])
         parent, name = _local_target(target, _own_name(place))
         with disk_errors(os.path.join(parent, name)):
             folder = _open_local(parent)
@@ -84,8 +88,9 @@ def copy_in(path: str, place: Place, selection: Selection) -> FileTransfer:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        with _folder(run, place, selection) as top, disk_errors(str(place)):
-            folder, name = _target_in(top, place, os.path.basename(os.path.abspath(path)))
+        wanted = folder_of(run, place.task, selection)
+        with _folder(run, wanted) as top, disk_errors(str(place)):
+            folder, name = _target_in(top, place, os.path.basename(os.path.abspath(path)), roots(run, wanted))
             try:
                 copy.entry(source, folder, name, path)
             finally:
@@ -127,9 +132,8 @@ def _attempt(text: str | None) -> tuple[int, ...]:
 
 
 @contextmanager
-def _folder(run: Run, place: Place, selection: Selection) -> Iterator[int]:
-    """A descriptor of the folder that holds the place's path."""
-    wanted = folder_of(run, place.task, selection)
+def _folder(run: Run, wanted: OutputFolder) -> Iterator[int]:
+    """A descriptor of a folder of a run."""
     try:
         fd = open_folder(run.path, wanted.path)
     except OSError as error:
@@ -141,13 +145,13 @@ def _folder(run: Run, place: Place, selection: Selection) -> Iterator[int]:
 
 
 @contextmanager
-def _opened(top: int, place: Place) -> Iterator[int]:
+def _opened(top: int, place: Place, known: Sequence[str]) -> Iterator[int]:
     try:
-        found = open_beneath(top, place.path, os.O_PATH)  # opening a device would act on it
+        found = open_inside(top, place.path, LOOK, known)  # opening a device would act on it
         try:
             if stat.S_IFMT(os.fstat(found).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
                 raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
-            fd = os.open(f"/proc/self/fd/{found}", _READ | os.O_CLOEXEC)
+            fd = os.open(f"/proc/self/fd/{found}", _READ | os.O_CLOEXEC) if LOOK != _READ else os.dup(found)
         finally:
             os.close(found)
     except OSError as error:
@@ -156,6 +160,15 @@ def _opened(top: int, place: Place) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _path_in(top: int, source: int) -> str:
+    """Where an open entry is below an open folder, without links; empty for the folder itself, or if unknown."""
+    try:
+        above, path = (os.readlink(f"/proc/self/fd/{fd}") for fd in (top, source))
+    except OSError:  # not on Linux
+        return ""
+    return path[len(above) + 1 :] if path.startswith(f"{above}/") else ""
 
 
 def _unusable(place: Place, error: OSError) -> InputError:
@@ -193,10 +206,10 @@ def _open_local(folder: str) -> int:
         raise InputError(f"{folder}: cannot be opened: {error.strerror}") from error
 
 
-def _target_in(top: int, place: Place, name: str) -> tuple[int, str]:
+def _target_in(top: int, place: Place, name: str, known: Sequence[str]) -> tuple[int, str]:
     """An open folder of the run, and the name that a copy gets there, as cp(1) chooses them."""
     try:
-        return open_beneath(top, place.path, FOLDER), name
+        return open_inside(top, place.path, FOLDER, known), name
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR) or place.path.endswith("/"):
             raise _unusable(place, error) from error
@@ -204,7 +217,7 @@ def _target_in(top: int, place: Place, name: str) -> tuple[int, str]:
     if last in (".", ".."):
         raise InputError(f"{one_line(str(place))}: there is no such folder")
     try:
-        return open_beneath(top, parent, FOLDER), last
+        return open_inside(top, parent, FOLDER, known), last
     except OSError as error:
         raise _unusable(place, error) from error
 

@@ -10,11 +10,13 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 
 from kedge.errors import CannotRun, InputError
 from kedge.file_copies import copy_content
 from kedge.own_files import clear
+from kedge.runs.inner_links import below
 from kedge.runs.outputs import DEEPEST, entries
 from kedge.terminal_text import one_line
 from kedge.untrusted import FOLDER
@@ -34,14 +36,15 @@ class FileTransfer:
 
     `shared`: what is copied gets the owner of the folder that it is put into, if this user may do that, and at least
     the access rights of that folder, so that tasks of another user can use it. Otherwise the rights are those of the
-    source, without those that the umask takes.
+    source, without those that the umask takes. `roots`: what the copied folder is called by its own absolute links,
+    which become relative.
     """
 
-    def __init__(self, *, shared: bool) -> None:
+    def __init__(self, *, shared: bool, roots: Sequence[str] = ()) -> None:
         self.files = self.bytes = 0
         self.notes: list[str] = []
         self.failures: list[str] = []
-        self._shared = shared
+        self._shared, self._roots = shared, roots
         self._umask = os.umask(0o077)
         os.umask(self._umask)
 
@@ -122,6 +125,8 @@ class FileTransfer:
             to = os.readlink(name, dir_fd=source)
         except OSError:  # it was replaced meanwhile
             return
+        if (inner := below(to, self._roots)) is not None:
+            to = "../" * depth + (inner or ".")
         if not leads_inside(to, depth):
             self.notes.append(f"{path} is a link that leads out of the copied folder, to {to}: skipped")
             return
