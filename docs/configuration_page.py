@@ -53,6 +53,9 @@ gpu = 8
 Of `storages`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole.
 Relative paths start in the folder of the file, and `~` is the user's home folder.
 
+There is no setting for a registry: what an image's name without one means, and which mirror serves it, is configured in Docker or
+Podman.
+
 Keep secrets out of these files: every user can read the site's, and `kedge config` prints values (without the passwords of addresses).
 Secrets belong in [`--secret`](running.md#parameters-and-secrets).
 
