@@ -46,6 +46,7 @@ memoryMB = 61440
 gpu = 1
 
 [limits.job]
+timeLimit = "7d"
 tasks = 64
 gpu = 8
 ```
@@ -132,11 +133,15 @@ def _cells(setting: Setting) -> tuple[str, ...]:
     default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
     return (
         key,
-        " or ".join(f"`{each}`" for each in setting.schema.get("enum", ())) or str(setting.schema["type"]),
+        " or ".join(f"`{each}`" for each in setting.schema.get("enum", ())) or _type(setting.schema["type"]),
         "" if default is None else f"`{default}`",
         setting.help,
         ", ".join(_also(setting)),
     )
+
+
+def _type(kind: str | list[str]) -> str:
+    return kind if isinstance(kind, str) else " or ".join(kind)
 
 
 def _also(setting: Setting) -> Iterable[str]:

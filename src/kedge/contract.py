@@ -164,11 +164,12 @@ class StopPolicy(NamedTuple):
 
 
 JOB_TIME_LIMIT = "extras.kedge.timeLimit"  # the key of the limit of the whole run
+SITE_TIME_LIMIT = "limits.job.timeLimit"  # the same, if the site's settings set it
 
 
 class TaskTimeLimit(NamedTuple):
-    """A time limit for one task attempt. `key` is the key of the job file that sets it to `limit_sec`. `left_sec` is
-    what is left of it when the supervisor starts; None if it begins with the attempt."""
+    """A time limit for one task attempt. `key` is the key of the job file, or of the site's settings, that sets it to
+    `limit_sec`. `left_sec` is what is left of it when the supervisor starts; None if it begins with the attempt."""
 
     key: str
     limit_sec: float

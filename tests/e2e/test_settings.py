@@ -120,6 +120,22 @@ def test_a_job_above_the_limits_is_refused_with_each_of_them(kedge: Kedge, site:
     assert kedge.runs() == []
 
 
+def test_a_site_limits_the_time_of_a_run(kedge: Kedge, site: Write) -> None:
+    file = site("limits.job.timeLimit = '90s'")
+    long = kedge.job("true", name="long", extras={"kedge": {"timeLimit": "2m"}})
+    refused = kedge("validate", long, code=2).stderr
+    assert f"extras.kedge.timeLimit: the run may take 2 min; limits.job.timeLimit is 90s ({file}:1)" in refused
+    short = kedge("plan", kedge.job("true", name="short", extras={"kedge": {"timeLimit": 60}}))
+    assert "1 min for the whole run" in short.stdout
+    assert "the site" not in short.stderr
+    file.write_text("limits.job.timeLimit = 0.5")
+    job = kedge.job("echo started; sleep 600")
+    assert f"note: the site ends the run after 0.5 s ({file}:1)" in kedge("plan", job).stderr
+    done = kedge("run", job, code=1)
+    assert "The job took longer than its time limit of 0.5 s (limits.job.timeLimit); kedge stopped it." in done.stdout
+    assert "The site ends every job after this time" in done.stdout
+
+
 def test_the_limit_of_code_names_its_setting(kedge: Kedge, site: Write) -> None:
     file = site("limits.job.codeMB = 1")
     code = kedge.folder / "code"

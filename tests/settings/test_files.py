@@ -89,6 +89,12 @@ def known(settings: AllSettings) -> dict[str, Any]:
         ),
         ("[limits.job]\ntask = 4", "site.toml:2:1: limits.job.task: unknown key 'task'; did you mean 'tasks'?"),
         ("engine = 1979-05-27", "site.toml:1:10: engine: must be a string, not the date 1979-05-27"),
+        (
+            "limits.job.timeLimit = '2 days'",
+            "site.toml:1:24: limits.job.timeLimit: '2 days' is not a duration; write seconds, or numbers with d, h, m "
+            "or s, such as 90s, 30m, 1h30m or 2d; did you mean '2d'?",
+        ),
+        ("limits.job.timeLimit = 0", "site.toml:1:24: limits.job.timeLimit: must be more than 0 seconds, not 0"),
         ("limits.hosts = []", "site.toml:1:16: limits.hosts: must not be empty"),
         ("rules = ['a.toml', 3]", "site.toml:1:20: rules[1]: must be a string, not the number 3; put it in quotes"),
         ("storages = 3", "site.toml:1:12: storages: must be a mapping, not the number 3"),

@@ -1,6 +1,7 @@
 """The life of a job: load, resolve, plan, submit, run, follow, stop. The command line uses only this.
 
 preparation  from a job file to a job that is ready to be submitted
+site_limits  the limits of the site
 site_rules   what the settings of the site mean for it
 engine_choice  the engine that will run it
 example      the spec that a task of it would receive

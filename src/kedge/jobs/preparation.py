@@ -13,7 +13,7 @@ from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve.document_cache import DocumentCache, default_folder
-from kedge.resolve.model import Inputs, LockState, Secrets
+from kedge.resolve.model import Inputs, LockState, ResolvedJob, Secrets
 from kedge.resolve.resolve import resolve
 from kedge.settings import values
 from kedge.settings.table import MARKETPLACE, RULES
@@ -45,20 +45,16 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
     known, record = values.load(), inputs.record
     job, problems, notes = _loaded(path, inputs)
     if known.from_files:
-        site = importlib.import_module("kedge.jobs.site_rules")
-        adapted, inputs = site.apply(job, known), site.within_hosts(inputs, known)
+        adapted = importlib.import_module("kedge.jobs.site_rules").apply(job, known)
+        inputs = importlib.import_module("kedge.jobs.site_limits").within_hosts(inputs, known)
         job, problems, notes = adapted.job, (*problems, *adapted.problems), (*notes, *adapted.notes)
     resolved = resolve(job, replace(inputs, usual_marketplace=known.get(MARKETPLACE).value), problems)
-    plan = build(resolved)
-    plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
-    if known.get(RULES).value and not record:  # those of a record include the usual ones of its time
-        plan = replace(plan, rules=importlib.import_module("kedge.jobs.rules").with_usual(plan.rules, known))
     if is_masked(resolved.job) and not record:
-        plan = replace(plan, notes=(*plan.notes, "the secrets of this file were removed when it was stored"))
+        notes = (*notes, "the secrets of this file were removed when it was stored")
     return _with_new_pins(
         PreparedJob(
             job=resolved.job,
-            plan=plan,
+            plan=_planned(resolved, known, notes, again=record is not None),
             secrets=resolved.secrets,
             locked=resolved.lock,
             parameters={**resolved.job.parameters, **inputs.parameters},
@@ -69,6 +65,17 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
             needed_secrets=resolved.needed_secrets,
         )
     )
+
+
+def _planned(resolved: ResolvedJob, known: AllSettings, notes: tuple[str, ...], *, again: bool) -> Plan:
+    """The plan with further notes and what the settings add. `again`: the job comes from the record of a run."""
+    plan = build(resolved)
+    plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
+    if known.get(RULES).value and not again:  # those of a record include the usual ones of its time
+        plan = replace(plan, rules=importlib.import_module("kedge.jobs.rules").with_usual(plan.rules, known))
+    if known.from_files:
+        plan = importlib.import_module("kedge.jobs.site_limits").within_time(plan, known)
+    return plan
 
 
 def _loaded(path: str, inputs: Inputs) -> tuple[Job, tuple[Problem, ...], tuple[str, ...]]:

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kedge.errors import InputError, Problem
-from kedge.resolve.model import Inputs
-from kedge.settings.table import HOSTS_LIMIT
+from kedge.errors import Problem
+from kedge.jobs import site_limits
+from kedge.jobs.site_limits import resource
 from kedge.settings.values import AllSettings, SettingValue
 from kedge.spec.message_text import quote
-from kedge.spec.model import Job, Path, Resources, TaskRole
+from kedge.spec.model import Job, Path, TaskRole
 from kedge.spec.suggest import did_you_mean, name_list
 from kedge.spec.tolerant import mapping
 
 _HIVED = "hivedScheduler"
 _WITHOUT_EFFECT = ("jobPriorityClass", "pinnedCellId", "affinityGroupName")  # of HiveD's settings
 _SPELLINGS = {_HIVED: (_HIVED, "hivedscheduler"), "skuType": ("skuType", "gpuType")}
-_UNITS = {"cpu": ("CPU", "CPUs"), "memoryMB": ("MiB of memory",) * 2, "gpu": ("GPU", "GPUs")}
 
 
 class Adapted(NamedTuple):
@@ -33,20 +32,8 @@ class Adapted(NamedTuple):
 def apply(job: Job, settings: AllSettings) -> Adapted:
     """The job with the resources of its cells, and every conflict with the settings."""
     adapted = _with_cells(job, settings.group("skus"))
-    problems = (*_unknown_cluster(job, settings), *adapted.problems, *_above_limits(adapted.job, settings))
+    problems = (*_unknown_cluster(job, settings), *adapted.problems, *site_limits.above(adapted.job, settings))
     return adapted._replace(problems=problems)
-
-
-def within_hosts(inputs: Inputs, settings: AllSettings) -> Inputs:
-    """The submitter's inputs with only hosts that the site allows. InputError: the submitter names another one."""
-    allowed = settings.get(HOSTS_LIMIT)
-    if allowed.value is None:
-        return inputs
-    known = [host.lower() for host in allowed.value]
-    for host in inputs.hosts:
-        if host.lower() not in known:
-            raise InputError(f"--allow-host {host}: limits.hosts does not name this host ({allowed.origin})")
-    return replace(inputs, hosts=inputs.hosts or tuple(known))
 
 
 def _unknown_cluster(job: Job, settings: AllSettings) -> Iterator[Problem]:
@@ -69,7 +56,7 @@ def _with_cells(job: Job, skus: Mapping[str, Mapping[str, SettingValue]]) -> Ada
             problems.append(job.source.problem(_written(job, name), f"there is no SKU {quote(sku)}{hint}"))
         elif roles[name].resources.gpu and not _size(skus[sku]).gpu:
             message = f"the SKU {quote(sku)} has no GPU ({skus[sku]['cpu'].origin})"
-            problems.append(job.source.problem(_resource(name, "gpu"), message))
+            problems.append(job.source.problem(resource(name, "gpu"), message))
         else:
             roles[name], note = _in_cells(roles[name], sku, skus[sku])
             notes += note
@@ -112,40 +99,3 @@ def _written(job: Job, role: str) -> Path:
             if (path := ("extras", hived, "taskRoles", role, sku)) in job.source.marks:
                 return path
     return ("extras", _HIVED)
-
-
-def _above_limits(job: Job, settings: AllSettings) -> Iterator[Problem]:
-    """Every limit of the site that the job is above, at the role that requests most."""
-    counts = {name: role.instances for name, role in job.task_roles.items()}
-    tasks = settings.limit("job", "tasks")
-    if tasks.value is not None and (total := sum(counts.values())) > tasks.value:
-        biggest = max(counts, key=counts.__getitem__)
-        message = f"the job has {total} tasks; {_limit('job.tasks', tasks)}"
-        yield job.source.problem(("taskRoles", biggest, "instances"), message)
-    for what in _UNITS:
-        each = {name: _amount(role.resources, what) for name, role in job.task_roles.items()}
-        one, whole = settings.limit("task", what), settings.limit("job", what)
-        for name, amount in each.items():
-            if one.value is not None and amount > one.value:
-                message = f"each task requests {_shown(amount, what)}; {_limit(f'task.{what}', one)}"
-                yield job.source.problem(_resource(name, what), message)
-        sums = {name: counts[name] * amount for name, amount in each.items()}
-        if whole.value is not None and (all_tasks := sum(sums.values())) > whole.value:
-            message = f"the tasks of the job request {_shown(all_tasks, what)}; {_limit(f'job.{what}', whole)}"
-            yield job.source.problem(_resource(max(sums, key=sums.__getitem__), what), message)
-
-
-def _amount(resources: Resources, what: str) -> float:
-    return {"cpu": resources.cpu, "memoryMB": resources.memory_mb, "gpu": resources.gpu}[what]
-
-
-def _shown(amount: float, what: str) -> str:
-    return f"{amount:.15g} {_UNITS[what][amount != 1]}"
-
-
-def _resource(role: str, what: str) -> Path:
-    return ("taskRoles", role, "resourcePerInstance", what)
-
-
-def _limit(key: str, value: SettingValue) -> str:
-    return f"limits.{key} is {value.value} ({value.origin})"

@@ -4,6 +4,7 @@ documentation are made from this table. A new setting is one row here, and the c
 from __future__ import annotations
 
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple
+from kedge.spec.units import DURATION, NOT_A_DURATION
 
 ANY_NAME = "*"
 GROUPS = ("storages", "virtual-clusters", "skus")  # tables whose entries the site and the user name
@@ -61,6 +62,14 @@ HOSTS_LIMIT = _limit(
     {**_TEXTS, "minItems": 1},
     "The only hosts to fetch prerequisites from. `--allow-host` may name some.",
 )
+_DURATION = {
+    "type": ["number", "string"], "unit": "seconds", "pattern": DURATION, "patternErrorMessage": NOT_A_DURATION,
+    "exclusiveMinimum": 0,
+}  # fmt: skip
+TIME_LIMIT = _limit(
+    "job.timeLimit", _DURATION, "The longest time for a whole run: seconds, or a duration such as 2d. It also ends "
+    "jobs that set no limit.",
+)  # fmt: skip
 CODE_LIMIT = _limit("job.codeMB", _POSITIVE, "MiB of each folder of code that a job copies.", 1024)
 
 SETTINGS = (
@@ -86,6 +95,7 @@ SETTINGS = (
     _limit("job.cpu", _POSITIVE, "Cores of all tasks of a job together."),
     _limit("job.memoryMB", _POSITIVE, "MiB of memory of all tasks of a job together."),
     _limit("job.gpu", _COUNT, "GPUs of all tasks of a job together."),
+    TIME_LIMIT,
     CODE_LIMIT,
     _limit("task.cpu", _POSITIVE, "Cores of one task."),
     _limit("task.memoryMB", _POSITIVE, "MiB of memory of one task."),

@@ -1,8 +1,8 @@
-"""The diagnosis of a task, or of a job, that was stopped because a time limit of its job file has passed."""
+"""The diagnosis of a task, or of a job, that was stopped because a time limit has passed."""
 
 from __future__ import annotations
 
-from kedge.contract import JOB_TIME_LIMIT, TaskTimeLimit, duration_text
+from kedge.contract import JOB_TIME_LIMIT, SITE_TIME_LIMIT, TaskTimeLimit, duration_text
 from kedge.diagnose.model import PERMANENT, SURE, TIME_LIMIT, Diagnosis
 
 _UNKNOWN = "unknown"
@@ -14,13 +14,20 @@ def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnos
     """The diagnosis. Only the limit of a single attempt leaves it open whether another try helps: a hang may not come
     again, but a run, or a task, whose time is over has none for another try."""
     of_attempt = limit.left_sec is None
-    whose = "The job" if limit.key == JOB_TIME_LIMIT else "An attempt of the task" if of_attempt else "The task"
+    of_job = limit.key in (JOB_TIME_LIMIT, SITE_TIME_LIMIT)
+    whose = "The job" if of_job else "An attempt of the task" if of_attempt else "The task"
     return Diagnosis(
         TIME_LIMIT,
         _UNKNOWN if of_attempt else PERMANENT,
         SURE,
         "resources",
         f"{whose} took longer than its time limit of {duration_text(limit.limit_sec)} ({limit.key}); kedge stopped it.",
-        (_HUNG if of_attempt else f"Raise {limit.key} in the job file.", _SAVE),
+        (_HUNG if of_attempt else _raise(limit.key), _SAVE),
         exit_code=exit_code,
     )
+
+
+def _raise(key: str) -> str:
+    if key == SITE_TIME_LIMIT:
+        return "The site ends every job after this time (kedge config limits); only its administrator can change that."
+    return f"Raise {key} in the job file."

@@ -11,7 +11,15 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kedge.contract import JOB_TIME_LIMIT, TIME_LIMIT, UNRECOGNISED, Report, TaskTimeLimit, duration_text
+from kedge.contract import (
+    JOB_TIME_LIMIT,
+    SITE_TIME_LIMIT,
+    TIME_LIMIT,
+    UNRECOGNISED,
+    Report,
+    TaskTimeLimit,
+    duration_text,
+)
 from kedge.engines.base import Deadline, Task
 from kedge.plan.model import Plan
 
@@ -91,4 +99,4 @@ def reached(limit: TaskTimeLimit) -> str:
 
 def is_of_job(key: str | None) -> bool:
     """Whether a limit is that of the whole run."""
-    return key == JOB_TIME_LIMIT
+    return key in (JOB_TIME_LIMIT, SITE_TIME_LIMIT)
