@@ -51,7 +51,7 @@ in place of numbers, in names, or in the values of parameters.
 precedence. Numbers and booleans become their text in the file (`1.0`, `true`); values may contain references, secrets too. Hooks and
 the command see them; in a container they replace the image's variables. Variables that a prerequisite sets or a start hook exports
 come later, so they take precedence. kedge reserves `PAI_*`, `FC_*`, `KEDGE_*`, `CUDA_VISIBLE_DEVICES`, `CUDA_DEVICE_ORDER`,
-`NVIDIA_VISIBLE_DEVICES` and `RUNTIME_LOG_PIPE`. A value has at most 100,000 bytes, all values of a task 1 MiB.
+`NVIDIA_VISIBLE_DEVICES` and `RUNTIME_LOG_PIPE`. A variable with its name has at most 100,000 bytes, all of a task 1 MiB.
 
 `run`, `plan`, `validate` and `lock` accept `--env NAME=VALUE`, `--env NAME` and `--env-file FILE`, for all tasks. `--env` replaces
 `--env-file`, which replaces the job file; of several, the last takes precedence. A file has the format of `docker run --env-file`:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -57,6 +58,26 @@ def test_no_process_of_a_job_shows_a_secret(kedge: Kedge, detach: tuple[str, ...
     assert "hunter_-and-more" in kedge.task_log()
     assert "TOKEN=**" not in kedge.task_log()
     assert not [file for file in run.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+
+
+def test_only_the_command_of_a_task_sees_a_variable_that_was_taken_from_the_shell(kedge: Kedge) -> None:
+    """Also when the job is run again. What kedge itself needs stays."""
+    kedge.environment |= {"TOKEN": SECRET, "http_proxy": "http://proxy"}
+    job = kedge.job(f"echo $TOKEN | tr 2 _; {WAITS}")
+    for words in (("run", job, "--env", "TOKEN", "--env", "http_proxy"), ("rerun", "job")):
+        name = kedge(*words, "-d").stdout.strip()
+        run = kedge.jobs / name
+        wait_until(lambda name=name: "ready" in kedge("logs", name).stdout, TIMEOUT)  # type: ignore[misc]
+        controller = int(json.loads((run / "lock").read_bytes())["pid"])
+        started = {process.pid for process in processes.of_job(name)}
+        supervisors = {pid for pid in started if b"kedge/runtime" in shown(pid).split(b"\0PATH=")[0]}
+        assert supervisors
+        for pid in {controller, *supervisors}:
+            assert SECRET.encode() not in shown(pid)
+            assert b"http_proxy=http://proxy" in shown(pid)
+        (run / "go").touch()
+        kedge("wait", name)
+        assert "hunter_-and-more" in kedge("logs", name).stdout
 
 
 def test_a_controller_loads_its_modules_while_the_job_is_prepared(kedge: Kedge) -> None:

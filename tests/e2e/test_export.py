@@ -172,11 +172,16 @@ def test_the_folder_must_be_new_or_empty(kedge: Kedge, place: str) -> None:
     assert sorted(kedge.folder.rglob("*")) == before
 
 
-def test_an_empty_folder_is_filled(kedge: Kedge) -> None:
+def test_an_empty_folder_is_filled_and_stays_the_same_folder(kedge: Kedge) -> None:
+    """A shell may be in it, and it may be a link or a mount."""
     kedge("run", kedge.job("true"))
-    (kedge.folder / "new").mkdir()
-    assert "exported to new; the first lines of new/job.yaml" in kedge("show", "job", "--export", "new").stdout
-    assert os.listdir(kedge.folder / "new") == ["job.yaml"]
+    new, link = kedge.folder / "new", kedge.folder / "link"
+    new.mkdir()
+    link.symlink_to("new")
+    before = new.stat().st_ino
+    assert "exported to link; the first lines of link/job.yaml" in kedge("show", "job", "--export", "link").stdout
+    assert os.listdir(new) == ["job.yaml"]
+    assert (new.stat().st_ino, link.is_symlink()) == (before, True)
 
 
 def test_nothing_is_left_of_an_export_that_fails(kedge: Kedge) -> None:
@@ -184,9 +189,11 @@ def test_nothing_is_left_of_an_export_that_fails(kedge: Kedge) -> None:
     code: dict[str, Any] = {"name": "code", "type": "script", "uri": "./src"}
     kedge("run", kedge.job("sh main.sh", roles={"worker": {"script": "code"}}, prerequisites=[code]))
     clear(kedge.only_run() / "code")
-    before = sorted(kedge.folder.glob("*"))
-    assert "the run's copy of the code is not there any more" in kedge("show", "job", "--export", "x", code=2).stderr
-    assert sorted(kedge.folder.glob("*")) == before
+    (kedge.folder / "empty").mkdir()
+    before = sorted(kedge.folder.rglob("*"))
+    for place in ("x", "empty"):
+        assert "copy of the code is not there any more" in kedge("show", "job", "--export", place, code=2).stderr
+    assert sorted(kedge.folder.rglob("*")) == before
 
 
 def test_the_exported_file_is_valid_with_its_schema(kedge: Kedge) -> None:

@@ -41,7 +41,7 @@ def test_quotes_in_a_file_stay_and_are_noted(tmp_path: Path) -> None:
         (f"KEDGE_X={SECRET}", "--env KEDGE_X: 'KEDGE_X' is reserved"),
         ("NONE", "--env NONE: your shell does not export NONE; export it, or write NONE=VALUE"),
         ("BYTES", "--env BYTES: the value of BYTES is not UTF-8"), ("A=\udcff", "the value of A is not UTF-8"),
-        ("A=" + "x" * ENVIRONMENT_STRING_LIMIT, f"A has {ENVIRONMENT_STRING_LIMIT} bytes; the limit is"),
+        ("A=" + "x" * (ENVIRONMENT_STRING_LIMIT - 2), f"A has {ENVIRONMENT_STRING_LIMIT + 1} bytes; the limit is"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_an_option(option: str, why: str) -> None:
@@ -58,7 +58,8 @@ def test_what_is_wrong_with_an_option(option: str, why: str) -> None:
         (f"\n{SECRET} b=1".encode(), ":2: the name"),
         (b"A=a\0b", ":1: the value of A is not UTF-8 text without NUL"),
         (b"A=1\nB=\xff\n", ":2: it is not UTF-8 text"),
-        (b"export A=1", ":1: the name 'export A' must have only letters"),
+        (b"export A=1", ":1: the format has no 'export'; write only NAME=VALUE"),
+        (b"exported A=1", ":1: the name 'exported A' must have only letters"),
         (b"NONE\nPAI_X=1", ":1: your shell does not export NONE"),
         (None, ": it cannot be read: it is a directory"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -102,6 +102,10 @@ _INPUT_OPTIONS = (
 
 
 _VARIABLE_PREFIX = "env:"
+_NEEDED = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "TERM", "LD_LIBRARY_PATH", "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "DOCKER_HOST", "CONTAINER_HOST",
+})  # fmt: skip
 _VALUE_NAMES = ("params", "secrets", "env", "env_files")
 _INPUT_NAMES = (*_VALUE_NAMES, "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
@@ -112,12 +116,18 @@ def _inputs(
     user, given = user_name(), [pair("--secret", text) for text in secrets]
     values = {name: read_given(name, value) for name, value in given}
     variables = given_environment.read(env, env_files, os.environ)
-    for _, value in given:
-        if value.startswith(_VARIABLE_PREFIX):  # plugins, the controller and tasks must not inherit it
-            os.environ.pop(value.removeprefix(_VARIABLE_PREFIX), None)
-    parameters = dict(pair("-p", text) for text in params)
     plain, secret, notes = variables
+    forget([*(text.removeprefix(_VARIABLE_PREFIX) for _, text in given if text.startswith(_VARIABLE_PREFIX)), *secret])
+    parameters = dict(pair("-p", text) for text in params)
     return Inputs(user, parameters, values, env=plain, taken_env=secret, notes=notes, **others)
+
+
+def forget(names: Iterable[str]) -> None:
+    """Remove variables with secrets from this process, so that no plugin, controller or supervisor inherits them. Those
+    that kedge itself, git or Podman need to work are kept."""
+    for name in names:
+        if name not in _NEEDED and not name.lower().endswith("_proxy") and not name.startswith(("LC_", "XDG_")):
+            os.environ.pop(name, None)
 
 
 def pair(option: str, text: str) -> tuple[str, str]:

@@ -77,12 +77,16 @@ def write(of: StoredRun, folder: str, command: Sequence[str]) -> tuple[str, ...]
     of the engine for `kedge run`. Returns notes for the user. InputError, DiskFull."""
     target = Path(os.path.abspath(os.path.expanduser(folder)))
     _check(target)
-    partial = target.with_name(f".{target.name}.{os.urandom(6).hex()}.new")
+    is_new = not target.exists()
+    partial = (target.parent if is_new else target) / f".{target.name}.{os.urandom(6).hex()}.new"
     try:
         with disk_errors(target):
             partial.mkdir()
             notes = tuple(_Export(of, partial).write(command))
-            partial.rename(target)
+            if is_new:
+                partial.rename(target)
+            else:  # it stays the same folder: a shell may be in it, and it may be a link or a mount
+                _move_up(partial)
     except OSError as error:
         clear(partial)
         raise CannotRun(f"{error.filename or target}: it cannot be exported: {error.strerror}") from error
@@ -93,10 +97,17 @@ def write(of: StoredRun, folder: str, command: Sequence[str]) -> tuple[str, ...]
 
 
 def _check(target: Path) -> None:
-    if os.path.lexists(target) and (not target.is_dir() or target.is_symlink() or os.listdir(target)):
+    if os.path.lexists(target) and (not target.is_dir() or os.listdir(target)):
         raise InputError(f"{target}: it exists and is not an empty folder; name another one")
     if not target.parent.is_dir():
         raise InputError(f"{target}: there is no folder {target.parent}")
+
+
+def _move_up(folder: Path) -> None:
+    """Move everything in a folder to its parent, and remove it."""
+    for each in folder.iterdir():
+        each.rename(folder.parent / each.name)
+    folder.rmdir()
 
 
 class _Export:

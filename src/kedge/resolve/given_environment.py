@@ -96,6 +96,8 @@ def _wrong(entry: _GivenVariable, shell: Mapping[str, str]) -> str | None:
     """What is wrong with an entry; the value may be a secret and is not shown."""
     if not entry.name:
         return "the name is missing; write it as NAME=VALUE, or NAME for the value in your shell"
+    if entry.name.startswith("export "):
+        return "the format has no 'export'; write only NAME=VALUE"
     if not is_name(entry.name):
         return f"the name {quote(entry.name)} {NAME_RULE}"
     if is_reserved(entry.name):
@@ -105,8 +107,8 @@ def _wrong(entry: _GivenVariable, shell: Mapping[str, str]) -> str | None:
         return f"your shell does not export {entry.name}; export it, or write {entry.name}=VALUE"
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         return f"the value of {entry.name} is not UTF-8 text without NUL"
-    if len(entry.name) + len(value.encode()) + 2 > ENVIRONMENT_STRING_LIMIT:
-        return f"{entry.name} has {len(value.encode())} bytes; the limit is {ENVIRONMENT_STRING_LIMIT}"
+    if (size := len(entry.name) + len(value.encode()) + 2) > ENVIRONMENT_STRING_LIMIT:  # with = and the final NUL
+        return f"{entry.name} has {size} bytes; the limit is {ENVIRONMENT_STRING_LIMIT}"
     return None
 
 

@@ -6,7 +6,7 @@ import click
 
 from kedge.cli import new_run, options
 from kedge.cli.engine_options import engine
-from kedge.cli.job_options import values
+from kedge.cli.job_options import forget, values
 from kedge.jobs import rerun, runs
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.resolve.model import Inputs
@@ -32,4 +32,5 @@ def command(
     """
     run = runs.find(job)
     inputs, again = rerun.again(run, changes, with_job_dir), rerun.engine(run, choice)
+    forget(inputs.taken_env)
     return new_run.run("", inputs, again, detach=detach, quiet=quiet, as_json=as_json)
