@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from kedge.untrusted import open_folder, open_regular
 CHUNK = 1 << 18
 LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are held back until the line ends
 _TRIES = 5
+_RENAME_SEC = 0.001
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _SPLIT = late_pattern(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # an incomplete character or escape
 
@@ -210,8 +212,15 @@ def open_file(folder: Path, stream: str, inode: int, below: str = "") -> int | N
 
 
 def open_index(folder: Path, stream: str, inode: int) -> int | None:
-    """A descriptor of the index of times of the file of a stream with this inode. None if there is none."""
-    return open_file(folder, stream, inode, f"{LOG_TIMES}/")
+    """A descriptor of the index of times of the file of a stream with this inode. None if there is none.
+
+    The index may have been renamed, and its file not yet: then this waits a moment."""
+    for _ in range(_TRIES):
+        fd = open_file(folder, stream, inode, f"{LOG_TIMES}/")
+        if fd is not None or not os.path.lexists(folder / LOG_TIMES):
+            return fd
+        time.sleep(_RENAME_SEC)
+    return None
 
 
 def _opened(folder: Path, name: str) -> int | None:

@@ -116,7 +116,6 @@ class TimedLog:
         """The times of the file that is being read."""
         if self._inode != self._reader.inode:
             self._forget_times()
-        if self._times is None:
             self._time, self._inode = None, self._reader.inode
             fd = open_index(self.folder, self.stream, self._inode)
             if fd is not None:

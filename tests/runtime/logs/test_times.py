@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 import sys
+import time
 
 import pytest
 
 from kedge import contract
 from kedge.contract import CURRENT, LOG_TIMES, RUNTIME_LOG, STREAMS
+from kedge.runs.merged_logs import LogMerger
+from kedge.runs.timed_log import LogSource, TimedLog
 from kedge.runtime.logs.times import TimeIndex
+from kedge.testing.wait import wait_until
 
 SECOND = 10**9
 
@@ -118,3 +123,41 @@ def test_a_part_of_a_record_is_removed_when_a_log_is_continued(tmp_path):
     index = tmp_path / LOG_TIMES / "log"
     index.write_bytes(index.read_bytes() + b"torn")
     assert marked(tmp_path, [(200, 5)]) == [(0, 100), (5, 200)]
+
+
+def test_a_reader_that_follows_a_busy_task_through_rotation_gets_every_line_once(attempt):
+    attempt.spec = attempt.spec._replace(logs=contract.LogPolicy(file_bytes=30_000, kept_files=100_000))
+    attempt.start("seq 300000")
+    log = TimedLog(LogSource("worker", 0, 0), attempt.folder, "user-all")
+    found = []
+    with LogMerger([log]) as merger:
+        ended = False
+        while not ended:
+            ended = attempt.process.poll() is not None
+            merger.refresh(0)
+            found += merger.until()
+    assert b"".join(lines.data for lines in found) == b"".join(b"%d\n" % n for n in range(1, 300_001))
+    times = [lines.time for lines in found]
+    assert None not in times
+    assert times == sorted(times)
+
+
+def test_after_a_crash_the_last_line_has_its_time(attempt):
+    script = """
+import time
+while True:
+    print(time.time_ns(), flush=True)
+    time.sleep(0.0005)
+"""
+    attempt.start(f"exec {sys.executable} -I -S -c '{script}'")
+    attempt.wait_for_event(contract.RUNNING)
+    wait_until(lambda: attempt.stream("user-all").count(b"\n") > 50)
+    attempt.signal(signal.SIGKILL)
+    attempt.wait()
+    after = time.time_ns()
+    log = TimedLog(LogSource("worker", 0, 0), attempt.folder, "user-all")
+    found = list(iter(log.next, None))
+    log.close()
+    assert b"".join(lines.data for lines in found) == attempt.stream("user-all")
+    # The supervisor reads several lines at once when it is late: they have the time of the reading, which is later.
+    assert all(int(line) <= lines.time <= after for lines in found for line in lines.data.split())
