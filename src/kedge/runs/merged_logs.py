@@ -8,8 +8,15 @@ from collections.abc import Iterable, Iterator
 from kedge import open_files
 from kedge.runs.timed_log import TaskLines, TimedLog
 
-_MANY = 100  # logs; each takes two descriptors, and often no more than 1024 are allowed at first
+_MANY = 100  # logs
 _ANY = 1 << 64  # later than every time, more than all bytes
+
+
+def allow(logs: int) -> None:
+    """Allow this process to read so many logs at once: each takes two descriptors, and often no more than 1024 are
+    allowed at first."""
+    if logs >= _MANY:
+        open_files.raise_limit()
 
 
 class LogMerger:
@@ -45,8 +52,7 @@ class LogMerger:
     def add(self, log: TimedLog) -> None:
         """Merge one more log."""
         self._added += 1
-        if self._added == _MANY:
-            open_files.raise_limit()
+        allow(self._added)
         self._push(log, self._added)
 
     def refresh(self, now: int) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kedge.contract import USER_ALL
 from kedge.runs.folder import Run
 from kedge.runs.log_places import LogPlaces, size
-from kedge.runs.merged_logs import LogMerger
+from kedge.runs.merged_logs import LogMerger, allow
 from kedge.runs.timed_log import BLOCK, LogSource, TaskLines, TimedLog
 
 _BLOCKS = 1 << 25  # bytes of all blocks together
@@ -60,6 +60,7 @@ def selected(
 ) -> SelectedLogs:
     """What the logs of these task attempts contain now. With `growing`, also what is added to them later."""
     block = max(_SMALLEST_BLOCK, min(BLOCK, _BLOCKS // max(1, len(wanted))))
+    allow(len(wanted))
     logs, count, untimed = [], 0, []
     for source in wanted:
         log = log_of(run, source, stream, block)

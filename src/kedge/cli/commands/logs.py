@@ -37,9 +37,20 @@ _NAMED = 3  # tasks in a note
     "--stream", type=click.Choice(list(options.STREAM_NAMES)), default="all", show_default=True, help="Which log."
 )
 @click.option("-t", "--timestamps", is_flag=True, help="Begin each line with the time at which it was printed.")
-@click.option("--since", type=PointInTime(), metavar="TIME", help="Only lines since 10m ago, 14:30, 2026-02-01T14:30.")
-@click.option("--until", type=PointInTime(), metavar="TIME", help="Only lines before this time.")
-@click.option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of all tasks.")
+@click.option(
+    "--since",
+    type=PointInTime(),
+    metavar="TIME",
+    help="Only lines printed at TIME (10m ago, 14:30 or 2026-02-01T14:30) or later.",
+)
+@click.option("--until", type=PointInTime(), metavar="TIME", help="Only lines printed before TIME.")
+@click.option(
+    "-n",
+    "--tail",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Only the last N lines, of all tasks together.",
+)
 @click.option("--raw", is_flag=True, help="Print the exact bytes, even to a terminal, which they may then control.")
 @click.option("--json", "as_json", is_flag=True, help="Print each line as a JSON object.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which job attempt, from 1. Defaults to the last.")
