@@ -62,6 +62,13 @@ def test_settings_are_read_only_where_there_is_a_file(loaded, tmp_path: Path, mo
     assert not loaded("ps") & readers
 
 
+def test_a_diagnosis_loads_nothing_of_job_files(loaded, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("CUDA out of memory\n")
+    found = loaded("diagnose", str(tmp_path / "a.log"))
+    assert "kedge.settings.table" in found
+    assert not found & {"kedge.settings.files", "kedge.spec.model", "kedge.resolve.model", "kedge.plan.model"}
+
+
 def test_listing_runs_loads_nothing_of_jobs_and_engines(loaded) -> None:
     assert "kedge.runs.status" in loaded("run", "-q", str(HELLO))
     found = loaded("ps")

@@ -6,9 +6,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kedge.late_patterns import late_pattern
-from kedge.spec.model import Path
+
+if TYPE_CHECKING:
+    from kedge.spec.model import Path  # which loads what the table of settings does not need
 
 _AMOUNT = late_pattern(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([A-Za-z]*)\s*")
 _CLOCK = late_pattern(r"\s*([0-9]{1,4}):([0-5][0-9]):([0-5][0-9])\s*")
