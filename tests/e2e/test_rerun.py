@@ -127,7 +127,7 @@ def test_secrets_are_given_again(kedge: Kedge, tmp_path: Path) -> None:
     assert "keys[0].name\n" in kedge("rerun", "job", *given[:2], code=2, TAKEN="x").stderr
     done = kedge("rerun", "job", *given, TAKEN="taken-5-taken")
     assert "note: secrets that were not given again, and to which nothing in the job refers: unused\n" in done.stderr
-    name, log = again(kedge, *given, "--secret", "unused=given", TAKEN="taken-5-taken")
+    name, log = again(kedge, *given, "--secret", "unused=given", "--env", "TAKEN", TAKEN="taken-5-taken")
     assert log == "token-_-token key-_-key taken-_-taken\n"
     values = ("token-3-token", "key-4-key", "taken-5-taken", SECRET, "taken-2-taken")
     kept = [file for file in (kedge.jobs / name).rglob("*") if file.is_file()]

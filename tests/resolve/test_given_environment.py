@@ -69,7 +69,8 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, content: bytes | None, why: s
     file.mkdir() if content is None else file.write_bytes(content)
     with pytest.raises(InputError) as error:
         read([], [str(file)], {})
-    assert f"{file}{why}" in str(error.value)
+    assert str(error.value).startswith(str(file)) or content is None
+    assert why in str(error.value)
     if content and content.startswith(b"NONE"):
         assert f"{file}:2: 'PAI_X' is reserved" in str(error.value)  # all problems at once
 

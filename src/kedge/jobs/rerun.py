@@ -125,7 +125,7 @@ def _is_given(key: str, given: Mapping[str, str]) -> bool:
 
 def _environment(options: RunOptions, changes: Inputs) -> tuple[dict[str, str], dict[str, str]]:
     """The variables as plain ones, and as those from the submitter's own environment. What is given now comes last."""
-    again = [name for name in options.env_from_shell if name not in changes.env]
+    again = [name for name in options.env_from_shell if name not in {**changes.env, **changes.taken_env}]
     taken = {**given_environment.read(again, (), os.environ).taken, **changes.taken_env}
     plain = {name: text for name, text in {**options.env, **changes.env}.items() if name not in taken}
     return plain, taken

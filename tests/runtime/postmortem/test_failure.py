@@ -301,6 +301,13 @@ def test_torchelastics_error_file_is_evidence(attempt):
     assert (attempt.folder / contract.ERROR_FILE).exists()
 
 
+def test_the_error_file_may_be_the_users_choice(attempt, tmp_path):
+    attempt.spec = attempt.spec._replace(env={"TORCHELASTIC_ERROR_FILE": (str(tmp_path / "error"),)})
+    attempt.run("""echo '{"message": "KeyError: 7"}' >$TORCHELASTIC_ERROR_FILE; exit 1""")
+    assert attempt.report["diagnosis"]["evidence"][0]["text"] == "KeyError: 7"
+    assert (tmp_path / "error").exists()
+
+
 @pytest.mark.parametrize("kind", ["old", "fifo", "text"])
 def test_an_error_file_that_is_none_is_ignored(attempt, tmp_path, kind):
     path = tmp_path / "error"

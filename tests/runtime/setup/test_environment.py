@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from kedge import contract
-from kedge.contract import PEERS_FILE_VARIABLE
+from kedge.contract import PEERS_FILE_VARIABLE, SecretRef
 from kedge.runtime.setup import environment
 
 FIRST = {
@@ -162,3 +162,20 @@ def test_a_peers_file_that_cannot_be_read(attempt):
         assert attempt.run("true") == 255
         assert attempt.report["reason"] == contract.CANNOT_START
         assert reason in attempt.report["message"]
+
+
+def test_variables_of_the_user_are_filled_in_with_secrets(attempt, tmp_path):
+    (tmp_path / contract.SECRET_VALUES).write_text(json.dumps({"token": "hunter2hunter2"}))
+    env = {"PLAIN": ("a b",), "EMPTY": (), "TOKEN": ("x ", SecretRef("token", "<% $secrets.token %>")), "HOME": ("/h",)}
+    attempt.spec = attempt.spec._replace(secrets_dir=str(tmp_path), env=env, environment={"PAI_X": "kedge"}, mask=False)
+    assert attempt.run("env -0") == 0
+    values = seen(attempt)
+    assert [values[name] for name in (*env, "PAI_X")] == ["a b", "", "x hunter2hunter2", "/h", "kedge"]
+    assert "hunter2" not in (attempt.folder / contract.SPEC_FILE).read_text()
+    assert "hunter2" not in (attempt.folder / "pai/runtime.d/runtime_env.sh").read_text()
+
+
+def test_a_variable_with_a_missing_secret_is_reported(attempt):
+    attempt.spec = attempt.spec._replace(env={"A": (SecretRef("token", "<% $secrets.token %>"),)})
+    assert attempt.run("true") == 255
+    assert "<% $secrets.token %> refers to a secret that the job does not have: token" in attempt.report["message"]
