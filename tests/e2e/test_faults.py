@@ -50,7 +50,7 @@ def start(backend: LocalBackend | ContainerBackend) -> None:
     """Start both tasks, and wait until they run."""
     backend.place(0)
     for task in TASKS:
-        backend.start(task, 0, 0)
+        backend.start(task, 0, 0, ())
     heard: list[Update] = []
     wait_until(lambda: heard.extend(backend.poll()) or len(heard) == len(TASKS), TIMEOUT)
 
