@@ -254,6 +254,7 @@ def test_rm_can_keep_the_outputs(done: Kedge) -> None:
     assert (outside / "user-all").read_text() == "mine"
     assert "succeeded" in done("ps").stdout
     assert "its logs and code were deleted" in done("show", "job").stdout
+    assert "the logs of this run were deleted" in done("logs", "job").stderr
     assert len(done("outputs", "job").stdout.splitlines()) == 14
     done("rm", "--keep-outputs", "job")  # once more changes nothing
     assert content(run) == after

@@ -74,7 +74,10 @@ def test_packages_are_looked_at_only_for_names_that_are_not_built_in() -> None:
         ("import sys; sys.exit(3)", "the engine mine (pack) cannot be loaded: it called sys.exit(3)"),
         ("Other = 1", "the engine mine (pack) cannot be loaded: AttributeError"),
         ("Mine = 7", "the engine mine (pack) is not a class: 7"),
-        ("class Mine:\n name = 'mine'\n accepts = ()", "is incomplete: its class has no check, forget, forward, load, notes, "),
+        (
+            "class Mine:\n name = 'mine'\n accepts = ()",
+            "is incomplete: its class has no check, forget, forward, load, notes, ",
+        ),
         (MINE + "    accepts = ('nice',)", "its `accepts` must be a tuple of EngineOption"),
         (MINE.replace('"mine"', '"other"'), "the engine mine (pack): its class has another name, 'other'"),
         (MINE + "    def __init__(self): 1 / 0", "the engine mine (pack) cannot be created: ZeroDivisionError"),

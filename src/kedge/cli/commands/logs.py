@@ -66,6 +66,8 @@ def command(
     """
     run = runs.find(job)
     wanted = _wanted(run, tasks)
+    if run.only_outputs.exists():
+        print_notes("the logs of this run were deleted (kedge rm --keep-outputs)")
     lines = LineRange(since, until, tail)
     write: Write = partial(print_lines_as_json, stream=stream)
     if not as_json:

@@ -43,7 +43,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     if found:
         print_report(found)
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
-        rows("Logs", [home(str(run.path))])
+        rows("Folder" if run.only_outputs.exists() else "Logs", [home(str(run.path))])
     rows("Outputs", output_lines(outputs.totals(run), run.id))
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
     gone = ["its logs and code were deleted (kedge rm --keep-outputs)"] if run.only_outputs.exists() else []
