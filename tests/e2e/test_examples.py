@@ -115,6 +115,17 @@ def check_resume(kedge: Kedge, *options: str) -> None:
     assert abs(result["slope"] - 3) + abs(result["offset"] - 2) < 0.1
 
 
+def test_save_goes_on_from_the_checkpoint_before_the_time_limit(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "save.yaml", "-p", "steps=25")
+    assert "the sum is 325" in done.stdout
+    assert "extras.kedge.attemptTimeLimit of 2.5 s ends in 1 s; hooks before the stop run now" in done.stderr
+    saved = [int(step) for step in re.findall(r"saved step (\d+)", done.stdout)]
+    started = [int(step) for step in re.findall(r"started after step (\d+)", done.stdout)]
+    assert started[0] == 0
+    assert 0 < started[-1] <= saved[-1]
+    assert set(started) <= {0, *saved}
+
+
 def test_every_example_is_valid(kedge: Kedge) -> None:
     files = sorted(Path(EXAMPLES).glob("*.yaml"))
     assert len(files) >= 6

@@ -2,6 +2,7 @@
 
 folder           the layout of run folders; finding runs
 run_options      what the submitter gave besides the job file
+run_limits       the time limits of a run
 events           event logs
 job_events       the names of events, and how runs use them
 status           the status of a run, from its events

@@ -35,6 +35,7 @@ def run(spec: TaskSpec, options: SupervisorOptions) -> int:
         return publish(spec, make_report(spec, result, clock))
     time_limits.begin(session, clock.tick)
     run_outcome = _guarded(session, _run_hooks_and_command)
+    session.loop.silence()  # no time limit passes any more
     session.supervisor.kill_descendants()
     final = _guarded(session, _close) or run_outcome
     assert final is not None, "only _close returns no outcome"

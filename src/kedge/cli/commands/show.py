@@ -12,11 +12,11 @@ import click
 
 from kedge.cli import options
 from kedge.cli.view.notes import print_notes
-from kedge.cli.view.options_text import engine_words, print_options
+from kedge.cli.view.options_text import engine_words, print_limits, print_options
 from kedge.cli.view.summary import print_summary
 from kedge.errors import InputError
 from kedge.jobs import runs
-from kedge.runs import outputs, report, status
+from kedge.runs import outputs, report, run_limits, status
 from kedge.runs.folder import Run
 from kedge.runs.outputs import OutputTotals
 
@@ -41,6 +41,7 @@ def command(job: str, as_yaml: bool, export: str | None, as_json: bool) -> None:
     else:
         print_summary(run, status.read(run))
         print_options(run.info())
+        print_limits(run_limits.read(run))
 
 
 def _job_file(run: Run) -> bytes:
@@ -91,11 +92,17 @@ def _facts(run: Run) -> dict[str, Any]:
         "options": dict(info.options),
         "rerun_of": info.rerun_of,
         "folders": {"run": str(run.path), "code": str(run.code), "job_dir": str(run.job_dir)},
+        "time_limits": _limit_facts(run),
         **asdict(now),
         **{name: explained[name] for name in ("root", "others", "suspects")},
         "tasks": tasks,
         "outputs": [_output_facts(run, found) for found in outputs.totals(run)],
     }
+
+
+def _limit_facts(run: Run) -> dict[str, Any]:
+    found = run_limits.read(run)
+    return {"run_sec": found.run_sec, "roles": [role._asdict() for role in found.roles]}
 
 
 def _output_facts(run: Run, found: OutputTotals) -> dict[str, Any]:

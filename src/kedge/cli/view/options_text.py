@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.cli.view.answer import rows
+from kedge.cli.view.wording import limit_texts
+from kedge.contract import duration_text
 from kedge.engines import registry
 from kedge.errors import KedgeError
 from kedge.runs.folder import RunInfo
+from kedge.runs.run_limits import RunLimits
 from kedge.runs.run_options import RunOptions
+from kedge.terminal_text import one_line
 
 
 def print_options(info: RunInfo) -> None:
@@ -24,6 +28,15 @@ def print_options(info: RunInfo) -> None:
     words = [*engine_words(info.engine, options.engine), *_given(options)]
     rows("Options", filter(None, [shlex.join(words)]))
     rows("Secrets", filter(None, [", ".join(options.secrets)]))
+
+
+def print_limits(limits: RunLimits) -> None:
+    """Print the time limits of a run."""
+    lines = [f"{duration_text(limits.run_sec)} for the whole run"] if limits.run_sec else []
+    for role in limits.roles:
+        texts = limit_texts(role.task_sec, role.attempt_sec, role.warn_before_sec)
+        lines += [f"{one_line(role.role)}: {text}" for text in texts]
+    rows("Limits", lines)
 
 
 def _given(options: RunOptions) -> Iterator[str]:

@@ -9,7 +9,7 @@ import yaml
 
 from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
-from kedge.cli.view.wording import seconds
+from kedge.cli.view.wording import limit_texts, seconds
 from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, duration_text, show_text
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
@@ -82,12 +82,8 @@ def _times(count: int) -> str:
 
 
 def _limits(plan: Plan, role: RolePlan) -> Iterable[str]:
-    if role.time_limit:
-        yield f"{duration_text(role.time_limit.limit_sec)} for each task with its retries"
-    if role.attempt_time_limit:
-        yield f"{duration_text(role.attempt_time_limit.limit_sec)} for each attempt of a task"
-    if role.warn_before_sec and (plan.time_limit or role.time_limit or role.attempt_time_limit):
-        yield f"beforeStop hooks run {duration_text(role.warn_before_sec)} before the end"
+    task, attempt = (limit and limit.limit_sec for limit in (role.time_limit, role.attempt_time_limit))
+    return limit_texts(task, attempt, role.warn_before_sec if plan.time_limit or task or attempt else None)
 
 
 def _stop(stop: StopPolicy) -> str:

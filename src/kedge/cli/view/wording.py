@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
+from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, duration_text
 from kedge.runs.events import Event
 from kedge.runs.job_events import JobEvent
 from kedge.runs.status import JobStatus, TaskStatus
@@ -95,6 +96,16 @@ def size_text(size: int) -> str:
 def count_text(number: int, what: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def limit_texts(task_sec: float | None, attempt_sec: float | None, warn_before_sec: float | None) -> Iterator[str]:
+    """The time limits of a role."""
+    if task_sec:
+        yield f"{duration_text(task_sec)} for each task with its retries"
+    if attempt_sec:
+        yield f"{duration_text(attempt_sec)} for each attempt of a task"
+    if warn_before_sec:
+        yield f"beforeStop hooks run {duration_text(warn_before_sec)} before the end"
 
 
 def exit_text(task: TaskStatus) -> str:

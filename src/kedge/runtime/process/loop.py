@@ -44,6 +44,10 @@ class Loop:
         """Call `ring` once, as soon as possible after `when` (of time.monotonic), in whatever turn."""
         self._alarms.append((when, ring))
 
+    def silence(self) -> None:
+        """Forget all alarms."""
+        self._alarms.clear()
+
     def turn(self, deadline: float = NEVER) -> None:
         """Sleep until a descriptor is ready or `deadline` (of time.monotonic) passes, then call the handlers."""
         if self._alarms:
