@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.contract import CURRENT, RUNTIME_LOG, USER_ALL
-from kedge.runs.logs import CHUNK, LONGEST_LINE, LineCutter, StreamReader, tail, whole
+from kedge.runs.logs import CHUNK, LONGEST_LINE, LineCutter, StreamReader, tail
+
+
+def whole(folder: Path, stream: str) -> bytes:
+    with StreamReader(folder, stream) as reader:
+        return b"".join(iter(reader.read, b""))
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def test_a_stream_is_read_across_rotation(folder: Path) -> None:
         (stream / CURRENT).rename(stream / "@1.s")
         (stream / CURRENT).write_bytes(b"two")
         assert reader.read() == b"two"
-    assert b"".join(whole(folder, USER_ALL)) == b"one two"
+    assert whole(folder, USER_ALL) == b"one two"
     assert tail(folder, f"{USER_ALL}/{CURRENT}", 2) == b"wo"
 
 
@@ -40,7 +45,7 @@ def test_a_link_in_place_of_a_log_or_its_folder_is_not_followed(folder: Path) ->
     (folder / USER_ALL).symlink_to("../other")
     (folder / RUNTIME_LOG).symlink_to("../other/current")
     for name in (USER_ALL, RUNTIME_LOG):
-        assert b"".join(whole(folder, name)) == b""
+        assert whole(folder, name) == b""
     assert tail(folder, f"{USER_ALL}/{CURRENT}", 100) == b""
 
 

@@ -105,10 +105,7 @@ def _items(
     over = False
     while not over:
         over = not alive()  # checked before the last read, so that nothing is missed
-        # Lines that are printed from now on wait for the next turn: a line of another task that was printed before
-        # them may have been missed. So do lines of a machine whose clock is ahead, but for one turn only.
-        now = max(time.time_ns(), merger.newest)
-        merger.refresh(now)
+        now = merger.refresh(time.time_ns())
         for event in events.events():
             yield from following.lines_before(event, now)
             yield event

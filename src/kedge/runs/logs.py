@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,13 +158,6 @@ def tail(folder: Path, name: str, size: int) -> bytes:
             return file.read(size)
     except OSError:
         return b""
-
-
-def whole(folder: Path, stream: str) -> Iterator[bytes]:
-    """Everything that a stream contains now, in chunks."""
-    with StreamReader(folder, stream) as reader:
-        while data := reader.read():
-            yield data
 
 
 def files(folder: Path, stream: str) -> list[LogFile]:

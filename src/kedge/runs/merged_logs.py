@@ -30,6 +30,7 @@ class LogMerger:
         self._heap: list[tuple[int, int, TimedLog, TaskLines]] = []  # time, number of the log, log, its next lines
         self._idle: dict[TimedLog, int] = {}  # logs that had no more lines, with their numbers
         self._added = 0
+        self._now = 0  # the latest time of a refresh
         for log in logs:
             self.add(log)
 
@@ -44,23 +45,25 @@ class LogMerger:
             log.close()
         self._heap, self._idle = [], {}
 
-    @property
-    def newest(self) -> int:
-        """The latest time that is known for lines that were read but not yielded. 0 if there are none."""
-        return max((log.newest for _, _, log, _ in self._heap), default=0)
-
     def add(self, log: TimedLog) -> None:
         """Merge one more log."""
         self._added += 1
         allow(self._added)
         self._push(log, self._added)
 
-    def refresh(self, now: int) -> None:
-        """Look for new lines in the logs that had no more. `now` is a time before this call."""
+    def refresh(self, now: int) -> int:
+        """Look for new lines in the logs that had no more. `now` is a time before this call. Returns the time until
+        which no line is missing: a line that was printed later may follow another one that is not seen yet.
+
+        It is not before the times of lines that an earlier call saw: a clock that is ahead, or was set back, delays
+        lines until the next call and no longer."""
+        seen = max((log.newest for _, _, log, _ in self._heap), default=0)
+        self._now = max(self._now, now)
         idle, self._idle = self._idle, {}
         for log, number in idle.items():
             if not self._push(log, number):
-                log.at_end_of(now)
+                log.at_end_of(self._now)
+        return max(self._now, seen)
 
     def until(self, time: int = _ANY, most: int = _ANY) -> Iterator[TaskLines]:
         """Lines that were printed until `time`, but not much more than `most` bytes of them: a log that grows quickly
