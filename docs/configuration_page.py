@@ -35,6 +35,7 @@ pids-limit = 4096
 
 [storages.datasets]
 path = "/srv/datasets"
+default = true
 
 [virtual-clusters.interactive]
 engine = "local"

@@ -266,6 +266,14 @@ def test_config_points_at_variables_that_match_no_setting(kedge: Kedge) -> None:
     assert f"note: {name}S matches no setting; did you mean '{name}'?\n" in done.stderr
 
 
+def test_an_empty_list_of_storages_means_the_default_ones_of_the_settings(kedge: Kedge, site: Write) -> None:
+    site("[storages]\na = {path = '/', default = true}\nb = {path = '/', default = false}\nc = {path = '/'}")
+    for storages, expected in (([], ["a"]), ([{"name": "b"}], ["b"]), (None, [])):
+        job = kedge.job("true", extras={"storages": storages})
+        planned = json.loads(kedge("plan", job, "--json").stdout)
+        assert [mount["name"] for mount in planned["storages"]] == expected
+
+
 def test_a_storage_of_the_settings_needs_a_folder(kedge: Kedge, site: Write) -> None:
     file = site("engine = 'container'\nstorages.data.path = 'missing'")
     job = kedge.job("true", extras={"storages": [{"name": "data"}]})

@@ -48,7 +48,7 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
         adapted = importlib.import_module("kedge.jobs.site_rules").apply(job, known)
         inputs = importlib.import_module("kedge.jobs.site_limits").within_hosts(inputs, known)
         job, problems, notes = adapted.job, (*problems, *adapted.problems), (*notes, *adapted.notes)
-    resolved = resolve(job, replace(inputs, usual_marketplace=known.get(MARKETPLACE).value), problems)
+    resolved = resolve(job, _with_usual(inputs, known), problems)
     if is_masked(resolved.job) and not record:
         notes = (*notes, "the secrets of this file were removed when it was stored")
     return _with_new_pins(
@@ -65,6 +65,13 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
             needed_secrets=resolved.needed_secrets,
         )
     )
+
+
+def _with_usual(inputs: Inputs, known: AllSettings) -> Inputs:
+    """The inputs with what the settings name for jobs that name nothing themselves."""
+    storages = known.group("storages")
+    usual = tuple(name for name, found in storages.items() if "default" in found and found["default"].value)
+    return replace(inputs, usual_marketplace=known.get(MARKETPLACE).value, usual_storages=usual)
 
 
 def _planned(resolved: ResolvedJob, known: AllSettings, notes: tuple[str, ...], *, again: bool) -> Plan:

@@ -38,10 +38,12 @@ class Inputs:
     `taken_env` are environment variables of all tasks; the latter, from the submitter's own environment, are secrets.
     `notes` are for the submitter. With `record`, the job is made from that, and nothing else is read.
 
-    For prerequisites outside the job: `marketplace` is a folder or a URL, and `usual_marketplace` the one of jobs that
-    name none (kedge.plan and kedge.run take it from the settings); `hosts` are the only hosts that may be
+    For prerequisites outside the job: `marketplace` is a folder or a URL; `hosts` are the only hosts that may be
     contacted, empty for all; `offline` takes everything from the lock file and from `cache`, a folder (None for the
     user's default); `update_lock` names the entries that may have changed since the lock file was written, or `all`.
+
+    kedge.plan and kedge.run take from the settings: `usual_marketplace`, for a job that names none, and
+    `usual_storages`, for a job with an empty list of storages.
     """
 
     user: str
@@ -55,6 +57,7 @@ class Inputs:
     update_lock: tuple[str, ...] = ()
     cache: str | None = None
     usual_marketplace: str | None = None
+    usual_storages: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     taken_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()

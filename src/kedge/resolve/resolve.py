@@ -140,7 +140,7 @@ class _Resolution:
         return self._graph.alone(item) if item else None
 
     def _storages(self, everything: Iterable[Needed]) -> Iterable[storages.StorageRequest]:
-        yield from storages.of_job(self._job)
+        yield from storages.of_job(self._job, self._inputs.usual_storages)
         for item in (one.item for one in everything):
             where = (*item.path, "requireStorages")
             yield from storages.requests(item.data.get("requireStorages"), item.source, where)

@@ -80,6 +80,7 @@ SETTINGS = (
         "storages.*.path", _TEXT, "The folder of this machine that jobs name as this storage.", option="--storage",
         required=True, is_path=True,
     ),
+    Setting("storages.*.default", {"type": "boolean"}, "Whether jobs with `extras.storages: []` mount it.", False),
     Setting(
         "virtual-clusters.*.engine", _TEXT, "The engine for jobs with this `defaults.virtualCluster`.", required=True
     ),
