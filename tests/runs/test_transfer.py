@@ -197,6 +197,19 @@ def test_a_file_that_grows_is_copied_once_and_named(
     assert (target / "copy" / "inner" / "file").read_bytes() == b"content, more"
 
 
+def test_the_progress_ends_with_the_total_without_holes(source: Path, target: Path) -> None:
+    (source / "large").write_bytes(b"x" * 100_000)
+    with (source / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    steps: list[tuple[int, int]] = []
+    done = FileTransfer(shared=False, progress=lambda done, total: steps.append((done, total)))
+    fd, folder = os.open(source, os.O_RDONLY), os.open(target, FOLDER)
+    done.entry(fd, folder, "copy", "source")
+    os.close(fd)
+    os.close(folder)
+    assert steps[-1] == (100_007, 100_007)
+
+
 def test_a_shared_copy_has_the_access_rights_of_its_folder(source: Path, target: Path) -> None:
     target.chmod(0o777)
     (source / "inner" / "file").chmod(0o600)

@@ -23,7 +23,7 @@ from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.inner_links import open_inside, roots
 from kedge.runs.outputs import OutputFolder
-from kedge.runs.transfer import FileTransfer
+from kedge.runs.transfer import FileTransfer, Progress
 from kedge.states import State
 from kedge.terminal_text import one_line
 from kedge.untrusted import FOLDER, open_folder
@@ -59,7 +59,7 @@ def parse_place(text: str) -> Place | None:
     return Place(**found.groupdict()) if found else None
 
 
-def copy_out(place: Place, target: str, selection: Selection) -> FileTransfer:
+def copy_out(place: Place, target: str, selection: Selection, progress: Progress) -> FileTransfer:
     """Copy a file or folder out of a run, into `target` if that is a folder. The whole folder of a task gets the name
     of the task. InputError, CannotRun, DiskFull."""
     run = runs.find(place.job)
@@ -67,7 +67,7 @@ def copy_out(place: Place, target: str, selection: Selection) -> FileTransfer:
     known = roots(run, wanted)
     with _folder(run, wanted) as top, _opened(top, place, known) as source:
         at = _path_in(top, source)
-        copy = FileTransfer(shared=False, roots=[f"{root}/{at}".rstrip("/") for root in known])
+        copy = FileTransfer(shared=False, roots=[f"{root}/{at}".rstrip("/") for root in known], progress=progress)
         parent, name = _local_target(target, _own_name(place))
         with disk_errors(os.path.join(parent, name)):
             folder = _open_local(parent)
@@ -78,11 +78,11 @@ def copy_out(place: Place, target: str, selection: Selection) -> FileTransfer:
     return copy
 
 
-def copy_in(path: str, place: Place, selection: Selection) -> FileTransfer:
+def copy_in(path: str, place: Place, selection: Selection, progress: Progress) -> FileTransfer:
     """Copy a file or folder of this machine into a run, into the place if that is a folder. InputError, CannotRun,
     DiskFull."""
     run = runs.find(place.job)
-    copy = FileTransfer(shared=True)
+    copy = FileTransfer(shared=True, progress=progress)
     try:
         source = os.open(path, _READ | os.O_CLOEXEC)
     except OSError as error:

@@ -10,11 +10,11 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from kedge.errors import CannotRun, InputError
-from kedge.file_copies import copy_content
+from kedge.file_copies import BLOCK, copy_content
 from kedge.own_files import clear
 from kedge.runs.inner_links import below
 from kedge.runs.outputs import DEEPEST, entries
@@ -27,6 +27,7 @@ _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENO
 _INSIDE = re.compile(r"(?P<up>(?:\.\./)*)(?!\.\.(?:/|$))[^/]+(?:/(?!\.\.(?:/|$))[^/]+)*/?|\.\.(?:/\.\.)*/?")
 _GROWN = 1 << 20  # bytes that a file may have grown by when its copy ends
 _ALL_ACCESS = 0o777
+Progress = Callable[[int, int], None]  # bytes copied, and in total
 _PARTIAL = ".kedge-cp"  # how names of incomplete copies end
 
 
@@ -37,14 +38,17 @@ class FileTransfer:
     `shared`: what is copied gets the owner of the folder that it is put into, if this user may do that, and at least
     the access rights of that folder, so that tasks of another user can use it. Otherwise the rights are those of the
     source, without those that the umask takes. `roots`: what the copied folder is called by its own absolute links,
-    which become relative.
+    which become relative. `progress` is called while a file is copied.
     """
 
-    def __init__(self, *, shared: bool, roots: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, shared: bool, roots: Sequence[str] = (), progress: Progress = lambda done, total: None
+    ) -> None:
         self.files = self.bytes = 0
         self.notes: list[str] = []
         self.failures: list[str] = []
-        self._shared, self._roots = shared, roots
+        self._shared, self._roots, self._progress = shared, roots, progress
+        self._total = 0
         self._umask = os.umask(0o077)
         os.umask(self._umask)
 
@@ -53,6 +57,7 @@ class FileTransfer:
         folder of that name. `path` stands for it in messages. InputError for another kind of entry, and for a file in
         place of a folder or the reverse; OSError if it cannot be written."""
         mode = os.fstat(source).st_mode
+        self._total = _size(source)
         if stat.S_ISDIR(mode):
             self._folder(source, folder, name, path, 0)
         elif stat.S_ISREG(mode):
@@ -144,6 +149,7 @@ class FileTransfer:
             copied = 0
             for count in copy_content(source, new.fd):
                 copied += count
+                self._progress(self.bytes + copied, self._total)
                 if copied > before.st_size + _GROWN:  # a task may write for ever
                     break
             self._set_access(new.fd, folder, before.st_mode)
@@ -206,6 +212,25 @@ class _NewFile:
                 os.close(descriptors)
             self._partial = partial
         os.rename(self._partial, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+
+def _size(fd: int, depth: int = 0) -> int:
+    """The bytes that a copy of an open file or folder takes; holes take none."""
+    info = os.fstat(fd)
+    if not stat.S_ISDIR(info.st_mode):
+        return min(info.st_size, info.st_blocks * BLOCK)
+    total = 0
+    for name, entry in entries(fd) if depth < DEEPEST else ():
+        if stat.S_ISREG(entry.st_mode):
+            total += min(entry.st_size, entry.st_blocks * BLOCK)
+        elif stat.S_ISDIR(entry.st_mode):
+            with suppress(OSError):  # the copy will report it
+                inner = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+                try:
+                    total += _size(inner, depth + 1)
+                finally:
+                    os.close(inner)
+    return total
 
 
 def leads_inside(link: str, depth: int) -> bool:

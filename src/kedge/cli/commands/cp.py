@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 
 import click
 
 from kedge.cli.options import complete_place
 from kedge.cli.stop_requests import StopRequests
+from kedge.cli.view.copy_progress import CopyBar
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.problems import show_problems
 from kedge.cli.view.wording import count_text, size_text
@@ -49,9 +49,11 @@ def command(source: tuple[str, ...], target: str, attempt: str | None, folder: s
     selection = Selection(attempt, folder)
     if len(source) > 1 and not (files.parse_place(target) or os.path.isdir(target)):
         raise InputError(f"{target}: several sources can be copied only into a folder that exists")
-    with ExitStack() as stack:
-        stack.enter_context(StopRequests())  # nothing half-made is left behind by a signal
-        copies = [_copy(each, target, selection) for each in source]
+    copies = []
+    with StopRequests():  # nothing half-made is left behind by a signal
+        for each in source:
+            with CopyBar("copying") as bar:
+                copies.append(_copy(each, target, selection, bar))
     for copy in copies:
         _report(copy)
     if not quiet:
@@ -60,14 +62,14 @@ def command(source: tuple[str, ...], target: str, attempt: str | None, folder: s
     return EXIT_FAILED if any(copy.failures for copy in copies) else EXIT_OK
 
 
-def _copy(source: str, target: str, selection: Selection) -> FileTransfer:
+def _copy(source: str, target: str, selection: Selection, bar: CopyBar) -> FileTransfer:
     from_run, to_run = files.parse_place(source), files.parse_place(target)
     if from_run and to_run:
         raise InputError("files cannot be copied from one run to another: copy them to this machine first")
     if from_run:
-        return files.copy_out(from_run, target, selection)
+        return files.copy_out(from_run, target, selection, bar)
     if to_run:
-        return files.copy_in(source, to_run, selection)
+        return files.copy_in(source, to_run, selection, bar)
     meant = _meant(source, target)
     raise InputError(f"neither {source} nor {target} is a path of a run: write JOB/TASK:PATH or JOB:PATH{meant}")
 

@@ -1,7 +1,7 @@
 """What commands print for people.
 
 answer             why a job failed
-copy_progress      how far the copy of the code has come
+copy_progress      how far a copy has come
 progress_bar       the bar for it
 live               a job that runs in the foreground
 log_lines          lines of many tasks on one console

@@ -11,11 +11,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 class Bar:
     """The bar, on stderr, until `stop`. Call it with the bytes copied and the total."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
         self._stderr = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115  unescaped: a bar moves the cursor
-        columns = (TextColumn("copying code"), BarColumn(), DownloadColumn())
+        columns = (TextColumn(what), BarColumn(), DownloadColumn())
         self._bar = Progress(*columns, console=Console(file=self._stderr), transient=True)
-        self._task = self._bar.add_task("copying", total=None)
+        self._task = self._bar.add_task(what, total=None)
         self._bar.start()
 
     def __call__(self, done: int, total: int) -> None:
