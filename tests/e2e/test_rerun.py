@@ -149,6 +149,22 @@ def test_values_that_held_a_secret_are_asked_for(kedge: Kedge) -> None:
     assert "taskRoles.worker.commands[0]: held a secret, which was not stored with the run" in error
 
 
+def test_a_document_with_a_secret_is_not_kept(kedge: Kedge) -> None:
+    write(kedge.folder / "item.yaml", says(SECRET))
+    write(kedge.folder / "other.yaml", says("other"))
+    listed = {"worker": {"prerequisites": ["./item.yaml", "./other.yaml"]}}
+    kedge("run", kedge.job("echo <% $secrets.token %>", roles=listed, secrets={"token": SECRET}))
+    kept = [file.read_text() for file in (kedge.only_run() / "inputs" / "documents").iterdir()]
+    assert kept == [(kedge.folder / "other.yaml").read_text()]
+    error = kedge("rerun", "job", "--secret", f"token={SECRET}", code=2).stderr
+    assert "item.yaml is not in the record of the run" in error
+    assert "it held a secret" in error
+    assert SECRET not in error
+    done = kedge("show", "job", "--export", "new")
+    assert "item.yaml: not exported, because it held a secret" in done.stderr
+    assert "note: its secrets were not stored; give them with --secret: token" in kedge("show", "job", "--yaml").stderr
+
+
 def test_a_password_of_an_image_is_left_out_with_a_note(kedge: Kedge) -> None:
     job = kedge.job("echo done")
     job.write_text(

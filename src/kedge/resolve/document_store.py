@@ -127,7 +127,7 @@ class DocumentStore:
 
     def _unrecorded(self, name: str) -> str:
         run = self._settings.record.run if self._settings.record else ""
-        return f"{name} is not in the record of the run {run}"
+        return f"{name} is not in the record of the run {run}: it held a secret, or the record is damaged"
 
     def _relative_to_lock(self, path: str) -> str:
         """A path relative to the lock file's folder, so that it does not depend on the working directory."""

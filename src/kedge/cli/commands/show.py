@@ -53,7 +53,9 @@ def _job_file(run: Run) -> bytes:
         found = exporter.stored(run)
     except InputError:  # a part of the record is damaged
         return run.job_bytes()
-    print_notes(*exporter.missing(found))
+    secrets = ", ".join(found.options.secrets)
+    given = [f"its secrets were not stored; give them with --secret: {secrets}"] if secrets else []
+    print_notes(*given, *exporter.missing(found))
     text: str = exporter.text(found)
     return text.encode()
 
