@@ -223,16 +223,19 @@ def test_many_logs_need_no_raised_limit_of_open_files(run: Run, logs: Logs) -> N
     assert done.stdout == "150\n150\n"
 
 
-def test_clocks_that_are_ahead_or_set_back_delay_lines_until_the_next_look_only(run: Run, logs: Logs) -> None:
+@pytest.mark.parametrize(("task_ahead", "reader_ahead"), [(10**18, 0), (0, 10**15)])
+def test_clocks_that_are_ahead_or_set_back_delay_lines_until_the_next_look_only(
+    run: Run, logs: Logs, task_ahead: int, reader_ahead: int
+) -> None:
     with LogMerger() as merger:
         for task in range(3):
             merger.add(log_of(run, LogSource("worker", task, 0), USER_ALL))
         seen = []
         for number in range(50):
-            for task, ahead in enumerate((0, 0, 10**18)):
+            for task, ahead in enumerate((0, 0, task_ahead)):
                 logs.clock.now = 10**18 + number * 10**7 + ahead
                 logs.write(task, b"%d\n" % number)
-            reader = 10**18 + number * 10**7 + (10**15 if number < 20 else 0)
+            reader = 10**18 + number * 10**7 + (reader_ahead if number < 20 else 0)
             for _ in range(2):
                 until = merger.refresh(reader)
                 seen += [int(lines.data) for lines in merger.until(until)]
