@@ -32,23 +32,16 @@ class LineTimes:
         return f"{self._text}.{rest // 1_000_000:03}{self._zone}"
 
 
-class PointInTime(click.ParamType[int]):
-    """`10m` (ago), `14:30` (the last time that it was), `2026-02-01 14:30`, or with a zone: in nanoseconds since
-    1970."""
-
-    name = "time"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return _nanoseconds(value.strip())
-        except (ValueError, OverflowError, OSError):
-            self.fail(
-                f"{value!r} is not a time; write a duration such as 90s, 10m or 2h (ago), a time of day such as 14:30, "
-                "or a date and time such as 2026-02-01T14:30 (local time) or 2026-02-01T14:30Z",
-                param, ctx,
-            )  # fmt: skip
+def point_in_time(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The callback of an option: `10m` (ago), `14:30` (the last time that it was), `2026-02-01 14:30`, or with a zone,
+    in nanoseconds since 1970."""
+    try:
+        return None if value is None else _nanoseconds(value.strip())
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{value!r} is not a time; write a duration such as 90s, 10m or 2h (ago), a time of day such as 14:30, or "
+            "a date and time such as 2026-02-01T14:30 (local time) or 2026-02-01T14:30Z"
+        ) from None
 
 
 def _nanoseconds(text: str) -> int:

@@ -10,7 +10,7 @@ from functools import partial
 import click
 
 from kedge.cli import options
-from kedge.cli.times import LineTimes, PointInTime
+from kedge.cli.times import LineTimes, point_in_time
 from kedge.cli.view.log_lines import LinePrinter, print_lines_as_json, print_message
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.wording import event_text
@@ -39,11 +39,11 @@ _NAMED = 3  # tasks in a note
 @click.option("-t", "--timestamps", is_flag=True, help="Begin each line with the time at which it was printed.")
 @click.option(
     "--since",
-    type=PointInTime(),
+    callback=point_in_time,
     metavar="TIME",
     help="Only lines printed at TIME (10m ago, 14:30 or 2026-02-01T14:30) or later.",
 )
-@click.option("--until", type=PointInTime(), metavar="TIME", help="Only lines printed before TIME.")
+@click.option("--until", callback=point_in_time, metavar="TIME", help="Only lines printed before TIME.")
 @click.option(
     "-n",
     "--tail",
