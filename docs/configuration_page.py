@@ -65,6 +65,7 @@ Secrets belong in [`--secret`](running.md#parameters-and-secrets).
 
     kedge config                     # every setting, and which file and line, variable or default it comes from
     kedge config limits.job          # some of them; --json for programs
+    kedge config limits.job.gpu      # one of them, with its meaning and what may set it
     kedge config --check site.toml   # every problem of a file that is not in use yet, with line, column and suggestion
 
 `kedge plan job.yaml` shows as notes what the settings decide for a job: the engine, its options, storages, cells.
@@ -146,11 +147,4 @@ def _type(kind: str | list[str]) -> str:
 
 
 def _also(setting: Setting) -> Iterable[str]:
-    if setting.site_only:
-        yield "*site*"
-    if setting.variable:
-        yield f"`{setting.variable_name}`"
-    if setting.job:
-        yield f"`{setting.job}`"
-    if setting.option:
-        yield f"`{setting.option}`"
+    return (*(["*site*"] if setting.site_only else []), *(f"`{name}`" for name in setting.also_set_by))

@@ -252,6 +252,31 @@ def test_a_site_names_the_only_hosts_for_prerequisites(kedge: Kedge, site: Write
     kedge("validate", kedge.job("true"), "--allow-host", "MARKET.example")
 
 
+def test_config_explains_a_single_setting(kedge: Kedge, site: Write) -> None:
+    site("[virtual-clusters.a]\nengine = 'container'\noptions = {keep = true}\n[skus.b]\ncpu = 1\nmemoryMB = 1")
+    for key, text in (
+        ("limits.job.gpu", "GPUs of all tasks of a job together.\nMay be set by: the site's file\n"),
+        (
+            "skus.b.cpu",
+            "Cores of one cell of this `skuType`.\nMay be set by: the site's file, the user's",
+        ),
+        ("virtual-clusters.a.options.keep", "Options of that engine; they take precedence over those in `engines`.\n"),
+        ("engines.container.keep", "the user's file, KEDGE_ENGINES_CONTAINER_KEEP, --keep (the last one counts)\n"),
+    ):
+        assert text in kedge("config", key).stdout
+    assert "May be set" not in kedge("config", "limits.job").stdout
+
+
+def test_an_error_about_an_option_of_the_settings_comes_with_its_origin(kedge: Kedge, site: Write) -> None:
+    file = site("limits.job.codeMB = 1\n[engines.local]\nallow-fewer-gpus = true")
+    code = kedge.folder / "code"
+    code.mkdir()
+    (code / "data").write_bytes(os.urandom(1100 << 10))
+    refused = kedge("run", "--workdir", code, kedge.job("true"), code=2).stderr
+    assert refused.index(f"note: --allow-fewer-gpus ({file}:3)\n") < refused.index("error: ")
+    assert "note: --allow" not in kedge("run", kedge.job("true")).stderr
+
+
 def test_config_shows_no_password_of_an_address(kedge: Kedge, site: Write) -> None:
     site("marketplace = 'https://me:hunter2@market.example/'", who="user")
     for shown in ((), ("--json",)):

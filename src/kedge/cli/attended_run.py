@@ -11,7 +11,7 @@ from kedge.cli.view.problems import show_in_brief
 from kedge.cli.viewer import Viewer, print_error
 from kedge.controller.client import LoadingController
 from kedge.engines.base import Engine
-from kedge.errors import EXIT_OK
+from kedge.errors import EXIT_OK, KedgeError
 from kedge.jobs import submission
 from kedge.jobs.engine_choice import EngineChoice, choose
 from kedge.jobs.preparation import PreparedJob, prepare
@@ -32,11 +32,15 @@ def run(
     """Run the job of a file by the controller that is `loading` the modules of the expected engine. Returns the exit
     code of the command. Detached: the user has pressed Ctrl-\\ before it was submitted."""
     prepared = prepare(file, inputs)
-    where = choose(choice, prepared.plan, prepared.settings).where
+    where, decided = choose(choice, prepared.plan, prepared.settings)
     show_in_brief(prepared.warnings)
     notes = where.notes(prepared.plan)
     print_notes(*prepared.plan.notes, *texts(notes, in_summary=False))
-    submitted = _submitted(prepared, where, requests, loading)
+    try:
+        submitted = _submitted(prepared, where, requests, loading)
+    except KedgeError:
+        print_notes(*decided)  # the error may be about an option that the settings have set
+        raise
     if detach:
         return _in_background(submitted)
     return _attended(submitted, requests, texts(notes, in_summary=True), quiet, as_json)

@@ -44,6 +44,18 @@ def below(settings: AllSettings, key: str) -> dict[str, SettingValue]:
     return found
 
 
+def setting_of(settings: AllSettings, key: str) -> Setting | None:
+    """The setting behind a key as `listed` shows it; of an option of a virtual cluster, that of its options."""
+    steps = key.split(".")
+    for setting in (*SETTINGS, *_engine_settings(settings)):
+        pattern = setting.key.split(".")
+        longest = len(pattern) + (setting.schema["type"] == "object")
+        same = all(known in (step, ANY_NAME) for known, step in zip(pattern, steps, strict=False))
+        if same and len(pattern) <= len(steps) <= longest:
+            return setting
+    return None
+
+
 def unknown_variables(settings: AllSettings) -> Iterator[tuple[str, str]]:
     """Environment variables that look like settings and are none: each with `; did you mean '…'?`, or nothing."""
     known = [setting.variable_name for setting in (ENGINE, MARKETPLACE, *_engine_settings(settings))]

@@ -40,6 +40,11 @@ class Setting(NamedTuple):
         """The name of its environment variable."""
         return "KEDGE_" + self.key.upper().replace(".", "_").replace("-", "_")
 
+    @property
+    def also_set_by(self) -> tuple[str, ...]:
+        """What sets it besides files, later ones with precedence: its variable, a key of the job file, an option."""
+        return tuple(filter(None, (self.variable_name if self.variable else "", self.job, self.option)))
+
 
 def _limit(key: str, schema: Mapping[str, Any], text: str, default: Any = None) -> Setting:
     return Setting(f"limits.{key}", schema, text, default, site_only=True)

@@ -16,6 +16,7 @@ from kedge.cli.view.wording import home
 from kedge.errors import KedgeError
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.settings import files, listing, values
+from kedge.settings.table import Setting
 from kedge.settings.values import DEFAULT, SettingOrigin, SettingValue
 from kedge.terminal_text import one_line
 
@@ -52,10 +53,18 @@ def command(key: str | None, as_json: bool, file: str | None) -> None:
     for k, value in shown.items():
         rows.add_row(one_line(k), one_line(_text(value.value)), _origin(value.origin))
     show(rows)
+    if key in shown and (setting := listing.setting_of(settings, key)):
+        sources = _sources(setting)
+        show(f"\n{setting.help}")
+        show(f"May be set by: {', '.join(sources)}{' (the last one counts)' if len(sources) > 1 else ''}")
     unknown = listing.unknown_variables(settings)
     print_notes(*(f"{name} matches no setting{hint}" for name, hint in unknown))
     if key is None:
         click.echo(f"files: {', '.join(_place(path) for path, _ in values.files(os.environ))}", err=True)
+
+
+def _sources(setting: Setting) -> tuple[str, ...]:
+    return ("the site's file", *(() if setting.site_only else ("the user's file",)), *setting.also_set_by)
 
 
 def _text(value: Any) -> str:
