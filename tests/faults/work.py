@@ -59,7 +59,7 @@ sleep 0.3
 kill $!
 echo '{{"callbacks": [{{"event": "taskStarts", "commands": ["echo plugin"]}}]}}'
 """
-_EVENTS = ("taskStarts", "taskSucceeds", "taskFails", "containerExit")
+_EVENTS = ("taskStarts", "taskSucceeds", "taskFails", "containerExit", "beforeStop")
 
 
 def job(scene: Scene, name: str = "job", ends: tuple[str, ...] = _ENDS, largest: int = 2) -> Path:
@@ -132,6 +132,14 @@ def _hook(chance: random.Random, name: str) -> dict[str, Any]:
 
 def _keys(chance: random.Random) -> dict[str, Any]:
     stop = {"graceSec": chance.choice((0.2, 0.5, 1.0)), "signal": chance.choice(("TERM", "TERM", "INT", "KILL"))}
+    stop["target"] = chance.choice(("group", "group", "command"))
     retry = {"maxTransient": chance.choice((0, 1)), "backoffSec": 0.1}
-    extras = {"gangAllocation": chance.random() < 0.7, "kedge": {"stop": stop, "retry": retry}}
+    kedge = {"stop": stop, "retry": retry, **_limits(chance)}
+    extras = {"gangAllocation": chance.random() < 0.7, "kedge": kedge}
     return {"extras": extras, "jobRetryCount": chance.choice((0, 0, 1)), "secrets": {"token": "kept apart"}}
+
+
+def _limits(chance: random.Random) -> dict[str, Any]:
+    """Time limits that pass in some rounds."""
+    keys = chance.sample(("timeLimit", "attemptTimeLimit"), chance.choice((0, 0, 1, 2)))
+    return {key: chance.choice((1.0, 2.0, _LASTING)) for key in keys} | ({"warnBefore": 0.5} if keys else {})

@@ -16,7 +16,7 @@ from kedge.engines.controller import time_limits
 from kedge.plan.model import Plan
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
-from kedge.testing.backend import failed, stopped
+from kedge.testing.backend import failed, stopped, succeeded
 from kedge.testing.wait import wait_until
 
 from .scripted import Scene, plan, two_roles
@@ -111,6 +111,18 @@ def test_a_peer_that_fails_because_another_task_is_stopped_at_a_limit_is_not_the
     peer = failed(B, 1, diagnosis=lost, ended="2026-01-01T00:00:01.000000000Z")
     outcome = scene.job(limited(plan(), attempt=True), (LimitReached(A, OF_ATTEMPT.key),), (peer,), (end,))
     assert outcome.judged.task == "w:0"
+
+
+def test_a_peer_that_ends_first_does_not_make_the_limit_of_an_attempt_transient(scene: Scene) -> None:
+    end = failed(A, 255, **at_limit(OF_ATTEMPT), limit_reached="2026-01-01T00:00:00.000000000Z")
+    outcome = scene.job(limited(plan(), attempt=True), (LimitReached(A, OF_ATTEMPT.key),), (failed(B, 143),), (end,))
+    assert outcome.text == "w:0: stopped after 1 min (extras.kedge.attemptTimeLimit); not retried: jobRetryCount is 0"
+
+
+def test_a_limit_of_months_is_no_problem(scene: Scene) -> None:
+    made = limited(plan(1), job=3e7, role=3e7)
+    verdict = scene.attempt(made, (Started(A), lambda: scene.judging.load()), (), (succeeded(A),))
+    assert verdict.outcome == State.SUCCEEDED
 
 
 def test_an_announcement_of_a_limit_is_one_event_for_all_tasks(scene: Scene) -> None:

@@ -43,6 +43,7 @@ from kedge.states import State
 # How long after the end of its grace period a task's supervisor may take to finish its hooks and logs.
 PATIENCE_SEC = 60.0
 PATIENCE_AFTER_KILL_SEC = 15.0
+_LONGEST_SEC = 86_400.0  # of one wait; the kernel refuses some longer than 24 days
 _STARTED = (State.LAUNCHED, State.RUNNING)
 _ANNOUNCED = "the place where the job runs is about to end it"
 
@@ -152,7 +153,7 @@ class Attempt:
             due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
         if self._look_at < math.inf:
             due.append(self._look_at)
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        return min(_LONGEST_SEC, max(0.0, min(due) - time.monotonic())) if due else None
 
     def _take(self, update: Update) -> None:
         task = self.tasks[update.task]

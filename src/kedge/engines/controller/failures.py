@@ -51,7 +51,8 @@ class Failures:
             return known
         if root.report.time_limit:  # another try is only one that the user asked for, and may hang in the same way
             before.forget()
-            return Failure(code, cause=found.cause, behaviour=Behaviour(found.behaviour), sure=True)
+            behaviour = Behaviour(found.behaviour)
+            return Failure(root.report.exit_code, cause=found.cause, behaviour=behaviour, sure=True)
         return known._replace(
             cause=found.cause,
             behaviour=Behaviour(found.behaviour),
