@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from kedge.cli.view.tables import console, table
+from kedge.cli.view.tables import Table, show
 
 from . import fuzz as fuzzing
 from .attacks import ATTACKS
@@ -99,11 +99,11 @@ def _play(name: str, seed: int, folder: Path) -> Result:
 
 
 def _print(results: list[Result], seconds: float) -> None:
-    rows = table("ATTACK", "TRIED", "HELD", "BROKE", right=("TRIED", "HELD", "BROKE"))
+    rows = Table("ATTACK", "TRIED", "HELD", "BROKE", right=("TRIED", "HELD", "BROKE"))
     tried, broke = Counter(result.attack for result in results), Counter(r.attack for r in results if r.broke)
     for name, count in tried.items():
         rows.add_row(name, str(count), str(count - broke[name]), str(broke[name]))
     rows.add_row("all", *map(str, (tried.total(), tried.total() - broke.total(), broke.total())))
     click.echo()
-    console().print(rows)
+    show(rows)
     click.echo(f"in {seconds:.0f} s")
