@@ -41,7 +41,7 @@ COMMANDS = {
     "show": "Show one run: its tasks, verdict and logs.",
     "logs": "Print the logs of tasks.",
     "outputs": "List what the tasks of a run have written for its user.",
-    "cp": "Copy files and folders out of a run, or into it, also while it runs.",
+    "cp": "Copy files and folders out of a run, or into it.",
     "wait": "Wait until a run ends and print its state.",
     "stop": "Stop a run gracefully.",
     "rm": "Delete ended runs with their logs and outputs.",

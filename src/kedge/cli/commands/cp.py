@@ -35,7 +35,7 @@ _MOST_NOTES = 10
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only notes and errors.")
 def command(source: tuple[str, ...], target: str, attempt: str | None, folder: str, quiet: bool) -> int:
-    """Copy files and folders out of a run, or into it, also while it runs.
+    """Copy files and folders out of a run, or into it.
 
     \b
     kedge cp JOB/worker-3:model.pt .       from $KEDGE_OUTPUT_DIR of a task
@@ -43,8 +43,8 @@ def command(source: tuple[str, ...], target: str, attempt: str | None, folder: s
     kedge cp JOB:checkpoint checkpoints    from $KEDGE_JOB_DIR
     kedge cp ./stop.flag JOB/worker-3:     into the folder of a running task
 
-    An existing file is replaced in one step; into an existing folder is copied as by cp -r. A local path with a colon
-    is written as ./PATH.
+    The run may be active. An existing file is replaced in one step; a copy goes into an existing folder, as with cp -r.
+    A local path with a colon is written as ./PATH.
     """
     selection = Selection(attempt, folder)
     if len(source) > 1 and not (files.parse_place(target) or os.path.isdir(target)):
