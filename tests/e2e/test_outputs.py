@@ -159,6 +159,11 @@ REFUSED = [
 ]
 
 
+def test_a_target_that_cannot_be_written_is_one_clear_error(done: Kedge) -> None:
+    message = done("cp", "job/worker-0:model.pt", "/proc/model.pt", code=4).stderr
+    assert message.startswith("error: /proc/model.pt: cannot be written: ")
+
+
 def test_what_cannot_be_copied(done: Kedge) -> None:
     before = content(done.only_run()), sorted(os.listdir(done.folder))
     for args, message in REFUSED:

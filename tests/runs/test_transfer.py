@@ -210,6 +210,28 @@ def test_the_progress_ends_with_the_total_without_holes(source: Path, target: Pa
     assert steps[-1] == (100_007, 100_007)
 
 
+def test_a_file_that_is_deleted_meanwhile_is_a_note(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = transfer.entries
+
+    def entries(fd: int) -> list[tuple[str, os.stat_result]]:
+        found = listed(fd)
+        (source / "inner" / "file").unlink(missing_ok=True)
+        return found
+
+    (source / "other").touch()
+    monkeypatch.setattr(transfer, "_size", lambda fd: 0)
+    monkeypatch.setattr(transfer, "entries", lambda fd: listed(fd) if _is(fd, source) else entries(fd))
+    done = copy(source, target)
+    assert (done.notes, done.failures) == (["source/inner/file was deleted before it was copied"], [])
+    assert done.files == 1
+
+
+def _is(fd: int, folder: Path) -> bool:
+    return os.path.samestat(os.fstat(fd), folder.stat())
+
+
 def test_a_shared_copy_has_the_access_rights_of_its_folder(source: Path, target: Path) -> None:
     target.chmod(0o777)
     (source / "inner" / "file").chmod(0o600)

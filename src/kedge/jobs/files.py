@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kedge.beneath import LOOK
 from kedge.contract import OUTPUT_DIR
-from kedge.errors import InputError
+from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, task_names
 from kedge.runs import outputs, status
 from kedge.runs.atomic_files import disk_errors
@@ -69,7 +69,7 @@ def copy_out(place: Place, target: str, selection: Selection, progress: Progress
         at = _path_in(top, source)
         copy = FileTransfer(shared=False, roots=[f"{root}/{at}".rstrip("/") for root in known], progress=progress)
         parent, name = _local_target(target, _own_name(place))
-        with disk_errors(os.path.join(parent, name)):
+        with _copy_errors(os.path.join(parent, name)):
             folder = _open_local(parent)
             try:
                 copy.entry(source, folder, name, str(place).removesuffix("/"))
@@ -89,7 +89,7 @@ def copy_in(path: str, place: Place, selection: Selection, progress: Progress) -
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         wanted = folder_of(run, place.task, selection)
-        with _folder(run, wanted) as top, disk_errors(str(place)):
+        with _folder(run, wanted) as top, _copy_errors(str(place)):
             folder, name = _target_in(top, place, os.path.basename(os.path.abspath(path)), roots(run, wanted))
             try:
                 copy.entry(source, folder, name, path)
@@ -169,6 +169,16 @@ def _path_in(top: int, source: int) -> str:
     except OSError:  # not on Linux
         return ""
     return path[len(above) + 1 :] if path.startswith(f"{above}/") else ""
+
+
+@contextmanager
+def _copy_errors(target: str) -> Iterator[None]:
+    """DiskFull or CannotRun for an error of the system."""
+    try:
+        with disk_errors(target):
+            yield
+    except OSError as error:
+        raise CannotRun(f"{one_line(target)}: cannot be written: {error.strerror}") from error
 
 
 def _unusable(place: Place, error: OSError) -> InputError:

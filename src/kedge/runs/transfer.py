@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from kedge.errors import CannotRun, InputError
+from kedge.errors import InputError
 from kedge.file_copies import BLOCK, copy_content
 from kedge.own_files import clear
 from kedge.runs.inner_links import below
@@ -114,7 +114,10 @@ class FileTransfer:
         try:
             fd = os.open(name, _READ, dir_fd=source)
         except OSError as error:
-            self.failures.append(f"{path} cannot be read: {error.strerror}")
+            if error.errno == errno.ENOENT:
+                self.notes.append(f"{path} was deleted before it was copied")
+            else:
+                self.failures.append(f"{path} cannot be read: {error.strerror}")
             return
         try:
             mode = os.fstat(fd).st_mode
@@ -250,8 +253,6 @@ def _misplaced(path: str, name: str, error: OSError) -> Exception:
         return InputError(f"{one_line(path)} is a folder, but its target {one_line(name)} is none")
     if error.errno in (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST):
         return InputError(f"{one_line(path)} is not a folder, but its target {one_line(name)} is one")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return CannotRun(f"{one_line(name)} cannot be written: {error.strerror}")
     return error
 
 
