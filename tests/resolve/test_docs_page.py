@@ -19,13 +19,18 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_jobs_on_the_page_resolve(folder: Folder) -> None:
-    first, numbers, references, share = blocks("yaml")
+    first, output, numbers, references, share = blocks("yaml")
     job = folder.resolve(
         ["mnist"], prerequisites=[*yaml.safe_load(first)["prerequisites"], echo("tools", type="script")]
     )
     assert names(job) == ["tools", "mnist"]
     job = folder.resolve(["mnist"], prerequisites=yaml.safe_load(share)["prerequisites"])
     assert scripts(job) == {"mnist": "export MNIST_DIR=/mnt/nfs/mnist\n"}
+    wanted = yaml.safe_load(output)
+    document = yaml.safe_load(folder.job([], prerequisites=wanted["prerequisites"]))
+    document["taskRoles"]["w"] |= wanted["taskRoles"]["worker"]
+    [role] = folder.resolve_text(yaml.safe_dump(document)).roles
+    assert role.command == ('python train.py --save "$KEDGE_OUTPUT_DIR/model"',)
     folder.write("market/data/numbers.yaml", numbers)
     text = folder.job(["data"], parameters={"count": 5}) + references
     job = folder.resolve_text(text, marketplace=str(folder.path / "market"))
