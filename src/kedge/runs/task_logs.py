@@ -83,8 +83,12 @@ def selected(
     return SelectedLogs(logs, max(0, count - (lines.tail or 0)), tuple(untimed))
 
 
-def merged(logs: SelectedLogs) -> Iterator[TaskLines]:
-    """The lines of logs that do not grow, merged by time."""
+def merged(logs: SelectedLogs, *, timed: bool = True) -> Iterator[TaskLines]:
+    """The lines of logs that do not grow, merged by time. If nobody needs the times (not `timed`), those of a single
+    task are read without."""
+    several = len({log.source.task for log in logs.logs}) > 1
+    for log in logs.logs:
+        log.timed = timed or several
     first = FirstLines(logs.skipped)
     with LogMerger(logs.logs) as merger:
         for lines in merger.finish_all():

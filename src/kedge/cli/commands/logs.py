@@ -81,7 +81,7 @@ def command(
         _follow(run, wanted, name, lines, write)
     else:
         found = [source for source in _sources(run, attempt) if wanted(source.role, source.task_index)]
-        _print(selected(run, found, name, lines), write)
+        _print(selected(run, found, name, lines), write, timestamps or as_json)
 
 
 def _is_one_task(names: tuple[str, ...]) -> bool:
@@ -119,9 +119,9 @@ def _writer(labels: list[str], prefixed: bool, raw: bool, timestamps: bool) -> W
     return lambda lines: sys.stdout.buffer.write(lines.data)
 
 
-def _print(logs: SelectedLogs, write: Write) -> None:
+def _print(logs: SelectedLogs, write: Write, timed: bool) -> None:
     _note_untimed(logs.untimed)
-    for lines in merged(logs):
+    for lines in merged(logs, timed=timed):
         write(lines)
     sys.stdout.flush()
 
