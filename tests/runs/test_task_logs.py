@@ -172,6 +172,15 @@ def test_an_endless_index_takes_no_time(run: Run, logs: Logs) -> None:
     assert len(shown(run, LineRange(since=logs.clock.now, tail=5))) <= 5
 
 
+def test_the_last_lines_of_endless_zeros_are_found_at_once(run: Run, logs: Logs) -> None:
+    logs.write(0, b"one\n")
+    logs.write(1, b"two\n")
+    os.truncate(run.task("worker", 0, 0) / USER_ALL / CURRENT, 1 << 42)
+    found = b"".join(lines.data for lines in merged(selected(run, sources(run, 0), USER_ALL, LineRange(tail=3))))
+    assert found.replace(b"\0", b"") == b"two\n"
+    assert 0 < found.count(b"\0") <= 4 * LONGEST_LINE
+
+
 def test_a_link_in_place_of_an_index_is_not_followed(run: Run, logs: Logs, tmp_path: Path) -> None:
     logs.write(0, b"one\n")
     index = run.task("worker", 0, 0) / LOG_TIMES / USER_ALL / CURRENT

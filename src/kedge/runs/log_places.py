@@ -65,10 +65,12 @@ class LogPlaces:
         return part
 
     def last_lines(self, part: Part, count: int) -> tuple[Part, int]:
-        """The last `count` lines, and how many there are. A last line counts even if it is unfinished."""
+        """The last `count` lines, and how many there are. A last line counts even if it is unfinished. At most
+        LONGEST_LINE bytes for each line are looked at: a log may hold endless zeros."""
         if count == 0 or not size(part):
             return [section._replace(start=section.end) for section in part[-1:]], 0
         seen, ended = 0, False  # newlines between two lines
+        looked_at = 0  # bytes
         for number in reversed(range(len(part))):
             for start, data in self._backwards(part[number]):
                 end = len(data) if ended else len(data) - data.endswith(b"\n")
@@ -79,6 +81,9 @@ class LogPlaces:
                         end = data.rfind(b"\n", 0, end)
                     return [part[number]._replace(start=start + end + 1), *part[number + 1 :]], count
                 seen += newlines
+                looked_at += len(data)
+                if looked_at >= count * LONGEST_LINE:
+                    return [part[number]._replace(start=start), *part[number + 1 :]], seen + 1
         return part, seen + 1
 
     def _first_line(self, section: LogSection, time: int) -> int | None:
