@@ -102,6 +102,16 @@ def test_a_sku_that_does_not_fit_is_an_error(kedge: Kedge, site: Write, sku: str
     assert message.format(file=file) in kedge("validate", hived(kedge, sku, gpu=gpu), code=2).stderr
 
 
+def test_shares_of_cpus_add_up_to_what_they_are(kedge: Kedge, site: Write) -> None:
+    """100 × 0.07 is 7.000000000000001 in binary fractions."""
+    file = site("[limits.job]\ncpu = 7\n[limits.task]\ncpu = 2")
+    roles = {"worker": {"instances": 100, "resourcePerInstance": {"cpu": 0.07, "memoryMB": 64, "gpu": 0}}}
+    kedge("validate", kedge.job("true", roles=roles))
+    roles["more"] = {"resourcePerInstance": {"cpu": 0.01, "memoryMB": 64, "gpu": 0}}
+    found = kedge("validate", kedge.job("true", roles=roles), code=2).stderr
+    assert f"the tasks of the job request 7.01 CPUs; limits.job.cpu is 7 ({file}:2)" in found
+
+
 def test_a_job_above_the_limits_is_refused_with_each_of_them(kedge: Kedge, site: Write) -> None:
     file = site("[limits.job]\ntasks = 3\ncpu = 7\nmemoryMB = 255\n[limits.task]\ncpu = 1\nmemoryMB = 63\ngpu = 0")
     heavy = {"instances": 3, "resourcePerInstance": {"cpu": 2, "memoryMB": 64, "gpu": 1}}

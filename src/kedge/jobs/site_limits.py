@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kedge.contract import SITE_TIME_LIMIT, TaskTimeLimit, duration_text
@@ -48,7 +48,7 @@ def above(job: Job, settings: AllSettings) -> Iterator[Problem]:
         yield from _too_large(job, each, what, settings.limit("task", what))
         sums = {name: job.task_roles[name].instances * amount for name, amount in each.items()}
         whole = settings.limit("job", what)
-        if whole.value is not None and (total := sum(sums.values())) > whole.value:
+        if whole.value is not None and (total := _sum(sums.values())) > whole.value:
             message = f"the tasks of the job request {_shown(total, what)}; {_limit(f'job.{what}', whole)}"
             yield job.source.problem(resource(max(sums, key=sums.__getitem__), what), message)
 
@@ -73,6 +73,11 @@ def _too_large(job: Job, each: Mapping[str, float], what: str, limit: SettingVal
         if limit.value is not None and amount > limit.value:
             message = f"each task requests {_shown(amount, what)}; {_limit(f'task.{what}', limit)}"
             yield job.source.problem(resource(name, what), message)
+
+
+def _sum(amounts: Iterable[float]) -> float:
+    """The sum, without what binary fractions add to it: 100 times 0.07 is 7."""
+    return round(sum(amounts), 6)
 
 
 def _amount(resources: Resources, what: str) -> float:
