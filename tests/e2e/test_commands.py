@@ -91,6 +91,26 @@ def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:
     assert kedge.runs() == []
 
 
+def test_plan_and_show_name_stops_and_time_limits(kedge: Kedge) -> None:
+    settings = {
+        "timeLimit": "8h",
+        "warnBefore": "5m",
+        "stop": {"graceSec": "90s"},
+        "taskRoles": {"worker": {"attemptTimeLimit": "1h30m", "stop": {"signal": "INT", "target": "command"}}},
+    }
+    job = kedge.job("true", extras={"kedge": settings})
+    printed = " ".join(kedge("plan", job).stdout.split())
+    kedge("run", "-q", job)
+    shown = " ".join(kedge("show", "job").stdout.split())
+    for text in ("8 h for the whole run", "1 h 30 min for each attempt", "beforeStop hooks run 5 min before the end"):
+        assert text in printed
+        assert text in shown
+    assert "stop SIGTERM, then SIGKILL after 1 min 30 s time limit 8 h for the whole run" in printed
+    assert "stop SIGINT to the command's own process, then SIGKILL after 1 min 30 s" in printed
+    limits = json.loads(kedge("show", "job", "--json").stdout)["time_limits"]
+    assert (limits["run_sec"], limits["roles"][0]["attempt_sec"]) == (28800.0, 5400.0)
+
+
 def test_a_plan_never_shows_a_secret(kedge: Kedge) -> None:
     job = kedge.job("echo <% $secrets.token %>", secrets={"token": "hunter2hunter2"})
     for options in ((), ("--json",), ("--task", "worker:0"), ("--task", "worker:0", "--json")):

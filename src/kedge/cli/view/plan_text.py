@@ -88,7 +88,7 @@ def _limits(plan: Plan, role: RolePlan) -> Iterable[str]:
 
 def _stop(stop: StopPolicy) -> str:
     whom = " to the command's own process" if stop.target == STOP_COMMAND else ""
-    return f"SIG{stop.signal}{whom}, then SIGKILL after {seconds(stop.grace_sec)}"
+    return f"SIG{stop.signal}{whom}, then SIGKILL after {duration_text(stop.grace_sec)}"
 
 
 def _copies(plan: Plan) -> str:

@@ -58,7 +58,7 @@ def _never_reached(outer: list[Limits], seen: set[Path], source: JobFileSource) 
                 seen.add(path)
                 line = source.mark(shorter[0]).line
                 yield source.warning(
-                    path, f"this limit never passes: the one in line {line} includes it and is no longer"
+                    path, f"this limit never passes: the one in line {line} includes it and is not longer"
                 )
 
 

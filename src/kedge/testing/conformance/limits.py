@@ -18,6 +18,8 @@ from kedge.testing.wait import wait_until
 
 _GRACEFUL = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1 || true; done"
 _FAILED_PEER = "trap 'echo RuntimeError: lost a peer >&2; exit 1' TERM; echo ready; while :; do sleep 0.1 || true; done"
+_TRACEBACK = 'Traceback (most recent call last):\\n  File "a.py", line 1, in <module>\\nKeyError: 1\\n'
+_CRASH = f"printf '{_TRACEBACK}' >&2; exit 1"
 
 
 def _settings(**settings: Any) -> dict[str, Any]:
@@ -124,6 +126,17 @@ BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {
         attempts=2,
         prints=(r"worker:0: stopped after 1 s \(extras.kedge.attemptTimeLimit\); not retried: the only retry is used",),
         more=_of_attempts,
+    ),
+    "a peer that fails because a task is stopped at a limit is not the cause": ConformanceCase(
+        roles={
+            "worker": {"commands": ["trap 'touch $KEDGE_JOB_DIR/gone; sleep 1; exit 0' TERM; sleep 1000 & wait"]},
+            "peer": {"commands": ["until [ -e $KEDGE_JOB_DIR/gone ]; do sleep 0.1; done", _CRASH]},
+        },
+        keys=_settings(taskRoles={"worker": {"attemptTimeLimit": "1s"}}) | {"jobRetryCount": 0},
+        code=EXIT_FAILED,
+        states={"worker:0": State.FAILED, "peer:0": State.FAILED},
+        prints=(r"worker:0: stopped after 1 s \(extras.kedge.taskRoles.worker.attemptTimeLimit\); not retried",),
+        more=lambda kedge: _cause(kedge, "worker:0", "extras.kedge.taskRoles.worker.attemptTimeLimit"),
     ),
     "hooks run before a time limit, and not again when it has passed": ConformanceCase(
         "trap 'echo asked' USR1; trap 'echo told; exit 0' TERM; while :; do sleep 0.1 || true; done",
