@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kedge.contract import JOB_TIME_LIMIT, STOPPED_BY_TIME_LIMIT, TIME_LIMIT, TaskTimeLimit
+from kedge.contract import JOB_TIME_LIMIT, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, TIME_LIMIT, TaskTimeLimit
 from kedge.diagnose.decide.limits import of_time_limit
 from kedge.engines.base import LimitReached, PreemptionNotice, Started, StopAnnounced, Task
 from kedge.engines.controller import attempt as module
@@ -96,6 +96,15 @@ def test_a_task_that_waits_for_a_retry_fails_at_the_limit_of_its_role(scene: Sce
     assert [each for each in scene.said if each.startswith("start")] == ["start w:0"]
 
 
+def test_the_first_of_several_tasks_at_the_limit_of_their_role_may_end_the_attempt(scene: Scene) -> None:
+    made = limited(plan(2, gang=False, max_transient=5), role=0.05)
+    made = replace(made, retry=replace(made.retry, backoff_sec=60.0))
+    end = time.monotonic() + 0.1
+    turns = (failed(A, 137), failed(B, 137)), (lambda: wait_until(lambda: time.monotonic() > end, 10),)
+    assert scene.attempt(made, *turns).outcome == State.FAILED
+    assert scene.states == [State.FAILED, State.STOPPED]
+
+
 @pytest.mark.parametrize("gang", [True, False])
 def test_an_attempt_at_its_limit_is_tried_again_as_often_as_the_user_asked(scene: Scene, gang: bool) -> None:
     made = limited(plan(1, gang=gang, job_retries=2 if gang else 0, task_retries=2), attempt=True)
@@ -103,6 +112,13 @@ def test_an_attempt_at_its_limit_is_tried_again_as_often_as_the_user_asked(scene
     outcome = scene.job(made, end, end, end)
     assert outcome.text.startswith("w:0: stopped after 1 min (extras.kedge.attemptTimeLimit); not retried: ")
     assert len([each for each in scene.said if each.startswith("start ")]) == 3
+
+
+def test_a_stop_after_a_retry_has_nothing_to_do_with_the_limit_before(scene: Scene) -> None:
+    made = limited(plan(1, gang=False, task_retries=1), attempt=True)
+    end = failed(A, 255, **at_limit(OF_ATTEMPT))
+    outcome = scene.job(made, (LimitReached(A, OF_ATTEMPT.key), end), (Started(A), scene.ask), (stopped(A),))
+    assert (outcome.state, scene.facts[JobEvent.TASK_COMPLETED]["code"]) == (State.STOPPED, STOPPED_BY_USER)
 
 
 def test_a_peer_that_fails_because_another_task_is_stopped_at_a_limit_is_not_the_root(scene: Scene) -> None:

@@ -222,6 +222,7 @@ class Attempt:
         facts = {"delay_sec": round(delay, 3), **task.retries.facts(), **_facts(report, report.exit_code)}
         move(task, State.FAILED, self._emit, JobEvent.TASK_RETRYING, **facts)
         task.task_attempt += 1
+        task.limit = None
         move(task, State.WAITING, self._emit)
         heapq.heappush(self._to_start, (time.monotonic() + delay, task.task_attempt, task.task))
         return True
@@ -251,9 +252,9 @@ class Attempt:
         if self._limits.job_left() <= -SLACK_SEC:
             self._end_at_limit()
             return
-        running = [task for task in self.tasks.values() if task.state in _STARTED or task.state == State.WAITING]
+        running = [task for task in self.tasks.values() if task.state in (State.WAITING, *_STARTED)]
         for task in running:
-            if limit := self._limits.passed(task.task):
+            if (limit := self._limits.passed(task.task)) and self._verdict is None:  # the task before may have ended it
                 self._stop_at_limit(task, limit)
         self._look_at = self._limits.next_end(task.task for task in running if not task.limit)
 
@@ -261,7 +262,7 @@ class Attempt:
         """Stop what has not reached the limit of the run by itself."""
         if self._verdict is self._at_limit:
             for task in self.tasks.values():
-                if task.state == State.STOPPING:
+                if task.state == State.STOPPING and not task.limit:
                     self._backend.stop(task.task)
 
     def _stop_at_limit(self, task: TaskState, limit: TaskTimeLimit) -> None:

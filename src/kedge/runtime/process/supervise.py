@@ -154,7 +154,10 @@ class Supervisor:
         if (self.stopping or self._announced) and (before_stop := command.before_stop):
             command.before_stop = None
             if self._children.status(command.pid) is None and not self.stop_repeated:
-                before_stop(command.pid)
+                try:
+                    before_stop(command.pid)
+                finally:
+                    self._running = command  # whatever has happened to the last of the programs
         if self.stopping and command.before_stop is None:
             command.waits = False
             if self._children.status(command.pid) is None:
