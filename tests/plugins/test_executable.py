@@ -165,7 +165,7 @@ def test_the_processes_of_a_plugin_killed_by_a_signal_are_killed(tmp_path: Path)
     assert [pid for pid in members(tmp_path) if running(pid)] == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_an_interrupt_kills_a_plugin_with_its_processes(tmp_path: Path, number: signal.Signals) -> None:
     path = family(tmp_path, "wait\n")
     program = (

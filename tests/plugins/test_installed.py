@@ -138,3 +138,12 @@ def test_prints_of_a_plugin_go_to_stderr(with_packages: Packages) -> None:
 def test_the_user_can_interrupt_a_plugin(with_packages: Packages) -> None:
     done = with_packages(document(ITEM), {"hello": {"greet": with_steps("os.kill(os.getpid(), signal.SIGINT)")}})
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGQUIT"])
+def test_other_signals_that_interrupt_a_command_do_so_in_a_plugin(with_packages: Packages, name: str) -> None:
+    """As kedge run handles them; here the plugin's module does."""
+    handles = f"import signal; signal.signal(signal.{name}, signal.default_int_handler)\n"
+    code = handles + with_steps(f"os.kill(os.getpid(), signal.{name})")
+    done = with_packages(document(ITEM), {"hello": {"greet": code}})
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
