@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kedge import __version__
+
 from .conftest import Kedge, Loaded
 
 SKUS = "[skus.k80]\ncpu = 4\nmemoryMB = 8192\ngpu = 1\n[skus.cpu-small]\ncpu = 2\nmemoryMB = 1024\n"
@@ -168,6 +170,24 @@ def test_the_marketplace_of_the_settings_is_below_that_of_the_environment(kedge:
     assert "echo hello of-site" in kedge("plan", kedge.job("true", roles=role)).stdout
     shell = kedge("plan", kedge.job("true", roles=role), KEDGE_MARKETPLACE=str(kedge.folder / "of-shell"))
     assert "echo hello of-shell" in shell.stdout
+    site("marketplace = 'of-site'\nmarketplaces.shell.base = 'of-shell'", who="user")
+    for choice in ("options", "variable", "job"):
+        keys = {"extras": {"kedge": {"marketplace": "shell"}}} if choice == "job" else {}
+        options = ("--marketplace", "shell") if choice == "options" else ()
+        variables = {"KEDGE_MARKETPLACE": "shell"} if choice == "variable" else {}
+        named = kedge("plan", kedge.job("true", roles=role, **keys), *options, **variables)
+        assert "echo hello of-shell" in named.stdout
+
+
+def test_the_image_of_the_runtime_is_for_the_registry_of_the_site(kedge: Kedge, site: Write) -> None:
+    image = kedge.folder / "image"
+    assert "push" not in kedge("bundle", "--layers", "core", "--oci", image).stderr
+    site("registry = 'registry.example.org:5000/team'")
+    again = kedge.folder / "again"
+    pushed = f"skopeo copy oci:{again} docker://registry.example.org:5000/team/kedge-runtime:{__version__}"
+    assert pushed in kedge("bundle", "--layers", "core", "--oci", again).stderr
+    file = site("registry = 'https://registry.example.org'")
+    assert f"{file}:1:12: registry: " in kedge("config", code=2).stderr
 
 
 def test_a_broken_file_stops_new_runs_only(kedge: Kedge, site: Write) -> None:

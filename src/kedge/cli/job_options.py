@@ -87,7 +87,9 @@ _INPUT_OPTIONS = (
         metavar="FILE",
         help="Add failure rules (TOML), or use this OpenPAI exit spec (YAML).",
     ),
-    click.option("--marketplace", metavar="DIR|URL", help="Base of marketplace:// names (or set KEDGE_MARKETPLACE)."),
+    click.option(
+        "--marketplace", metavar="DIR|URL|NAME", help="Base of marketplace:// names (or set KEDGE_MARKETPLACE)."
+    ),
     click.option(
         "--allow-host", "hosts", multiple=True, metavar="HOST", help="Fetch prerequisites from these hosts only."
     ),

@@ -68,10 +68,13 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
 
 
 def _with_usual(inputs: Inputs, known: AllSettings) -> Inputs:
-    """The inputs with what the settings name for jobs that name nothing themselves."""
+    """The inputs with what the settings name for jobs, above all for those that name nothing themselves."""
     storages = known.group("storages")
     usual = tuple(name for name, found in storages.items() if "default" in found and found["default"].value)
-    return replace(inputs, usual_marketplace=known.get(MARKETPLACE).value, usual_storages=usual)
+    marketplaces = {name: found["base"].value for name, found in known.group("marketplaces").items()}
+    return replace(
+        inputs, marketplaces=marketplaces, usual_marketplace=known.get(MARKETPLACE).value, usual_storages=usual
+    )
 
 
 def _planned(resolved: ResolvedJob, known: AllSettings, notes: tuple[str, ...], *, again: bool) -> Plan:

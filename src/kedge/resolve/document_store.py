@@ -223,7 +223,7 @@ class DocumentStore:
         where = self._settings.marketplace
         if where is None:
             options = (
-                "--marketplace DIR|URL, KEDGE_MARKETPLACE, extras.kedge.marketplace or marketplace in the settings"
+                "--marketplace DIR|URL|NAME, KEDGE_MARKETPLACE, extras.kedge.marketplace or marketplace in the settings"
             )
             raise Unavailable(f"no marketplace is configured; set {options}")
         if is_url(where):

@@ -42,8 +42,8 @@ class Inputs:
     contacted, empty for all; `offline` takes everything from the lock file and from `cache`, a folder (None for the
     user's default); `update_lock` names the entries that may have changed since the lock file was written, or `all`.
 
-    kedge.plan and kedge.run take from the settings: `usual_marketplace`, for a job that names none, and
-    `usual_storages`, for a job with an empty list of storages.
+    kedge.plan and kedge.run take from the settings: `marketplaces`, the folders or URLs of those with a name,
+    `usual_marketplace`, for a job that names none, and `usual_storages`, for a job with an empty list of storages.
     """
 
     user: str
@@ -56,6 +56,7 @@ class Inputs:
     offline: bool = False
     update_lock: tuple[str, ...] = ()
     cache: str | None = None
+    marketplaces: Mapping[str, str] = field(default_factory=dict)
     usual_marketplace: str | None = None
     usual_storages: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)

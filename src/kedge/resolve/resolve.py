@@ -39,9 +39,11 @@ def _settings(job: Job, inputs: Inputs) -> Settings:
     where = inputs.marketplace
     if where is None and job.kedge.marketplace is not None:
         where = job.kedge.marketplace
-        if not is_url(where):
+        if not is_url(where) and where not in inputs.marketplaces:
             where = os.path.normpath(os.path.join(os.path.dirname(job.source.file), os.path.expanduser(where)))
-    return Settings(job.source.file, inputs.user, where or inputs.usual_marketplace, inputs.hosts, inputs.record)
+    where = where or inputs.usual_marketplace
+    base = inputs.marketplaces.get(where, where) if where else None
+    return Settings(job.source.file, inputs.user, base, inputs.hosts, inputs.record)
 
 
 def _cache(inputs: Inputs) -> document_cache.DocumentCache:

@@ -7,7 +7,7 @@ from kedge.light.types import Any, Iterator, Mapping, NamedTuple
 from kedge.spec.units import DURATION, NOT_A_DURATION
 
 ANY_NAME = "*"
-GROUPS = ("storages", "virtual-clusters", "skus")  # tables whose entries the site and the user name
+GROUPS = ("marketplaces", "storages", "virtual-clusters", "skus")  # tables whose entries the site and the user name
 STORAGE_OPTION = "storage"  # of engines; the settings name storages in a group of their own, for all engines
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -55,8 +55,14 @@ ENGINE = Setting(
     option="--engine",
 )  # fmt: skip
 MARKETPLACE = Setting(
-    "marketplace", _TEXT, "The base of `marketplace://` names: a folder or a URL.", variable=True,
-    job="extras.kedge.marketplace", option="--marketplace", is_path=True,
+    "marketplace", _TEXT, "The base of `marketplace://` names: a folder or a URL. All but settings files may also "
+    "give the name of one of `marketplaces`.", variable=True, job="extras.kedge.marketplace", option="--marketplace",
+    is_path=True,
+)  # fmt: skip
+REGISTRY = Setting(
+    "registry", {**_TEXT, "pattern": r"^[\w.-]+(:\d+)?(/[\w./-]+)?$", "patternErrorMessage": "is not a registry"},
+    "The registry, with a path in it if needed, that holds the site's runtime image. `kedge bundle --oci` prints the "
+    "command that pushes it there.", site_only=True,
 )  # fmt: skip
 RULES = Setting(
     "rules", _TEXTS, "Files with [rules](rules.md) for causes of failures, and at most one exit spec, for every job. "
@@ -80,6 +86,11 @@ CODE_LIMIT = _limit("job.codeMB", _POSITIVE, "MiB of each folder of code that a 
 SETTINGS = (
     ENGINE,
     MARKETPLACE,
+    Setting(
+        "marketplaces.*.base", _TEXT, "The folder or the URL of the marketplace with this name.", required=True,
+        is_path=True,
+    ),
+    REGISTRY,
     RULES,
     Setting(
         "storages.*.path", _TEXT, "The folder of this machine that jobs name as this storage.", option="--storage",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import defaultdict
 from pathlib import Path
 
@@ -13,8 +14,11 @@ from kedge.bundle import build, export, layers
 from kedge.bundle.build import Bundle
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import Table, show
+from kedge.settings import values
+from kedge.settings.table import REGISTRY
 
 _PATH = click.Path(path_type=Path)
+_IMAGE = f"kedge-runtime:{__version__}"
 
 
 @click.command()
@@ -39,7 +43,7 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
     if tar:
         export.archive(bundle.path, tar)
     if oci:
-        export.image(bundle.path, oci, f"kedge-runtime:{__version__}")
+        export.image(bundle.path, oci, _IMAGE)
     if as_json:
         click.echo(json.dumps(_description(bundle, output or bundle.path)))
     else:
@@ -47,6 +51,8 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
         for place in (output or bundle.path, tar, oci):
             if place:
                 click.echo(place)
+    if oci and (registry := values.load().get(REGISTRY).value):
+        print_notes(f"to push the image: skopeo copy oci:{shlex.quote(str(oci))} docker://{registry}/{_IMAGE}")
 
 
 def _show(bundle: Bundle) -> None:
