@@ -28,10 +28,14 @@ stranger, never sets engine options, folders of this machine or limits.
 # /etc/kedge/site.toml
 engine = "container"
 marketplace = "https://market.example.org/kedge/"
+registry = "registry.example.org/kedge"
 rules = ["rules.toml"]    # /etc/kedge/rules.toml
 
 [engines.container]
 pids-limit = 4096
+
+[marketplaces.vision]
+base = "/srv/vision"    # for jobs with extras.kedge.marketplace: vision
 
 [storages.datasets]
 path = "/srv/datasets"
@@ -52,11 +56,11 @@ tasks = 64
 gpu = 8
 ```
 
-Of `storages`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole.
+Of `marketplaces`, `storages`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole.
 Relative paths start in the folder of the file, and `~` is the user's home folder.
 
-There is no setting for a registry: what an image's name without one means, and which mirror serves it, is configured in Docker or
-Podman.
+`registry` is for the runtime image of kedge. What the name of a task's image without a registry means, and which mirror serves it, is
+configured in Docker or Podman.
 
 Keep secrets out of these files: every user can read the site's, and `kedge config` prints values (without the passwords of addresses).
 Secrets belong in [`--secret`](running.md#parameters-and-secrets).
