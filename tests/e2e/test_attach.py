@@ -175,6 +175,24 @@ def test_detaching_before_the_job_is_submitted_leaves_nothing(kedge: Kedge) -> N
     assert kedge.runs() == []
 
 
+# kedge that gets SIGQUIT when it loads the first package.
+WHILE_LOADING = """
+import os, signal, sys, types
+find = lambda name, *_: os.kill(os.getpid(), signal.SIGQUIT) if name == "click" else None
+sys.meta_path.insert(0, types.SimpleNamespace(find_spec=find))
+from kedge.__main__ import main
+main()"""
+
+
+def test_detaching_while_kedge_is_loaded_leaves_nothing(kedge: Kedge) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_LOADING, "run", kedge.job("true")],
+        cwd=kedge.folder, env=kedge.environment, capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "kedge: the job has not been submitted\n")
+    assert kedge.runs() == []
+
+
 def test_detaching_while_the_job_file_is_typed_leaves_nothing(kedge: Kedge) -> None:
     viewer = Terminal(kedge, "run", "-")
     wait_until(lambda: _catches(viewer.pid, signal.SIGQUIT), TIMEOUT)

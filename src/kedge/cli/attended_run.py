@@ -42,7 +42,7 @@ def run(
         print_notes(*decided)  # the error may be about an option that the settings have set
         raise
     if detach:
-        return _in_background(submitted)
+        return _in_background(submitted, requests)
     return _attended(submitted, requests, texts(notes, in_summary=True), quiet, as_json)
 
 
@@ -61,10 +61,11 @@ def _submitted(
     return submitted
 
 
-def _in_background(submitted: submission.Submitted) -> int:
+def _in_background(submitted: submission.Submitted, requests: StopRequests) -> int:
     submission.start(submitted)
     if end := submitted.controller.started():
         return print_error(submitted.run, end)
+    requests.over(EXIT_OK)
     click.echo(submitted.run.id)
     return EXIT_OK
 
