@@ -21,7 +21,7 @@ MODULES = sorted(
 )  # fmt: skip
 # Callables that take a cause, and at which position; constants that hold one.
 TAKERS = {"ActionFailed": 1, "ImageProblem": 1, "Meaning": 0, "_answer": 0}
-CONSTANTS = {"GENERIC", "NONE", "STOPPED"}
+CONSTANTS = {"GENERIC", "NONE", "STOPPED", "TIME_LIMIT"}
 
 
 def named(tree: ast.AST) -> Iterator[str]:
