@@ -29,8 +29,8 @@ def fits(value: object, wanted: Any) -> bool:
         return True
     if isinstance(wanted, _UNION) or origin is Union:
         return any(fits(value, one) for one in inner)
-    if origin in (dict, collections.abc.Mapping):
-        return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
+    if origin in (dict, collections.abc.Mapping):  # a default value may be another mapping
+        return isinstance(value, origin) and all(fits(one, inner[1]) for one in value.values())
     if origin in (list, tuple):
         return isinstance(value, list | tuple) and all(fits(one, inner[0]) for one in value)
     if is_typeddict(wanted):

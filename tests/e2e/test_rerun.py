@@ -190,6 +190,18 @@ def test_a_run_without_a_record_is_an_error(kedge: Kedge, change: dict[str, Any]
     assert why in kedge("rerun", run.name, code=2).stderr
 
 
+def test_a_run_of_an_older_kedge_is_shown(kedge: Kedge) -> None:
+    """Its run.json has neither options nor the folder of the job file."""
+    kedge("run", kedge.job("true"))
+    run = kedge.only_run()
+    (run / "run.json").write_text(
+        json.dumps({name: value for name, value in info(kedge, run.name).items() if name not in ("options", "folder")})
+    )
+    assert "Options" not in kedge("show", "job").stdout
+    for words in (("rerun", "job"), ("show", "job", "--export", "new")):
+        assert "recorded too little of it; start from its job file" in kedge(*words, code=2).stderr
+
+
 @pytest.mark.parametrize("what", ["documents", "job.lock", "code", "link"])
 def test_a_damaged_record_is_an_error_with_a_place(kedge: Kedge, project: Path, what: str) -> None:
     kedge("run", project, "--marketplace", kedge.folder / "market")
