@@ -227,6 +227,9 @@ def test_containers_cannot_write_to_the_snapshot_or_to_code_that_they_share(kedg
     kedge("run", kedge.job(denied % "/usr/local/pai/snapshot/file", name="private"), "--workdir", code)
     kedge("run", kedge.job(denied % "file", name="shared", extras={"kedge": {"code": "readOnly"}}), "--workdir", code)
     assert kedge.task_log() == 2 * "Read-only file system\ncontent\n"
+    kedge("show", "private", "--export", kedge.folder / "new")
+    copied = [kedge.folder / "new" / name for name in ("code", "code/file")]
+    assert [path.stat().st_mode & 0o022 for path in copied] == [0, 0]  # unlike the snapshot, for the users of images
 
 
 def test_the_jobs_folder_of_a_local_run_can_be_written_by_any_user_of_an_image(

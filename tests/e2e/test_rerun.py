@@ -236,6 +236,7 @@ def test_the_job_folder_of_a_run_that_still_runs_is_not_copied(kedge: Kedge) -> 
 def test_what_leads_out_of_the_job_folder_is_named_and_not_copied(kedge: Kedge) -> None:
     kedge("run", kedge.job("cd $KEDGE_JOB_DIR; ln -s /etc/passwd out; mkfifo pipe; echo kept > kept"))
     done = kedge("rerun", "-q", "job", "--with-job-dir")
+    assert " --with-job-dir\n" in kedge("show", "job").stdout
     assert "note: not copied, because they lead out of the job folder or are no files: out, pipe" in done.stderr
     kedge("run", "-q", kedge.job("rm -r $KEDGE_JOB_DIR; ln -s / $KEDGE_JOB_DIR", name="linked"))
     error = kedge("rerun", "linked", "--with-job-dir", code=2).stderr

@@ -34,6 +34,7 @@ from kedge.spec.parse import load_text
 JOB, LOCK, MARKET = "job.yaml", "job.lock", "marketplace"
 _SCHEME = "marketplace://"
 _LARGEST_RULES = 16 << 20  # bytes
+_RIGHTS = 0o755  # of code: in a run of containers, everybody may write to it
 
 
 class StoredRun(NamedTuple):
@@ -159,7 +160,8 @@ class _Export:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.mkdir()
         try:
-            left_out = tree_copy.copy(self._of.run.path, f"{self._of.run.code.name}/{name}", target)
+            folder = f"{self._of.run.code.name}/{name}"
+            left_out = tree_copy.copy(self._of.run.path, folder, target, rights=_RIGHTS)
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{source}: the run's copy of the code is not there any more") from None
         yield from (

@@ -99,23 +99,29 @@ def _fill(
     disk_reserve.make(run.path)
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in plan.roles})
-    run.save(
-        RunInfo(
-            id=run.id,
-            name=plan.job,
-            user=plan.user,
-            engine=where.name,
-            created=folder.creation_time(jobs_dir()),
-            version=__version__,
-            source=STDIN if os.path.basename(source.file) == STDIN else os.path.abspath(source.file),
-            secrets_dir=where.secrets_dir(run) if prepared.secrets.texts else None,
-            parameters=masked_values(dict(prepared.parameters), secrets),
-            folder=os.path.dirname(os.path.abspath(source.file)),
-            options=masked_values(record.options(prepared.inputs, prepared, where.options).to_json(), secrets),
-            rerun_of=prepared.inputs.record.run if prepared.inputs.record else None,
-        )
-    )
+    run.save(_info(run, prepared, where))
     return tuple(notes)
+
+
+def _info(run: Run, prepared: PreparedJob, where: Engine) -> RunInfo:
+    """The description of the run that is kept with it."""
+    source, secrets = prepared.job.source, tuple(prepared.secrets.texts.values())
+    old = prepared.inputs.record
+    return RunInfo(
+        id=run.id,
+        name=prepared.plan.job,
+        user=prepared.plan.user,
+        engine=where.name,
+        created=folder.creation_time(jobs_dir()),
+        version=__version__,
+        source=STDIN if os.path.basename(source.file) == STDIN else os.path.abspath(source.file),
+        secrets_dir=where.secrets_dir(run) if secrets else None,
+        parameters=masked_values(dict(prepared.parameters), secrets),
+        folder=os.path.dirname(os.path.abspath(source.file)),
+        options=masked_values(record.options(prepared.inputs, prepared, where.options).to_json(), secrets),
+        rerun_of=old.run if old else None,
+        with_job_dir=bool(old and old.job_dir),
+    )
 
 
 def _copy_code(

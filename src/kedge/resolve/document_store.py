@@ -104,7 +104,7 @@ class DocumentStore:
         return found
 
     def note_version(self, address: ItemAddress, version: str) -> None:
-        """RunRecord in the lock the version that a document gives itself."""
+        """Record in the lock the version that a document gives itself."""
         name = key(address)
         if name in self._items:
             self._items[name] = replace(self._items[name], version=version)

@@ -62,7 +62,8 @@ class RunInfo:
 
     `secrets_dir` holds the secrets while the job lives; `parameters` are the values for `$parameters`. `folder` is
     where relative paths in the job file start; `options` are those of RunOptions; `rerun_of` is the id of the run that
-    this one repeats. `damage`: why the file cannot be read; the other values are then unknown.
+    this one repeats, `with_job_dir` whether it began with a copy of that run's job folder. `damage`: why the file
+    cannot be read; the other values are then unknown.
     """
 
     id: str
@@ -77,6 +78,7 @@ class RunInfo:
     folder: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     rerun_of: str | None = None
+    with_job_dir: bool = False
     damage: str = ""
 
     @classmethod

@@ -30,15 +30,18 @@ class TreeEntry(NamedTuple):
     info: os.stat_result
 
 
-def copy(run: Path, name: str, target: Path, progress: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+def copy(
+    run: Path, name: str, target: Path, progress: Callable[[int, int], None] | None = None, rights: int = 0o777
+) -> tuple[str, ...]:
     """Copy the folder `name` below a run folder into the empty folder `target`, and return the paths of what was left
     out.
 
-    `progress` is called with the bytes copied so far and in total. InputError: something cannot be read; DiskFull.
+    `progress` is called with the bytes copied so far and in total; `rights` are the bits of modes that are kept.
+    InputError: something cannot be read; DiskFull.
     """
     with disk_errors(target):
         try:
-            return _TreeCopy(run, name, target, progress).all()
+            return _TreeCopy(run, name, target, progress, rights).all()
         except PermissionError as error:
             place = os.path.join(run, name, error.filename or "")
             raise InputError(f"{place}: it cannot be copied: {error.strerror}") from None
@@ -47,12 +50,14 @@ def copy(run: Path, name: str, target: Path, progress: Callable[[int, int], None
 class _TreeCopy:
     """One copy. Paths are opened folder by folder, because they may be longer than the system allows."""
 
-    def __init__(self, run: Path, name: str, target: Path, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(
+        self, run: Path, name: str, target: Path, progress: Callable[[int, int], None] | None, rights: int
+    ) -> None:
         self._run, self._name, self._target, self._progress = run, name, target, progress
         self._entries = list(_listed(run, name))
         files = (entry.info for entry in self._entries if stat.S_ISREG(entry.info.st_mode))
         self._total = sum(min(info.st_size, info.st_blocks * BLOCK) for info in files)  # holes take none
-        self._bytes = 0
+        self._bytes, self._rights = 0, rights
         self._is_root = os.geteuid() == 0
         self._opened = not self._is_root and bool(self._entries[0].info.st_mode & _FOR_ALL)
 
@@ -120,9 +125,10 @@ class _TreeCopy:
     def _finish(self, fd: int, info: os.stat_result, least: int) -> None:
         """Give a copied file or folder its owner, mode and times. Without root, files of other users become ours, so
         other users get the rights that they had as the owner."""
-        mode = stat.S_IMODE(info.st_mode) & 0o777 | least
+        mode = stat.S_IMODE(info.st_mode) | least
         if self._opened:
             mode |= (mode >> 3 & 0o070) | (mode >> 6 & 0o007)
+        mode &= self._rights
         if self._is_root:
             os.fchown(fd, info.st_uid, info.st_gid)
         os.fchmod(fd, mode)

@@ -93,6 +93,7 @@ def _facts(run: Run) -> dict[str, Any]:
         "parameters": info.parameters,
         "options": dict(info.options),
         "rerun_of": info.rerun_of,
+        "with_job_dir": info.with_job_dir,
         "folders": {"run": str(run.path), "code": str(run.code), "job_dir": str(run.job_dir)},
         "time_limits": _limit_facts(run),
         **asdict(now),

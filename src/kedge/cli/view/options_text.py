@@ -19,7 +19,7 @@ from kedge.terminal_text import one_line
 
 def print_options(info: RunInfo) -> None:
     """Print which run this one repeats, its options, and the secrets that it needs again."""
-    rows("Rerun of", filter(None, [info.rerun_of]))
+    rows("Rerun of", [f"{info.rerun_of}{' --with-job-dir' * info.with_job_dir}"] if info.rerun_of else [])
     try:
         options = RunOptions.from_json(info.options)
     except ValueError as error:
