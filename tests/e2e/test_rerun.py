@@ -237,7 +237,7 @@ def test_what_leads_out_of_the_job_folder_is_named_and_not_copied(kedge: Kedge) 
     kedge("run", kedge.job("cd $KEDGE_JOB_DIR; ln -s /etc/passwd out; mkfifo pipe; echo kept > kept"))
     done = kedge("rerun", "-q", "job", "--with-job-dir")
     assert " --with-job-dir\n" in kedge("show", "job").stdout
-    assert "note: not copied, because they lead out of the job folder or are no files: out, pipe" in done.stderr
+    assert "not copied from the job folder (links that lead out of it, pipes and the like): out, pipe" in done.stderr
     kedge("run", "-q", kedge.job("rm -r $KEDGE_JOB_DIR; ln -s / $KEDGE_JOB_DIR", name="linked"))
     error = kedge("rerun", "linked", "--with-job-dir", code=2).stderr
     assert "/job-dir: it cannot be copied: Not a directory" in error

@@ -41,7 +41,7 @@ _ENGINE_OPTIONS = (
         metavar="NAME",
         shell_complete=_complete_engine,
         help=f"Where to run: {', '.join(ENGINES)}, or an engine that an installed package brings. "
-        "Defaults to the engine of kedge config.",
+        "Defaults to the engine of kedge config, and for a rerun to that of the old run.",
     ),
     *map(_option_of_engine, BUILT_IN_OPTIONS),
     click.option(

@@ -79,7 +79,7 @@ _INPUT_OPTIONS = (
     click.option(
         "--workdir",
         type=click.Path(path_type=str),
-        help="Copy this folder once per job; all tasks start in the copy.",
+        help="Copy this folder; every task starts in a copy of its own.",
     ),
     click.option(
         "--rules",

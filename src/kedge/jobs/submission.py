@@ -158,7 +158,7 @@ def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], Non
     if left_out := copier.copy(source.parent, source.name, target, progress):
         more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
         named = ", ".join(map(printable, left_out[:3]))
-        yield f"not copied, because they lead out of the job folder or are no files: {named}{more}"
+        yield f"not copied from the job folder (links that lead out of it, pipes and the like): {named}{more}"
 
 
 def start(submitted: Submitted) -> None:

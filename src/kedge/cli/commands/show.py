@@ -24,7 +24,9 @@ from kedge.runs.outputs import OutputTotals
 @click.command()
 @options.job
 @click.option("--yaml", "as_yaml", is_flag=True, help="Print the job file with masked secrets and absolute paths.")
-@click.option("--export", metavar="DIR", help="Write the job with its code and all other files into a new folder.")
+@click.option(
+    "--export", metavar="DIR", help="Write the job with its code and all other files into a new or empty folder."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the status as JSON.")
 def command(job: str, as_yaml: bool, export: str | None, as_json: bool) -> None:
     """Show one run: its tasks, verdict and logs.
