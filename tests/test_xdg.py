@@ -64,5 +64,5 @@ def test_without_a_home_folder_the_error_names_the_variables_to_set(monkeypatch:
 
 def test_no_other_module_reads_the_variables() -> None:
     src = Path(kedge.__file__).parent
-    readers = [path for path in src.rglob("*.py") if re.search(r"[\"']XDG_", path.read_text())]
+    readers = [path for path in src.rglob("*.py") if re.search(r"[\"']XDG_[A-Z]", path.read_text())]
     assert [str(path.relative_to(src)) for path in readers if path.parent.name != "testing"] == ["xdg.py"]
