@@ -29,6 +29,7 @@ _UNSAFE = (
 _CONTROL = late_pattern(f"[{_UNSAFE}]")
 _CONTROL_OR_NEWLINE = late_pattern(f"[{_UNSAFE}\n]")
 _BYTES = bytes(set(range(32)) - set(b"\t\n")) + b"\x7f"
+_READABLE = 1000  # characters
 _MAX_STYLES = 8  # that are carried over to the next row
 
 
@@ -58,6 +59,11 @@ def terminal_text(text: str, newlines: bool = False) -> str:
 def one_line(text: str) -> str:
     """The text on one line and without colours, for use inside a message of kedge."""
     return text if _is_harmless(text) else _shown(_STYLE.sub("", text), _CONTROL_OR_NEWLINE)
+
+
+def shortened(text: str) -> str:
+    """The text if it is short enough to be read; otherwise its beginning and its length."""
+    return text if len(text) <= _READABLE else f"{text[:_READABLE]}… ({len(text):,} characters)"
 
 
 def _is_harmless(text: str) -> bool:

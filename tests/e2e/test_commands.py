@@ -70,6 +70,16 @@ def test_plan_shows_variables_on_a_line_each(kedge: Kedge) -> None:
     assert [line[16:] for line in shown.split("\n") if "=" in line] == rows
 
 
+def test_long_values_are_cut_where_people_read_them(kedge: Kedge) -> None:
+    long = "x" * 20_000
+    job, options = kedge.job("true", parameters={"p": 1}), ("-p", f"p={long}", "--env", f"A={long}")
+    kedge("run", job, *options)
+    for text in (kedge("plan", job, *options).stdout, kedge("show", "job").stdout):
+        assert "x… (20,002 characters)" in text
+        assert len(text) < 5000
+    assert json.loads(kedge("show", "job", "--json").stdout)["options"]["env"] == {"A": long}
+
+
 def test_plan_shows_roles_commands_and_one_task(kedge: Kedge) -> None:
     text = kedge("plan", EXAMPLES / "digits.yaml", "-p", "epochs=3").stdout
     assert "worker ×3" in text

@@ -14,7 +14,7 @@ from kedge.errors import KedgeError
 from kedge.runs.folder import RunInfo
 from kedge.runs.run_limits import RunLimits
 from kedge.runs.run_options import RunOptions
-from kedge.terminal_text import one_line
+from kedge.terminal_text import one_line, shortened
 
 
 def print_options(info: RunInfo) -> None:
@@ -42,7 +42,7 @@ def print_limits(limits: RunLimits) -> None:
 def _given(options: RunOptions) -> Iterator[str]:
     for flag, values in (("-p", options.parameters), ("--env", options.env)):
         for name, value in values.items():
-            yield from (flag, f"{name}={value}")
+            yield from (flag, shortened(f"{name}={value}"))
     lists = {
         "--env": options.env_from_shell,
         "--workdir": filter(None, [options.workdir]),

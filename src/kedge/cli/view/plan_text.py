@@ -13,7 +13,7 @@ from kedge.cli.view.wording import limit_texts, seconds
 from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, duration_text, show_text
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
-from kedge.terminal_text import one_line
+from kedge.terminal_text import one_line, shortened
 
 EVERY_TASK = "all tasks run to their end; the job fails if any task fails"
 
@@ -52,7 +52,7 @@ def _role_text(plan: Plan, role: RolePlan) -> str:
         *(_row("output", f"${OUTPUT_DIR_VARIABLE}/{name}") for name in role.outputs),
     ]
     rows += _lines("needs", list(tree(plan.requirements, role.name)))
-    rows += _lines("env", [one_line(f"{name}={show_text(text)}") for name, text in role.env.items()])
+    rows += _lines("env", [shortened(one_line(f"{name}={show_text(text)}")) for name, text in role.env.items()])
     return "\n".join((*rows, *_steps(role.steps), *_block("command", role.command)))
 
 
