@@ -133,6 +133,8 @@ def test_secrets_are_given_again(kedge: Kedge, tmp_path: Path) -> None:
     kept = [file for file in (kedge.jobs / name).rglob("*") if file.is_file()]
     assert [file for file in kept for value in values if value.encode() in file.read_bytes()] == []
     assert "Secrets     keys[0].name, token" in kedge("show", name).stdout
+    done = kedge("rerun", name, *given, "--env", "TAKEN=plain")
+    assert "to which nothing in the job refers: unused\n" in done.stderr  # not the part that was given by its path
 
 
 def test_values_that_held_a_secret_are_asked_for(kedge: Kedge) -> None:

@@ -22,6 +22,7 @@ from kedge.runs.atomic_files import write_atomic
 from kedge.runs.folder import Run, RunInfo
 from kedge.runs.run_options import RunOptions
 from kedge.spec.files import STDIN, decode
+from kedge.spec.message_text import show_path
 from kedge.spec.redact import masked_text
 
 LOCK = "job.lock"
@@ -49,7 +50,9 @@ def write(run: Run, prepared: PreparedJob, secrets: Collection[str]) -> None:
 def options(inputs: Inputs, prepared: PreparedJob, engine: Mapping[str, Any]) -> RunOptions:
     """The options of a job that is being submitted."""
     taken = {given_environment.reference(name).key for name in inputs.taken_env}
-    known = {*prepared.secrets.texts, *(inputs.record.secrets if inputs.record else ())} - taken
+    given = {show_path((name,)): name for name in inputs.secrets}  # a name may be that of a part: `keys[0].name`
+    texts = {given.get(key, key) for key in prepared.secrets.texts}
+    known = {*texts, *(inputs.record.secrets if inputs.record else ())} - taken
     return RunOptions(
         parameters=inputs.parameters,
         secrets=prepared.needed_secrets,
