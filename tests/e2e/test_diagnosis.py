@@ -221,7 +221,7 @@ def test_what_programs_get_of_a_failed_run(kedge: Kedge) -> None:
     assert (shown["version"], shown["parameters"]) == (1, {"lr": "0.5", "name": "a"})
     assert (shown["root"]["task"], shown["root"]["cause"], shown["cause"]) == ("worker:0", "unknown", "unknown")
     assert (shown["others"], shown["suspects"]) == ([], [])
-    assert shown["folders"] == {"run": str(run), "code": str(run / "code")}
+    assert shown["folders"] == {"run": str(run), "code": str(run / "code"), "job_dir": str(run / "job-dir")}
     (task,) = shown["tasks"]
     assert (task["attempts"], task["tries"], task["folder"]) == (1, 2, str(run / "attempt-1" / "worker-0"))
     listed = json.loads(kedge("ps", "--json").stdout)
