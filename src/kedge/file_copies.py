@@ -38,6 +38,11 @@ def copy_content(source: int, target: int) -> Iterator[int]:
         os.ftruncate(target, info.st_size)
 
 
+def stored_size(info: os.stat_result) -> int:
+    """The bytes of a file's content that a copy takes: holes take none."""
+    return min(info.st_size, info.st_blocks * BLOCK)
+
+
 def shares_blocks(folder: str | os.PathLike[str]) -> bool:
     """Whether copies in this folder can share the blocks of their original; False if that cannot be found out."""
     if not hasattr(os, "O_TMPFILE"):  # not on Linux

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge.errors import InputError
-from kedge.file_copies import BLOCK, copy_content
+from kedge.file_copies import copy_content, stored_size
 from kedge.own_files import clear
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.ignore_files import KEDGEIGNORE, Rules
@@ -75,7 +75,7 @@ def copy(
 
 def _size(info: os.stat_result) -> int:
     """The bytes that a copy takes: holes take none, nor does anything but a regular file."""
-    return min(info.st_size, info.st_blocks * BLOCK) if stat.S_ISREG(info.st_mode) else 0
+    return stored_size(info) if stat.S_ISREG(info.st_mode) else 0
 
 
 def _list(source: Path, target: Path) -> tuple[list[_Entry], list[str]]:

@@ -28,6 +28,16 @@ def below(text: str, known: Sequence[str]) -> str | None:
     return None
 
 
+def leads_inside(text: str, depth: int) -> bool:
+    """Whether a link with this text, `depth` folders deep, leads to a place inside, whatever other links do: no `..`
+    may follow a name, which may be that of a link."""
+    if text.startswith("/"):
+        return False
+    steps = [step for step in text.split("/") if step not in ("", ".")]
+    up = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
+    return up <= depth and ".." not in steps[up:]
+
+
 def open_inside(top: int, path: str, flags: int, known: Sequence[str]) -> int:
     """Open a path below an open folder that has these roots. OSError as from open_beneath."""
     for _ in range(_MOST_LINKS):

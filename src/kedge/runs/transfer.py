@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from kedge.errors import InputError
-from kedge.file_copies import BLOCK, copy_content
+from kedge.file_copies import copy_content, stored_size
 from kedge.own_files import clear
-from kedge.runs.inner_links import below
+from kedge.runs.inner_links import below, leads_inside
 from kedge.runs.outputs import DEEPEST, entries
 from kedge.terminal_text import one_line
 from kedge.untrusted import FOLDER
@@ -24,7 +23,6 @@ from kedge.untrusted import FOLDER
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
-_INSIDE = re.compile(r"(?P<up>(?:\.\./)*)(?!\.\.(?:/|$))[^/]+(?:/(?!\.\.(?:/|$))[^/]+)*/?|\.\.(?:/\.\.)*/?")
 _GROWN = 1 << 20  # bytes that a file may have grown by when its copy ends
 _ALL_ACCESS = 0o777
 Progress = Callable[[int, int], None]  # bytes copied, and in total
@@ -218,14 +216,14 @@ class _NewFile:
 
 
 def _size(fd: int, depth: int = 0) -> int:
-    """The bytes that a copy of an open file or folder takes; holes take none."""
+    """The bytes that a copy of an open file or folder takes."""
     info = os.fstat(fd)
     if not stat.S_ISDIR(info.st_mode):
-        return min(info.st_size, info.st_blocks * BLOCK)
+        return stored_size(info)
     total = 0
     for name, entry in entries(fd) if depth < DEEPEST else ():
         if stat.S_ISREG(entry.st_mode):
-            total += min(entry.st_size, entry.st_blocks * BLOCK)
+            total += stored_size(entry)
         elif stat.S_ISDIR(entry.st_mode):
             with suppress(OSError):  # the copy will report it
                 inner = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=fd)
@@ -234,13 +232,6 @@ def _size(fd: int, depth: int = 0) -> int:
                 finally:
                     os.close(inner)
     return total
-
-
-def leads_inside(link: str, depth: int) -> bool:
-    """Whether a link in a folder `depth` levels below the copied one leads to something below that. Only links without
-    `..` after a name are sure to: such a name may be another link."""
-    found = _INSIDE.fullmatch(link)
-    return found is not None and link.split("/").count("..") <= depth
 
 
 def _partial_name() -> str:

@@ -1,7 +1,8 @@
 """Copies a folder below a run folder, such as the job folder. Tasks may have written it, so nothing in it is trusted.
 
 No link is followed. Links within the folder lead to the copy; those that lead out of it, and everything but files and
-folders, are left out.
+folders, are left out. It differs from `transfer` on purpose: folders of any depth are copied, owners are kept, and an
+error ends the copy. `transfer` merges into what exists, reports errors of single files and adapts access to the target.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import NamedTuple
 from kedge import untrusted
 from kedge.contract import JOB_DIR, PAI_HOME
 from kedge.errors import InputError
-from kedge.file_copies import BLOCK, copy_content
+from kedge.file_copies import copy_content, stored_size
 from kedge.runs.atomic_files import disk_errors
+from kedge.runs.inner_links import below, leads_inside
+from kedge.runs.outputs import entries
 
 _OUT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _IN_CONTAINER = f"{PAI_HOME}/{JOB_DIR}"
@@ -56,7 +59,7 @@ class _TreeCopy:
         self._run, self._name, self._target, self._progress = run, name, target, progress
         self._entries = list(_listed(run, name))
         files = (entry.info for entry in self._entries if stat.S_ISREG(entry.info.st_mode))
-        self._total = sum(min(info.st_size, info.st_blocks * BLOCK) for info in files)  # holes take none
+        self._total = sum(map(stored_size, files))
         self._bytes, self._rights = 0, rights
         self._is_root = os.geteuid() == 0
         self._opened = not self._is_root and bool(self._entries[0].info.st_mode & _FOR_ALL)
@@ -117,10 +120,9 @@ class _TreeCopy:
             os.close(inner)
         depth = entry.path.count("/")
         roots = (os.path.join(each, self._name) for each in (self._run, os.path.realpath(self._run)))
-        for root in (*roots, _IN_CONTAINER):
-            if text == root or text.startswith(f"{root}/"):
-                text = os.path.join(*[".."] * depth, text[len(root) :].lstrip("/") or ".")
-        return text if _stays_inside(text, depth) else None
+        if (below_root := below(text, (*roots, _IN_CONTAINER))) is not None:
+            text = "../" * depth + (below_root or ".")
+        return text if leads_inside(text, depth) else None
 
     def _finish(self, fd: int, info: os.stat_result, least: int) -> None:
         """Give a copied file or folder its owner, mode and times. Without root, files of other users become ours, so
@@ -144,20 +146,10 @@ def _listed(run: Path, name: str) -> Iterator[TreeEntry]:
         try:
             if not folder:
                 yield TreeEntry("", os.fstat(fd))
-            for each in sorted(os.listdir(fd)):
-                entry = TreeEntry(f"{folder}/{each}".lstrip("/"), os.stat(each, dir_fd=fd, follow_symlinks=False))
+            for each, info in entries(fd):
+                entry = TreeEntry(f"{folder}/{each}".lstrip("/"), info)
                 yield entry
                 if stat.S_ISDIR(entry.info.st_mode):
                     pending.append(entry.path)
         finally:
             os.close(fd)
-
-
-def _stays_inside(text: str, depth: int) -> bool:
-    """Whether a link with this text, `depth` folders deep, leads to a place inside, whatever other links do: no `..`
-    may follow a name, which may be that of a link."""
-    if text.startswith("/"):
-        return False
-    steps = [step for step in text.split("/") if step not in ("", ".")]
-    up = next((number for number, step in enumerate(steps) if step != ".."), len(steps))
-    return up <= depth and ".." not in steps[up:]
