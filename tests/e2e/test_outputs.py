@@ -14,7 +14,7 @@ from kedge.jobs.files import parse_place
 from kedge.runs.folder import Run
 
 from .conftest import Kedge
-from .terminals import Terminal
+from .terminals import CTRL_C, Terminal
 
 WRITES = [
     'echo "$PAI_TASK_INDEX" > "$KEDGE_OUTPUT_DIR/model.pt"; echo shared > "$KEDGE_JOB_DIR/checkpoint"',
@@ -228,6 +228,13 @@ def test_rm_names_what_it_deletes_and_asks_on_a_terminal(done: Kedge) -> None:
     assert "7 files, 28 B" in refused.seen
     refused.press(b"n\n")
     assert refused.code() == 1
+    assert len(done.runs()) == 1
+    for key, code in ((b"\x04", 1), (CTRL_C, 130)):
+        ended = Terminal(done, "rm", "job")
+        ended.shows("Delete this run?")
+        ended.press(key)
+        assert ended.code() == code
+        assert ended.seen.endswith("\r\nnothing was deleted\r\n"), ended.seen
     assert len(done.runs()) == 1
     agreed = Terminal(done, "rm", "job")
     agreed.shows("Delete this run?")

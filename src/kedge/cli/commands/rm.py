@@ -58,7 +58,19 @@ def _agreed(found: list[Run], keep_outputs: bool) -> bool:
         rows.add_row(run.id, now.state, age, total_text(written) if written else "none", size_text(_size(run)))
     show(rows)
     these = "this run" if len(found) == 1 else f"these {len(found)} runs"
-    return click.confirm(f"Delete {these}{' except the outputs' if keep_outputs else ''}?")
+    return _confirmed(f"Delete {these}{' except the outputs' if keep_outputs else ''}?")
+
+
+def _confirmed(question: str) -> bool:
+    """Ask. The end of the input (Ctrl-D) means no; after Ctrl-C, click.Abort goes on, for its exit code."""
+    try:
+        return click.confirm(question)
+    except click.Abort as abort:
+        click.echo()
+        if isinstance(abort.__context__, EOFError):
+            return False
+        click.echo("nothing was deleted")
+        raise
 
 
 def _size(run: Run) -> int:
