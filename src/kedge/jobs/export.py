@@ -23,7 +23,7 @@ from kedge.resolve.lock_file import Lock
 from kedge.resolve.model import RunRecord
 from kedge.runs import tree_copy
 from kedge.runs.atomic_files import disk_errors
-from kedge.runs.folder import Run, RunInfo
+from kedge.runs.folder import Run, RunInfo, names_in
 from kedge.runs.run_options import RunOptions
 from kedge.spec.addresses import BY_ID, ITEM_TYPES
 from kedge.spec.edit import edited
@@ -58,7 +58,7 @@ def stored(run: Run) -> StoredRun:
 def text(of: StoredRun) -> str:
     """The job file with absolute paths, for this machine. Code and rules are those of the run folder."""
     folder = os.path.dirname(of.record.file)
-    snapshots = stored_job.code_paths(of.job, of.options, folder, _names(of.run))
+    snapshots = stored_job.code_paths(of.job, of.options, folder, names_in(of.run.path, of.run.code.name))
     code = {name: os.path.join(of.record.code, name) for name in snapshots}
     files = {name: name for name in (stored_job.absolute(each, folder) for each in of.record.lock.files)}
     return stored_job.text(
@@ -122,7 +122,7 @@ class _Export:
 
     def write(self, command: Sequence[str]) -> Iterator[str]:
         of, lock = self._of, self._of.record.lock
-        old_code = stored_job.code_paths(of.job, of.options, self._folder, _names(of.run))
+        old_code = stored_job.code_paths(of.job, of.options, self._folder, names_in(of.run.path, of.run.code.name))
         code = {name: self._place(path, f"code/{name}") for name, path in old_code.items()}
         for name, place in code.items():
             yield from self._copy_code(name, old_code[name], place)
@@ -221,18 +221,6 @@ def _named(key: str) -> dict[str, Any]:
     """The name, and if known the type, of the item behind a key of the lock: `marketplace://script/sold`."""
     kind, _, name = key.removeprefix(_SCHEME).removeprefix("prerequisites/").partition("/")
     return {} if kind == BY_ID else {"name": name, **({"type": kind} if kind in ITEM_TYPES else {})}
-
-
-def _names(run: Run) -> list[str]:
-    """The snapshots of the run's code."""
-    try:
-        fd = untrusted.open_folder(run.path, run.code.name)
-    except OSError:
-        return []
-    try:
-        return os.listdir(fd)
-    finally:
-        os.close(fd)
 
 
 def _file_name(document: str) -> str:

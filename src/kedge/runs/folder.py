@@ -191,14 +191,14 @@ class Run:
 
     def attempts(self) -> list[int]:
         """The numbers of the job attempts that have a folder, in order."""
-        return sorted(int(found[1]) for name in _names_in(self.path) if (found := _ATTEMPT.fullmatch(name)))
+        return sorted(int(found[1]) for name in names_in(self.path) if (found := _ATTEMPT.fullmatch(name)))
 
     def tasks(self, attempt: int) -> list[TaskFolder]:
         """The task attempts that have a folder in a job attempt, sorted by role, index and attempt."""
         folder = self.attempt(attempt)
         return sorted(
             TaskFolder(found["role"], int(found["index"]), int(found["attempt"] or 0), folder / name)
-            for name in _names_in(self.path, folder.name)
+            for name in names_in(self.path, folder.name)
             if (found := _TASK_FOLDER.fullmatch(name))
         )
 
@@ -398,7 +398,7 @@ def _names(folder: Path) -> Iterator[str]:
         raise CannotRun(f"{folder}: cannot be read: {error.strerror}") from error
 
 
-def _names_in(run: Path, name: str = "") -> list[str]:
+def names_in(run: Path, name: str = "") -> list[str]:
     """The names in a folder of a run; none if a task has put something else in its place."""
     try:
         fd = untrusted.open_folder(run, name)

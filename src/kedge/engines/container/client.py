@@ -165,16 +165,6 @@ class Client:
     def create(self, spec: ContainerSpec) -> None:
         """Make a container. Does nothing if one of that name exists."""
         api = self._api
-        limits: dict[str, Any] = {"shm_size": spec.shm}
-        if spec.memory is not None:
-            limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
-        if spec.cpus is not None:
-            limits["nano_cpus"] = round(spec.cpus * 1e9)
-        if spec.locked_memory:
-            limits["ulimits"] = [Ulimit(name="memlock", soft=-1, hard=-1)]
-        if spec.gpus:
-            kind = {"driver": "cdi"} if "=" in spec.gpus[0] else {"capabilities": [["gpu"]]}
-            limits["device_requests"] = [DeviceRequest(device_ids=list(spec.gpus), **kind)]
         with _errors(self.address):
             host = api.create_host_config(
                 binds=[f"{bind.source}:{bind.target}:{spec.options(bind)}" for bind in spec.binds],
@@ -187,7 +177,7 @@ class Client:
                 cap_drop=list(spec.dropped),
                 cap_add=list(spec.added),
                 pids_limit=spec.pids,
-                **limits,
+                **_limits(spec),
             )
             host |= {"UsernsMode": spec.userns} if spec.userns else {}  # the package accepts only Docker's modes
             networks = None
@@ -330,6 +320,21 @@ class Client:
 
 class _Quiet(Exception):
     """There was no event for QUIET_SEC."""
+
+
+def _limits(spec: ContainerSpec) -> dict[str, Any]:
+    """What a container may use of the machine, as options of `create_host_config`."""
+    limits: dict[str, Any] = {"shm_size": spec.shm}
+    if spec.memory is not None:
+        limits |= {"mem_limit": spec.memory, "memswap_limit": spec.memory}
+    if spec.cpus is not None:
+        limits["nano_cpus"] = round(spec.cpus * 1e9)
+    if spec.locked_memory:
+        limits["ulimits"] = [Ulimit(name="memlock", soft=-1, hard=-1)]
+    if spec.gpus:
+        kind = {"driver": "cdi"} if "=" in spec.gpus[0] else {"capabilities": [["gpu"]]}
+        limits["device_requests"] = [DeviceRequest(device_ids=list(spec.gpus), **kind)]
+    return limits
 
 
 @contextmanager
