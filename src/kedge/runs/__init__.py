@@ -21,7 +21,7 @@ follow           follows a run that is active
 recent           the recent part of such a run
 outputs          lists what tasks have written for the user
 kept_outputs     deletes everything of a run but them
-inner_links      absolute links within these folders
+inner_links      links within these folders
 transfer         copies it out of the run folder, and files into it
 code_snapshot    copies the user's code
 tree_copy        copies a folder that tasks have written

@@ -1,4 +1,4 @@
-"""Absolute links within a folder of a task: their paths are those of the task, which may run in a container."""
+"""Links within a folder of a task. Absolute ones have the paths of the task, which may run in a container."""
 
 from __future__ import annotations
 
