@@ -171,6 +171,17 @@ def test_a_folder_or_a_pipe_in_place_of_a_file_is_refused(tmp_path: Path, monkey
     assert pipe == "pipe: it cannot be read: it is a named pipe, not a regular file"
 
 
+@pytest.mark.parametrize("target", ["nowhere", "link"])
+def test_a_link_that_leads_to_no_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """Otherwise the limits of a site vanish while the file system of its file is not mounted."""
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    for variable in ("KEDGE_SITE_FILE", "KEDGE_CONFIG_FILE"):
+        monkeypatch.setenv(variable, str(link))
+    assert len(problems(tmp_path)) == 2
+    assert all("it cannot be read: " in problem for problem in problems(tmp_path))
+
+
 def test_a_file_that_changes_is_read_again(write: Write) -> None:
     write("engine = 'local'")
     assert known(load()) == {"engine": "local"}

@@ -118,10 +118,13 @@ def _named(variable: str, environment: Mapping[str, str]) -> str | None:
 def _read(path: str, is_site: bool) -> dict[Key, SettingValue]:
     try:
         found = os.stat(path)
-    except _ABSENT:
-        return {}
-    except OSError:
-        if not is_site:  # a folder that this user cannot enter, such as that of another user, holds none of theirs
+    except OSError as error:
+        linked = os.path.islink(path)  # to nothing: a file system is not mounted, so limits must not vanish unnoticed
+        if isinstance(error, _ABSENT) and not linked:
+            return {}
+        if (
+            not is_site and not linked
+        ):  # a folder that this user cannot enter, such as that of another user, holds none of theirs
             return {}
         state: object = None
     else:
