@@ -122,3 +122,12 @@ def test_folders_may_be_deeper_than_a_path(source: Path, target: Path) -> None:
     for name in names:
         at = os.open(name, os.O_RDONLY, dir_fd=at)
     assert os.listdir(at) == ["file"]
+
+
+def test_only_links_of_the_job_folder_may_use_its_path_in_containers(source: Path, target: Path) -> None:
+    (source / "link").symlink_to("/usr/local/pai/job-dir/file")
+    assert copy_of(source, target) == ()
+    assert os.readlink(target / "link") == "file"
+    code = source.rename(source.with_name("code"))
+    (target / "link").unlink()
+    assert copy_of(code, target) == ("link",)

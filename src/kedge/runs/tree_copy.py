@@ -22,7 +22,7 @@ from kedge.runs.inner_links import below, leads_inside
 from kedge.runs.outputs import entries
 
 _OUT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_IN_CONTAINER = f"{PAI_HOME}/{JOB_DIR}"
+_IN_CONTAINER = {JOB_DIR: (f"{PAI_HOME}/{JOB_DIR}",)}  # what a container calls a folder of the run
 _FOR_ALL = 0o002  # the mode of a folder that any user may write to
 
 
@@ -120,7 +120,7 @@ class _TreeCopy:
             os.close(inner)
         depth = entry.path.count("/")
         roots = (os.path.join(each, self._name) for each in (self._run, os.path.realpath(self._run)))
-        if (below_root := below(text, (*roots, _IN_CONTAINER))) is not None:
+        if (below_root := below(text, (*roots, *_IN_CONTAINER.get(self._name, ())))) is not None:
             text = "../" * depth + (below_root or ".")
         return text if leads_inside(text, depth) else None
 
