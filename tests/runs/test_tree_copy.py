@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -112,16 +113,24 @@ def test_a_link_in_place_of_a_folder_on_the_way_is_refused(source: Path, target:
 
 
 def test_folders_may_be_deeper_than_a_path(source: Path, target: Path) -> None:
-    at, names = os.open(source, os.O_RDONLY), ["d" * 200] * 30
-    for name in names:
-        os.mkdir(name, dir_fd=at)
-        at = os.open(name, os.O_RDONLY, dir_fd=at)
-    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
-    assert copy_of(source, target) == ()
-    at = os.open(target, os.O_RDONLY)
-    for name in names:
-        at = os.open(name, os.O_RDONLY, dir_fd=at)
-    assert os.listdir(at) == ["file"]
+    names = ["d" * 200] * 30
+    with ExitStack() as opened:
+
+        def folder(name: str | Path, above: int | None = None) -> int:
+            fd = os.open(name, os.O_RDONLY, dir_fd=above)
+            opened.callback(os.close, fd)
+            return fd
+
+        at = folder(source)
+        for name in names:
+            os.mkdir(name, dir_fd=at)
+            at = folder(name, at)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+        assert copy_of(source, target) == ()
+        at = folder(target)
+        for name in names:
+            at = folder(name, at)
+        assert os.listdir(at) == ["file"]
 
 
 def test_only_links_of_the_job_folder_may_use_its_path_in_containers(source: Path, target: Path) -> None:
