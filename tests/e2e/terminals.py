@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import threading
 from contextlib import suppress
 
@@ -58,8 +59,18 @@ class Terminal:
 
     def code(self, *, closed: bool = False) -> int:
         """Wait for its end. Returns its exit code, negative for a signal."""
-        status = os.waitpid(self.pid, 0)[1]
+        try:
+            status = wait_until(lambda: _ended(self.pid), TIMEOUT, f"the end after {self.seen}")[1]
+        except BaseException:
+            os.kill(self.pid, signal.SIGKILL)
+            raise
         if not closed:
             self._reader.join()
             self.close()
         return os.waitstatus_to_exitcode(status)
+
+
+def _ended(pid: int) -> tuple[int, int] | None:
+    """The pid and the status of a child that has ended."""
+    found = os.waitpid(pid, os.WNOHANG)
+    return found if found[0] else None

@@ -12,8 +12,9 @@ import pytest
 from kedge.cli import options
 from kedge.jobs.files import parse_place
 from kedge.runs.folder import Run
+from kedge.testing.wait import wait_until
 
-from .conftest import Kedge
+from .conftest import TIMEOUT, Kedge
 from .terminals import CTRL_C, Terminal
 
 WRITES = [
@@ -232,6 +233,7 @@ def test_rm_names_what_it_deletes_and_asks_on_a_terminal(done: Kedge) -> None:
     for key, code in ((b"\x04", 1), (CTRL_C, 130)):
         ended = Terminal(done, "rm", "job")
         ended.shows("Delete this run?")
+        _waiting_for_a_key(ended.pid)
         ended.press(key)
         assert ended.code() == code
         assert ended.seen.endswith("\r\nnothing was deleted\r\n"), ended.seen
@@ -241,6 +243,11 @@ def test_rm_names_what_it_deletes_and_asks_on_a_terminal(done: Kedge) -> None:
     agreed.press(b"y\n")
     assert agreed.code() == 0
     assert done.runs() == []
+
+
+def _waiting_for_a_key(pid: int) -> None:
+    """Wait until a command that has shown a question sleeps: Python misses a Ctrl-C that comes just before it reads."""
+    wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S", TIMEOUT)
 
 
 def test_rm_does_not_ask_with_yes_or_without_a_terminal(kedge: Kedge) -> None:
