@@ -46,7 +46,7 @@ def test_they_run_before_the_signal_in_reverse_order_with_the_pid_of_the_command
 
 def test_they_get_the_pids_of_the_programs_that_the_shell_runs(attempt, running):
     running(
-        "kill -USR1 $KEDGE_PROGRAM_PIDS; sleep 0.01; kill -0 $KEDGE_COMMAND_PID",
+        "kill -USR1 $KEDGE_PROGRAM_PIDS; until [ -e $PAI_WORK_DIR/got ]; do sleep 0; done; kill -0 $KEDGE_COMMAND_PID",
         command="sh -c 'trap \"touch got\" USR1; touch ready; while :; do sleep 0.01; done'",
     )
     attempt.signal(signal.SIGTERM)
