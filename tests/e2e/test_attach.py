@@ -80,20 +80,26 @@ def test_a_terminal_that_is_closed_after_a_detach_does_not_reach_the_job(kedge: 
     assert kedge("wait", "job").stdout == "succeeded\n"
 
 
-@pytest.mark.parametrize("command", ["run", "attach"])
-def test_a_closed_terminal_stops_the_job(kedge: Kedge, command: str) -> None:
-    job = kedge.job(WAITS)
+def viewing(kedge: Kedge, command: str, lines: str) -> Terminal:
+    """A job that `run` shows on a terminal, or `attach` after a start in the background. It is ready."""
+    job = kedge.job(lines)
     if command == "attach":
-        background(kedge, WAITS)
+        background(kedge, lines)
     viewer = Terminal(kedge, command, job if command == "run" else "job")
     viewer.shows("ready")
+    return viewer
+
+
+@pytest.mark.parametrize("command", ["run", "attach"])
+def test_a_closed_terminal_stops_the_job(kedge: Kedge, command: str) -> None:
+    viewer = viewing(kedge, command, WAITS)
     viewer.close()
     assert viewer.code(closed=True) == 1
     assert kedge("wait", "job", code=1).stdout == "stopped by the closed terminal\n"
 
 
 def test_the_job_continues_when_attach_is_killed_or_its_reader_has_gone(kedge: Kedge) -> None:
-    background(kedge, f"{WAITS}")
+    background(kedge, WAITS)
     viewer = kedge.start("attach", "job")
     assert viewer.stdout
     assert viewer.stdout.readline() == "worker:0 | ready\n"
@@ -123,11 +129,7 @@ def test_nohup_keeps_the_job_when_the_terminal_is_closed(kedge: Kedge) -> None:
 
 @pytest.mark.parametrize("command", ["run", "attach"])
 def test_ctrl_c_stops_and_a_second_one_kills(kedge: Kedge, command: str) -> None:
-    job = kedge.job(STUBBORN)
-    if command == "attach":
-        background(kedge, STUBBORN)
-    viewer = Terminal(kedge, command, job if command == "run" else "job")
-    viewer.shows("ready")
+    viewer = viewing(kedge, command, STUBBORN)
     viewer.press(CTRL_C)
     viewer.shows("stopping all tasks")
     viewer.press(CTRL_C)
