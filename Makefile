@@ -12,10 +12,12 @@ TORCH ?= torch==2.13.0
 # Tests at the same time: two a core of the machine that CI has, as many wait for processes, disks and grace periods.
 WORKERS ?= 4
 
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist worksteal --rerun-failed --durations=20
+
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-local demo-container test lint types check coverage floors docs soak clean
+.PHONY: demo demo-local demo-container test test-containers lint types check coverage floors docs soak clean
 
 demo: demo-$(ENGINE)
 
@@ -37,7 +39,11 @@ types: $(VENV)/.test
 	@$(BIN)/pytest --collect-only -qq >/dev/null & $(BIN)/mypy; code=$$?; wait; exit $$code
 
 check: $(VENV)/.test
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist worksteal --rerun-failed --durations=20 $(ARGS)
+	$(PYTEST) -m 'not containers' $(ARGS)
+
+# The tests that start containers (tests/conftest.py marks them). They need podman or docker, and apt-get for the images.
+test-containers: $(VENV)/.test
+	$(PYTEST) -m containers $(ARGS)
 
 # Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
 # in processes of their own, which start with a clean environment and without site-packages.

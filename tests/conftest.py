@@ -56,6 +56,21 @@ const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library vers
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start containers."""
+    for item in items:
+        if _starts_containers(item):
+            item.add_marker(pytest.mark.containers)
+
+
+def _starts_containers(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    on = [values[name] for name in ("on_engine", "equipped") if name in values]
+    return "container" in on or ("image" in item.fixturenames and "image" not in values)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def signals_are_not_ignored() -> None:
     """What `nohup make test` and a shell's background ignore, commands of tests would ignore, too."""

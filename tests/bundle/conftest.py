@@ -26,7 +26,10 @@ _IMAGES = Path(__file__).parents[2] / "examples" / "images" / "build"
 # Debian's releases by what their C library is to this machine's, which is that of the bundle.
 RELEASES = {"older": "bullseye", "newer": "trixie"}
 
-needs_podman = pytest.mark.skipif(not PODMAN, reason="there is no podman to run containers with")
+IN_CONTAINERS = [
+    pytest.mark.containers,
+    pytest.mark.skipif(not PODMAN, reason="there is no podman to run containers with"),
+]
 
 
 class Done(NamedTuple):

@@ -22,9 +22,9 @@ from kedge.contract import (
     Step,
 )
 
-from .conftest import ROOT, TASK, Done, Run, needs_podman, podman, task_spec
+from .conftest import IN_CONTAINERS, ROOT, TASK, Done, Run, podman, task_spec
 
-pytestmark = needs_podman
+pytestmark = IN_CONTAINERS
 
 # A hook before and a hook after; the first hands a variable on, which a child Python sees.
 HOOKS = Step("hooks", (Callback(TASK_STARTS, ("export HANDED='a b'",)), Callback(CONTAINER_EXIT, ("echo bye",))))

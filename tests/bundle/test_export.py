@@ -17,7 +17,7 @@ from kedge.bundle.build import Bundle
 from kedge.contract import REPORT_FILE, SPEC_FILE
 from kedge.errors import CannotRun, InputError
 
-from .conftest import Run, needs_podman, podman, task_spec
+from .conftest import Run, podman, task_spec
 
 
 def kedge(*arguments: str, code: int = 0) -> str:
@@ -111,7 +111,7 @@ def test_the_layout_of_an_image_is_valid_and_reproducible(
     assert labels["created"] == config["created"] == "2023-11-14T22:13:20Z"
 
 
-@needs_podman
+@pytest.mark.containers
 def test_an_image_brings_the_bundle_to_where_containers_find_it(
     bundle: Bundle, busybox: str, run: Run, tmp_path: Path
 ) -> None:

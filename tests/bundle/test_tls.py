@@ -15,9 +15,9 @@ import pytest
 
 from kedge.contract import TASK_STARTS, Action, Callback, Step
 
-from .conftest import TASK, Done, Run, needs_podman, task_spec
+from .conftest import IN_CONTAINERS, TASK, Done, Run, task_spec
 
-pytestmark = needs_podman
+pytestmark = IN_CONTAINERS
 
 
 class Server(NamedTuple):
