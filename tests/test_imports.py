@@ -77,6 +77,9 @@ ALLOWED = {
     "controller": {
         "shortages", "keeper", "engines.base", "engines.registry", "plan.lossless", "resolve.model", "runs", "errors",
     },
+    "dropin": {
+        "xdg", "spec", "resolve", "plugins", "plan", "diagnose", "contract", "errors",
+    },
     "settings": {"xdg", "engines.registry", "spec", "errors"},
     "jobs": {
         "settings", "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose",
@@ -115,7 +118,7 @@ THIRD_PARTY = {
     "requests": {"engines.container.client"},  # whose errors the package docker lets through
     "rich": {"cli.view.progress_bar"},
     "urllib3": {"engines.container.client"},
-    "yaml": {"spec", "diagnose.exit_spec.exitspec", "cli.view.plan_text", "testing.command"},
+    "yaml": {"dropin", "spec", "diagnose.exit_spec.exitspec", "cli.view.plan_text", "testing.command"},
     "zstandard": {"cli.log_files"},
 }
 # What any part may import.

@@ -58,6 +58,15 @@ ACTIONS = {
     "git": "kedge.runtime.actions.git",
     "download": "kedge.runtime.actions.download",
 }
+INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
+    "frameworkBarrier": "kedge.dropin.barrier:run",
+    "frameworkRetriever": "kedge.dropin.retriever:run",
+    "frameworkParser": "kedge.dropin.framework_parser:run",
+    "envGenerator": "kedge.dropin.env_generator:run",
+    "userCommandRender": "kedge.dropin.user_command:run",
+    "imageChecker": "kedge.dropin.image_checker:run",
+    "portChecker": "kedge.dropin.port_checker:run",
+}
 COMMANDS = {
     "run": "kedge.cli.commands.run:command",
     "validate": "kedge.cli.commands.validate:command",
@@ -89,6 +98,7 @@ REGISTRIES = {
     "kedge.resolve.document_store": SOURCES,
     "kedge.runtime.actions.program": ACTIONS,
     "kedge.cli.main": COMMANDS,
+    "kedge.dropin.programs": INIT_PROGRAMS,
 }
 
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.

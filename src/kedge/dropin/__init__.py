@@ -1,0 +1,15 @@
+"""OpenPAI's init phase: what an init container does before the user's container starts. From a framework, a job
+configuration or a runtime specification it makes a TaskSpec for the supervisor.
+
+paths             where the init phase reads and writes
+init_log          the lines of init.log
+program           what an init program is: a function `run(arguments, context)`
+programs          the built-in init programs by their names, and running one as a process
+barrier           init program: wait until all tasks of a framework have an address
+retriever         init program: read a framework once
+framework_parser  init program: a framework becomes the job's configuration, variables and the TaskSpec
+env_generator     init program: a framework's variables
+user_command      init program: the TaskSpec with the user's command
+image_checker     init program: whether the task's image can be pulled
+port_checker      init program: whether the task's ports are free
+"""

@@ -1,0 +1,24 @@
+"""The built-in init programs by their names, and running one as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kedge.dropin.init_log import InitLog
+from kedge.dropin.paths import init_paths
+from kedge.dropin.program import InitContext
+from kedge.lazy_modules import INIT_PROGRAMS, load_place
+from kedge.light.types import Sequence
+
+
+def run(name: str, arguments: Sequence[str], context: InitContext) -> int:
+    """The exit code of a built-in program. KeyError if there is none with this name."""
+    code: int = load_place(INIT_PROGRAMS[name])(arguments, context)
+    return code
+
+
+def main(name: str) -> int:
+    """Run a program with this process's arguments and environment; its files in init.d call this."""
+    environment = dict(os.environ)
+    return run(name, sys.argv[1:], InitContext(init_paths(environment), environment, InitLog()))
