@@ -4,6 +4,7 @@ own ID, `id:sha256:…`. Pure."""
 from __future__ import annotations
 
 from kedge.engines.container.engine_answers import LocalImage
+from kedge.image_names import without_tag
 from kedge.plan.model import RolePlan
 
 _OWN = "id:"
@@ -14,7 +15,7 @@ def reference(role: RolePlan) -> str:
     """The name by which the engine is asked for the image of a role."""
     if role.pin is None:
         return role.image
-    return role.pin.removeprefix(_OWN) if is_own(role) else f"{_repository(role.image)}@{role.pin}"
+    return role.pin.removeprefix(_OWN) if is_own(role) else f"{without_tag(role.image)}@{role.pin}"
 
 
 def is_own(role: RolePlan) -> bool:
@@ -29,7 +30,7 @@ def fits(image: LocalImage, pin: str) -> bool:
 
 def pin_of(name: str, image: LocalImage, registry_digest: str | None) -> str:
     """The pin of a local image; `registry_digest` is the digest that its registry has now, if known."""
-    repository = _repository(name)
+    repository = without_tag(name)
     known = (digest.partition("@")[::2] for digest in image.digests if not digest.startswith(_LOCAL))
     digests = [digest for where, digest in known if where == repository or where.endswith(f"/{repository}")]
     return registry_digest if registry_digest in digests else digests[0] if digests else f"{_OWN}{image.id}"
@@ -51,10 +52,3 @@ def missing(role: RolePlan) -> str:
         f"({role.pin}): copy it here with podman (or docker) save and load, or accept another image with "
         f"--update-lock {role.image}"
     )
-
-
-def _repository(image: str) -> str:
-    """The name without its tag; a colon before the last slash belongs to a port."""
-    name = image.partition("@")[0]
-    path, slash, last = name.rpartition("/")
-    return f"{path}{slash}{last.partition(':')[0]}"

@@ -6,6 +6,7 @@ import json
 
 import httpx
 
+from kedge import http_challenges, image_names
 from kedge.deadlines import within
 from kedge.late_patterns import late_pattern
 from kedge.resolve.lock_file import Pin
@@ -19,8 +20,6 @@ _MANIFESTS = ", ".join((
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 ))  # fmt: skip
-_IMAGE = late_pattern(r"(?P<name>[a-z0-9._/-]+(?::\d+/[a-z0-9._/-]+)?)(?::(?P<tag>\w[\w.-]{0,127}))?")
-_FIELD = late_pattern(r'(\w+)="([^"]*)"')
 _DIGEST = "Docker-Content-Digest"
 _VALUE = late_pattern(r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")  # from the OCI image specification
 _TOTAL_SEC = 20.0
@@ -29,26 +28,18 @@ _TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 
 def digest(image: str) -> Pin:
     """The digest of an image's manifest, or of its own name if it has one. Any failure gives an unlocked Pin."""
-    name, _, known = image.partition("@")
-    if known:
-        return Pin(known)
-    found = _IMAGE.fullmatch(name)
-    if not found:
-        return Pin(unlocked="this is not an image name")
-    host, repository = place(found["name"])
-    url = f"{_scheme(host)}://{host}/v2/{repository}/manifests/{found['tag'] or 'latest'}"
+    try:
+        name = image_names.parse(image)
+    except ValueError as error:
+        return Pin(unlocked=f"this is not an image name: {error}")
+    if name.digest:
+        return Pin(name.digest)
+    host = name.registry or _HUB
+    url = f"{_scheme(host)}://{host}/v2/{name.repository}/manifests/{name.manifest}"
     try:
         return within(_TOTAL_SEC, lambda: _look_up(url))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, OverflowError, RecursionError, TimeoutError) as error:
         return Pin(unlocked=f"the registry {host} cannot be reached: {plain(str(error)) or type(error).__name__}")
-
-
-def place(name: str) -> tuple[str, str]:
-    """Registry and repository. The part before the first `/` is a registry only if it looks like a host."""
-    first, _, rest = name.partition("/")
-    if rest and ("." in first or ":" in first or first == "localhost"):
-        return first, rest
-    return _HUB, name if rest else f"library/{name}"
 
 
 def _scheme(host: str) -> str:
@@ -70,9 +61,9 @@ def _look_up(url: str) -> Pin:
 
 
 def _token(client: httpx.Client, challenge: httpx.Response) -> dict[str, str]:
-    scheme, _, rest = challenge.headers.get("WWW-Authenticate", "").partition(" ")
-    fields = dict(_FIELD.findall(rest))
-    if scheme.lower() != "bearer" or "realm" not in fields:
+    challenges = http_challenges.parse(challenge.headers.get_list("WWW-Authenticate"))
+    fields = next((each.parameters for each in challenges if each.scheme == "bearer"), {})
+    if "realm" not in fields:
         return {}
     realm = check(httpx.URL(fields.pop("realm")))
     with client.stream("GET", realm, params=fields, headers={"Accept-Encoding": "identity"}) as answer:
