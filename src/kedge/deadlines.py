@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable
-from typing import TypeVar
+import _thread
+
+from kedge.light.types import Callable, TypeVar
 
 T = TypeVar("T")
 
@@ -14,23 +13,22 @@ def within(seconds: float, ask: Callable[[], T]) -> T:
     """What `ask` returns or raises; TimeoutError if it takes longer than `seconds`.
 
     `ask` runs in a thread. One that is given up ends by itself, at the latest with the process."""
-    answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+    ended = _thread.allocate_lock()  # as `threading` uses it, which takes as long to load as Python takes to start
+    ended.acquire()
+    answers: list[T] = []
+    errors: list[Exception] = []
 
     def work() -> None:
         try:
-            answer = ask()
+            answers.append(ask())
         except Exception as error:  # raised below
-            failed = error
-            answers.put(lambda: _raise(failed))
-        else:
-            answers.put(lambda: answer)
+            errors.append(error)
+        finally:
+            ended.release()
 
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        return answers.get(timeout=seconds)()
-    except queue.Empty:
-        raise TimeoutError(f"no whole answer within {seconds:g} s") from None
-
-
-def _raise(error: Exception) -> T:  # type: ignore[type-var]
-    raise error
+    _thread.start_new_thread(work, ())
+    if not ended.acquire(timeout=max(0.0, seconds)):
+        raise TimeoutError(f"no whole answer within {seconds:g} s")
+    if errors:
+        raise errors[0]
+    return answers[0]

@@ -118,6 +118,7 @@ LATE = {
         "kedge.engines.registry",
         "kedge.controller.main",
     ),
+    "kedge.dropin.http_connections": ("kedge.certificate_authorities",),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.controller.time_limits": ("kedge.diagnose.decide.limits",),

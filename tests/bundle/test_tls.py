@@ -92,7 +92,7 @@ def test_without_authorities_in_the_image_the_bundles_own_are_used(bare: str, ru
     """It has the authorities of certifi, not none."""
     program = (
         "import sys; sys.path.append(sys.prefix + '/site');"
-        "from kedge.runtime.actions.certificate_authorities import context; print(len(context().get_ca_certs()))"
+        "from kedge.certificate_authorities import context; print(len(context().get_ca_certs()))"
     )
     done = run(bare, task_spec("true"), start=("/usr/local/pai/kedge/bin/python3", "-I", "-S", "-c", program))
     assert int(done.said) > 50

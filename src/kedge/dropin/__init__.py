@@ -12,4 +12,9 @@ env_generator     init program: a framework's variables
 user_command      init program: the TaskSpec with the user's command
 image_checker     init program: whether the task's image can be pulled
 port_checker      init program: whether the task's ports are free
+http_client       one HTTP request with a limit for everything
+http_addresses    addresses of HTTP servers
+http_proxies      which proxy a request takes
+http_connections  connections: name resolution, proxies, TLS
+http_wire         reading a response
 """

@@ -12,7 +12,6 @@ http_headers             reads headers of answers
 http_timeouts            how long to wait for a server
 backoff                  how long to wait before another try
 addresses                checks and shortens addresses
-certificate_authorities  which certificates TLS trusts
 fsspec_storages          s3://, gs:// and others
 fsspec_program           program under the image's Python: fetches through fsspec
 staging                  prepares files aside, then moves them into place

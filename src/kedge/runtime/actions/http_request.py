@@ -11,8 +11,9 @@ from functools import partial
 from http.client import HTTPResponse
 from typing import Any
 
+from kedge import certificate_authorities
 from kedge.deadlines import within
-from kedge.runtime.actions import addresses, certificate_authorities
+from kedge.runtime.actions import addresses
 from kedge.runtime.actions.addresses import Target
 from kedge.runtime.actions.base import ActionFailed
 from kedge.runtime.actions.http_timeouts import Pace

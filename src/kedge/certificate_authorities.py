@@ -13,7 +13,7 @@ _IMAGE_FILES = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # Alpine without its package, BSD
 )
-_BUNDLED_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "certifi", "cacert.pem")
+_BUNDLED_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "certifi", "cacert.pem")
 
 
 @cache

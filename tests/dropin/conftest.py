@@ -1,0 +1,17 @@
+"""What tests of the init phase share."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from .tls_servers import Certificate, certificate
+
+
+@pytest.fixture(scope="session")
+def own_certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """A certificate for 127.0.0.1 that is trusted only where it is given."""
+    if not shutil.which("openssl"):
+        pytest.skip("there is no openssl to make a certificate with")
+    return certificate(tmp_path_factory.mktemp("tls"), "loopback", "IP:127.0.0.1", "DNS:localhost")
