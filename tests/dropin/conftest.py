@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
+from .phases import Phase, RunInit, make_work, run_phase
 from .tls_servers import Certificate, certificate
 
 
@@ -15,3 +17,18 @@ def own_certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     if not shutil.which("openssl"):
         pytest.skip("there is no openssl to make a certificate with")
     return certificate(tmp_path_factory.mktemp("tls"), "loopback", "IP:127.0.0.1", "DNS:localhost")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return make_work(tmp_path / "pai")
+
+
+@pytest.fixture
+def run_init(work: Path) -> RunInit:
+    """Runs the init phase with variables."""
+
+    def run(**variables: str) -> Phase:
+        return run_phase(work, **variables)
+
+    return run

@@ -7,7 +7,7 @@ import sys
 
 from kedge.dropin.init_log import InitLog
 from kedge.dropin.paths import init_paths
-from kedge.dropin.program import InitContext
+from kedge.dropin.program import FAILED, InitContext
 from kedge.lazy_modules import INIT_PROGRAMS, load_place
 from kedge.light.types import Sequence
 
@@ -18,7 +18,18 @@ def run(name: str, arguments: Sequence[str], context: InitContext) -> int:
     return code
 
 
+def run_safely(name: str, arguments: Sequence[str], context: InitContext) -> int:
+    """Like `run`; a defect of the program is logged and makes it fail."""
+    try:
+        return run(name, arguments, context)
+    except Exception:  # logged
+        import traceback
+
+        context.log.error(f"{name} has a defect\n{traceback.format_exc().rstrip()}")
+        return FAILED
+
+
 def main(name: str) -> int:
     """Run a program with this process's arguments and environment; its files in init.d call this."""
     environment = dict(os.environ)
-    return run(name, sys.argv[1:], InitContext(init_paths(environment), environment, InitLog()))
+    return run_safely(name, sys.argv[1:], InitContext(init_paths(environment), environment, InitLog()))

@@ -1,0 +1,66 @@
+"""Which specification an init phase follows, first found wins: INIT_CONFIG, init_plugins.yaml, the built-in list."""
+
+from __future__ import annotations
+
+import os
+
+from kedge.dropin.init_log import InitLog
+from kedge.dropin.paths import InitPaths, mounted_file
+from kedge.dropin.steps import InitPlugin
+from kedge.light.types import Mapping, NamedTuple
+
+LABEL = "INIT_CONFIG"  # the step's name in the log
+FRAMEWORK_VARIABLE = "FC_FRAMEWORK_NAME"
+INIT_VARIABLE = "INIT_CONFIG"
+INIT_FILE = "init_plugins.yaml"
+RUNTIME_VARIABLE = "RUNTIME_CONFIG"
+RUNTIME_FILE = "runtime_plugin.yaml"
+
+
+class Found(NamedTuple):
+    """What decides which steps there are. `plugins` is None for the built-in list."""
+
+    plugins: tuple[InitPlugin, ...] | None
+    of_framework: bool
+    has_runtime_spec: bool
+
+
+def find(paths: InitPaths, environment: Mapping[str, str], log: InitLog) -> Found | None:
+    """The specification. None if it is wrong; the log has the reasons then."""
+    text, file = _text(paths, environment)
+    runtime_spec = environment.get(RUNTIME_VARIABLE, "").strip() or os.path.exists(f"{paths.config}/{RUNTIME_FILE}")
+    found = Found(None, bool(environment.get(FRAMEWORK_VARIABLE)), bool(runtime_spec))
+    if not text.strip():
+        log.info("the built-in list of init programs runs")
+        return found
+    from kedge.dropin import init_spec  # YAML and the checks are slow to load
+    from kedge.errors import InputError
+
+    log.info(f"the init programs of {file} run")
+    try:
+        spec = init_spec.read(text, file)
+    except InputError as error:
+        for problem in error.problems:
+            log.error(str(problem))
+        if "\n" not in text.strip():
+            log.error(
+                f"{file} is a single line; in the file of a pod, put it after `value: |-`, because `>-` joins lines"
+            )
+        return None
+    for warning in spec.warnings:
+        log.warning(str(warning))
+    return found._replace(plugins=spec.plugins)
+
+
+def _text(paths: InitPaths, environment: Mapping[str, str]) -> tuple[str, str]:
+    """The text of a specification, empty without one, and its name for messages."""
+    if (text := environment.get(INIT_VARIABLE, "")).strip():
+        return text, INIT_VARIABLE
+    path = mounted_file(f"{paths.config}/{INIT_FILE}")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(), path
+    except FileNotFoundError:
+        return "", path
+    except UnicodeDecodeError as error:
+        raise OSError(error.reason) from error
