@@ -118,6 +118,7 @@ LATE = {
         "kedge.engines.registry",
         "kedge.controller.main",
     ),
+    "kedge.dropin.cluster.access": ("kedge.dropin.cluster.kubeconfig",),
     "kedge.dropin.http_connections": ("kedge.certificate_authorities",),
     "kedge.dropin.launch": ("kedge.dropin.main",),
     "kedge.dropin.specification": ("kedge.dropin.init_spec", "kedge.errors"),

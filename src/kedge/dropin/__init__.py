@@ -15,6 +15,7 @@ paths             where the init phase reads and writes
 init_log          the lines of init.log
 program           what an init program is: a function `run(arguments, context)`
 programs          the built-in init programs by their names, and running one as a process
+cluster/          a cluster's API server, and frameworks
 barrier           init program: wait until all tasks of a framework have an address
 retriever         init program: read a framework once
 framework_parser  init program: a framework becomes the job's configuration, variables and the TaskSpec
