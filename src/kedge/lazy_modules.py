@@ -122,6 +122,7 @@ LATE = {
     "kedge.dropin.http_connections": ("kedge.certificate_authorities",),
     "kedge.dropin.launch": ("kedge.dropin.main",),
     "kedge.dropin.specification": ("kedge.dropin.init_spec", "kedge.errors"),
+    "kedge.dropin.task_image": ("kedge.spec.files", "kedge.spec.references", "kedge.spec.yaml"),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.controller.time_limits": ("kedge.diagnose.decide.limits",),

@@ -22,6 +22,8 @@ framework_parser  init program: a framework becomes the job's configuration, var
 env_generator     init program: a framework's variables
 user_command      init program: the TaskSpec with the user's command
 image_checker     init program: whether the task's image can be pulled
+task_image        which image a task uses, and its credentials
+registry/         what a registry answers about an image
 port_checker      init program: whether the task's ports are free
 http_client       one HTTP request with a limit for everything
 http_addresses    addresses of HTTP servers
