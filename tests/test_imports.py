@@ -24,6 +24,7 @@ SRC = Path(__file__).parents[1] / "src" / "kedge"
 ALLOWED = {
     "errors": set(),
     "contract": {"errors"},
+    "peers": {"contract"},
     "light": set(),
     "http_challenges": set(),
     "image_names": set(),
@@ -47,7 +48,7 @@ ALLOWED = {
     "keeper": {"command_line", "processes"},
     "programs": {"processes"},
     "diagnose": {"xdg", "contract", "errors"},
-    "runtime": {"command_line", "xdg", "contract", "diagnose", "errors"},
+    "runtime": {"command_line", "xdg", "peers", "contract", "diagnose", "errors"},
     "spec": {"errors"},
     "plugins.parameters": {"contract"},
     "plugins.base": {"plugins.parameters", "contract", "errors"},
@@ -81,7 +82,7 @@ ALLOWED = {
         "shortages", "keeper", "engines.base", "engines.registry", "plan.lossless", "resolve.model", "runs", "errors",
     },
     "dropin": {
-        "xdg", "spec", "resolve", "plugins", "plan", "diagnose", "contract", "errors",
+        "xdg", "peers", "spec", "resolve", "plugins", "plan", "diagnose", "contract", "errors",
     },
     "settings": {"xdg", "engines.registry", "spec", "errors"},
     "jobs": {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .init_folders import InitFolders
 from .phases import Phase, RunInit, make_work, run_phase
 from .tls_servers import Certificate, certificate
 
@@ -32,3 +33,11 @@ def run_init(work: Path) -> RunInit:
         return run_phase(work, **variables)
 
     return run
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InitFolders:
+    """New folders; the work folder is the current one."""
+    made = InitFolders(tmp_path / "pai")
+    monkeypatch.chdir(made.work)
+    return made

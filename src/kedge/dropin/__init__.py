@@ -18,6 +18,9 @@ programs          the built-in init programs by their names, and running one as 
 cluster/          a cluster's API server, and frameworks
 barrier           init program: wait until all tasks of a framework have an address
 retriever         init program: read a framework once
+framework         reads a framework: roles, port rules, where tasks run
+own_task          which task this is, and the addresses of all
+port_numbers      the numbers of a task's ports
 framework_parser  init program: a framework becomes the job's configuration, variables and the TaskSpec
 env_generator     init program: a framework's variables
 user_command      init program: the TaskSpec with the user's command

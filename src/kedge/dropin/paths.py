@@ -19,6 +19,8 @@ JOB_CONFIG = "job_config.yaml"
 EXIT_SPEC = "runtime-exit-spec.yaml"
 TASK_SPEC = "kedge-task.json"  # what `runtime` without arguments runs
 ENV_FILE = "env"  # NAME=VALUE lines for the user's container
+PEERS_FILE = "kedge-peers.json"  # the addresses and ports of all tasks
+PORT_LIST = "portListFile"  # the task's own ports, one a line; in the current folder
 
 
 class InitPaths(NamedTuple):

@@ -8,9 +8,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from kedge import contract
+from kedge import contract, peers
 from kedge.contract import PEERS_FILE_VARIABLE, SecretRef
-from kedge.runtime.setup import environment
 
 FIRST = {
     "host": "10.151.41.8",
@@ -121,7 +120,7 @@ def test_the_job_may_want_python_buffered(attempt):
 
 def test_the_environment_file_is_quoted_for_the_shell():
     value = 'a\'b "$c" \\ `d`\n!'
-    text = environment.shell_file((environment.EnvironmentVariable("NAME", value),))
+    text = peers.shell_file((peers.EnvironmentVariable("NAME", value),))
     shown = subprocess.run(["sh", "-c", text.decode() + 'printf %s "$NAME"'], capture_output=True, check=True).stdout
     assert shown.decode() == value
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kedge.contract import COMMAND_PID_VARIABLE, PROGRAM_PIDS_VARIABLE, TaskSpec
+from kedge.peers import Peer, peer_variables
 from kedge.plan.environment import job_environment, role_environment, task_environment
 from kedge.resolve.model import Inputs
 from kedge.resolve.resolve import resolve
-from kedge.runtime.setup.environment import own_variables, peer_variables
-from kedge.runtime.setup.peers import Peer
+from kedge.runtime.setup.environment import own_variables
 from kedge.spec.lint.variables import _ALWAYS, _Known
 from kedge.spec.parse import parse
 
@@ -33,7 +33,7 @@ def variables() -> set[str]:
     before |= task_environment(before, 0)
     peer = Peer("h", {"mpi": [1], "ssh": [2], "http": [3]})
     spec = TaskSpec(*("j", "j", "j", "ps_server", 0, 0, 0, "u", "/f", "/w", {}, (), (), "h", peer.ports, "/p"))
-    peers = peer_variables(spec, {"ps_server": [peer, peer]})
+    peers = peer_variables(spec.role, spec.task_index, {"ps_server": [peer, peer]})
     names = {*before, *(variable.name for variable in (*peers, *own_variables(spec, None)))}
     return {name for name in names if name.startswith(("PAI_", "KEDGE_"))}
 

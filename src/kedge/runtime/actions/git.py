@@ -18,10 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 from kedge.contract import SHELL_NOT_FOUND
 from kedge.own_files import write_all
+from kedge.peers import quote
 from kedge.runtime.actions import addresses, git_failures, staging
 from kedge.runtime.actions.backoff import Backoff
 from kedge.runtime.actions.base import ActionFailed, ActionJob, expand, required
-from kedge.runtime.setup.environment import quote
 
 _HELPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "git_credential.py")
 _KEPT_LINES = 200  # of git's output, to find out why it failed

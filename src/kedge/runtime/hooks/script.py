@@ -13,7 +13,7 @@ import sys
 
 from kedge.contract import SHELVED, Text, render_text, show_text
 from kedge.light.types import Iterable, Mapping, NamedTuple
-from kedge.runtime.setup.environment import quote
+from kedge.peers import quote
 
 LINE, COMMAND, ENVIRONMENT = b"L", b"C", b"E"  # the first byte of each message; each message ends with NUL
 HELPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "report_environment.py")

@@ -7,8 +7,8 @@ import os
 from kedge import contract
 from kedge.contract import SHELVED, TaskSpec
 from kedge.light.types import Iterator, Mapping, MutableMapping, NamedTuple, Sequence
+from kedge.peers import EnvironmentVariable, Peers, peer_variables
 from kedge.runtime.files import read_file
-from kedge.runtime.setup.peers import Peer, Peers
 
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
@@ -16,14 +16,6 @@ _OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
 # The variable that Python may set for itself in the C locale, and the values it may give it (PEP 538).
 _COERCIBLE, _COERCED = "LC_CTYPE", ("C.UTF-8", "C.utf8", "UTF-8")
 _POINTER = 8  # bytes that the kernel counts for each string in addition to its text
-
-
-class EnvironmentVariable(NamedTuple):
-    """One variable. `shared` marks those whose size or number grows with the number of tasks; they can be left out."""
-
-    name: str
-    value: str
-    shared: bool = False
 
 
 class Environment(NamedTuple):
@@ -55,7 +47,7 @@ def build(
     base.update({name: contract.render_text(text, secrets) for name, text in spec.env.items()})
     base.update(spec.environment)
     base[ERROR_FILE_VARIABLE] = error_file(base, spec)
-    generated = (*peer_variables(spec, peers), *own_variables(spec, log_pipe))
+    generated = (*peer_variables(spec.role, spec.task_index, peers), *own_variables(spec, log_pipe))
     kept, dropped = _fit(base, generated)
     base.update({name: value for name, value, _ in kept})
     return Environment(base, generated, dropped)
@@ -86,33 +78,6 @@ def own_variables(spec: TaskSpec, log_pipe: str | None) -> Iterator[EnvironmentV
     yield EnvironmentVariable(contract.JOB_ID_VARIABLE, spec.job_id)
 
 
-def peer_variables(spec: TaskSpec, peers: Peers) -> Iterator[EnvironmentVariable]:
-    """The addresses and ports of all tasks, in OpenPAI's order. Each role appears under its own name and, where that is
-    unambiguous, also under the name it has in Kubernetes."""
-    for role, tasks in peers.items():
-        names = [role, *_alias(role, peers)]
-        for index, task in enumerate(tasks):
-            own = (role, index) == (spec.role, spec.task_index)
-            yield from _task_variables(names, index, task, shared=not own)
-            if own:
-                yield from _container_variables(task)
-        for name in names:
-            yield EnvironmentVariable(f"PAI_TASK_ROLE_{name}_HOST_LIST", _addresses(tasks), shared=True)
-    instances = ",".join(f"{role}:{index}" for role, tasks in peers.items() for index in range(len(tasks)))
-    yield EnvironmentVariable("PAI_TASK_ROLE_INSTANCES", instances, shared=True)
-
-
-def shell_file(variables: tuple[EnvironmentVariable, ...]) -> bytes:
-    """The text of runtime_env.sh."""
-    lines = [f"export {name}={quote(value)}\n" for name, value, _ in variables]
-    return "".join(lines).encode("utf-8", "surrogateescape")
-
-
-def quote(value: str) -> str:
-    """Quote `value` as one shell word."""
-    return "'" + value.replace("'", "'\\''") + "'"
-
-
 def _initial_variables() -> list[tuple[str, str, str]] | None:
     """The variables that this process was started with. None where /proc does not show them."""
     try:
@@ -120,50 +85,6 @@ def _initial_variables() -> list[tuple[str, str, str]] | None:
     except OSError:
         return None
     return [os.fsdecode(entry).partition("=") for entry in entries]
-
-
-def _alias(role: str, peers: Peers) -> list[str]:
-    converted = contract.converted_role(role)
-    same = [name for name in peers if contract.converted_role(name) == converted or name == converted]
-    return [converted] if same == [role] and converted != role else []
-
-
-def _task_variables(names: list[str], index: int, task: Peer, shared: bool) -> Iterator[EnvironmentVariable]:
-    for label, ports in task.ports.items():
-        numbers = _join(ports)
-        for name in names:
-            yield EnvironmentVariable(f"PAI_PORT_LIST_{name}_{index}_{label}", numbers, shared)
-            yield EnvironmentVariable(f"PAI_{name}_{index}_{label}_PORT", numbers, shared)
-    if task.host:
-        for name in names:
-            yield EnvironmentVariable(f"PAI_HOST_IP_{name}_{index}", task.host, shared)
-
-
-def _container_variables(task: Peer) -> Iterator[EnvironmentVariable]:
-    if task.host:
-        yield EnvironmentVariable("PAI_CURRENT_CONTAINER_IP", task.host)
-        yield EnvironmentVariable("PAI_CONTAINER_HOST_IP", task.host)
-    if _has(task, "http"):
-        yield EnvironmentVariable("PAI_CURRENT_CONTAINER_PORT", str(task.ports["http"][0]))
-        yield EnvironmentVariable("PAI_CONTAINER_HOST_PORT", str(task.ports["http"][0]))
-    if _has(task, "ssh"):
-        yield EnvironmentVariable("PAI_CONTAINER_SSH_PORT", str(task.ports["ssh"][0]))
-    for label, ports in task.ports.items():
-        yield EnvironmentVariable(f"PAI_CONTAINER_HOST_{label}_PORT_LIST", _join(ports))
-    pairs = "".join(f"{label}:{_join(ports)};" for label, ports in task.ports.items())
-    yield EnvironmentVariable("PAI_CONTAINER_HOST_PORT_LIST", pairs)
-
-
-def _addresses(tasks: list[Peer]) -> str:
-    return ",".join(f"{task.host}:{task.ports['http'][0]}" for task in tasks if task.host and _has(task, "http"))
-
-
-def _has(task: Peer, label: str) -> bool:
-    return bool(task.ports.get(label))
-
-
-def _join(ports: list[int]) -> str:
-    return ",".join(map(str, ports))
 
 
 def _fit(

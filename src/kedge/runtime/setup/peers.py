@@ -8,20 +8,8 @@ from __future__ import annotations
 
 from kedge import untrusted
 from kedge.contract import TaskSpec
-from kedge.light.types import NamedTuple
+from kedge.peers import UNKNOWN, Peer, Peers
 from kedge.runtime.files import read_file
-
-
-class Peer(NamedTuple):
-    """One task: its host's address, and its ports by label. Both may still be unknown (None, empty)."""
-
-    host: str | None
-    ports: dict[str, list[int]]
-
-
-Peers = dict[str, list[Peer]]
-
-UNKNOWN = Peer(None, {})
 
 
 def read_peers(spec: TaskSpec) -> Peers:

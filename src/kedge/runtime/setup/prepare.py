@@ -8,10 +8,10 @@ from kedge import contract
 from kedge.contract import TaskSpec
 from kedge.light import json
 from kedge.light.types import Callable, NamedTuple
+from kedge.peers import Peers, shell_file
 from kedge.runtime.files import read_file, write_file
 from kedge.runtime.logs.runtime_log import RuntimeLog
 from kedge.runtime.setup import environment, peers, scripts
-from kedge.runtime.setup.peers import Peers
 from kedge.runtime.setup.scripts import ScriptFolder, Shell
 
 
@@ -93,7 +93,7 @@ def _environment(
 ) -> dict[str, str]:
     built = environment.build(os.environ, spec, tasks_by_role, log_pipe, secrets)
     file = f"{spec.runtime_d}/runtime_env.sh"
-    write_file(file, environment.shell_file(built.generated))
+    write_file(file, shell_file(built.generated))
     if built.dropped:
         name, size = built.dropped[0]
         log.warning(

@@ -1,0 +1,132 @@
+"""Reads a framework: the JSON object of FrameworkController that describes a job and where its tasks run."""
+
+from __future__ import annotations
+
+from kedge.dropin.port_numbers import PortSchedule, port_schedule
+from kedge.light import json
+from kedge.light.types import Any, Mapping, NamedTuple
+
+CONFIG = "config"  # the annotation with the text of the job
+_PORTS = "rest-server/port-scheduling-spec"
+_GZIP = 31  # zlib: only gzip
+_LARGEST = 256 << 20  # bytes of statuses: about 1000 times what 10,000 tasks need
+
+
+class InvalidFramework(ValueError):
+    """The file is not a framework; the message continues its path."""
+
+
+class TaskPod(NamedTuple):
+    """Where one task runs: the pod's UID and the address of its host, as far as they are known."""
+
+    pod_uid: str | None
+    host: str | None
+
+
+class FrameworkRole(NamedTuple):
+    """A task role under its name in Kubernetes. `tasks` has the known tasks by their index."""
+
+    name: str
+    number: int
+    ports: PortSchedule
+    tasks: Mapping[int, TaskPod]
+
+
+class Framework(NamedTuple):
+    """A framework, as far as the init phase needs it."""
+
+    name: str
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    roles: tuple[FrameworkRole, ...]
+
+
+def read(path: str) -> Framework:
+    """The framework in a file. OSError; InvalidFramework if it is not one."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return _framework(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise error if isinstance(error, InvalidFramework) else InvalidFramework(f"is not JSON: {error}") from None
+
+
+def _framework(value: Any) -> Framework:
+    spec = _mapping(_mapping(value).get("spec"))
+    roles = spec.get("taskRoles")
+    if not isinstance(roles, list) or not roles:
+        raise InvalidFramework("is not a framework: it has no list spec.taskRoles")
+    metadata = _mapping(_mapping(value).get("metadata"))
+    statuses = {_text(each.get("name")): each for each in _mappings(_statuses(_mapping(value)))}
+    return Framework(
+        name=_text(metadata.get("name")),
+        annotations=_texts(metadata.get("annotations")),
+        labels=_texts(metadata.get("labels")),
+        roles=tuple(_role(_mapping(role), statuses) for role in roles),
+    )
+
+
+def _statuses(framework: Mapping[str, Any]) -> Any:
+    """The statuses of the roles. FrameworkController compresses those of large jobs."""
+    status = _mapping(_mapping(framework.get("status")).get("attemptStatus"))
+    if plain := status.get("taskRoleStatuses"):
+        return plain
+    packed = status.get("taskRoleStatusesCompressed")
+    return _unpacked(packed) if packed else []
+
+
+def _unpacked(packed: Any) -> Any:
+    import binascii
+    import zlib
+
+    try:
+        unpacking = zlib.decompressobj(_GZIP)
+        data = unpacking.decompress(binascii.a2b_base64(packed), _LARGEST)
+        complete = unpacking.eof
+    except (ValueError, TypeError, zlib.error) as error:
+        raise InvalidFramework(
+            f"has status.attemptStatus.taskRoleStatusesCompressed that is damaged: {error}"
+        ) from None
+    if not complete:
+        raise InvalidFramework("has status.attemptStatus.taskRoleStatusesCompressed that is cut off or too large")
+    return json.loads(data)
+
+
+def _role(role: Mapping[str, Any], statuses: Mapping[str, Mapping[str, Any]]) -> FrameworkRole:
+    name, number = _text(role.get("name")), role.get("taskNumber", 1)
+    if not name or type(number) is not int or number < 0:
+        raise InvalidFramework("is not a framework: a task role has no name or no taskNumber")
+    template = _mapping(_mapping(_mapping(_mapping(role.get("task")).get("pod")).get("metadata")).get("annotations"))
+    tasks = {}
+    for position, task in enumerate(_mappings(statuses.get(name, {}).get("taskStatuses"))):
+        index = task.get("index", position)
+        if type(index) is int and 0 <= index < number:
+            tasks[index] = _task(_mapping(task.get("attemptStatus")))
+    return FrameworkRole(name, number, _schedule(name, template.get(_PORTS)), tasks)
+
+
+def _task(status: Mapping[str, Any]) -> TaskPod:
+    return TaskPod(_text(status.get("podUID")) or None, _text(status.get("podHostIP")) or None)
+
+
+def _schedule(role: str, text: Any) -> PortSchedule:
+    try:
+        return port_schedule(json.loads(text) if isinstance(text, str) and text.strip() else None)
+    except ValueError as error:
+        raise InvalidFramework(f"has a wrong annotation {_PORTS} of the task role {role}: {error}") from None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    return {key: text for key, text in _mapping(value).items() if isinstance(text, str)}
