@@ -70,11 +70,12 @@ def _first_that_accepts(address: Address, time_left: TimeLeft) -> _socket.socket
 def _resolved(address: Address, seconds: float) -> list[tuple[int, Any]]:
     """The addresses of a host. The system's resolver has no time limit of its own; numbers need none."""
     kind = _socket.SOCK_STREAM
+    host = address.host.encode()  # for a text, getaddrinfo loads the codec idna, which takes as long as Python's start
     try:
-        found = _socket.getaddrinfo(address.host, address.port, 0, kind, 0, _socket.AI_NUMERICHOST)
+        found = _socket.getaddrinfo(host, address.port, 0, kind, 0, _socket.AI_NUMERICHOST)
     except _socket.gaierror:
         try:
-            found = within(seconds, lambda: _socket.getaddrinfo(address.host, address.port, 0, kind))
+            found = within(seconds, lambda: _socket.getaddrinfo(host, address.port, 0, kind))
         except TimeoutError:
             raise _socket.gaierror(_socket.EAI_AGAIN, f"no answer within {seconds:.0f} seconds") from None
     return list(dict.fromkeys((each[0], each[4]) for each in found))
