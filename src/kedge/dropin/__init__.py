@@ -28,6 +28,7 @@ image_checker     init program: whether the task's image can be pulled
 task_image        which image a task uses, and its credentials
 registry/         what a registry answers about an image
 port_checker      init program: whether the task's ports are free
+port_holders      which process holds a port
 http_client       one HTTP request with a limit for everything
 http_addresses    addresses of HTTP servers
 http_proxies      which proxy a request takes
