@@ -30,6 +30,7 @@ engine = "container"
 marketplace = "https://market.example.org/kedge/"
 registry = "registry.example.org/kedge"
 rules = ["rules.toml"]    # /etc/kedge/rules.toml
+default-storages = ["datasets"]
 
 [engines.container]
 pids-limit = 4096
@@ -39,7 +40,10 @@ base = "/srv/vision"    # for jobs with extras.kedge.marketplace: vision
 
 [storages.datasets]
 path = "/srv/datasets"
-default = true
+writers = ["@data-team"]
+
+[groups.data-team]
+members = ["ann", "bob"]
 
 [virtual-clusters.interactive]
 engine = "local"
@@ -56,7 +60,8 @@ tasks = 64
 gpu = 8
 ```
 
-Of `marketplaces`, `storages`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole.
+Of `marketplaces`, `virtual-clusters` and `skus`, an entry in the user's file replaces the site's entry of that name as a whole. A
+[storage](storages.md) of the user with the name of one of the site is an error.
 Relative paths start in the folder of the file, and `~` is the user's home folder.
 
 `registry` is for the runtime image of kedge. What the name of a task's image without a registry means, and which mirror serves it, is
@@ -116,8 +121,7 @@ TABLE_HEAD = """
 ENGINES_HEAD = """
 ## Options of engines
 
-The options of an engine, also [of an installed package](engines.md), are settings in `engines.NAME`, except `--storage`, for which
-there is `storages`.
+The options of an engine, also [of an installed package](engines.md), are settings in `engines.NAME`.
 
 | setting | type | default | meaning | also set by |
 |---|---|---|---|---|

@@ -86,8 +86,8 @@ ALLOWED = {
     },
     "settings": {"xdg", "engines.registry", "spec", "errors"},
     "jobs": {
-        "settings", "controller", "engines.registry", "spec", "resolve", "plan", "policy", "runs", "diagnose",
-        "engines.base", "plugins.base", "terminal_text", "contract", "errors",
+        "settings", "controller", "engines.registry", "programs", "spec", "resolve", "plan", "policy", "runs",
+        "diagnose", "engines.base", "plugins.base", "terminal_text", "contract", "errors",
     },
     "api": {
         "jobs", "spec", "resolve.model", "plan.model", "runs", "diagnose", "errors",

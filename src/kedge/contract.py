@@ -343,6 +343,7 @@ WORK_DIR = "work"  # the default working directory
 OUTPUT_DIR = "output"  # KEDGE_OUTPUT_DIR
 CODE_DIR = "code"  # the attempt's own copy of the code; in a run folder, the snapshot that the copies are made from
 JOB_DIR = "job-dir"  # KEDGE_JOB_DIR, in the run folder
+STORAGES_DIR = "storages"  # of links to the folders of storages, in the run folder of the local engine
 PAI_DIR = "pai"  # the substitute for PAI_HOME
 PAI_HOME = "/usr/local/pai"  # the same folder in a container
 RUNTIME_D = "runtime.d"  # below PAI_DIR
@@ -364,6 +365,11 @@ def container_code(user_exit_code: int) -> int:
 def converted_role(name: str) -> str:
     """The name that a role has in Kubernetes objects: lower case, letters and digits only."""
     return "".join(c for c in name.lower() if c.isascii() and c.isalnum())
+
+
+def storage_variable(name: str) -> str:
+    """The variable with the path of a storage: KEDGE_STORAGE_NFS_1 for `nfs-1`."""
+    return "KEDGE_STORAGE_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in name).upper()
 
 
 def duration_text(seconds: float) -> str:

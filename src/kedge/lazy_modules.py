@@ -25,7 +25,7 @@ PLUGINS = {
     "com.microsoft.pai.rest.storage": "kedge.plugins.storage:RestStorage",
     "ssh": "kedge.plugins.inert:Ssh",
     "tensorboard": "kedge.plugins.inert:Tensorboard",
-    "teamwise_storage": "kedge.plugins.inert:TeamwiseStorage",
+    "teamwise_storage": "kedge.plugins.storage:TeamwiseStorage",
 }
 SOURCES = {  # by the kind of an address
     "file": "kedge.resolve.sources.files",
@@ -134,9 +134,10 @@ LATE = {
         "kedge.jobs.rules",
         "kedge.jobs.site_limits",
         "kedge.jobs.site_rules",
+        "kedge.jobs.storages",
     ),
     "kedge.jobs.runs": ("kedge.engines.registry",),
-    "kedge.jobs.submission": ("kedge.jobs.rules", "kedge.runs.tree_copy"),
+    "kedge.jobs.submission": ("kedge.jobs.rules", "kedge.jobs.storages", "kedge.runs.tree_copy"),
     "kedge.program_guard": ("kedge.processes",),
     "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
@@ -166,6 +167,7 @@ PROGRAMS = {
     "kedge.bundle.contents": "install_program.py",
     "kedge.bundle.modules": "import_program.py",
     "kedge.engines.machine.gpus": "nvml.py",
+    "kedge.jobs.storages": "storage_look.py",
     "kedge.programs": "program_guard.py",
     "kedge.runtime.actions.fsspec_storages": "fsspec_program.py",
     "kedge.runtime.actions.git": "git_credential.py",

@@ -257,7 +257,7 @@ def test_an_unknown_storage_is_an_error(kedge: Kedge, tmp_path: Path) -> None:
     job = kedge.job("true", extras={"storages": [{"name": "set", "mountPath": "/in"}]})
     done = kedge("run", job, "--storage", f"sett={tmp_path}", code=2)
     assert "--storage sett: the job has no storage of that name; it has set" in done.stderr
-    assert "with a colon" in kedge("run", job, "--storage", f"set={tmp_path}/a:b", code=2).stderr
+    assert "with a colon" in kedge("run", job, "--storage", f"set={tmp_path}/a:b", code=4).stderr
 
 
 def test_the_engine_never_receives_secrets(kedge: Kedge) -> None:

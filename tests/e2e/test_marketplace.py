@@ -106,7 +106,8 @@ def references(name: str, **values: str) -> str:
 def planned(kedge: Kedge, market: Path, name: str, **values: str) -> tuple[dict[str, str], list[dict[str, str]]]:
     """The scripts of all steps by name and event, and the storages."""
     file = write(kedge, head(name, "") + role(name) + references(name, **values))
-    plan = json.loads(kedge("plan", "--json", "--marketplace", market, file).stdout)
+    storage = ("--storage", f"confignfs={market}") if name == "imagenet" else ()
+    plan = json.loads(kedge("plan", "--json", "--marketplace", market, file, *storage).stdout)
     steps = plan["roles"][0]["steps"]
     return {f"{s['name']} {c['event']}": c["script"] for s in steps for c in s["callbacks"]}, plan["storages"]
 
@@ -122,7 +123,9 @@ def test_an_item_of_the_marketplace_with_values(kedge: Kedge, market: Path) -> N
     assert scripts == {
         "imagenet taskStarts": "mkdir -p /dataset/imagenet\ncp -r /mnt/confignfs_pvc/imagenet/* /dataset/imagenet\n"
     }
-    assert storages == [{"name": "confignfs", "mountPath": "/mnt/confignfs_pvc"}]
+    assert [(s["name"], s["mountPath"], s["folder"]) for s in storages] == [
+        ("confignfs", "/mnt/confignfs_pvc", str(market))
+    ]
     scripts, storages = planned(kedge, market, "debug_hook", min="30")
     assert scripts == {"debug_hook taskFails": 'echo "will sleep for 30 minutes for debugging..."\nsleep 30m\n'}
     assert storages == []
@@ -160,7 +163,7 @@ def test_an_item_by_its_id_needs_no_entry_in_the_job(equipped: tuple[Kedge, dict
     index = {"items": [{"id": "2", "name": "MNIST", "type": "data", "path": "mnist_data.yaml"}]}
     write(kedge, json.dumps(index), "market/index.json")
     text = head("by-id", "") + role('"marketplace://prerequisites/itemId/2", "marketplace://data/MNIST"')
-    kedge("run", write(kedge, text), "--marketplace", market, **stubs)
+    kedge("run", write(kedge, text), "--marketplace", market, "--storage", f"confignfs={market}", **stubs)
     assert runtime_log(kedge).count("wget https://host/x -O /dataset/mnist/x") == 1
 
 

@@ -279,14 +279,3 @@ def test_ignored_missing_data_lets_the_job_run(kedge: Kedge, served: tuple[Path,
     assert kedge.task_log().strip() == "ran"
     assert report(kedge)["hooks"][0]["policy"] == "ignore"
     assert "HTTP Error 404" in runtime_log(kedge)
-
-
-def test_storages_give_one_warning_where_they_are_not_mounted(kedge: Kedge) -> None:
-    storages = [
-        item("a", "pvc_storage", plugin_params={"name": "share", "mountPath": "/mnt/share"}),
-        item("b", "com.microsoft.pai.rest.storage", config="other"),
-    ]
-    done = kedge("run", job(kedge, "echo ran", *storages))
-    (warning,) = [line for line in done.stderr.splitlines() if "share" in line]
-    assert "other" in warning
-    assert kedge.task_log().strip() == "ran"

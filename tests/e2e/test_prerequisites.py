@@ -146,14 +146,14 @@ def test_what_prerequisites_set_reaches_the_command_and_storages_reach_the_plan(
 ) -> None:
     kedge, stubs = equipped
     file = write(kedge, LARGE.replace("uri: busybox", f"uri: {kedge.image}"))
-    plan = json.loads(kedge("plan", "--json", file).stdout)
-    assert plan["storages"] == [{"name": "nfsconfig", "mountPath": "/mnt/nfs-storage-1"}]
+    storage = ("--storage", f"nfsconfig={kedge.folder}")
+    plan = json.loads(kedge("plan", "--json", file, *storage).stdout)
+    assert [(s["name"], s["mountPath"]) for s in plan["storages"]] == [("nfsconfig", "/mnt/nfs-storage-1")]
     order = ["install-pai-copy", "nfs-storage-1", "mnist-data", "output-dir", "enable-ssh"]
     assert [entry["name"] for entry in plan["prerequisites"]] == order
-    done = kedge("run", file, **stubs)
+    done = kedge("run", file, *storage, **stubs)
     assert "/mnt/nfs-storage-1/mnist and /tmp/output" in done.stdout
     in_order(runtime_log(kedge), "[INFO] USER COMMAND END", "pai_copy upload paiuploadtest //", "data exits")
-    assert done.stderr.count("nfsconfig at /mnt/nfs-storage-1") == 1  # nothing is mounted unless a folder is named
     assert done.stderr.count("ssh") == 1
 
 
@@ -188,12 +188,13 @@ extras:
 def test_roles_whose_names_differ_by_an_underscore(on_engine: Kedge) -> None:
     # Else the role that ends first ends the job, and the other one may not have said anything yet.
     both = TWO_ROLES.replace("{minFailedInstances: 1}", "{minFailedInstances: 1, minSucceededInstances: -1}")
-    done = on_engine("run", write(on_engine, both))
+    done = on_engine("run", write(on_engine, both), "--storage", f"share={on_engine.folder}")
     for task in ("taskrole-0", "taskrole_1-0"):
         said = on_engine.task_log(task)
         assert "PAI_HOST_IP_taskrole_1_0=" in said
         assert "PAI_HOST_IP_taskrole1_0=" in said
-    assert done.stderr.count("share at /mnt/share") == 1
+    assert done.stderr.count("teamwise_storage: deprecated") == 1
+    assert "KEDGE_STORAGE_SHARE=" in on_engine.task_log("taskrole-0")
 
 
 def test_the_composed_example(kedge: Kedge) -> None:

@@ -121,7 +121,6 @@ def test_a_name_that_no_engine_has(name: str, message: str) -> None:
         ("container", {"network": "none"}, "--network of the container engine must be one of job, host, not 'none'"),
         ("container", {"pids_limit": 3}, "--pids-limit of the container engine must be a whole number of at least 16"),
         ("container", {"pids_limit": True}, "must be a whole number of at least 16, not True"),
-        ("container", {"storage": "x"}, "--storage of the container engine must be folders by name, not 'x'"),
         ("local", {"allow_fewer_gpus": 1}, "--allow-fewer-gpus of the local engine must be true or false, not 1"),
     ],
 )
@@ -132,14 +131,14 @@ def test_options_are_checked_by_what_the_engine_declares(name: str, options: dic
 
 
 def test_options_that_are_not_given_are_left_out() -> None:
-    assert registry.make("local", network=None, storage={}, keep=False).options == {"allow_fewer_gpus": False}
+    assert registry.make("local", network=None, user="", keep=False).options == {"allow_fewer_gpus": False}
 
 
 def test_options_come_as_texts_too() -> None:
     texts = {"keep": "yes", "pids_limit": "100", "network": "host", "allow_fewer_gpus": "false"}
     values = registry.read_options("container", texts)
     assert values == {"keep": True, "pids_limit": 100, "network": "host", "allow_fewer_gpus": False}
-    for wrong in ({"keep": "perhaps"}, {"pids_limit": "many"}, {"pids_limit": "1"}, {"storage": "a=/b"}):
+    for wrong in ({"keep": "perhaps"}, {"pids_limit": "many"}, {"pids_limit": "1"}, {"network": "a"}):
         with pytest.raises(InputError, match="of the container engine must be "):
             registry.read_options("container", wrong)
 

@@ -12,8 +12,8 @@ from kedge.plugins.base import ParameterError, Plugin, Steps, Storage
 from kedge.plugins.cmd import Cmd
 from kedge.plugins.download import Download
 from kedge.plugins.git import Git
-from kedge.plugins.inert import Ssh, TeamwiseStorage, Tensorboard
-from kedge.plugins.storage import PvcStorage, RestStorage
+from kedge.plugins.inert import Ssh, Tensorboard
+from kedge.plugins.storage import PvcStorage, RestStorage, TeamwiseStorage
 from kedge.resolve.plugins import find
 from kedge.spec.schema import schema
 from kedge.testing.plugins import conforms, steps_of
@@ -105,9 +105,11 @@ def test_downloads_are_one_action_for_each_address() -> None:
 def test_storage_plugins_request_storages_with_mount_paths() -> None:
     assert steps_of(PvcStorage(), {"name": "s", "mountPath": "/m//a/"}).storages == (Storage("s", "/m/a"),)
     assert steps_of(RestStorage(), {"config": "s"}).storages == (Storage("s", "/mnt/s"),)
+    older = steps_of(TeamwiseStorage(), {"storageConfigNames": ["s", "t"]})
+    assert older.storages == (Storage("s", "/mnt/s"), Storage("t", "/mnt/t"))
 
 
-@pytest.mark.parametrize("plugin", [Ssh(), Tensorboard(), TeamwiseStorage()], ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("plugin", [Ssh(), Tensorboard()], ids=lambda p: type(p).__name__)
 def test_plugins_without_effect_are_inert(plugin: Plugin) -> None:
     assert steps_of(plugin, {}) == Steps(inert=True)
 

@@ -63,6 +63,6 @@ def test_every_built_in_plugin_is_listed_with_its_parameters() -> None:
         for name in re.findall(r"`([\w.]+)`", row.split("|")[1] if "|" in row else "")
     }
     for name in PLUGINS:
-        for parameter in find(name).parameters or () if name not in ("ssh", "tensorboard", "teamwise_storage") else ():
+        for parameter in find(name).parameters or () if name not in ("ssh", "tensorboard") else ():
             assert f"`{parameter.name}`" in rows[name]
         assert name in rows

@@ -100,10 +100,10 @@ def test_only_data_with_sha256_or_path_is_downloaded() -> None:
 def test_plugins_without_effect_are_listed_once() -> None:
     job = resolved(
         {"name": "a", "plugin": "pvc_storage", "plugin_params": {"name": "s", "mountPath": "/m"}},
-        plugins=[{"plugin": "ssh"}, {"plugin": "ssh"}, {"plugin": f"{RUNTIME_PLUGINS}.teamwise_storage"}],
+        plugins=[{"plugin": "ssh"}, {"plugin": f"{RUNTIME_PLUGINS}.ssh"}],
     )
     assert job.roles[0].steps == ()
-    assert list(dict.fromkeys(job.inert)) == ["ssh", "teamwise_storage"]
+    assert list(dict.fromkeys(job.inert)) == ["ssh"]
 
 
 def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:

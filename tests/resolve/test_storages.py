@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kedge.errors import INVALID, NO_STORAGE
-from kedge.resolve.model import Mount
+from kedge.resolve.model import Mount, StorageNames
+from kedge.resolve.steps import Findings
 from kedge.resolve.storages import merge, of_job, requests
 from kedge.spec.parse import parse
 
@@ -20,8 +21,8 @@ def merged(folder: Folder, listed: Any, required: list[dict[str, str]], usable: 
     """The mounts of a job with these `extras.storages` and these requirements of its items; d1 is the default."""
     extras = {} if listed is None else {"extras": {"storages": listed}}
     job = parse(folder.job([], **extras))
-    wanted = [*of_job(job, ["d1"]), *requests(required, job.source, ("requireStorages",))]
-    return merge(wanted, usable)
+    wanted = [*of_job(job, Findings([]), ["d1"]), *requests(required, job.source, ("requireStorages",))]
+    return merge(wanted, StorageNames(usable))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_storages_of_the_job_and_its_items_are_merged(
     folder: Folder, listed: Any, required: Any, usable: tuple[str, ...], expected: list[tuple[str, str]]
 ) -> None:
     mounts, problems, _ = merged(folder, listed, required, usable)
-    assert [tuple(mount) for mount in mounts] == expected
+    assert [(mount.name, mount.path) for mount in mounts] == expected
     assert problems == []
 
 
@@ -65,7 +66,35 @@ def test_storages_of_the_job_and_its_items_are_merged(
             "Mount path /mnt/confignfs is used by storages s2 and confignfs.",
             INVALID,
         ),
-        (None, CONFIGNFS, (), "Storage confignfs is not found.", NO_STORAGE),
+        (
+            None,
+            CONFIGNFS,
+            (),
+            "Storage confignfs is not found. You may use none; a folder of your own can take its place: "
+            "--storage NAME=FOLDER",
+            NO_STORAGE,
+        ),
+        (
+            None,
+            CONFIGNFS,
+            ("confignf", "x"),
+            "Storage confignfs is not found; did you mean 'confignf'? You may use 'confignf', 'x'",
+            NO_STORAGE,
+        ),
+        (
+            [{"name": "s2", "mountPath": "/usr/local/pai/kedge"}],
+            [],
+            ("s2",),
+            "no storage can be mounted at /usr/local/pai/kedge; choose another mount path",
+            INVALID,
+        ),
+        (
+            [{"name": "s2", "mountPath": "//"}],
+            [],
+            ("s2",),
+            "no storage can be mounted at /; choose another mount path",
+            INVALID,
+        ),
         (
             None,
             [{"name": "confignfs", "mountPath": "relative"}],
@@ -118,4 +147,35 @@ def test_teamwise_storage_counts_if_there_is_no_list(folder: Folder, storages: A
         {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": names}} for names in (["x"], ["share"])
     ]
     extras = {"com.microsoft.pai.runtimeplugin": plugins, **({} if storages is None else {"storages": storages})}
-    assert [mount.name for mount in folder.resolve([], extras=extras).mounts] == expected
+    job = folder.resolve([], extras=extras)
+    assert [mount.name for mount in job.mounts] == expected
+    assert job.inert == ()
+    assert "teamwise_storage: deprecated; list the storages in extras.storages instead" in job.notes
+
+
+@pytest.mark.parametrize(("storages", "expected"), [(None, ["d1"]), ([{"name": "s"}], ["s"])])
+def test_teamwise_storage_without_names_means_the_default_storages(
+    folder: Folder, storages: Any, expected: list[str]
+) -> None:
+    plugins = [{"plugin": "com.microsoft.pai.runtimeplugin.teamwise_storage", "taskroles": ["w"]}]
+    extras = {"com.microsoft.pai.runtimeplugin": plugins, **({} if storages is None else {"storages": storages})}
+    names = StorageNames(("d1", "s"), ("d1",))
+    assert [
+        mount.name for mount in folder.resolve([], extras=extras, inputs={"storage_names": names}).mounts
+    ] == expected
+
+
+def test_teamwise_storage_takes_names_from_parameters_and_reports_wrong_ones_in_place(folder: Folder) -> None:
+    plugins = [{"plugin": "teamwise_storage", "parameters": {"storageConfigNames": ["a", "<% $parameters.which %>"]}}]
+    extras = {"com.microsoft.pai.runtimeplugin": plugins}
+    found = folder.resolve([], extras=extras, parameters={"which": "b"}).mounts
+    assert [mount.name for mount in found] == ["a", "b"]
+    names = StorageNames(("a",), (), {"b": "it is for others"})
+    problem = folder.problem([], extras=extras, parameters={"which": "b"}, inputs={"storage_names": names})
+    assert problem.message == "Storage b is not for you: it is for others. You may use 'a'"
+    assert problem.where.endswith("parameters.storageConfigNames[1]")
+
+
+def test_a_plugin_of_a_prerequisite_may_be_teamwise_storage(folder: Folder) -> None:
+    item = {"name": "p", "type": "data", "plugin": "teamwise_storage", "storageConfigNames": ["a"]}
+    assert folder.resolve(["p"], prerequisites=[item]).mounts == (Mount("a", "/mnt/a"),)

@@ -111,7 +111,9 @@ def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_li
     settable = {setting.key for setting in EVERY if setting.job}
     assert settable == {"engine", "marketplace", "rules"}
     limits = {setting.key for setting in EVERY if setting.key.startswith("limits.")}
-    assert {setting.key for setting in EVERY if setting.site_only} == {"registry"} | limits
+    of_site = ("nfs", "cifs", "credentials", "users", "writers", "subPath", "makeSubPath")
+    others = {"registry", "groups.*.members", *(f"storages.*.{key}" for key in of_site)}
+    assert {setting.key for setting in EVERY if setting.site_only} == others | limits
 
 
 def test_defaults_fulfil_their_own_types() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from click.shell_completion import CompletionItem
 from kedge.cli.job_options import F, pair
 from kedge.engines.base import EngineOption
 from kedge.engines.registry import BUILT_IN_OPTIONS, engine_names
-from kedge.errors import InputError
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.lazy_modules import ENGINES
 
@@ -27,8 +25,6 @@ def _option_of_engine(option: EngineOption) -> Callable[[F], F]:
     names = (option.flag, option.name)
     if option.kind is bool:
         return click.option(*names, is_flag=True, help=option.help)
-    if option.kind is dict:
-        return click.option(*names, multiple=True, metavar="NAME=FOLDER", help=option.help)
     kind: Any = click.Choice(option.choices) if option.choices else click.STRING
     kind = click.IntRange(min=option.least) if option.kind is int else kind
     return click.option(*names, type=kind, metavar=option.metavar or None, help=option.help)
@@ -61,9 +57,6 @@ def engine(function: F) -> F:
     def with_engine(**given: Any) -> Any:
         name, others = given.pop("engine_name"), given.pop("engine_options")
         options = {option.name: given.pop(option.name) for option in BUILT_IN_OPTIONS}
-        for option in (option for option in BUILT_IN_OPTIONS if option.kind is dict):
-            pairs = [pair(option.flag, text) for text in options[option.name]]
-            options[option.name] = {key: _folder(option.flag, value) for key, value in pairs}
         named = {option: value for option, value in options.items() if value}
         choice = EngineChoice(name, named, dict(pair("-o", text) for text in others))
         return function(choice=choice, **given)
@@ -72,10 +65,3 @@ def engine(function: F) -> F:
     for decorate in reversed(_ENGINE_OPTIONS):
         decorated = decorate(decorated)
     return decorated  # type: ignore[no-any-return]
-
-
-def _folder(option: str, text: str) -> str:
-    path = os.path.abspath(os.path.expanduser(text))
-    if not os.path.isdir(path):
-        raise InputError(f"{option}: there is no folder {path}")
-    return path

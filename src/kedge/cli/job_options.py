@@ -74,6 +74,13 @@ _VALUE_OPTIONS = (
         metavar="FILE",
         help="Set environment variables from lines NAME=VALUE or NAME of a file.",
     ),
+    click.option(
+        "--storage",
+        "storages",
+        multiple=True,
+        metavar="NAME=FOLDER",
+        help="Use this folder of your own as the storage NAME.",
+    ),
 )
 _INPUT_OPTIONS = (
     click.option(
@@ -108,20 +115,22 @@ _NEEDED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "TERM", "LD_LIBRARY_PATH", "SSH_AUTH_SOCK",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "DOCKER_HOST", "CONTAINER_HOST",
 })  # fmt: skip
-_VALUE_NAMES = ("params", "secrets", "env", "env_files")
+_VALUE_NAMES = ("params", "secrets", "env", "env_files", "storages")
 _INPUT_NAMES = (*_VALUE_NAMES, "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
 
 def _inputs(
-    params: tuple[str, ...], secrets: tuple[str, ...], env: tuple[str, ...], env_files: tuple[str, ...], **others: Any
-) -> Inputs:
+    params: tuple[str, ...], secrets: tuple[str, ...], env: tuple[str, ...], env_files: tuple[str, ...],
+    storages: tuple[str, ...], **others: Any,
+) -> Inputs:  # fmt: skip
     user, given = user_name(), [pair("--secret", text) for text in secrets]
     values = {name: read_given(name, value) for name, value in given}
     variables = given_environment.read(env, env_files, os.environ)
     plain, secret, notes = variables
     forget([*(text.removeprefix(_VARIABLE_PREFIX) for _, text in given if text.startswith(_VARIABLE_PREFIX)), *secret])
     parameters = dict(pair("-p", text) for text in params)
-    return Inputs(user, parameters, values, env=plain, taken_env=secret, notes=notes, **others)
+    folders = dict(pair("--storage", text) for text in storages)
+    return Inputs(user, parameters, values, env=plain, taken_env=secret, notes=notes, storages=folders, **others)
 
 
 def forget(names: Iterable[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ from kedge.engines.base import Engine
 from kedge.errors import InputError
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
-from kedge.settings.table import ENGINE, STORAGE_OPTION, engine_settings
+from kedge.settings.table import ENGINE, engine_settings
 from kedge.settings.values import DEFAULT, AllSettings, SettingValue
-from kedge.spec.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +46,10 @@ def choose(choice: EngineChoice, plan: Plan, settings: AllSettings) -> ChosenEng
     cluster = settings.group("virtual-clusters").get(plan.virtual_cluster, {})
     named = None if choice.name else cluster.get("engine")
     name = choice.name or (named.value if named else choice.expected(settings))
-    declared = {option.name for option in registry.options_of(name)}
     given = {**choice.options, **registry.read_options(name, choice.texts)}
     known = _options(name, cluster, settings)
-    folders = _storages(plan, settings) if STORAGE_OPTION in declared else {}
-    if folders:
-        values = {storage: folder.value for storage, folder in folders.items()}
-        given[STORAGE_OPTION] = values | dict(given.get(STORAGE_OPTION) or {})
     where = registry.make(name, **{option: value.value for option, value in known.items()} | given)
-    notes = (*_engine_note(choice, plan, named, settings), *_option_notes(known, given))
-    storages = _storage_notes(plan, folders, given.get(STORAGE_OPTION) or {}, settings)
-    return ChosenEngine(where, (*notes, *storages))
+    return ChosenEngine(where, (*_engine_note(choice, plan, named, settings), *_option_notes(known, given)))
 
 
 def _options(name: str, cluster: Mapping[str, SettingValue], settings: AllSettings) -> dict[str, SettingValue]:
@@ -77,16 +68,6 @@ def _keyword(flag: str) -> str:
     return flag.replace("-", "_")
 
 
-def _storages(plan: Plan, settings: AllSettings) -> dict[str, SettingValue]:
-    """The folders of those storages of the job that the settings name. InputError: one does not exist."""
-    known = settings.group("storages")
-    found = {mount.name: known[mount.name]["path"] for mount in plan.mounts if mount.name in known}
-    for name, folder in found.items():
-        if not os.path.isdir(folder.value):
-            raise InputError(f"{folder.origin}: storage {name}: there is no folder {folder.value}")
-    return found
-
-
 def _engine_note(choice: EngineChoice, plan: Plan, named: SettingValue | None, settings: AllSettings) -> Iterator[str]:
     if named:
         yield f"virtual cluster {plan.virtual_cluster}: engine {named.value} ({named.origin})"
@@ -99,18 +80,6 @@ def _option_notes(known: Mapping[str, SettingValue], given: Mapping[str, Any]) -
         if option not in given and value.value:
             shown = "" if value.value is True else f" {_shown(value.value)}"
             yield f"--{option.replace('_', '-')}{shown} ({value.origin})"
-
-
-def _storage_notes(
-    plan: Plan, folders: Mapping[str, SettingValue], given: Mapping[str, str], settings: AllSettings
-) -> Iterator[str]:
-    """Where the storages of the settings are, and which name of the job is probably a mistyped one."""
-    known = settings.group("storages")
-    for name in dict.fromkeys(mount.name for mount in plan.mounts if known):
-        if name in folders and given.get(name) == folders[name].value:
-            yield f"storage {name}: {folders[name].value} ({folders[name].origin})"
-        elif not {name} & (known.keys() | given.keys()) and (hint := did_you_mean(name, known)):
-            yield f"the settings name no storage {name}{hint}"
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedge.contract import CODE_DIR, WORK_DIR, TaskSpec
+from kedge.contract import CODE_DIR, STORAGES_DIR, WORK_DIR, TaskSpec
 from kedge.plan.model import Plan
 from kedge.plan.task import Placement, task_spec
 
@@ -22,6 +22,7 @@ def example_spec(plan: Plan, role: str, index: int) -> TaskSpec:
         host="HOST",
         ports={label: [0] * count for label, count in resources.ports.items()},
         peers_file="RUN/attempt-0/peers.json",
+        storages={mount.name: f"RUN/{STORAGES_DIR}/{mount.name}" for mount in plan.mounts},
         job_dir=None,  # such a spec may be run by hand, below `folder` alone
     )
     return task_spec(plan, role, index, placement)

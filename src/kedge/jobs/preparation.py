@@ -13,10 +13,10 @@ from kedge.plan.build import build
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve.document_cache import DocumentCache, default_folder
-from kedge.resolve.model import Inputs, LockState, ResolvedJob, Secrets
+from kedge.resolve.model import Inputs, LockState, ResolvedJob, Secrets, StorageNames
 from kedge.resolve.resolve import resolve
 from kedge.settings import values
-from kedge.settings.table import MARKETPLACE, RULES
+from kedge.settings.table import MARKETPLACE, RULES, STORAGES
 from kedge.settings.values import AllSettings
 from kedge.spec.model import Job
 from kedge.spec.parse import load, load_text
@@ -40,15 +40,23 @@ class PreparedJob:
     needed_secrets: tuple[str, ...] = ()
 
 
-def prepare(path: str, inputs: Inputs) -> PreparedJob:
-    """Load, resolve and plan a job file, or the record in `inputs`. InputError: lists every problem."""
+def prepare(path: str, inputs: Inputs, *, places_storages: bool = True) -> PreparedJob:
+    """Load, resolve and plan a job file, or the record in `inputs`. Without `places_storages`, the storages of the job
+    are not looked for, as it may be meant for another site. InputError: lists every problem."""
     known, record = values.load(), inputs.record
     job, problems, notes = _loaded(path, inputs)
     if known.from_files:
         adapted = importlib.import_module("kedge.jobs.site_rules").apply(job, known)
         inputs = importlib.import_module("kedge.jobs.site_limits").within_hosts(inputs, known)
         job, problems, notes = adapted.job, (*problems, *adapted.problems), (*notes, *adapted.notes)
-    resolved = resolve(job, _with_usual(inputs, known), problems)
+    storages = _storages(job, known, inputs) if places_storages else None
+    names = storages.names(job.extras.get("storages") == []) if storages else None
+    if places_storages and names is None:
+        names = StorageNames()
+    resolved = resolve(job, replace(_with_usual(inputs, known), storage_names=names), problems)
+    if storages and resolved.mounts:
+        mounts, placed = storages.placed(resolved.mounts, job.name)
+        resolved, notes = replace(resolved, mounts=mounts), (*notes, *placed)
     if is_masked(resolved.job) and not record:
         notes = (*notes, "the secrets of this file were removed when it was stored")
     return _with_new_pins(
@@ -69,12 +77,15 @@ def prepare(path: str, inputs: Inputs) -> PreparedJob:
 
 def _with_usual(inputs: Inputs, known: AllSettings) -> Inputs:
     """The inputs with what the settings name for jobs, above all for those that name nothing themselves."""
-    storages = known.group("storages")
-    usual = tuple(name for name, found in storages.items() if "default" in found and found["default"].value)
     marketplaces = {name: found["base"].value for name, found in known.group("marketplaces").items()}
-    return replace(
-        inputs, marketplaces=marketplaces, usual_marketplace=known.get(MARKETPLACE).value, usual_storages=usual
-    )
+    return replace(inputs, marketplaces=marketplaces, usual_marketplace=known.get(MARKETPLACE).value)
+
+
+def _storages(job: Job, known: AllSettings, inputs: Inputs) -> Any:
+    """The storages that are configured or given, as jobs.storages.Storages; None if there are none."""
+    if not inputs.storages and not known.group(STORAGES):
+        return None
+    return importlib.import_module("kedge.jobs.storages").Storages(known, inputs.storages)
 
 
 def _planned(resolved: ResolvedJob, known: AllSettings, notes: tuple[str, ...], *, again: bool) -> Plan:

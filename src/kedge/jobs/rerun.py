@@ -22,6 +22,7 @@ from kedge.spec.nodes import node_at
 from kedge.spec.tolerant import strings
 from kedge.states import FINAL
 
+_OLDER_STORAGES = "storage"  # where earlier versions recorded the folders of storages, as an engine option
 _NAME = r"[^.\[]+"  # the first name of a secret's key, such as `keys[0].name`
 
 
@@ -45,6 +46,7 @@ def again(run: Run, changes: Inputs, with_job_dir: bool = False) -> Inputs:
         marketplace=options.marketplace,
         hosts=options.hosts,
         env=plain,
+        storages={**options.engine.get(_OLDER_STORAGES, {}), **options.storages, **changes.storages},
         taken_env=taken,
         notes=(*changes.notes, *_not_given(options, changes)),
         record=replace(
@@ -59,7 +61,8 @@ def engine(run: Run, choice: EngineChoice) -> EngineChoice:
     if choice.name not in (None, info.engine):
         return choice
     given = {name: value for name, value in choice.options.items() if value}
-    return EngineChoice(info.engine, {**options.engine, **given}, choice.texts)
+    recorded = {name: value for name, value in options.engine.items() if name != _OLDER_STORAGES}
+    return EngineChoice(info.engine, {**recorded, **given}, choice.texts)
 
 
 def restored(

@@ -58,9 +58,14 @@ def submit(
     lock file is updated with accepted changes.
 
     `progress` is called with the bytes copied so far and in total. `loading` becomes the run's controller. CannotRun: a
-    resource is missing; nothing is left behind.
+    resource is missing; nothing is left behind, except folders of storages that the site lets kedge make.
     """
     where.check(prepared.plan)
+    if any(mount.folder for mount in prepared.plan.mounts):
+        storages = importlib.import_module("kedge.jobs.storages")  # few jobs have storages
+        storages.Storages(prepared.settings, prepared.inputs.storages).placed(
+            prepared.plan.mounts, prepared.plan.job, make=True
+        )
     folder.sweep(jobs_dir())
     if prepared.locked.path and prepared.locked.old not in (None, prepared.locked.new):
         lock_file.save(prepared.locked.path, prepared.locked.new)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.contract import Action, Callback, Retry, Step, StopPolicy, TaskTimeLimit, Text, text_from_json, text_to_json
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
-from kedge.resolve.model import Mount, RequirementEntry, Requirements
+from kedge.resolve.model import Mount, RemoteStorage, RequirementEntry, Requirements
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, SHARED_CODE, Completion, Resources
 
 
@@ -38,7 +38,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
         code=data["code"],
         rules=tuple(data["rules"]),
         notes=tuple(data["notes"]),
-        mounts=tuple(Mount(mount["name"], mount["mountPath"]) for mount in data["storages"]),
+        mounts=tuple(map(_mount, data["storages"])),
         requirements=Requirements(
             tuple(_entry(entry) for entry in data["prerequisites"]),
             {role["name"]: tuple(role["prerequisites"]) for role in data["roles"]},
@@ -87,6 +87,11 @@ def _role(data: Mapping[str, Any]) -> RolePlan:
 
 def _limit(data: Mapping[str, Any] | None) -> TaskTimeLimit | None:
     return TaskTimeLimit(data["key"], data["sec"]) if data else None
+
+
+def _mount(data: Mapping[str, Any]) -> Mount:
+    remote = RemoteStorage(**data["remote"]) if data["remote"] else None
+    return Mount(data["name"], data["mountPath"], data["readOnly"], data["folder"], remote)
 
 
 def _stop(data: Mapping[str, Any]) -> StopPolicy:

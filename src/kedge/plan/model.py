@@ -110,6 +110,11 @@ class Plan:
         return sum(role.instances * sum(role.resources.ports.values()) for role in self.roles)
 
     @property
+    def mount_paths(self) -> dict[str, str]:
+        """The first mount path of each storage, by name."""
+        return {mount.name: mount.path for mount in reversed(self.mounts)}
+
+    @property
     def gpu_count(self) -> int:
         return sum(role.instances * role.resources.gpu for role in self.roles)
 
@@ -136,7 +141,7 @@ class Plan:
             "codeMode": SHARED_CODE if self.shares_code else PRIVATE_CODE,
             "rules": list(self.rules),
             "notes": list(self.notes),
-            "storages": [{"name": mount.name, "mountPath": mount.path} for mount in self.mounts],
+            "storages": [_mount_json(mount) for mount in self.mounts],
             "prerequisites": [_entry_json(number, entry) for number, entry in enumerate(self.requirements.entries)],
             "roles": [_role_json(role, self.requirements.roles.get(role.name, ()), shown) for role in self.roles],
         }
@@ -179,6 +184,16 @@ def _role_json(role: RolePlan, listed: tuple[int, ...], shown: Callable[[Text], 
         "timeLimit": _limit_json(role.time_limit),
         "attemptTimeLimit": _limit_json(role.attempt_time_limit),
         "warnBeforeSec": role.warn_before_sec,
+    }
+
+
+def _mount_json(mount: Mount) -> dict[str, Any]:
+    return {
+        "name": mount.name,
+        "mountPath": mount.path,
+        "readOnly": mount.read_only,
+        "folder": mount.folder,
+        "remote": mount.remote._asdict() if mount.remote else None,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from kedge.contract import LogPolicy, TaskSpec, TaskTimeLimit
+from kedge.contract import LogPolicy, TaskSpec, TaskTimeLimit, storage_variable
 from kedge.plan.environment import task_environment
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
@@ -14,7 +14,8 @@ from kedge.quick_dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where and when one attempt of a task runs, as decided by its engine. `extra` are additional variables of the
-    engine; `rules` and `exit_spec` are the job's files for the diagnosis; `time_limits` are those of the attempt."""
+    engine; `storages` are the paths of storages in the task, by name; `rules` and `exit_spec` are the job's files for
+    the diagnosis; `time_limits` are those of the attempt."""
 
     job_id: str
     job_attempt: int
@@ -34,6 +35,7 @@ class Placement:
     rules: tuple[str, ...] = ()
     exit_spec: str | None = None
     time_limits: tuple[TaskTimeLimit, ...] = ()
+    storages: Mapping[str, str] = field(default_factory=dict)
 
 
 def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> TaskSpec:
@@ -51,7 +53,13 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         uid=placement.uid,
         folder=placement.folder,
         workdir=placement.workdir,
-        environment={**shared, **task_environment(shared, index), **_attempt(placement), **placement.extra},
+        environment={
+            **shared,
+            **task_environment(shared, index),
+            **_attempt(placement),
+            **_storages(placement),
+            **placement.extra,
+        },
         env=dict(role.env),
         command=role.command,
         steps=role.steps,
@@ -71,6 +79,14 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         code=placement.code,
         outputs=role.outputs,
     )
+
+
+def _storages(placement: Placement) -> dict[str, str]:
+    """The variables of the storages; of two names with the same variable, the first counts."""
+    found: dict[str, str] = {}
+    for name, path in placement.storages.items():
+        found.setdefault(storage_variable(name), path)
+    return found
 
 
 def _attempt(placement: Placement) -> dict[str, str]:

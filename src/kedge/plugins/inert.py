@@ -51,9 +51,3 @@ class Tensorboard(_Inert):
         if len(missing) == 1:
             raise ParameterError(Wrong(f"the parameter {missing[0]!r} is missing or empty", (missing[0],)))
         return super().steps(values)
-
-
-class TeamwiseStorage(_Inert):
-    """An older way to name storages; deprecated."""
-
-    parameters = (Parameter("storageConfigNames", list_of(string), "the names of the storages", default=()),)

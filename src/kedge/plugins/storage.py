@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kedge.plugins.base import Steps, Storage
-from kedge.plugins.parameters import Parameter, ParameterError, Wrong, string
+from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, string
 
 
 class PvcStorage:
@@ -32,6 +32,17 @@ class RestStorage:
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
         return _mounted(values["config"], values["mountPoint"], "mountPoint")
+
+
+class TeamwiseStorage:
+    """`teamwise_storage`: the storages `storageConfigNames` at /mnt/NAME, or the user's default storages without names.
+    Deprecated; it counts only in jobs without `extras.storages`."""
+
+    parameters = (Parameter("storageConfigNames", list_of(string), "the names of the storages", default=()),)
+
+    def steps(self, values: Mapping[str, Any]) -> Steps:
+        found = tuple(Storage(name, f"/mnt/{name}") for name in values["storageConfigNames"])
+        return Steps(storages=found, notes=("deprecated; list the storages in extras.storages instead",))
 
 
 def _mounted(name: str, path: str | None, parameter: str) -> Steps:

@@ -31,19 +31,29 @@ class RunRecord:
     job_dir: str | None = None
 
 
+class StorageNames(NamedTuple):
+    """The names of the storages that the submitter may use, of those for a job with an empty list of storages, and the
+    reason for each one that others may use."""
+
+    usable: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
+    forbidden: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the submitter adds to the job file. `parameters` are source texts, as after `-p`; a copy of the folder
     `workdir` is the working directory of every task; `rules` are files with rules for causes of failures. `env` and
     `taken_env` are environment variables of all tasks; the latter, from the submitter's own environment, are secrets.
-    `notes` are for the submitter. With `record`, the job is made from that, and nothing else is read.
+    `storages` are folders of the submitter's own by name. `notes` are for the submitter. With `record`, the job is made
+    from that, and nothing else is read.
 
     For prerequisites outside the job: `marketplace` is a folder or a URL; `hosts` are the only hosts that may be
     contacted, empty for all; `offline` takes everything from the lock file and from `cache`, a folder (None for the
     user's default); `update_lock` names the entries that may have changed since the lock file was written, or `all`.
 
     kedge.plan and kedge.run take from the settings: `marketplaces`, the folders or URLs of those with a name,
-    `usual_marketplace`, for a job that names none, and `usual_storages`, for a job with an empty list of storages.
+    `usual_marketplace`, for a job that names none, and `storage_names`, without which a job may name any.
     """
 
     user: str
@@ -58,7 +68,8 @@ class Inputs:
     cache: str | None = None
     marketplaces: Mapping[str, str] = field(default_factory=dict)
     usual_marketplace: str | None = None
-    usual_storages: tuple[str, ...] = ()
+    storages: Mapping[str, str] = field(default_factory=dict)
+    storage_names: StorageNames | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     taken_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
@@ -102,11 +113,38 @@ class ResolvedRole:
     outputs: tuple[str, ...] = ()
 
 
+class RemoteStorage(NamedTuple):
+    """A file system of a server: an export of NFS or a share of CIFS with its mount options. `kind` is `nfs` or
+    `cifs`, `path` starts with a slash. `credentials` is a file that whoever mounts it reads."""
+
+    kind: str
+    server: str
+    path: str
+    options: str = ""
+    credentials: str | None = None
+
+    @property
+    def device(self) -> str:
+        """What mount(8) calls the device."""
+        if self.kind == "cifs":
+            return f"//{self.server}{self.path}"
+        return f"{f'[{self.server}]' if ':' in self.server else self.server}:{self.path}"
+
+
 class Mount(NamedTuple):
-    """A storage and its path in the tasks."""
+    """A storage and its path in the tasks. It is a `folder` of this machine, or `remote`; both are None where nothing
+    is known about it."""
 
     name: str
     path: str
+    read_only: bool = False
+    folder: str | None = None
+    remote: RemoteStorage | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return self.folder or (f"{self.remote.kind} {self.remote.device}" if self.remote else "")
 
 
 class RequirementEntry(NamedTuple):

@@ -69,6 +69,7 @@ class _Resolution:
         self._graph = Graph(Lookup(job, store), parameters, self._problems)
         self._repositories: list[Repository] = []
         self._images: dict[str, RoleImage] = {}
+        self._messages: list[str] = []
 
     def result(self) -> ResolvedJob:
         job, inputs = self._job, self._inputs
@@ -76,7 +77,9 @@ class _Resolution:
         needed = {role.name: self._graph.of_role(role.name, role.prerequisites, job.source) for role in roles}
         resolved = tuple(self._role(role, needed[role.name]) for role in roles)
         everything = ordered(one for listed in needed.values() for one in listed)
-        mounts, wrong, nested = storages.merge(self._storages(everything))
+        wanted = list(self._storages(everything))
+        mounts, wrong, nested = storages.merge(wanted, inputs.storage_names)
+        self._messages = storages.unrequested(inputs.storages, wanted)
         idle = unused.prerequisites(job, self._graph.used)
         self._refuse((*self._problems, *self._code.problems, *wrong, *(p for p in idle if p.severity == ERROR)))
         values = secrets.collect(job, inputs, self._references.secret_texts)
@@ -142,12 +145,12 @@ class _Resolution:
         return self._graph.alone(item) if item else None
 
     def _storages(self, everything: Iterable[Needed]) -> Iterable[storages.StorageRequest]:
-        yield from storages.of_job(self._job, self._inputs.usual_storages)
+        names = self._inputs.storage_names
+        yield from storages.of_job(self._job, self._findings, names.defaults if names else ())
         for item in (one.item for one in everything):
             where = (*item.path, "requireStorages")
             yield from storages.requests(item.data.get("requireStorages"), item.source, where)
-        for storage, source, path in self._findings.storages:
-            yield storages.StorageRequest(storage.name, storage.mount_path, source, path)
+        yield from storages.of_plugins(self._findings)
 
     def _requirements(self, everything: list[Needed], needed: dict[str, tuple[Needed, ...]]) -> Requirements:
         render = partial(self._references.render, items={}, roots=("parameters",))
@@ -180,6 +183,7 @@ class _Resolution:
             *self._code.messages,
             *self._references.unused(),
             *wrong,
+            *self._messages,
             *([] if unique else self._store.unused(images)),
         ]
         if unique and not messages and all(problem.code == UNKNOWN for problem in unique):

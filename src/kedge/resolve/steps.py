@@ -9,7 +9,7 @@ from typing import Any
 
 from kedge.contract import Callback, Step, Text
 from kedge.errors import Problem
-from kedge.plugins.base import File, ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read
+from kedge.plugins.base import File, ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read, short_name
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve import plugins
 from kedge.resolve.items import Item
@@ -17,18 +17,22 @@ from kedge.resolve.plugin_uses import Use, uses
 from kedge.spec.message_text import printable
 from kedge.spec.model import Job, JobFileSource, Path, TaskRole
 
+_TEAMWISE = "teamwise_storage"  # extras.storages in the same job takes its place
+
 Render = Callable[[str, Path, JobFileSource], Text]  # renders a text at a path of a file
 
 
 @dataclass(slots=True)
 class Findings:
     """What the plugins report besides steps: problems, notes for the submitter, the plugins without effect, and the
-    storages that they request, each with the place of the request."""
+    storages that they request, each with the place of the request. `older_storages` are the names of those that entries
+    of teamwise_storage in the job's extras list, by the path of the entry."""
 
     problems: list[Problem]
     notes: list[str] = field(default_factory=list)
     inert: list[str] = field(default_factory=list)
     storages: list[tuple[Storage, JobFileSource, Path]] = field(default_factory=list)
+    older_storages: dict[Path, tuple[str, ...]] = field(default_factory=dict)
 
 
 def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
@@ -43,7 +47,10 @@ def _step(use: Use, render: Render, findings: Findings) -> Step | None:
         return None
     findings.notes += (f"{use.name}: {printable(note)}" for note in result.notes)
     findings.inert += [use.plugin] if result.inert else []
-    findings.storages += ((storage, use.source, use.path) for storage in result.storages)
+    if short_name(use.plugin) == _TEAMWISE and use.path[:1] == ("extras",):
+        findings.older_storages[use.path] = tuple(storage.name for storage in result.storages)
+    else:
+        findings.storages += ((storage, use.source, use.path) for storage in result.storages)
     callbacks = (*_files_written(result.files), *result.callbacks)
     if not callbacks and not result.environment:
         return None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kedge.contract import PAI_HOME
 from kedge.errors import INVALID, NO_STORAGE, Problem
-from kedge.resolve.model import Mount
+from kedge.resolve.model import Mount, StorageNames
+from kedge.resolve.steps import Findings
 from kedge.spec.model import Job, JobFileSource, Path
-from kedge.spec.tolerant import entries, items, mapping
+from kedge.spec.suggest import did_you_mean, name_list
+from kedge.spec.tolerant import entries
 
-_TEAMWISE = "teamwise_storage"
+_RESERVED = (PAI_HOME, "/proc", "/sys", "/dev")  # a storage there would hide what a task needs to run
 
 
 class StorageRequest(NamedTuple):
@@ -31,42 +34,67 @@ def requests(value: object, source: JobFileSource, where: Path) -> Iterator[Stor
             yield StorageRequest(str(entry["name"]), None if path is None else str(path), source, (*where, index))
 
 
-def of_job(job: Job, defaults: Iterable[str] = ()) -> list[StorageRequest]:
+def of_job(job: Job, findings: Findings, defaults: Iterable[str] = ()) -> list[StorageRequest]:
     """The requests of the job itself. An empty list means the user's default storages; without a list, those of the
     older plugin teamwise_storage count (of its last entry, if there are several)."""
     path: Path = ("extras", "storages")
-    if "storages" in job.extras:
-        listed = list(requests(job.extras["storages"], job.source, path))
-        return listed if job.extras["storages"] else [StorageRequest(name, None, job.source, path) for name in defaults]
-    found: list[StorageRequest] = []
-    for plugin in job.runtime_plugins:
-        if plugin.plugin == _TEAMWISE:
-            names = items(mapping(plugin.parameters).get("storageConfigNames"))
-            here = (*plugin.path, "parameters", "storageConfigNames")
-            found = [StorageRequest(str(name), None, job.source, (*here, n)) for n, name in enumerate(names)]
-    return found
+    listed = list(requests(job.extras.get("storages"), job.source, path))
+    empty = "storages" in job.extras and not job.extras["storages"]
+    if "storages" not in job.extras and findings.older_storages:
+        path, names = max(findings.older_storages.items(), key=lambda entry: int(entry[0][-1]))
+        path = (*path, "parameters", "storageConfigNames")
+        listed = [StorageRequest(name, None, job.source, (*path, number)) for number, name in enumerate(names)]
+        empty = not names
+    return [StorageRequest(name, None, job.source, path) for name in defaults] if empty else listed
+
+
+def of_plugins(findings: Findings) -> Iterator[StorageRequest]:
+    """The requests of plugins."""
+    for storage, source, path in findings.storages:
+        yield StorageRequest(storage.name, storage.mount_path, source, path)
+
+
+def unrequested(given: Mapping[str, str], wanted: Iterable[StorageRequest]) -> list[str]:
+    """A message for each folder that the submitter names for a storage which the job does not have."""
+    names = {request.name for request in wanted}
+    has = f"it has {', '.join(sorted(names))}" if names else "it has none"
+    return [f"--storage {name}: the job has no storage of that name; {has}" for name in given if name not in names]
 
 
 def merge(
-    wanted: Iterable[StorageRequest], usable: Collection[str] | None = None
+    wanted: Iterable[StorageRequest], known: StorageNames | None = None
 ) -> tuple[tuple[Mount, ...], list[Problem], list[str]]:
     """Every mount once, in the order of the requests; the problems; and notes for the submitter.
 
-    `usable` are the storages that the submitter may use; None means all.
+    `known` are the storages of the submitter; None means that any name may be used.
     """
     mounts: dict[str, Mount] = {}
     problems: list[Problem] = []
     for request in wanted:
         path = _normal(request)
-        if usable is not None and request.name not in usable:
-            problems.append(_problem(request, f"Storage {request.name} is not found.", NO_STORAGE))
+        if known is not None and request.name not in known.usable:
+            problems.append(_problem(request, _not_usable(request.name, known), NO_STORAGE))
         elif path is None:
             message = f"the mount path {request.path!r} must be absolute and must not contain '..'"
             problems.append(_problem(request, message))
+        elif path == "/" or any(path == taken or path.startswith(f"{taken}/") for taken in _RESERVED):
+            problems.append(_problem(request, f"no storage can be mounted at {path}; choose another mount path"))
         elif mounts.setdefault(path, Mount(request.name, path)).name != request.name:
             message = f"Mount path {path} is used by storages {mounts[path].name} and {request.name}."
             problems.append(_problem(request, message))
     return tuple(mounts.values()), problems, list(_nested(mounts))
+
+
+def _not_usable(name: str, known: StorageNames) -> str:
+    if name in known.forbidden:
+        return f"Storage {name} is not for you: {known.forbidden[name]}. {_usable(known)}"
+    return f"Storage {name} is not found{did_you_mean(name, known.usable) or '.'} {_usable(known)}"
+
+
+def _usable(known: StorageNames) -> str:
+    if known.usable:
+        return f"You may use {name_list(known.usable)}"
+    return "You may use none; a folder of your own can take its place: --storage NAME=FOLDER"
 
 
 def _normal(request: StorageRequest) -> str | None:

@@ -7,6 +7,7 @@ JOBS/<id>/
   inputs/            what the job used besides its file: lock, documents, rule files
   code/              the snapshot of the user's code
   job-dir/           $KEDGE_JOB_DIR, which all tasks and attempts share
+  storages/          links to the folders of storages, on the local engine: $KEDGE_STORAGE_NAME
   attempt-0/         one folder per job attempt
     peers.json
     worker-3/        the first attempt of a task
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 from kedge import untrusted, untrusted_values, xdg
-from kedge.contract import CODE_DIR, EVENTS_FILE, JOB_DIR, StopPolicy, timestamp
+from kedge.contract import CODE_DIR, EVENTS_FILE, JOB_DIR, STORAGES_DIR, StopPolicy, timestamp
 from kedge.errors import CannotRun, InputError
 from kedge.late_patterns import late_pattern
 from kedge.own_files import clear
@@ -153,6 +154,11 @@ class Run:
     def job_dir(self) -> Path:
         """The folder that all tasks and attempts share. Its content is untrusted."""
         return self.path / JOB_DIR
+
+    @property
+    def storages(self) -> Path:
+        """Links to the folders of storages, by their names."""
+        return self.path / STORAGES_DIR
 
     @property
     def inputs(self) -> Path:

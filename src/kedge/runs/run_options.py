@@ -14,7 +14,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class RunOptions(NamedTuple):
     """The options of a run. `parameters` and `env` have the values that were given. `secrets` has the keys of the
     secrets that the job refers to, `more_secrets` those of all others, and `env_from_shell` the names of variables that
-    were taken from the submitter's own environment: none of these has values. `engine` are the options of the engine.
+    were taken from the submitter's own environment: none of these has values. `engine` are the options of the engine,
+    `storages` the folders that were named for storages.
     Paths are absolute."""
 
     parameters: Mapping[str, str] = _NOTHING
@@ -29,6 +30,7 @@ class RunOptions(NamedTuple):
     offline: bool = False
     update_lock: tuple[str, ...] = ()
     engine: Mapping[str, Any] = _NOTHING
+    storages: Mapping[str, str] = _NOTHING
 
     def to_json(self) -> dict[str, Any]:
         """The form that `from_json` reads."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from kedge import user_files
 from kedge.errors import InputError, Problem, in_order
-from kedge.settings import document_schema
+from kedge.settings import document_schema, storage_checks
 from kedge.settings.table import ANY_NAME, Setting
 from kedge.settings.values import SettingOrigin, SettingValue
 from kedge.spec import toml
@@ -35,6 +35,7 @@ def values(text: str, file: str, is_site: bool) -> dict[Path, SettingValue]:
     settings = document_schema.rows(document)
     problems = [*check_document(document, source, document_schema.schema(settings, document))]
     problems += document_schema.unknown_engines(document, source)
+    problems += storage_checks.problems(document, source)
     found = [(setting, key, value) for setting in settings for key, value in _set(setting, document)]
     if not is_site:
         problems += _reserved(found, source)

@@ -7,8 +7,8 @@ from kedge.light.types import Any, Iterator, Mapping, NamedTuple
 from kedge.spec.units import DURATION, NOT_A_DURATION
 
 ANY_NAME = "*"
-GROUPS = ("marketplaces", "storages", "virtual-clusters", "skus")  # tables whose entries the site and the user name
-STORAGE_OPTION = "storage"  # of engines; the settings name storages in a group of their own, for all engines
+STORAGES = "storages"
+GROUPS = ("marketplaces", STORAGES, "groups", "virtual-clusters", "skus")  # whose entries the site and the user name
 
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -81,6 +81,40 @@ TIME_LIMIT = _limit(
     "job.timeLimit", _DURATION, "The longest time for a whole run: seconds, or a duration such as 2d. It also ends "
     "jobs that set no limit.",
 )  # fmt: skip
+_USERS = {
+    **_TEXTS, "items": {**_TEXT, "pattern": r"^@?[^\s@][^\s]*$", "patternErrorMessage": "is not a user or @group"},
+}  # fmt: skip
+_MOUNT_OPTIONS = {**_TEXT, "pattern": r"^[^\s]+$", "patternErrorMessage": "must not contain spaces"}
+_SERVER = {**_TEXT, "pattern": r"^[\w.:%-]+$", "patternErrorMessage": "is not the name or address of a server"}
+_NFS = {
+    "type": "object", "required": ["server", "path"], "additionalProperties": False,
+    "properties": {
+        "server": _SERVER,
+        "path": {**_TEXT, "pattern": "^/.*$", "patternErrorMessage": "must be an absolute path on the server"},
+        "options": _MOUNT_OPTIONS,
+    },
+}  # fmt: skip
+_CIFS = {
+    "type": "object", "required": ["share"], "additionalProperties": False,
+    "properties": {
+        "share": {
+            **_TEXT, "pattern": r"^//[\w.:%-]+/[^/]+.*$", "patternErrorMessage": "must have the form //SERVER/SHARE",
+        },
+        "options": _MOUNT_OPTIONS,
+    },
+}  # fmt: skip
+_SUB_PATH = {
+    **_TEXT, "pattern": r"^(?!/)(?!(.*/)?\.\.?(/|$))([^{}]|\{(user|job)\})+$",
+    "patternErrorMessage": "must be a relative path without '..'; its placeholders are {user} and {job}",
+}  # fmt: skip
+DEFAULT_STORAGES = Setting(
+    "default-storages", _TEXTS, "The names of the storages that jobs with `extras.storages: []` mount, in place of "
+    "those with `default = true`.",
+)  # fmt: skip
+STORAGES_LIMIT = _limit(
+    "storages", _TEXTS, "The only folders in which users may have storages of their own, in `config.toml` or by "
+    "`--storage`. An empty list means that they may have none.",
+)._replace(is_path=True)  # fmt: skip
 CODE_LIMIT = _limit("job.codeMB", _POSITIVE, "MiB of each folder of code that a job copies.", 1024)
 
 SETTINGS = (
@@ -93,10 +127,44 @@ SETTINGS = (
     REGISTRY,
     RULES,
     Setting(
-        "storages.*.path", _TEXT, "The folder of this machine that jobs name as this storage.", option="--storage",
-        required=True, is_path=True,
+        "storages.*.path", _TEXT, "The folder of this machine that jobs name as this storage; beside `nfs` or `cifs`, "
+        "the folder where the site has mounted that.", option="--storage", is_path=True,
+    ),
+    Setting(
+        "storages.*.nfs", _NFS, "An export of an NFS server: `server`, `path` and, if needed, mount `options`.",
+        site_only=True,
+    ),
+    Setting(
+        "storages.*.cifs", _CIFS, "A share of a Windows or Samba server: `share`, as `//SERVER/SHARE`, and mount "
+        "`options`.", site_only=True,
+    ),
+    Setting(
+        "storages.*.credentials", _TEXT, "A file with `username=` and `password=` for `cifs`, which only root reads.",
+        site_only=True, is_path=True,
+    ),
+    Setting(
+        "storages.*.users", _USERS, "The users and `@groups` that may use it; without the key, everybody.",
+        site_only=True,
+    ),
+    Setting("storages.*.readOnly", {"type": "boolean"}, "Whether tasks can only read it.", False),
+    Setting(
+        "storages.*.writers", _USERS, "The users and `@groups` that may write to it; others can only read it.",
+        site_only=True,
+    ),
+    Setting(
+        "storages.*.subPath", _SUB_PATH, "The folder in it that a job gets, with `{user}` for the name of the "
+        "submitter's account and `{job}` for that of the job.", site_only=True,
+    ),
+    Setting(
+        "storages.*.makeSubPath", {"type": "boolean"}, "Whether kedge makes a missing `subPath`, as the submitter.",
+        False, site_only=True,
     ),
     Setting("storages.*.default", {"type": "boolean"}, "Whether jobs with `extras.storages: []` mount it.", False),
+    DEFAULT_STORAGES,
+    Setting(
+        "groups.*.members", _TEXTS, "The users of a group of this name, for `@NAME`. Other names are groups of the "
+        "operating system.", site_only=True, required=True,
+    ),
     Setting(
         "virtual-clusters.*.engine", _TEXT, "The engine for jobs with this `defaults.virtualCluster`.", required=True
     ),
@@ -108,6 +176,7 @@ SETTINGS = (
     Setting("skus.*.memoryMB", _POSITIVE, "MiB of memory of one cell.", required=True),
     Setting("skus.*.gpu", _COUNT, "GPUs of one cell.", 0),
     HOSTS_LIMIT,
+    STORAGES_LIMIT,
     _limit("job.tasks", _POSITIVE, "Tasks of a job."),
     _limit("job.cpu", _POSITIVE, "Cores of all tasks of a job together."),
     _limit("job.memoryMB", _POSITIVE, "MiB of memory of all tasks of a job together."),
@@ -123,8 +192,6 @@ SETTINGS = (
 def engine_settings(engine: str, options: Any) -> Iterator[Setting]:
     """The settings for the options (engines.base.EngineOption) of one engine."""
     for option in options:
-        if option.name == STORAGE_OPTION:
-            continue
         text = option.help.removeprefix("Containers: ")
         yield Setting(
             f"engines.{engine}.{option.flag.removeprefix('--')}",

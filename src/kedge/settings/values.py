@@ -12,7 +12,7 @@ import os
 from kedge import xdg
 from kedge.errors import CannotRun, InputError
 from kedge.light.types import Any, Mapping, MappingProxyType, NamedTuple
-from kedge.settings.table import GROUPS, SETTINGS, Setting
+from kedge.settings.table import GROUPS, SETTINGS, STORAGES, Setting
 
 SITE_FILE = "/etc/kedge/site.toml"
 SITE_VARIABLE, USER_VARIABLE = "KEDGE_SITE_FILE", "KEDGE_CONFIG_FILE"  # other paths for the site's file and the user's
@@ -43,10 +43,12 @@ NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class AllSettings(NamedTuple):
-    """All settings of this process: the values that files set, by their keys, and the environment."""
+    """All settings of this process: the values that files set, by their keys, and the environment. `of_user` are the
+    keys that the user's file sets."""
 
     from_files: Mapping[Key, SettingValue] = NONE
     environment: Mapping[str, str] = NONE
+    of_user: frozenset[Key] = frozenset()
 
     def get(self, setting: Setting) -> SettingValue:
         """The value of a setting whose key has no `*`. InputError: its environment variable has a bad value."""
@@ -72,15 +74,18 @@ def load(environment: Mapping[str, str] | None = None) -> AllSettings:
     """The settings for this process, or for another environment. InputError: it holds every problem of the files."""
     given = os.environ if environment is None else environment
     found: dict[Key, SettingValue] = {}
+    users: frozenset[Key] = frozenset()
     problems: list[Any] = []
     for path, is_site in files(given):
         try:
-            found = _over(found, _read(path, is_site))
+            later = _read(path, is_site)
+            problems += _renamed(found, later)
+            found, users = _over(found, later), frozenset() if is_site else frozenset(later)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(*problems)
-    return AllSettings(found, given)
+    return AllSettings(found, given, users)
 
 
 def files(environment: Mapping[str, str]) -> tuple[tuple[str, bool], ...]:
@@ -137,6 +142,17 @@ def _over(earlier: Mapping[Key, SettingValue], later: Mapping[Key, SettingValue]
     """The values of both; of an entry of a group, only those of the later file that has it."""
     replaced = {key[:2] for key in later if key[0] in GROUPS}
     return {**{key: value for key, value in earlier.items() if key[:2] not in replaced}, **later}
+
+
+def _renamed(site: Mapping[Key, SettingValue], user: Mapping[Key, SettingValue]) -> list[str]:
+    """The problems of storages of the user that have the name of one of the site: jobs must get the site's."""
+    names = {key[1]: value.origin for key, value in site.items() if key[0] == STORAGES}
+    own = {key[1]: value.origin for key, value in user.items() if key[0] == STORAGES}
+    return [
+        f"{origin}: storages.{name}: the site has a storage of this name ({names[name]}); choose another name"
+        for name, origin in own.items()
+        if name in names
+    ]
 
 
 def _from_text(setting: Setting, text: str) -> Any:

@@ -38,6 +38,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "/containers/json" in self.path:
             state = "running" if self.server.deaf else "exited"
             return answer(self, [{"Names": [f"/{name}"], "State": state} for name in sorted(self.server.containers)])
+        if "/volumes" in self.path:
+            return answer(self, {"Volumes": None})
         return answer(self, [] if "/networks" in self.path else {"ApiVersion": "1.41"})
 
     def do_POST(self) -> None:

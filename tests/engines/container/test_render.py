@@ -60,7 +60,7 @@ def planned(folder: Path, role: dict[str, Any], **job: Any) -> Plan:
 def test_limits_are_those_of_the_job(plan: Plan) -> None:
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, FACTS)
     assert (spec.memory, spec.cpus, spec.shm) == (100 << 20, 2, 512 << 20)
-    assert list(notes.of(plan, FACTS, (), None, False)) == []
+    assert list(notes.of(plan, FACTS, None, False)) == []
 
 
 def test_a_fraction_of_a_cpu_is_a_share(tmp_path: Path) -> None:
@@ -69,14 +69,14 @@ def test_a_fraction_of_a_cpu_is_a_share(tmp_path: Path) -> None:
     assert spec.cpus == 0.29
     assert "--cpus 0.29" in command_line(spec)
     assert half.environment["PAI_RESOURCE_w"] == "0,1,100,0"
-    assert list(notes.of(half, FACTS, (), None, False)) == []
+    assert list(notes.of(half, FACTS, None, False)) == []
 
 
 def test_limits_are_capped_at_the_machine_with_a_note(plan: Plan) -> None:
     small = FACTS._replace(cpus=1, memory=64 << 20)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, small)
     assert (spec.memory, spec.cpus, spec.shm) == (64 << 20, 1, 64 << 20)
-    text = "\n".join(notes.of(plan, small, (), None, False))
+    text = "\n".join(notes.of(plan, small, None, False))
     assert "2 CPUs; capped at the 1 of this machine" in text
     assert "100 MiB of memory; capped at the 64 MiB of this machine" in text
     assert "512 MiB of shared memory" in text
@@ -86,7 +86,7 @@ def test_limits_that_the_engine_cannot_set_are_left_out_with_a_note(plan: Plan) 
     weak = FACTS._replace(limits_cpu=False, limits_memory=False)
     spec = render.render(plan, Task("w", 0), PLACE, IMAGE, weak)
     assert (spec.memory, spec.cpus) == (None, None)
-    assert "cpu is not enforced" in "\n".join(notes.of(plan, weak, (), None, False))
+    assert "cpu is not enforced" in "\n".join(notes.of(plan, weak, None, False))
     line = command_line(spec)
     assert "--cpus" not in line
     assert "--memory" not in line
@@ -102,7 +102,11 @@ def test_the_loader_variables_of_an_image_are_shelved(plan: Plan) -> None:
 
 def test_outer_mounts_come_first(plan: Plan) -> None:
     place = replace(
-        PLACE, code="/run/code/c", cache="/cache", secrets={"values.json": "/s/values.json"}, storages={"/mnt/d": "/d"}
+        PLACE,
+        code="/run/code/c",
+        cache="/cache",
+        secrets={"values.json": "/s/values.json"},
+        storages=(Bind("/d", "/mnt/d"),),
     )
     spec = render.render(plan, Task("w", 0), place, IMAGE, FACTS)
     targets = [bind.target for bind in spec.binds]
@@ -158,7 +162,7 @@ def test_infiniband_is_for_roles_that_request_it(tmp_path: Path) -> None:
     assert (spec.devices, spec.locked_memory) == (("/dev/infiniband/uverbs0",), True)
     assert "--device /dev/infiniband/uverbs0" in command_line(spec)
     assert "memlock=-1:-1" in command_line(spec)
-    assert any("InfiniBand" in note for note in notes.of(asking, FACTS, (), None, False))
+    assert any("InfiniBand" in note for note in notes.of(asking, FACTS, None, False))
 
 
 @pytest.mark.parametrize(
@@ -208,12 +212,6 @@ def test_ports_are_numbered_and_distinct(plan: Plan) -> None:
     numbers = [number for task in numbered(plan).values() for group in task.values() for number in group]
     assert len(numbers) == len(set(numbers)) == plan.port_count
     assert min(numbers) == 15000
-
-
-def test_storages_without_a_folder_get_a_note(tmp_path: Path) -> None:
-    plan = planned(tmp_path, {}, extras={"storages": [{"name": "data", "mountPath": "/data"}]})
-    assert any("data at /data" in note for note in notes.of(plan, FACTS, (), None, False))
-    assert not list(notes.of(plan, FACTS, ("data",), None, False))
 
 
 @pytest.mark.parametrize("names", [("GPU-1", "GPU-2"), ("nvidia.com/gpu=GPU-1", "nvidia.com/gpu=GPU-2")])

@@ -12,7 +12,7 @@ import click
 
 from kedge.cli import options
 from kedge.cli.view.notes import print_notes
-from kedge.cli.view.options_text import engine_words, print_limits, print_options
+from kedge.cli.view.options_text import engine_words, print_limits, print_options, storage_words
 from kedge.cli.view.summary import print_summary
 from kedge.errors import InputError
 from kedge.jobs import runs
@@ -65,7 +65,7 @@ def _job_file(run: Run) -> bytes:
 def _export(run: Run, folder: str) -> None:
     exporter = importlib.import_module("kedge.jobs.export")  # slow to load, and `show` seldom exports
     found = exporter.stored(run)
-    words = tuple(engine_words(found.info.engine, found.options.engine))
+    words = (*engine_words(found.info.engine, found.options.engine), *storage_words(found.options.storages))
     print_notes(*exporter.write(found, folder, words), *exporter.missing(found))
     click.echo(f"{run.id} exported to {folder}; the first lines of {folder.rstrip('/')}/job.yaml show how to run it")
 

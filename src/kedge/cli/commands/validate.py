@@ -45,7 +45,7 @@ def command(file: str, inputs: Inputs, strict: bool, as_json: bool) -> int:
 
 
 def _checked(file: str, inputs: Inputs, strict: bool) -> PreparedJob:
-    prepared = prepare(file, inputs)
+    prepared = prepare(file, inputs, places_storages=False)
     if strict and prepared.warnings:
         raise InputError(*(warning._replace(severity=ERROR) for warning in prepared.warnings))
     return prepared

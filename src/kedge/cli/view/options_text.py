@@ -43,6 +43,7 @@ def _given(options: RunOptions) -> Iterator[str]:
     for flag, values in (("-p", options.parameters), ("--env", options.env)):
         for name, value in values.items():
             yield from (flag, shortened(f"{name}={value}"))
+    yield from storage_words(options.storages)
     lists = {
         "--env": options.env_from_shell,
         "--workdir": filter(None, [options.workdir]),
@@ -53,6 +54,12 @@ def _given(options: RunOptions) -> Iterator[str]:
     }
     yield from (word for flag, values in lists.items() for value in values for word in (flag, value))
     yield from ["--offline"] * options.offline
+
+
+def storage_words(storages: Mapping[str, str]) -> Iterator[str]:
+    """The options of `kedge run` for these folders of storages."""
+    for name, folder in storages.items():
+        yield from ("--storage", f"{name}={folder}")
 
 
 def engine_words(name: str, options: Mapping[str, Any]) -> Iterator[str]:

@@ -10,9 +10,20 @@ import yaml
 from kedge.cli.streams import styled
 from kedge.cli.view.requirement_graph import tree
 from kedge.cli.view.wording import limit_texts, seconds
-from kedge.contract import OUTPUT_DIR_VARIABLE, STOP_COMMAND, Step, StopPolicy, TaskSpec, Text, duration_text, show_text
+from kedge.contract import (
+    OUTPUT_DIR_VARIABLE,
+    STOP_COMMAND,
+    Step,
+    StopPolicy,
+    TaskSpec,
+    Text,
+    duration_text,
+    show_text,
+    storage_variable,
+)
 from kedge.engines.base import EngineRequest
 from kedge.plan.model import Plan, RolePlan, action_text
+from kedge.resolve.model import Mount
 from kedge.terminal_text import one_line, shortened
 
 EVERY_TASK = "all tasks run to their end; the job fails if any task fails"
@@ -32,9 +43,15 @@ def plan_text(plan: Plan) -> str:
             else []
         ),
         *(_row("code", f"{path} is copied {_copies(plan)}") for path in plan.code.values()),
-        *(_row("storage", f"{mount.name} at {mount.path}") for mount in plan.mounts),
+        *(_row("storage", _storage(mount)) for mount in plan.mounts),
     ]
     return "\n".join((*head, *(_role_text(plan, role) for role in plan.roles)))
+
+
+def _storage(mount: Mount) -> str:
+    access = ", read-only" if mount.read_only else ""
+    place = f", from {mount.place}" if mount.place else ""
+    return one_line(f"{mount.name} at {mount.path}{access}{place}; ${storage_variable(mount.name)}")
 
 
 def _role_text(plan: Plan, role: RolePlan) -> str:

@@ -17,6 +17,7 @@ container_spec   one container as a value
 command_line     a container as a `docker run` line
 dry_run          the requests that `kedge plan` shows
 placement        addresses, ports, GPUs and mounts of each task
+storages         folders and volumes of storages
 client           Docker's API; the only user of the package docker
 connection       connects; starts a Podman service where needed
 engine_address   where Docker or Podman listens
@@ -32,6 +33,6 @@ failures         reports of containers that ended badly or never started
 lost_files       files that are gone with their container
 ownership        files that another user owns
 downloads        keeps downloaded data for later jobs
-leftovers        containers and networks that are left of a run
+leftovers        containers, networks and volumes that are left of a run
 notes            notes for the submitter
 """

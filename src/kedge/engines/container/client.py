@@ -312,6 +312,22 @@ class Client:
         with _errors(self.address):
             return [network["Name"] for network in self._api.networks(filters={"label": label})]
 
+    def create_volume(self, name: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """Make a volume of the engine's own driver, which mounts it when a container starts."""
+        with _errors(self.address):
+            self._api.create_volume(name, driver="local", driver_opts=dict(options), labels=dict(labels))
+
+    def volumes(self, label: str) -> list[str]:
+        """The names of the volumes with this label."""
+        with _errors(self.address):
+            found = self._api.volumes(filters={"label": label})
+        return [volume["Name"] for volume in found["Volumes"] or []]
+
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume that no container uses. Does nothing if it does not exist."""
+        with _errors(self.address, 404):
+            self._api.remove_volume(name)
+
     def remove_network(self, name: str) -> None:
         """Remove a network. Does nothing if it does not exist."""
         with _errors(self.address, 404):

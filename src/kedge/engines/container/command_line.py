@@ -5,16 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
+from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec, Volume
 
 
 def command_line(spec: ContainerSpec, program: str = "docker") -> str:
-    """`docker run …` with all that the engine would be asked for, one option per line."""
+    """`docker run …` with all that the engine would be asked for, one option per line. Its volumes are made before."""
     first, *rest = spec.entrypoint
     head = [program, "run", "--rm", *_option("--name", spec.name)]
     lines = [shlex.join(head), *(shlex.join(option) for option in _options(spec))]
     lines.append(shlex.join(["--entrypoint", first, spec.image, *rest]))
-    return " \\\n  ".join(lines)
+    volumes = [f"{shlex.join(_volume(program, volume))} && \\\n" for volume in spec.volumes]
+    return "".join(volumes) + " \\\n  ".join(lines)
+
+
+def _volume(program: str, volume: Volume) -> list[str]:
+    options = [word for key, value in volume.options.items() for word in ("--opt", f"{key}={value}")]
+    return [program, "volume", "create", *options, volume.name]
 
 
 def _option(name: str, value: object) -> list[str]:

@@ -10,11 +10,18 @@ from kedge.quick_dataclasses import dataclass
 
 
 class Bind(NamedTuple):
-    """A bind mount: a file or folder of this machine and its path in the container."""
+    """A bind mount: a file or folder of this machine, or the name of a volume, and its path in the container."""
 
     source: str
     target: str
     read_only: bool = False
+
+
+class Volume(NamedTuple):
+    """A volume that the engine mounts for containers: its name and the options of the engine's own driver."""
+
+    name: str
+    options: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class ContainerSpec:
     addresses. `tmpfs` are folders in memory. `gpus` are devices for the NVIDIA runtime by UUID or, if they contain an
     equals sign, by their CDI names; `devices` are paths. `pids` limits processes and threads. `dropped` are Linux
     capabilities that the engine must not give, `added` those that it gives in addition. `security` is for
-    `--security-opt`, `userns` for `--userns`; `mounts` are options of every bind.
+    `--security-opt`, `userns` for `--userns`; `mounts` are options of every bind. `volumes` must exist before.
     """
 
     name: str
@@ -54,6 +61,7 @@ class ContainerSpec:
     security: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
     userns: str | None = None
+    volumes: tuple[Volume, ...] = ()
 
     def options(self, bind: Bind) -> str:
         """The options of one of its binds, separated by commas."""
@@ -61,7 +69,10 @@ class ContainerSpec:
 
     def to_json(self) -> dict[str, Any]:
         """The specification as a JSON value."""
-        return asdict(self) | {"binds": [bind._asdict() for bind in self.binds]}
+        return asdict(self) | {
+            "binds": [bind._asdict() for bind in self.binds],
+            "volumes": [volume._asdict() for volume in self.volumes],
+        }
 
 
 # Labels of containers and networks that belong to a job.

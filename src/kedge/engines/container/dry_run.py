@@ -43,6 +43,7 @@ def of_role(plan: Plan, name: str, client: Client, given: Given, on_host: bool) 
         shares_code=plan.shares_code,
         cache=given.cache,
         storages=given.storages,
+        volumes=given.volumes,
         infiniband=given.infiniband,
         options=given.options,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +14,7 @@ from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
-from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes
+from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes, storages
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client
 from kedge.engines.container.connection import Connection
@@ -47,8 +47,8 @@ _ROOTLESS = ("keep-id", "nomap")  # user namespace modes of rootless Podman
 
 class ContainerEngine:
     """`allow_fewer_gpus`: if there are too few GPUs, start with those that there are instead of failing. `network`:
-    `job` for a network of the job's own, or `host`. `keep` keeps ended containers for inspection. `storage` maps names
-    of storages to folders of this machine. `user`, `userns` and `pids_limit` are as in ContainerSpec."""
+    `job` for a network of the job's own, or `host`. `keep` keeps ended containers for inspection. `user`, `userns` and
+    `pids_limit` are as in ContainerSpec."""
 
     name = "container"
     accepts: ClassVar = ACCEPTS
@@ -58,17 +58,15 @@ class ContainerEngine:
         allow_fewer_gpus: bool = False,
         network: str = "job",
         keep: bool = False,
-        storage: Mapping[str, str] | None = None,
         user: str | None = None,
         userns: str | None = None,
         pids_limit: int = DEFAULT_PIDS,
     ) -> None:
         self.options = {
-            "allow_fewer_gpus": allow_fewer_gpus, "network": network, "keep": keep, "storage": dict(storage or {}),
-            "user": user, "userns": userns, "pids_limit": pids_limit,
+            "allow_fewer_gpus": allow_fewer_gpus, "network": network, "keep": keep, "user": user,
+            "userns": userns, "pids_limit": pids_limit,
         }  # fmt: skip
         self._allow_fewer_gpus, self._network, self._keep = allow_fewer_gpus, network, keep
-        self._storages = storage or {}
         self._options = ContainerOptions(user, userns, pids_limit)
 
     @classmethod
@@ -91,7 +89,7 @@ class ContainerEngine:
         except CannotRun:  # `check` reports it
             return
         fewer = too_few_gpus(plan) if self._allow_fewer_gpus else None
-        yield from notes.of(plan, facts, self._storages, fewer, bool(infiniband()))
+        yield from notes.of(plan, facts, fewer, bool(infiniband()))
         if self._network == "job":
             yield from notes.loopback(plan)
         if to_do:
@@ -100,7 +98,7 @@ class ContainerEngine:
     def check(self, plan: Plan) -> None:
         assert self._facts
         _check_images(plan)
-        self._check_storages({mount.name for mount in plan.mounts})
+        storages.check(plan, self._facts)
         self._check_options()
         if self._network == "host":
             limits.check(tasks=0, ports=plan.port_count)
@@ -111,15 +109,6 @@ class ContainerEngine:
             raise CannotRun(
                 f"{self._facts.name} cannot give GPUs to the job's tasks; use Podman 5.4 or newer, or Docker"
             )
-
-    def _check_storages(self, wanted: Set[str]) -> None:
-        """InputError for a folder that the engine cannot mount, or a storage that the job does not have."""
-        for name, folder in self._storages.items():
-            if name not in wanted:
-                known = f"it has {', '.join(sorted(wanted))}" if wanted else "it has none"
-                raise InputError(f"--storage {name}: the job has no storage of that name; {known}")
-            if ":" in folder:
-                raise InputError(f"--storage {name}={folder}: container engines cannot mount paths with a colon")
 
     def _check_options(self) -> None:
         user, userns = self._options.user, self._options.userns
@@ -135,7 +124,7 @@ class ContainerEngine:
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
             client = connected.client
-            given = self._given(plan, build.ensure(), facts_of(connected.address, client))
+            given = self._given(plan, "RUN", build.ensure(), facts_of(connected.address, client))
             on_host = self._network == "host"
             if task is None:
                 return tuple(dry_run.of_role(plan, role.name, client, given, on_host) for role in plan.roles)
@@ -155,7 +144,9 @@ class ContainerEngine:
             connected = stack.enter_context(Connection(address))
             stack.callback(self._leave_nothing, connected.client, run, log)
             given = self._taken(plan, run, secrets, connected, stack)
-            places = self._places(plan, run, given, connected.client)
+            labels = {container_spec.JOB: run.id, container_spec.USER: plan.user}
+            storages.create(connected.client, given.volumes, labels)
+            places = self._places(plan, run, given, connected.client, labels)
             pulled = images.Images(
                 connected.client, given.facts.architecture, secrets.texts, lambda text: backend.note(text)
             )
@@ -177,8 +168,9 @@ class ContainerEngine:
                 JobEvent.NOTE, text=f"containers or networks of the job may be left: {error}; remove them with kedge rm"
             )
 
-    def _given(self, plan: Plan, bundle: Bundle, facts: Facts) -> Given:
+    def _given(self, plan: Plan, run_id: str, bundle: Bundle, facts: Facts) -> Given:
         """What all tasks of a run share, except its secrets and GPUs."""
+        mounted, volumes = storages.of(plan, run_id, facts)
         return Given(
             facts=facts,
             bundle=bundle,
@@ -188,7 +180,8 @@ class ContainerEngine:
             infiniband=infiniband(),
             options=self._options,
             cache=data_cache(),
-            storages={m.path: self._storages[m.name] for m in plan.mounts if m.name in self._storages},
+            storages=mounted,
+            volumes=volumes,
         )
 
     def _taken(self, plan: Plan, run: Run, secrets: Secrets, connected: Connection, stack: ExitStack) -> Given:
@@ -196,16 +189,16 @@ class ContainerEngine:
         wanted = gpus_wanted(plan, self._allow_fewer_gpus)
         client = connected.client
         busy = busy_gpus(client) if wanted else frozenset()
-        return self._given(plan, stack.enter_context(build.held()), facts_of(connected.address, client))._replace(
+        bundle, facts = stack.enter_context(build.held()), facts_of(connected.address, client)
+        return self._given(plan, run.id, bundle, facts)._replace(
             secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
             devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
         )
 
-    def _places(self, plan: Plan, run: Run, given: Given, client: Client) -> ContainerPlaces:
+    def _places(self, plan: Plan, run: Run, given: Given, client: Client, labels: dict[str, str]) -> ContainerPlaces:
         if self._network == "host":
             return ContainerPlaces(plan, run, given, None, None)
         name = f"kedge-{run.id}"
-        labels = {container_spec.JOB: run.id, container_spec.USER: plan.user}
         subnet = network.create(client, name, plan.task_count, labels)
         return ContainerPlaces(
             plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks()))

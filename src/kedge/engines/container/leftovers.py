@@ -1,4 +1,5 @@
-"""Stops and removes what is left of a run in the container engine: containers and networks, found by their label."""
+"""Stops and removes what is left of a run in the container engine: containers, networks
+and volumes, found by their label."""
 
 from __future__ import annotations
 
@@ -42,17 +43,19 @@ def engine_of(run: Run) -> str:
 
 
 def remove(client: Client, run_id: str) -> None:
-    """Remove every container and network of a run, even those that the engine is still making. CannotRun names what is
-    left."""
+    """Remove every container, network and volume of a run, even those that the engine is still making. CannotRun names
+    what is left."""
     label = f"{container_spec.JOB}={run_id}"
     for _ in range(_MOST_ROUNDS):
         containers = [seen.name for seen in client.containers(label)]
         errors = _each(client.remove, containers)
         networks = client.networks(label)
         errors |= _each(client.remove_network, networks)
-        if not containers and not networks:
+        volumes = client.volumes(label)
+        errors |= _each(client.remove_volume, volumes)
+        if not containers and not networks and not volumes:
             return
-    left = [*(seen.name for seen in client.containers(label)), *client.networks(label)]
+    left = [*(seen.name for seen in client.containers(label)), *client.networks(label), *client.volumes(label)]
     if left:
         reasons = (f"{name} ({errors.get(name) or 'new'})" for name in left)
         raise CannotRun("these cannot be removed: " + "; ".join(reasons))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from kedge.contract import show_text
 from kedge.engines.container.engine_answers import Facts
@@ -14,7 +14,7 @@ _MIB = 1 << 20
 _LOOPBACK = late_pattern(r"\w+://(?:[^/@\s]*@)?(localhost|127(?:\.\d+){3}|\[::1\])(?=[:/\s\"]|$)")
 
 
-def of(plan: Plan, facts: Facts, storages: Collection[str], fewer_gpus: str | None, infiniband: bool) -> Iterator[str]:
+def of(plan: Plan, facts: Facts, fewer_gpus: str | None, infiniband: bool) -> Iterator[str]:
     """What the plan requests and this machine does not provide; one sentence each."""
     for role in plan.roles:
         yield from _capped(role, facts)
@@ -26,10 +26,6 @@ def of(plan: Plan, facts: Facts, storages: Collection[str], fewer_gpus: str | No
         yield fewer_gpus
     if not infiniband and any(role.infiniband for role in plan.roles):
         yield "this machine has no InfiniBand device (/dev/infiniband): tasks run without one"
-    if missing := [mount for mount in plan.mounts if mount.name not in storages]:
-        wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in missing)
-        advice = "use --storage NAME=FOLDER, or name it in the settings"
-        yield f"these storages have no folder, so tasks cannot see them: {wanted}; {advice}"
 
 
 def loopback(plan: Plan) -> Iterator[str]:

@@ -17,7 +17,6 @@ ACCEPTS = (
         default="job",
     ),
     EngineOption("keep", bool, "Containers: keep ended containers for inspection."),
-    EngineOption("storage", dict, "Containers: mount this folder as the storage NAME."),
     EngineOption("user", str, "Containers: run tasks as this user, not the image's.", metavar="UID[:GID]"),
     EngineOption(
         "userns",

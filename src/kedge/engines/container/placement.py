@@ -30,7 +30,7 @@ from kedge.contract import (
 )
 from kedge.engines.base import Task
 from kedge.engines.container import render
-from kedge.engines.container.container_spec import ContainerSpec
+from kedge.engines.container.container_spec import Bind, ContainerSpec, Volume
 from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.render import GATE, STATUS, ContainerOptions, ContainerPlace
 from kedge.engines.machine import gpus
@@ -56,7 +56,8 @@ class Given(NamedTuple):
     cdi: bool
     infiniband: tuple[str, ...]
     cache: str | None
-    storages: Mapping[str, str]
+    storages: tuple[Bind, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     logs: LogPolicy = LogPolicy()
     options: ContainerOptions = ContainerOptions()
 
@@ -150,6 +151,7 @@ class ContainerPlaces:
             rules=tuple(f"{render.SHARED}/{path.name}" for path in self._rules()),
             exit_spec=f"{render.SHARED}/{exit_spec}" if (shared / exit_spec).exists() else None,
             time_limits=limits,
+            storages=self._plan.mount_paths,
         )
         lay_out(place.folder, task_spec(self._plan, *task, placement)._replace(pai_dir=render.PAI).to_json(), place)
         return render.render(self._plan, task, place, image, self._given.facts)
@@ -175,6 +177,7 @@ class ContainerPlaces:
             cache=given.cache,
             secrets=secret_binds(given.secrets_dir),
             storages=given.storages,
+            volumes=given.volumes,
             gpus=tuple(device_name(gpu, given.cdi) for gpu in self._devices[task]),
             infiniband=given.infiniband,
             options=given.options,

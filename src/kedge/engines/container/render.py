@@ -11,7 +11,7 @@ from kedge.bundle.build import Bundle
 from kedge.contract import CODE_DIR, DATA_CACHE_DIR, JOB_DIR, LOADER_VARIABLES, OUTPUT_DIR, PAI_HOME, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
 from kedge.engines.container import container_spec, pinned_images
-from kedge.engines.container.container_spec import Bind, ContainerSpec
+from kedge.engines.container.container_spec import Bind, ContainerSpec, Volume
 from kedge.engines.container.engine_answers import Facts, LocalImage
 from kedge.engines.container.options import DEFAULT_PIDS
 from kedge.plan.model import Plan, RolePlan
@@ -49,7 +49,7 @@ class ContainerPlace:
     """The placement of one task attempt. Paths are those of this machine; the rest is as in ContainerSpec.
 
     `uid` is unique to the attempt; `code` is the snapshot, which the tasks copy or share; `secrets` are files by their
-    name in the container; `storages` are folders by their path in the container.
+    name in the container; `storages` mount folders and `volumes`.
     """
 
     run_id: str
@@ -67,7 +67,8 @@ class ContainerPlace:
     shares_code: bool = False
     cache: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
-    storages: Mapping[str, str] = field(default_factory=dict)
+    storages: tuple[Bind, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     gpus: tuple[str, ...] = ()
     infiniband: tuple[str, ...] = ()
     options: ContainerOptions = field(default_factory=ContainerOptions)
@@ -102,6 +103,7 @@ def render(plan: Plan, task: Task, place: ContainerPlace, image: LocalImage, fac
         security=security(facts),
         mounts=("nosuid", "nodev") if facts.podman else (),  # Docker takes no such options
         userns=place.options.userns,
+        volumes=place.volumes,
     )
 
 
@@ -179,4 +181,4 @@ def _binds(role: RolePlan, place: ContainerPlace) -> tuple[Bind, ...]:
     if place.cache:
         binds.append(Bind(place.cache, DATA_CACHE, read_only=True))
     binds += [Bind(source, f"{SECRETS}/{name}", read_only=True) for name, source in place.secrets.items()]
-    return (*binds, *(Bind(source, target) for target, source in place.storages.items()))
+    return (*binds, *place.storages)

@@ -8,6 +8,7 @@ import sys
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
+from kedge.engines.local import storages
 from kedge.engines.local.options import ACCEPTS
 from kedge.engines.machine import limits, secret_files
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
@@ -35,9 +36,7 @@ class LocalEngine:
         notes = [Note("the local engine uses no image: tasks run in your own environment")]
         if self._allow_fewer_gpus and (fewer := too_few_gpus(plan)):
             notes.append(Note(fewer))
-        if plan.mounts:
-            wanted = ", ".join(f"{mount.name} at {mount.path}" for mount in plan.mounts)
-            notes.append(Note(f"the local engine mounts no storage; the job expects {wanted}"))
+        notes += map(Note, storages.notes(plan))
         if plan.code and plan.shares_code and os.geteuid() == 0:
             notes.append(Note("tasks can change the read-only code here: they run as root"))
         return (*notes, _not_enforced(plan))
@@ -47,6 +46,7 @@ class LocalEngine:
             raise CannotRun("the local engine needs Linux; on other systems run the job with --engine container")
         limits.check(tasks=plan.task_count, ports=plan.port_count)
         gpus_wanted(plan, self._allow_fewer_gpus)
+        storages.check(plan)
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         return ()

@@ -37,7 +37,16 @@ class LocalPlaces:
         """Reserve ports for every task of this job attempt and write the peers file. CannotRun if there are too few."""
         self._ports.reserve()
         self._run.make_attempt(attempt)
+        self._link_storages()
         write_peers(self._run, attempt, dict.fromkeys(self._ports.ports, HOST), self._ports.ports)
+
+    def _link_storages(self) -> None:
+        """Link the folders of the storages, again for each attempt, since a task may have changed the links."""
+        if folders := {mount.name: mount.folder for mount in self._plan.mounts if mount.folder}:
+            clear(self._run.storages)
+            self._run.storages.mkdir()
+            for name, folder in folders.items():
+                (self._run.storages / name).symlink_to(folder)
 
     def holds(self, task: Task) -> list[socket.socket]:
         """The sockets that hold the task's ports; the caller closes them. Empty on a retry."""
@@ -74,6 +83,7 @@ class LocalPlaces:
             rules=self._rules,
             exit_spec=self._exit_spec,
             time_limits=limits,
+            storages={mount.name: str(self._run.storages / mount.name) for mount in self._plan.mounts if mount.folder},
             extra=gpus.environment(self._devices[task]) if sets_gpu_variables else {},
         )
         clear(folder)  # an earlier attempt of a task may have put something there

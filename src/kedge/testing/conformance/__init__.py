@@ -17,6 +17,7 @@ logs         what a task prints is kept
 policies     completion and retry
 runs         the commands around a run
 stops        stops from outside
+storages     folders of the site
 viewers      viewers that go and come back; files that are copied out and in
 """
 
@@ -35,6 +36,7 @@ from kedge.testing.conformance import (
     policies,
     runs,
     stops,
+    storages,
     viewers,
 )
 
@@ -47,6 +49,7 @@ BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **policies.BEHAVIOURS,
     **runs.BEHAVIOURS,
     **stops.BEHAVIOURS,
+    **storages.BEHAVIOURS,
     **viewers.BEHAVIOURS,
     **limits.BEHAVIOURS,
 }

@@ -1,0 +1,297 @@
+"""Storages of a site, of a user and of a submission: who may use which, and what tasks see of them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pwd
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Kedge
+
+Write = Callable[[str], Path]
+_MNT_DETACH = 2
+
+
+@pytest.fixture
+def site(kedge: Kedge) -> Write:
+    """Writes the site's file."""
+
+    def write(text: str) -> Path:
+        file = kedge.folder / "site.toml"
+        file.write_text(text)
+        kedge.environment["KEDGE_SITE_FILE"] = str(file)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def user(kedge: Kedge) -> Write:
+    """Writes the user's file."""
+
+    def write(text: str) -> Path:
+        file = kedge.folder / "config.toml"
+        file.write_text(text)
+        kedge.environment["KEDGE_CONFIG_FILE"] = str(file)
+        return file
+
+    return write
+
+
+def job(kedge: Kedge, *names: str, command: str = "true", **keys: Any) -> Path:
+    return kedge.job(command, extras={"storages": [{"name": name} for name in names]}, **keys)
+
+
+def folder(kedge: Kedge, name: str, **files: str) -> Path:
+    """A folder with these files."""
+    path = kedge.folder / name
+    path.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        (path / file).write_text(content)
+    return path
+
+
+def planned(kedge: Kedge, file: Path, *args: object) -> dict[str, dict[str, Any]]:
+    """The storages of a plan by name."""
+    return {each["name"]: each for each in json.loads(kedge("plan", "--json", file, *args).stdout)["storages"]}
+
+
+ACCOUNT = pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_removing_a_run_and_copying_its_results_never_follow_links_to_storages(kedge: Kedge, site: Write) -> None:
+    data = folder(kedge, "srv/data", keep="precious\n")
+    site(f"storages.data.path = '{data}'")
+    command = 'ln -s "$KEDGE_STORAGE_DATA" "$KEDGE_OUTPUT_DIR/link"; ln -s "$KEDGE_STORAGE_DATA" "$KEDGE_JOB_DIR/link"'
+    kedge("run", job(kedge, "data", command=command))
+    run = kedge.only_run()
+    assert (run / "storages" / "data").readlink() == data
+    assert "keep" not in kedge("outputs", run.name).stdout
+    kedge("cp", f"{run.name}:", kedge.folder / "copied")
+    assert not list((kedge.folder / "copied").rglob("keep"))
+    kedge("rerun", "--with-job-dir", run.name)
+    for each in kedge.runs():
+        kedge("rm", each.name)
+    assert kedge.runs() == []
+    assert (data / "keep").read_text() == "precious\n"
+
+
+def test_a_site_says_who_may_use_and_who_may_write(kedge: Kedge, site: Write) -> None:
+    folder(kedge, "srv")
+    site(
+        f"""
+        groups.team.members = ["{ACCOUNT}"]
+        groups.others.members = ["nobody"]
+        storages.all.path = "srv"
+        storages.mine = {{ path = "srv", users = ["{ACCOUNT}"] }}
+        storages.ours = {{ path = "srv", users = ["nobody", "@team"], writers = ["@others"] }}
+        storages.theirs = {{ path = "srv", users = ["@others", "team"] }}
+        storages.fixed = {{ path = "srv", readOnly = true }}
+        storages.written = {{ path = "srv", writers = ["@team"] }}
+        """
+    )
+    found = planned(kedge, job(kedge, "all", "mine", "ours", "fixed", "written"))
+    assert {name: each["readOnly"] for name, each in found.items()} == {
+        "all": False, "mine": False, "ours": True, "fixed": True, "written": False,
+    }  # fmt: skip
+    shown = kedge("plan", job(kedge, "fixed")).stdout
+    assert f"fixed at /mnt/fixed, read-only, from {kedge.folder}/srv; $KEDGE_STORAGE_FIXED" in shown
+    refused = kedge("run", job(kedge, "theirs"), code=2, LOGNAME="nobody", USER="nobody").stderr
+    assert "extras.storages[0]: Storage theirs is not for you: storages.theirs.users names neither" in refused
+    assert "You may use 'all', 'mine', 'ours', 'fixed', 'written'" in refused
+    assert not kedge.runs()
+
+
+def test_default_storages_of_the_site_and_of_the_user(kedge: Kedge, site: Write, user: Write) -> None:
+    folder(kedge, "srv")
+    site(
+        "storages.a = {path = 'srv', default = true}\nstorages.b.path = 'srv'\n"
+        "storages.c = {path = 'srv', default = true, users = ['nobody']}"
+    )
+    empty = kedge.job("true", extras={"storages": []})
+    assert list(planned(kedge, empty)) == ["a"]
+    user("default-storages = ['b', 'own']\nstorages.own.path = 'srv'")
+    assert list(planned(kedge, empty)) == ["b", "own"]
+    user("default-storages = []")
+    assert list(planned(kedge, empty)) == []
+    file = user("\ndefault-storages = ['c']")
+    assert (
+        f"{file}:2: default-storages: there is no 'c' that you may use; you may use 'a', 'b'"
+        in kedge("plan", empty, code=2).stderr
+    )
+    kedge("plan", job(kedge, "a"))  # its defaults do not matter
+
+
+def test_a_sub_path_is_made_for_the_account_at_submission_only(kedge: Kedge, site: Write) -> None:
+    scratch = folder(kedge, "srv/scratch")
+    site("storages.scratch = {path = 'srv/scratch', subPath = 'users/{user}/{job}', makeSubPath = true}")
+    write = job(kedge, "scratch", command='echo mine > "$KEDGE_STORAGE_SCRATCH/file"', name="made")
+    shown = kedge("plan", write, LOGNAME="../../evil").stderr
+    inner = scratch / "users" / ACCOUNT / "made"
+    assert f"storage scratch: {inner}, which will be made" in shown
+    assert list(scratch.iterdir()) == []
+    kedge("run", write, LOGNAME="../../evil")
+    assert (inner / "file").read_text() == "mine\n"
+    site("storages.scratch = {path = 'srv/scratch', subPath = 'nobody'}")
+    assert f"storage scratch: there is no folder {scratch}/nobody" in kedge("run", write, code=2).stderr
+    (scratch / "nobody").symlink_to(folder(kedge, "elsewhere"))
+    assert f"{scratch}/nobody leads elsewhere through a link" in kedge("run", write, code=2).stderr
+
+
+def test_a_storage_of_a_user_never_replaces_or_widens_one_of_the_site(kedge: Kedge, site: Write, user: Write) -> None:
+    for name in ("srv/open", "srv/closed/inner", "srv/homes/me", "mine"):
+        folder(kedge, name)
+    (kedge.folder / "way").symlink_to(kedge.folder / "srv" / "closed")
+    limits = (
+        "storages.open = {path = 'srv/open', readOnly = true}\n"
+        "storages.closed = {path = 'srv/closed', users = ['nobody']}\n"
+        "storages.homes = {path = 'srv/homes', subPath = 'you'}\n"
+    )
+    file = site(limits)
+    own = user("[storages.open]\npath = 'mine'")
+    clash = f"{own}:2: storages.open: the site has a storage of this name ({file}:1); choose another name"
+    assert clash in kedge("plan", job(kedge, "open"), code=2).stderr
+    user("storages.own.path = 'mine'\nstorages.open-too.path = 'srv/open'")
+    found = planned(kedge, job(kedge, "own", "open-too"))
+    assert (found["own"]["readOnly"], found["open-too"]["readOnly"]) == (False, True)
+    for path in ("srv/closed", "srv/closed/inner", "srv", "way/inner", "srv/homes/me", "srv/homes"):
+        refused = kedge("run", job(kedge, "own"), "--storage", f"own={kedge.folder}/{path}", code=2).stderr
+        assert "of the site, which is not for you" in refused, path
+    site(limits + f"limits.storages = ['{kedge.folder}/mine']")
+    kedge("plan", job(kedge, "own"))
+    refused = kedge("plan", job(kedge, "own"), "--storage", f"own={kedge.folder}/srv/open", code=2).stderr
+    assert f"--storage own: the site allows only folders in {kedge.folder}/mine as your own storage" in refused
+    site(limits + "limits.storages = []")
+    assert "the site allows none as your own storage" in kedge("plan", job(kedge, "own"), code=2).stderr
+    key = "nfs = {server = 'h', path = '/x'}"
+    user(f"storages.own = {{{key}}}")
+    assert "only the site's file may set this" in kedge("plan", job(kedge, "own"), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("storages.a.default = true", "storages.a: it has no place: set path to a folder of this machine"),
+        ("storages.'a/b'.path = '/'", "'a/b' cannot name a storage"),
+        ("storages.'..'.path = '/'", "'..' cannot name a storage"),
+        ("storages.a = {path = '/', readOnly = true, writers = ['x']}", "readOnly = true is for everybody"),
+        ("storages.a = {path = '/', subPath = '../x'}", "must be a relative path without '..'"),
+        ("storages.a = {path = '/', subPath = '/x'}", "must be a relative path without '..'"),
+        ("storages.a = {path = '/', subPath = 'x/./y'}", "must be a relative path without '..'"),
+        ("storages.a = {path = '/', subPath = '{host}'}", "its placeholders are {user} and {job}"),
+        ("storages.a = {path = '/', makeSubPath = true}", "it has no effect without subPath"),
+        ("storages.a.nfs.server = 'h'", "'path' is missing"),
+        ("storages.a = {nfs = {server = 'h', path = 'x'}}", "must be an absolute path on the server"),
+        ("storages.a = {nfs = {server = 'h,x', path = '/x'}}", "is not the name or address of a server"),
+        ("storages.a = {cifs = {share = '/h/x'}}", "must have the form //SERVER/SHARE"),
+        ("storages.a = {path = '/', credentials = '/c'}", "it has no effect without cifs"),
+        (
+            "storages.a = {nfs = {server = 'h', path = '/'}, cifs = {share = '//h/x'}}",
+            "a storage is either nfs or cifs",
+        ),
+        ("storages.a = {path = '/', users = ['a b']}", "is not a user or @group"),
+    ],
+)
+def test_a_file_with_a_wrong_storage_is_refused(kedge: Kedge, site: Write, text: str, message: str) -> None:
+    file = site(text)
+    for refused in (kedge("config", code=2).stderr, kedge("config", "--check", file, code=2).stderr):
+        assert f"{file}:1:" in refused
+        assert message in refused
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "there is no folder {path}"),
+        (lambda path: path.write_text(""), "{path} is not a folder"),
+        (lambda path: path.symlink_to(path), "{path} cannot be used: Too many levels of symbolic links"),
+    ],
+)
+def test_what_is_no_folder_is_refused(kedge: Kedge, make: Callable[[Path], object], message: str) -> None:
+    path = kedge.folder / "it"
+    make(path)
+    refused = kedge("run", job(kedge, "data"), "--storage", f"data={path}", code=2).stderr
+    assert refused == f"error: --storage data: {message.format(path=path)}\n"
+    assert not kedge.runs()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_dead_file_system_does_not_hang_a_plan(kedge: Kedge, dead: Path) -> None:
+    done = kedge("plan", job(kedge, "data"), "--storage", f"data={dead}/x", code=4)
+    assert f"--storage data: {dead}/x does not answer within 5 s; the server of its file system may be down" in (
+        done.stderr
+    )
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Iterator[Path]:
+    """A mounted file system whose server never answers."""
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        pytest.skip(f"this machine has no FUSE: {error}")
+    point = tmp_path / "dead"
+    point.mkdir()
+    libc = ctypes.CDLL(None, use_errno=True)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+    if libc.mount(b"dead", str(point).encode(), b"fuse.dead", 0, options.encode()) != 0:
+        os.close(device)
+        pytest.skip(f"nothing can be mounted here: {os.strerror(ctypes.get_errno())}")
+    yield point
+    os.close(device)  # ends every request
+    libc.umount2(str(point).encode(), _MNT_DETACH)
+
+
+def test_remote_storages_on_the_local_engine_must_be_mounted(kedge: Kedge, site: Write) -> None:
+    mounted = folder(kedge, "mounted")
+    file = site(
+        "storages.bare.nfs = {server = 'nas', path = '/export'}\n"
+        "storages.named = {path = 'mounted', nfs = {server = 'nas', path = '/export'}}\n"
+    )
+    refused = kedge("run", job(kedge, "bare"), code=4).stderr
+    assert "the storage bare is nfs nas:/export, and the local engine mounts nothing: mount it on this machine" in (
+        refused
+    )
+    refused = kedge("run", job(kedge, "named"), code=2).stderr
+    assert f"{file}:2: storage named: no nfs file system is mounted at {mounted}" in refused
+    assert not kedge.runs()
+
+
+def test_notes_about_mount_paths_name_who_uses_them(kedge: Kedge) -> None:
+    data = folder(kedge, "data")
+    done = kedge("plan", job(kedge, "data", command="ls /mnt/data/x"), "--storage", f"data={data}")
+    expected = "the storage data is at $KEDGE_STORAGE_DATA, not at /mnt/data; worker must use $KEDGE_STORAGE_DATA"
+    assert expected in done.stderr
+    done = kedge("plan", job(kedge, "data", command="ls /mnt/database"), "--storage", f"data={data}")
+    assert "must use" not in done.stderr
+    same = kedge.job("true", extras={"storages": [{"name": "data", "mountPath": str(data)}]})
+    assert "mounts nothing" not in kedge("plan", same, "--storage", f"data={data}").stderr
+
+
+def test_a_rerun_and_an_export_keep_the_folders_of_storages(kedge: Kedge) -> None:
+    data = folder(kedge, "data", file="content\n")
+    kedge("run", job(kedge, "data", command='cat "$KEDGE_STORAGE_DATA/file"'), "--storage", "data=data")
+    run = kedge.only_run()
+    assert "worker:0 | content" in kedge("rerun", run.name).stdout
+    other = folder(kedge, "other", file="other\n")
+    assert "worker:0 | other" in kedge("rerun", run.name, "--storage", f"data={other}").stdout
+    assert f"--storage data={data}" in kedge("show", run.name).stdout
+    kedge("show", "--export", kedge.folder / "out", run.name)
+    assert f"kedge run job.yaml --storage data={data}" in (kedge.folder / "out" / "job.yaml").read_text()
+    shutil.rmtree(data)
+    assert "--storage data: there is no folder" in kedge("rerun", run.name, code=2).stderr
+
+
+def test_config_lists_storages(kedge: Kedge, site: Write) -> None:
+    site("storages.nas = {nfs = {server = 'nas', path = '/export'}, users = ['@ml']}\ngroups.ml.members = ['ann']")
+    shown = {line.split()[0]: line.split()[1] for line in kedge("config").stdout.splitlines()}
+    assert shown["storages.nas.nfs.server"] == "nas"
+    assert shown["storages.nas.users"] == "@ml"
+    assert shown["groups.ml.members"] == "ann"
