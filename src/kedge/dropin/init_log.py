@@ -10,6 +10,7 @@ import sys
 import time
 
 from kedge.light.types import Sequence
+from kedge.own_files import open_own
 
 _STDERR = 2
 
@@ -39,11 +40,15 @@ class InitLog:
             _write_all(file, data)
 
     def with_file(self, path: str) -> InitLog:
-        """The same log, which also appends to another file. The file stays open until the process ends."""
+        """The same log, which also appends to another file. The file stays open until the process ends. Containers of
+        tasks can write to its folder, so a link or a pipe in its place is deleted."""
         try:
-            opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            opened = open_own(path, os.O_WRONLY | os.O_APPEND, 0o644)
         except OSError as error:
             self.warning(f"{path} cannot be written: {error.strerror}")
+            return self
+        if any(_is_same(file, opened) for file in self._files):  # the pod's command may redirect the output to it
+            os.close(opened)
             return self
         return InitLog((*self._files, opened))
 
@@ -55,6 +60,13 @@ class InitLog:
         place = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
         text = f"{when},{milliseconds:03} - {level} - {place} - {message}\n"
         self.write(text.encode("utf-8", "backslashreplace"))
+
+
+def _is_same(first: int, second: int) -> bool:
+    try:
+        return os.path.sameopenfile(first, second)
+    except OSError:  # the first one is closed
+        return False
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -23,9 +23,17 @@ _ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}  # of mou
 
 def prepare_logs(folder: str) -> str | None:
     """Make the folder of the logs, for every user. What it holds besides init.log is from before a restart of the
-    container and is moved to a folder of its own, which is returned. OSError if that fails."""
+    container and is moved to a folder of its own, which is returned. OSError if that fails.
+
+    Other containers of the same role can write to the folder above: a link there must not lead to another folder."""
+    if os.path.islink(folder):
+        clear(folder)
     os.makedirs(folder, exist_ok=True)
-    os.chmod(folder, _EVERYBODYS)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(opened, _EVERYBODYS)
+    finally:
+        os.close(opened)
     earlier = [name for name in os.listdir(folder) if name != INIT_LOG and not name.startswith(_PRELOG)]
     if not earlier:
         return None

@@ -8,7 +8,7 @@ import os
 from kedge.dropin.cluster.access import ApiServer, CannotReachCluster, read, with_scheme
 from kedge.dropin.cluster.credentials import Credentials
 from kedge.dropin.http_connections import Tls
-from kedge.errors import InputError
+from kedge.errors import InputError, Problem
 from kedge.light.types import Any, Mapping, NamedTuple
 from kedge.spec import yaml
 
@@ -64,8 +64,15 @@ def _parsed(file: str) -> Mapping[str, Any]:
     try:
         value = yaml.read(read(file).decode(), file).value
     except (InputError, UnicodeDecodeError) as error:
-        raise CannotReachCluster(f"{file} is not a valid kubeconfig file: {error}") from None
+        raise CannotReachCluster(f"{file} is not a valid kubeconfig file: {_without_lines(error)}") from None
     return value if isinstance(value, dict) else {}
+
+
+def _without_lines(error: Exception) -> str:
+    """The error without the lines of the file: they may hold a token or a password."""
+    if not isinstance(error, InputError):
+        return str(error)
+    return "; ".join(str(each._replace(excerpt="") if isinstance(each, Problem) else each) for each in error.problems)
 
 
 def _current(config: Mapping[str, Any], file: str) -> str:
