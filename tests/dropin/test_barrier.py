@@ -106,7 +106,6 @@ def test_a_barrier_that_passes(api: Api, tmp_path: Path) -> None:
         "ExitCode: 0: Exit with success.",
     ):  # fmt: skip
         assert f" - {message}" in done.stderr or message in done.stderr.partition("With Config")[2], message
-    assert (tmp_path / "barrier.log").read_text() == done.stderr
     written = json.loads((tmp_path / "framework.json").read_text())
     annotations = written["metadata"].pop("annotations")
     assert json.loads(annotations.pop("taskRoleNames")) == {"worker": "worker", "taskrole1": "taskrole_1"}
@@ -286,8 +285,8 @@ def test_a_permission_that_is_given_meanwhile(api: Api, waiting: Waiting) -> Non
         ((200, {"Content-Length": "500"}, b"{}"), "the body ends after 2 of 500 bytes"),
         ((200, {"Content-Length": "99999999999"}, b""), "the body is larger than 67108864 bytes"),
         ({**framework(), "status": {"attemptStatus": {"taskRoleStatusesCompressed": "H4sI"}}},
-         "the framework's taskRoleStatusesCompressed cannot be read: they are incomplete"),
-        ({**framework(), "status": {"attemptStatus": {"taskRoleStatusesCompressed": 5}}}, "cannot be read"),
+         "the framework's taskRoleStatusesCompressed is cut off"),
+        ({**framework(), "status": {"attemptStatus": {"taskRoleStatusesCompressed": 5}}}, "Compressed is damaged"),
     ],
 )  # fmt: skip
 def test_other_failures_are_retried(answer: Any, message: str, api: Api, waiting: Waiting) -> None:

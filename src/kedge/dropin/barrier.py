@@ -19,7 +19,6 @@ from kedge.dropin.init_log import InitLog
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
 from kedge.light.types import Any, Mapping, Sequence
 
-LOG_FILE = "barrier.log"
 FRAMEWORK_FILE = "framework.json"
 INJECTOR_FILE = "injector.sh"
 NOT_ALL_IN_TIME = 201
@@ -39,10 +38,9 @@ class Failed(Exception):
 def run(arguments: Sequence[str], context: InitContext) -> int:
     """Wait. 0 when all tasks are ready; 201 if they are not in time; 210 if there is no such framework or a variable is
     wrong; 1 if the framework could not be read or a file not be written."""
-    log = context.log.with_file(f"{context.paths.logs}/{LOG_FILE}")
-    log.info("Initializing frameworkbarrier")
-    code, reason = _result(arguments, context._replace(log=log))
-    (log.error if code else log.info)(f"ExitCode: {code}: {reason}")
+    context.log.info("Initializing frameworkbarrier")
+    code, reason = _result(arguments, context)
+    (context.log.error if code else context.log.info)(f"ExitCode: {code}: {reason}")
     return code
 
 
@@ -52,7 +50,7 @@ def _result(arguments: Sequence[str], context: InitContext) -> tuple[int, str]:
         settings = framework_settings.barrier_settings(environment)
         log.info(_shown(settings, environment))
         server = access.find(environment)
-        log.info("Running frameworkbarrier")
+        log.info(f"Running frameworkbarrier: reads the Framework from {server.url}")
         framework = wait(settings, server, OwnTask.of(environment), log)
         write(framework_files.with_role_names(framework, environment), arguments, log)
     except BadSetting as error:

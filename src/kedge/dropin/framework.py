@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kedge.dropin.cluster import role_statuses
+from kedge.dropin.cluster.role_statuses import DamagedStatuses
 from kedge.dropin.port_numbers import PortSchedule, port_schedule
 from kedge.light import json
 from kedge.light.types import Any, Mapping, NamedTuple
 
 CONFIG = "config"  # the annotation with the text of the job
 _PORTS = "rest-server/port-scheduling-spec"
-_GZIP = 31  # zlib: only gzip
-_LARGEST = 256 << 20  # bytes of statuses: about 1000 times what 10,000 tasks need
 
 
 class InvalidFramework(ValueError):
@@ -67,29 +67,10 @@ def _framework(value: Any) -> Framework:
 
 
 def _statuses(framework: Mapping[str, Any]) -> Any:
-    """The statuses of the roles. FrameworkController compresses those of large jobs."""
-    status = _mapping(_mapping(framework.get("status")).get("attemptStatus"))
-    if plain := status.get("taskRoleStatuses"):
-        return plain
-    packed = status.get("taskRoleStatusesCompressed")
-    return _unpacked(packed) if packed else []
-
-
-def _unpacked(packed: Any) -> Any:
-    import binascii
-    import zlib
-
     try:
-        unpacking = zlib.decompressobj(_GZIP)
-        data = unpacking.decompress(binascii.a2b_base64(packed), _LARGEST)
-        complete = unpacking.eof
-    except (ValueError, TypeError, zlib.error) as error:
-        raise InvalidFramework(
-            f"has status.attemptStatus.taskRoleStatusesCompressed that is damaged: {error}"
-        ) from None
-    if not complete:
-        raise InvalidFramework("has status.attemptStatus.taskRoleStatusesCompressed that is cut off or too large")
-    return json.loads(data)
+        return role_statuses.of_attempt(_mapping(_mapping(framework.get("status")).get("attemptStatus")))
+    except DamagedStatuses as error:
+        raise InvalidFramework(f"has statuses that cannot be read: {error}") from None
 
 
 def _role(role: Mapping[str, Any], statuses: Mapping[str, Mapping[str, Any]]) -> FrameworkRole:

@@ -5,6 +5,7 @@ access              where the API server is, from variables, a kubeconfig file o
 kubeconfig          reading a kubeconfig file
 permissions         what to do when the API server refuses a request
 framework_request   GET of one framework
+role_statuses       the statuses of a framework's roles, plain or compressed
 framework_status    which tasks of a framework are ready
 framework_files     the files that a framework is written to
 framework_settings  the variables of the programs that read a framework

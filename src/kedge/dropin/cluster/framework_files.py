@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kedge.contract import converted_role
 from kedge.dropin.cluster import framework_status
 from kedge.light import json
 from kedge.light.types import Any, Iterator, Mapping, Sequence
@@ -31,17 +32,12 @@ def with_role_names(framework: dict[str, Any], environment: Mapping[str, str]) -
     metadata = framework_status.mapping(framework.get("metadata"))
     annotations = framework_status.mapping(metadata.get("annotations"))
     roles = [role for role, _ in framework_status.addresses(framework)]
-    original = {converted(name): name for name in environment.get("PAI_TASK_ROLE_LIST", "").split(",") if name}
+    original = {converted_role(name): name for name in environment.get("PAI_TASK_ROLE_LIST", "").split(",") if name}
     names = {role: original[role] for role in roles if role in original}
     if not names or ROLE_NAMES in annotations:
         return framework
     annotations = {**annotations, ROLE_NAMES: json.dumps(names)}
     return {**framework, "metadata": {**metadata, "annotations": annotations}}
-
-
-def converted(role: str) -> str:
-    """A role's name as OpenPAI gives it to FrameworkController."""
-    return "".join(each for each in role.lower() if each.isascii() and each.isalnum())
 
 
 def _exports(framework: Mapping[str, Any]) -> Iterator[str]:

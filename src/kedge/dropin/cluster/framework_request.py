@@ -5,6 +5,7 @@ from __future__ import annotations
 from kedge.dropin import http_client
 from kedge.dropin.cluster import framework_status, permissions
 from kedge.dropin.cluster.access import ApiServer
+from kedge.dropin.cluster.role_statuses import DamagedStatuses
 from kedge.dropin.http_client import HttpFailed, Response, printable
 from kedge.dropin.http_wire import Limits
 from kedge.light import json
@@ -103,5 +104,5 @@ def _framework(response: Response) -> dict[str, Any]:
         raise ReadFailed(f"{response.address.shown} does not answer with a Framework")
     try:
         return framework_status.decompressed(framework)
-    except ValueError as error:
-        raise ReadFailed(str(error)) from None
+    except DamagedStatuses as error:
+        raise ReadFailed(f"the framework's {error}") from None

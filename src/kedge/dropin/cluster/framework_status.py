@@ -3,13 +3,8 @@ count as missing."""
 
 from __future__ import annotations
 
-import binascii
-import zlib
-
-from kedge.light import json
+from kedge.dropin.cluster import role_statuses
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple
-
-_LARGEST = 256 << 20  # bytes of decompressed statuses
 
 
 class OwnTask(NamedTuple):
@@ -36,23 +31,13 @@ class Readiness(NamedTuple):
 
 
 def decompressed(framework: dict[str, Any]) -> dict[str, Any]:
-    """The framework with the statuses of its roles in plain form: FrameworkController compresses large ones. ValueError
-    if they cannot be decompressed."""
+    """The framework with the statuses of its roles in plain form. DamagedStatuses."""
     attempt = mapping(mapping(framework.get("status")).get("attemptStatus"))
-    packed = attempt.get("taskRoleStatusesCompressed")
-    if attempt.get("taskRoleStatuses") or not packed:
+    if attempt.get(role_statuses.PLAIN) or not attempt.get(role_statuses.PACKED):
         return framework
-    try:
-        unpacking = zlib.decompressobj(wbits=31)  # gzip
-        plain = unpacking.decompress(binascii.a2b_base64(packed), _LARGEST)
-        if not unpacking.eof:
-            raise ValueError(f"they are incomplete or larger than {_LARGEST >> 20} MiB")
-        statuses = json.loads(plain)
-    except (ValueError, TypeError, zlib.error, RecursionError) as error:
-        raise ValueError(f"the framework's taskRoleStatusesCompressed cannot be read: {error}") from None
-    plainly = {key: value for key, value in attempt.items() if key != "taskRoleStatusesCompressed"}
-    plainly["taskRoleStatuses"] = statuses
-    return {**framework, "status": {**framework["status"], "attemptStatus": plainly}}
+    plain = {key: value for key, value in attempt.items() if key != role_statuses.PACKED}
+    plain[role_statuses.PLAIN] = role_statuses.of_attempt(attempt)
+    return {**framework, "status": {**framework["status"], "attemptStatus": plain}}
 
 
 def readiness(framework: Mapping[str, Any], own: OwnTask | None) -> Readiness:
