@@ -59,7 +59,7 @@ ALLOWED = {
     "runs": {"xdg", "terminal_text", "contract", "errors"},
     "policy": {"contract"},
     "packed_runtime": {"xdg", "errors"},
-    "bundle": {"packed_runtime", "xdg", "contract", "errors"},
+    "bundle": {"packed_runtime", "dropin.program_files", "xdg", "contract", "errors"},
     "plan": {"spec.model", "resolve.model", "contract", "errors"},
     "engines.base": {"plan.model", "resolve.model", "runs", "diagnose", "contract", "errors"},
     "engines.controller": {
@@ -146,8 +146,9 @@ EVERYBODYS = {
     "late_patterns",
 }
 ANYBODY = {"", "__main__"}  # the package itself and its entry point
-# Their names come from elsewhere: the tables of lazy_modules; a list of modules of others that a bundle shall carry.
-IMPORT_ANY_NAME = {"lazy_modules", "bundle.import_program"}
+# Their names come from elsewhere: the tables of lazy_modules; a list of modules of others that a bundle shall carry; a
+# packed file, which names the module that it starts.
+IMPORT_ANY_NAME = {"lazy_modules", "bundle.import_program", "runtime.packed_start"}
 IMPORTERS = {"import_module", "__import__", "load_place"}
 
 

@@ -142,7 +142,6 @@ LATE = {
     "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
     "kedge.runtime.__main__": ("kedge.runtime.launch",),
-    "kedge.runtime.packed_start": ("kedge.runtime.launch",),
     "kedge.runtime.launch": (
         "kedge.runtime.setup.environment",
         "kedge.runtime.actions.program",

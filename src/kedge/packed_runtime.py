@@ -25,6 +25,7 @@ from kedge.own_files import replace_file
 PACKAGE = Path(__file__).parent
 FOLDER = PACKAGE / "runtime"  # a supervisor can also be started from there
 START = "kedge.runtime.packed_start"
+LAUNCHER = "kedge.runtime.launch"  # what START runs, if nothing else is packed
 HEADER = 16  # bytes of a .pyc file before its code
 PARTS = ("light", "runtime", "diagnose")  # besides the modules of kedge itself
 # Modules of Python that a supervisor loads at its start, or for a diagnosis.
@@ -39,8 +40,9 @@ class PackedModule(NamedTuple):
     code: bytes
 
 
-def packed(modules: Mapping[str, PackedModule], folder: str) -> bytes:
-    """The content of the file. `folder` holds the package; it is relative to the file's own folder, or absolute."""
+def packed(modules: Mapping[str, PackedModule], folder: str, launcher: str = LAUNCHER) -> bytes:
+    """The content of the file. `folder` holds the package; it is relative to the file's own folder, or absolute. The
+    function `launch` of the module `launcher` runs at the start."""
     from importlib.util import MAGIC_NUMBER  # slow to load, as the others that only making a file needs
 
     start = modules[START].code
@@ -49,7 +51,7 @@ def packed(modules: Mapping[str, PackedModule], folder: str) -> bytes:
     for name, (path, code) in modules.items():
         index[name] = path, Path(path).stem == "__init__", at, len(code)
         at += len(code)
-    written = marshal.dumps((folder, index))
+    written = marshal.dumps((folder, index, launcher))
     place = struct.pack("<II", HEADER + len(start), len(written))
     header = MAGIC_NUMBER + bytes(4) + place
     return b"".join((header, start, written, *(module.code for module in modules.values())))

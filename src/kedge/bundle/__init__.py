@@ -6,7 +6,8 @@ prune            what the cache holds, and what may go
 repair           checks a cached bundle and mends it
 assemble         writes a bundle into an empty folder
 contents         every file of a bundle: its place, layer and origin
-layers           the layers core, net, init and ssh
+layers           the layers core, net, init, ssh and shell
+busybox          the program that is the image's shell
 kedge_files      which of kedge's own files go into which layer
 modules          which modules of Python and of packages a layer needs
 machine          this machine's interpreter, loader and shared libraries
@@ -19,6 +20,7 @@ manifest         MANIFEST.json: every file and its SHA-256
 export           a bundle as a folder, an archive or an image
 tar              a bundle as a reproducible tar archive
 oci              a bundle as an OCI image
+tree             what the complete image of the runtime holds besides the bundle
 compile_program  program: compiles modules to byte code
 import_program   program: imports modules and lists what came with them
 install_program  program in a bundle: copies it to another place

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kedge.bundle import elf, kedge_files, layers, machine, manifest, stubs
+from kedge import packed_runtime
+from kedge.bundle import contents, elf, kedge_files, layers, machine, manifest, stubs
 from kedge.bundle.contents import SITE, BundleFile, parts
 from kedge.bundle.manifest import ManifestFile
 from kedge.errors import CannotRun
+from kedge.lazy_modules import INIT_PROGRAMS
 from kedge.packed_runtime import HEADER, PackedModule, packed
 
+_INIT_LAUNCHER, _INIT_MAIN = "kedge.dropin.launch", "kedge.dropin.main"
 _COMPILER = Path(__file__).with_name("compile_program.py")
 
 
@@ -25,9 +28,11 @@ def assemble(folder: Path, chosen: Sequence[str]) -> None:
     for path in sorted({os.path.dirname(piece.path) for piece in pieces}):
         (folder / path).mkdir(parents=True, exist_ok=True)
     _compile(folder, [piece for piece in pieces if piece.compiled])
-    pieces = [piece._replace(content=_packed(folder, pieces)) if piece.packed else piece for piece in pieces]
-    entries = [_entry(piece, _write(folder, piece)) for piece in pieces]
-    (folder / manifest.NAME).write_bytes(manifest.text(_head(chosen), entries))
+    entries = [_entry(piece, _write(folder, piece)) for piece in pieces if not piece.packed]
+    for piece in pieces:
+        if piece.packed:  # from the others, by a program that they start
+            entries.append(_entry(piece, _write(folder, piece._replace(content=_packed(folder, pieces, piece.packed)))))
+    (folder / manifest.NAME).write_bytes(manifest.text(_head(chosen), sorted(entries)))
     _make_readable(folder)
     _test_imports(folder, pieces)
 
@@ -62,15 +67,50 @@ def _compile(folder: Path, pieces: Sequence[BundleFile]) -> None:
         raise CannotRun(f"a bundle cannot be built in {folder.parent}: {why}")
 
 
-def _packed(folder: Path, pieces: Sequence[BundleFile]) -> bytes:
-    """The file of kedge's modules in the core layer. It stands beside the runtime's folder."""
-    modules = {}
-    for piece in pieces:
-        if piece.layer == layers.CORE and piece.untyped and isinstance(piece.content, Path):
-            path = piece.path.removeprefix(f"{SITE}/").removesuffix("c")
-            code = (folder / piece.path).read_bytes()[HEADER:]
-            modules[kedge_files.module_name(piece.content)] = PackedModule(path, code)
-    return packed(modules, "..")
+def _packed(folder: Path, pieces: Sequence[BundleFile], what: str) -> bytes:
+    """A file of modules, which stands beside the runtime's folder: for the supervisor kedge's own in the core layer,
+    for the init phase all that it loads."""
+    if what == contents.RUNTIME:
+        own = [piece for piece in pieces if piece.layer == layers.CORE and piece.untyped]
+        return packed({_name(piece): _module(folder, piece) for piece in own}, "..")
+    loaded = _loaded_by_init(folder)
+    found = {str(folder / piece.path): piece for piece in pieces if piece.compiled}
+    chosen = {name: found[path] for name, path in loaded.items() if path in found}
+    chosen[packed_runtime.START] = found[str(folder / SITE / packed_runtime.START.replace(".", "/")) + ".pyc"]
+    return packed({name: _module(folder, piece) for name, piece in chosen.items()}, "..", _INIT_LAUNCHER)
+
+
+def _name(piece: BundleFile) -> str:
+    assert isinstance(piece.content, Path)
+    return kedge_files.module_name(piece.content)
+
+
+def _module(folder: Path, piece: BundleFile) -> PackedModule:
+    """A compiled module of the bundle, with its path below the folder `site`."""
+    path = os.path.relpath(piece.path.removesuffix("c"), SITE)
+    return PackedModule(path, (folder / piece.path).read_bytes()[HEADER:])
+
+
+def _loaded_by_init(folder: Path) -> dict[str, str]:
+    """The modules, and their files, that the init phase loads before it starts its programs, and with them."""
+    modules = [_INIT_LAUNCHER, _INIT_MAIN, *(place.split(":")[0] for place in INIT_PROGRAMS.values())]
+    program = (
+        f"import sys, importlib, json; sys.path.append({str(folder / SITE)!r})\n"
+        f"[*map(importlib.import_module, {modules})]\n"
+        "print(json.dumps({name: getattr(one, '__file__', None) or '' for name, one in sys.modules.items()}))"
+    )
+    found: dict[str, str] = json.loads(_run_in(folder, program))
+    return found
+
+
+def _run_in(folder: Path, program: str) -> bytes:
+    """The output of a program for the bundle's Python. CannotRun if it fails."""
+    interpreter = machine.interpreter()
+    start = stubs.command(str(folder), interpreter.name, interpreter.loader.name)
+    done = subprocess.run([*start, "-c", program], env=_plain_environment(), capture_output=True, check=False)
+    if done.returncode:
+        raise CannotRun(f"the bundle that was built does not work: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
 
 
 def _write(folder: Path, piece: BundleFile) -> bytes:
@@ -106,11 +146,7 @@ def _test_imports(folder: Path, pieces: Sequence[BundleFile]) -> None:
     ]
     site = str(folder / SITE)
     program = f"import sys, importlib; sys.path.append({site!r}); [*map(importlib.import_module, {names})]"
-    interpreter = machine.interpreter()
-    start = stubs.command(str(folder), interpreter.name, interpreter.loader.name)
-    done = subprocess.run([*start, "-c", program], env=_plain_environment(), capture_output=True, check=False)
-    if done.returncode:
-        raise CannotRun(f"the bundle that was built does not work: {done.stderr.decode(errors='replace').strip()}")
+    _run_in(folder, program)
 
 
 def _plain_environment() -> dict[str, str]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kedge import packed_runtime, xdg
-from kedge.bundle import layers, machine, repair
+from kedge.bundle import busybox, layers, machine, repair
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
 
@@ -73,7 +73,8 @@ def key(chosen: Sequence[str]) -> str:
         digest.update(f"{file.relative_to(PACKAGE)}\0".encode() + file.read_bytes())
     installed = [importlib.util.find_spec(name) for layer in chosen for name in layers.PACKAGES[layer]]
     origins = [spec.origin for spec in installed if spec and spec.origin]
-    for path in (str(machine.base_executable()), _LIBRARIES, *origins):
+    shell = busybox.find() if layers.SHELL in chosen else None
+    for path in (str(machine.base_executable()), _LIBRARIES, *origins, *([str(shell)] if shell else [])):
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(path)
             digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())

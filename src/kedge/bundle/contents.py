@@ -6,22 +6,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge.bundle import kedge_files, layers, libraries, machine, origins, stubs
+from kedge.bundle import busybox, kedge_files, layers, libraries, machine, origins, stubs
 from kedge.bundle.machine import Interpreter
 from kedge.bundle.modules import Origins, modules, search_path
 from kedge.bundle.origins import Origin
+from kedge.dropin import program_files
 from kedge.errors import CannotRun
 
 SITE = "site"
+INIT_D = "init.d"
+BUSYBOX = "shell/busybox"
+RUNTIME, INIT = "runtime", "init"  # what starts from a packed file
 _INSTALL = Path(__file__).with_name("install_program.py")
+_UNTYPED = kedge_files.PACKAGE / "dropin"  # it starts as often as the supervisor
 _NO_DATA = frozenset({".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".typed"})
 _NOT_NEEDED = frozenset({"__pycache__", "tests", "benchmarks"})
 
 
 class BundleFile(NamedTuple):
     """One file. `path` is its path in the bundle; `content` is a file on this machine or the content itself. If
-    `compiled`, the byte code of `content` is written instead, without annotations if `untyped`. If `packed`, it is made
-    of kedge's other modules in the layer."""
+    `compiled`, the byte code of `content` is written instead, without annotations if `untyped`. `packed` is the
+    name of what starts from it, if it is made of other modules."""
 
     path: str
     content: Path | bytes
@@ -30,7 +35,7 @@ class BundleFile(NamedTuple):
     compiled: bool = False
     program: bool = False
     untyped: bool = False
-    packed: bool = False
+    packed: str = ""
 
 
 def parts(chosen: Sequence[str]) -> list[BundleFile]:
@@ -43,6 +48,10 @@ def parts(chosen: Sequence[str]) -> list[BundleFile]:
         pieces = [*_own(layer, owned.get(layer)), *_modules(layer, interpreter, added[layer])]
         if layer == layers.CORE:
             pieces += _start(interpreter)
+        elif layer == layers.INIT:
+            pieces += _init_start(interpreter)
+        elif layer == layers.SHELL:
+            pieces += _shell()
         pieces += _libraries(layer, interpreter, pieces)
         pieces += list(_texts(layer, pieces))
         found = {piece.path: piece for piece in pieces} | found
@@ -57,9 +66,26 @@ def _start(interpreter: Interpreter) -> Iterator[BundleFile]:
     yield BundleFile(f"bin/{interpreter.name}", interpreter.executable, layers.CORE, python, program=True)
     yield BundleFile(f"lib/{loader.name}", loader, layers.CORE, libraries.origins([loader])[loader], program=True)
     yield BundleFile("bin/python3", stubs.python(interpreter.name, loader.name), layers.CORE, own, program=True)
-    yield BundleFile(stubs.START_FILE, b"", layers.CORE, own, packed=True)
+    yield BundleFile(stubs.START_FILE, b"", layers.CORE, own, packed=RUNTIME)
     yield BundleFile("install.py", _INSTALL, layers.CORE, own)
     yield BundleFile("runtime", stubs.runtime(interpreter.name, loader.name), layers.CORE, own, program=True)
+
+
+def _init_start(interpreter: Interpreter) -> Iterator[BundleFile]:
+    """What starts the init phase, and its programs as files."""
+    own = origins.of_kedge()
+    name, loader = interpreter.name, interpreter.loader.name
+    yield BundleFile(stubs.INIT_FILE, b"", layers.INIT, own, packed=INIT)
+    yield BundleFile("init", stubs.init(name, loader), layers.INIT, own, program=True)
+    yield BundleFile("bin/python", stubs.python(name, loader), layers.INIT, own, program=True)
+    for path, program in program_files.FILES.items():
+        yield BundleFile(f"{INIT_D}/{path}", program_files.text(program).encode(), layers.INIT, own, program=True)
+
+
+def _shell() -> Iterator[BundleFile]:
+    program = busybox.find()
+    assert program, "the layer was chosen"
+    yield BundleFile(BUSYBOX, program, layers.SHELL, libraries.busybox_origin(program), program=True)
 
 
 def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[BundleFile]:
@@ -71,7 +97,7 @@ def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[BundleFile]:
         if file in owned.plain:
             yield BundleFile(path, file, layer, origin)
         else:  # the runtime does not use annotations; dataclasses, which do, are only on the job's side
-            yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT)
+            yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT or _UNTYPED in file.parents)
 
 
 def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[BundleFile]:

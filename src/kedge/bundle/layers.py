@@ -5,23 +5,26 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 
+from kedge.bundle import busybox
 from kedge.errors import CannotRun, InputError
 
 CORE = "core"  # the supervisor and the diagnosis
 NET = "net"  # TLS and HTTP: the actions `git` and `download`
 INIT = "init"  # reading and planning a job beside a cluster's tasks
 SSH = "ssh"  # an SSH server
-LAYERS = (CORE, NET, INIT, SSH)
+SHELL = "shell"  # a shell for the image of the runtime
+LAYERS = (CORE, NET, INIT, SSH, SHELL)
 
 # Descriptions for the user.
 WORDS = {
     CORE: "Python, the supervisor, the diagnosis",
     NET: "TLS and HTTP, for the prerequisites git and download",
-    INIT: "reading and planning a job",
+    INIT: "the init phase: reading and planning a job",
     SSH: "an SSH server",
+    SHELL: "sh and the usual small programs, for the image",
 }
 # Third-party packages of a layer; their own dependencies are included.
-PACKAGES = {CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), SSH: ("asyncssh",)}
+PACKAGES = {CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), SSH: ("asyncssh",), SHELL: ()}
 # Modules of the standard library that no code imports by name. Host names are encoded with `idna`, names in zip files
 # with `cp437`, and bugs are reported with `traceback`.
 STANDARD = {
@@ -32,6 +35,7 @@ STANDARD = {
     NET: ("encodings.idna", "encodings.cp437", "encodings.utf_16_le"),
     INIT: (),
     SSH: (),
+    SHELL: (),
 }  # fmt: skip
 
 
@@ -41,7 +45,9 @@ def available() -> tuple[str, ...]:
 
 
 def missing(layer: str) -> list[str]:
-    """The packages of a layer that are not installed."""
+    """The packages of a layer that are not installed: Python's, and for the shell Debian's."""
+    if layer == SHELL:
+        return [] if busybox.find() else [busybox.PACKAGE]
     return [name for name in PACKAGES[layer] if importlib.util.find_spec(name) is None]
 
 
@@ -52,5 +58,6 @@ def choose(names: Sequence[str]) -> tuple[str, ...]:
         raise InputError(f"there is no layer {unknown[0]!r} of a bundle; there are {', '.join(LAYERS)}")
     for name in names:
         if packages := missing(name):
-            raise CannotRun(f"the layer {name} needs {' and '.join(packages)}: pip install {' '.join(packages)}")
+            install = "apt-get" if name == SHELL else "pip"
+            raise CannotRun(f"the layer {name} needs {' and '.join(packages)}: {install} install {' '.join(packages)}")
     return tuple(layer for layer in LAYERS if layer == CORE or layer in names)

@@ -1,4 +1,4 @@
-"""The origins of shared libraries, and their licences."""
+"""The origins of shared libraries and of busybox, and their licences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from kedge.bundle import spdx
+from kedge.bundle import busybox, spdx
 from kedge.bundle.origins import Origin
 
 # By the start of a library's name, because all distributions build them from the same sources.
@@ -26,6 +26,18 @@ def origins(paths: Iterable[Path]) -> dict[Path, Origin]:
     wanted = list(paths)
     packages = _debian_packages(wanted)
     return {path: _origin(path, packages.get(path)) for path in wanted}
+
+
+def busybox_origin(program: Path) -> Origin:
+    """The package and the source package of a busybox, whose licence asks for the source of exactly this version."""
+    package = _debian_packages([program]).get(program)
+    if package is None:
+        return Origin(f"{program}: {busybox.version(program)}", busybox.LICENCE, "busybox")
+    name, version = package
+    source = _output("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}", name)
+    texts = (Path("/usr/share/doc", name, "copyright"), Path("/usr/share/common-licenses/GPL-2"))
+    found = tuple(text for text in texts if text.is_file())
+    return Origin(f"Debian {name} {version}, source package {source}", busybox.LICENCE, name, found)
 
 
 def _origin(path: Path, package: tuple[str, str] | None) -> Origin:

@@ -1,7 +1,8 @@
 """A bundle as an image: a folder in the image layout of OCI (image-spec 1.1), which podman, skopeo and others read.
 
-Each layer of the bundle becomes a layer of the image. A container of this image copies the bundle into the folder given
-as its argument, see install_program.py.
+Each layer of the bundle becomes a layer of the image. With the layers for the init phase and a shell it is the complete
+image of the runtime (tree.py), whose containers run the init phase. Otherwise a container copies the bundle into the
+folder given as its argument, see install_program.py.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kedge.bundle import manifest, stubs, tar
+from kedge.bundle import manifest, stubs, tar, tree
+from kedge.bundle.layers import CORE, INIT, SHELL
 from kedge.contract import PAI_HOME
 
 _TYPE = "application/vnd.oci.image"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Go's names
-_PLACE = f"/{tar.TOP}"
+_PLACE = f"/{tar.TOP}"  # of a bundle alone
+_PATH = f"{tree.BUNDLE}/bin:/usr/local/bin:/bin"
 
 
 class _Blob(NamedTuple):
@@ -37,7 +40,10 @@ class _Blob(NamedTuple):
 def write(bundle: Path, folder: Path, tag: str) -> str:
     """Write the layout into an empty folder and return the image's digest. OSError if that fails."""
     head, _ = manifest.read(bundle)
-    plain = [_archive(bundle, layer) for layer in head["layers"]]
+    top = tree.BUNDLE if _is_complete(head) else _PLACE
+    plain = [_archive(bundle, layer, top) for layer in head["layers"]]
+    if _is_complete(head):
+        plain.append(tree.archive(bundle, (entry.path for entry in manifest.entries(bundle))))
     layers = [_Blob("layer.v1.tar+gzip", _compressed(data)) for data in plain]
     config = _Blob("config.v1+json", _json(_config(head, plain)))
     image = _Blob("manifest.v1+json", _json(_manifest(head, config, layers)))
@@ -50,10 +56,14 @@ def write(bundle: Path, folder: Path, tag: str) -> str:
     return str(described["digest"])
 
 
-def _archive(bundle: Path, layer: str) -> bytes:
+def _is_complete(head: Mapping[str, Any]) -> bool:
+    return {INIT, SHELL} <= set(head["layers"])
+
+
+def _archive(bundle: Path, layer: str, top: str) -> bytes:
     names = [entry.path for entry in manifest.entries(bundle) if entry.layer == layer]
     file = io.BytesIO()
-    tar.add(bundle, file, [manifest.NAME, *names] if layer == "core" else names)
+    tar.add(bundle, file, [manifest.NAME, *names] if layer == CORE else names, top.lstrip("/"))
     return file.getvalue()
 
 
@@ -65,15 +75,27 @@ def _compressed(data: bytes) -> bytes:
 
 
 def _config(head: Mapping[str, Any], plain: list[bytes]) -> dict[str, Any]:
-    start = stubs.command(_PLACE, head["interpreter"], head["loader"])
+    complete = _is_complete(head)
     return {
         "architecture": _ARCHITECTURES.get(head["machine"], head["machine"]),
         "os": "linux",
         **_created(),
-        "config": {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [PAI_HOME], "Labels": _labels(head)},
+        "config": {**(_init_start() if complete else _install_start(head)), "Labels": _labels(head)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}" for data in plain]},
-        "history": [{"created_by": f"kedge bundle: {layer}"} for layer in head["layers"]],
+        "history": [
+            {"created_by": f"kedge bundle: {layer}"} for layer in (*head["layers"], *(["tree"] if complete else []))
+        ],
     }
+
+
+def _init_start() -> dict[str, Any]:
+    """As OpenPAI's image: a command and no entry point, so that `podman run IMAGE sh` gives a shell."""
+    return {"Cmd": [f"{tree.HOME}/init"], "Env": [f"PATH={_PATH}"]}
+
+
+def _install_start(head: Mapping[str, Any]) -> dict[str, Any]:
+    start = stubs.command(_PLACE, head["interpreter"], head["loader"])
+    return {"Entrypoint": [*start, f"{_PLACE}/install.py"], "Cmd": [PAI_HOME]}
 
 
 def _labels(head: Mapping[str, Any]) -> dict[str, str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from kedge.contract import LOADER_VARIABLES, SHELVED
 
+INIT_FILE = "site/kedge/init.pyc"
+TASK_SPEC = "runtime.d/kedge-task.json"  # what the init phase has written, beside the bundle's folder
 START_FILE = "site/kedge/runtime.pyc"  # see kedge.packed_runtime; imports find the folder `runtime` first
 # Use nothing of the image's Python and no site module; use UTF-8, whatever the image's locale is.
 FLAGS = ("-I", "-S", "-X", "utf8")
@@ -32,12 +34,23 @@ def python(interpreter: str, loader: str) -> bytes:
 
 def runtime(interpreter: str, loader: str) -> bytes:
     """The script `runtime`, which starts the supervisor. It also works beside the bundle's folder, if that is called
-    `kedge`."""
+    `kedge`; without arguments it then runs the TaskSpec that the init phase has written."""
     text = _FIND.format(what="the supervisor of a task")
-    text += f'[ -f "$here/lib/{loader}" ] || here=$here/kedge\n'
+    text += f'[ $# -gt 0 ] || [ ! -f "$here/{TASK_SPEC}" ] || set -- "$here/{TASK_SPEC}"\n'
+    return (text + _start(interpreter, loader, START_FILE)).encode()
+
+
+def init(interpreter: str, loader: str) -> bytes:
+    """The script `init`, which starts the init phase. It also works beside the bundle's folder."""
+    text = _FIND.format(what="the init phase")
+    return (text + _start(interpreter, loader, INIT_FILE)).encode()
+
+
+def _start(interpreter: str, loader: str, file: str) -> str:
+    """Start a file of the bundle, which is this script's folder or `kedge` in there."""
+    find = f'[ -f "$here/lib/{loader}" ] || here=$here/kedge\n'
     program = f'"$here/bin/{interpreter}"'
-    text += _shelve() + _enter("$here", loader, '"$here/bin/python3"', program, *FLAGS, f'"$here/{START_FILE}"')
-    return text.encode()
+    return find + _shelve() + _enter("$here", loader, '"$here/bin/python3"', program, *FLAGS, f'"$here/{file}"')
 
 
 def _shelve() -> str:

@@ -30,14 +30,14 @@ def write(bundle: Path, path: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str]) -> None:
-    """Write an archive of these files of a bundle and their folders."""
+def add(bundle: Path, file: IO[bytes] | gzip.GzipFile, names: Iterable[str], top: str = TOP) -> None:
+    """Write an archive of these files of a bundle and their folders, below the folder `top`."""
     chosen = sorted(names)
-    folders = {parent for name in chosen for parent in PurePosixPath(TOP, name).parents}
+    folders = {parent for name in chosen for parent in PurePosixPath(top, name).parents}
     with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for folder in sorted(folders - {PurePosixPath(".")}):
             archive.addfile(_member(str(folder), tarfile.DIRTYPE, 0o755))
-        for member, data in _files(bundle, chosen):
+        for member, data in _files(bundle, chosen, top):
             archive.addfile(member, io.BytesIO(data))
 
 
@@ -46,11 +46,11 @@ def compressed(file: IO[bytes]) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
 
 
-def _files(bundle: Path, names: Iterable[str]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+def _files(bundle: Path, names: Iterable[str], top: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
     for name in names:
         data = (bundle / name).read_bytes()
         mode = 0o755 if (bundle / name).stat().st_mode & 0o100 else 0o644
-        yield _member(f"{TOP}/{name}", tarfile.REGTYPE, mode, len(data)), data
+        yield _member(f"{top}/{name}", tarfile.REGTYPE, mode, len(data)), data
 
 
 def _member(name: str, kind: bytes, mode: int, size: int = 0) -> tarfile.TarInfo:

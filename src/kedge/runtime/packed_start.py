@@ -18,14 +18,15 @@ INDEX_AT, HEADER = 8, 16
 
 class PackedModules:
     """Finds and loads the modules in a file. Its index is (the folder that holds the package, relative to the file's
-    own, {name: (path in that folder, or absolute, whether it is a package, position after the index, length)})."""
+    own, {name: (path in that folder, or absolute, whether it is a package, position after the index, length)}, the name
+    of the module that starts)."""
 
     def __init__(self, path: str) -> None:
         self._file = _open(path)
         header = os.pread(self._file, HEADER, 0)
         at, length = (int.from_bytes(header[n : n + 4], "little") for n in (INDEX_AT, INDEX_AT + 4))
         self._begin = at + length
-        folder, self._index = marshal.loads(os.pread(self._file, length, at))  # noqa: S302  (kedge wrote it)
+        folder, self._index, self.launcher = marshal.loads(os.pread(self._file, length, at))  # noqa: S302  (kedge wrote it)
         self.folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), folder))
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -67,9 +68,8 @@ def start() -> None:
     sys.meta_path.insert(0, modules)
     sys.path.append(modules.folder)  # last, so that nothing in it shadows the standard library
 
-    from kedge.runtime.launch import launch
-
-    launch()
+    __import__(modules.launcher)
+    sys.modules[modules.launcher].launch()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
     The image needs no Python, C library or package. The bundle is built once and kept in the cache.
     """
     chosen = layers.available() if names is None else layers.choose(names.split(","))
+    if oci and names is None:
+        layers.choose((layers.INIT, layers.SHELL))  # what the runtime's image must have
     if to_do := build.to_do(chosen):
         print_notes(to_do)
     bundle = build.ensure(chosen)
