@@ -29,12 +29,11 @@ def normal(text: str) -> str:
     """The address of a registry as users and Docker's configuration write it: https unless it has a scheme, `/v2/` in
     place of a version at its end. ValueError: it is not an address."""
     text = text.strip()
-    url = text if "://" in text else f"https://{text}"
-    path = url.partition("?")[0].rstrip("/")
-    head, slash, last = path.rpartition("/")
-    path = head if slash and last in _VERSIONS and not head.endswith(":/") else path
-    address = http_addresses.parse(f"{path.rstrip('/')}/v2/")
-    return f"{address.scheme}://{address.authority}{address.target}"
+    address = http_addresses.parse(text if "://" in text else f"https://{text}")
+    path = address.target.partition("?")[0].rstrip("/")
+    head, _, last = path.rpartition("/")
+    path = head.rstrip("/") if last in _VERSIONS else path
+    return f"{address.scheme}://{address.authority}{path}/v2/"
 
 
 def of_image(registry: str | None) -> tuple[str, ...]:
