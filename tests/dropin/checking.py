@@ -56,7 +56,7 @@ class Checking:
             code = image_checker.run(arguments, context)
         finally:
             os.close(fd)
-        return Checked(code, "".join(line.partition(" - ")[2] + "\n" for line in log.read_text().splitlines()))
+        return Checked(code, "".join(line.split(" - ", 1)[-1] + "\n" for line in log.read_text().splitlines()))
 
     def check(self, uri: str, auth: object = None) -> Checked:
         """Check one image."""

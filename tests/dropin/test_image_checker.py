@@ -20,6 +20,7 @@ from kedge.dropin.registry import addresses, asking
 from kedge.testing.raw_server import RawServer, serving
 
 from .checking import Checking
+from .phases import Phase, make_work, run_phase
 from .tls_servers import Certificate, serving_http
 
 USER, PASSWORD = "puller", "pass<&>word"
@@ -371,6 +372,44 @@ def test_a_server_that_is_not_there_is_a_doubt(checking: Checking) -> None:
     assert found.last.endswith("Connection refused")
     assert f"http://{url}/v2/" in found.last
     assert f"https://{url}/v2/" in found.last
+
+
+def test_a_defect_is_a_doubt(checking: Checking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(addresses, "of_image")
+    found = checking.check("127.0.0.1:1/x")
+    assert found.code == 0
+    assert "imageChecker has a defect\nTraceback" in found.log
+    assert found.last == "AttributeError: module 'kedge.dropin.registry.addresses' has no attribute 'of_image'"
+
+
+# In the init phase
+
+
+def init_phase(work: Path, image: str, **auth: str) -> Phase:
+    """The phase with the checker as the specification of the proposal starts it."""
+    (work / "runtime.d").mkdir(exist_ok=True)
+    job = {"prerequisites": [{"name": "i", "type": "dockerimage", "uri": image, "auth": auth}]}
+    roles = {"taskRoles": {"taskrole_1": {"dockerImage": "i"}}}
+    (work / "runtime.d" / "job_config.yaml").write_text(yaml.safe_dump(job | roles))
+    (work / "runtime.d" / "kedge-task.json").write_text("{}")  # what other programs have made
+    row = {"name": "imageChecker", "command": "python imageChecker.py"}
+    return run_phase(work, INIT_CONFIG=yaml.safe_dump({"initPlugins": [row]}), FC_TASKROLE_NAME="taskrole1")
+
+
+def test_401_after_the_first_request_ends_the_container_with_254(registry: Registry, tmp_path: Path) -> None:
+    registry.will_answer(DENIED, bearer(f"{registry.url}/token"), token(), bearer(f"{registry.url}/token"))
+    done = init_phase(make_work(tmp_path / "work"), registry.image)
+    assert (done.code, registry.left) == (254, 0), done.log
+    assert "child process is DOCKER_IMAGE_CHECKER, exit code is 1" in done.messages
+    assert "refuses access to it, and the job gives no credentials for it" in done.log
+
+
+def test_429_does_not_end_the_container(registry: Registry, tmp_path: Path) -> None:
+    registry.will_answer(DENIED, bearer(f"{registry.url}/token"), token(), BUSY, BUSY, BUSY)
+    done = init_phase(make_work(tmp_path / "work"), registry.image, **LOGIN)
+    assert (done.code, registry.left) == (0, 0), done.log
+    assert done.log.count("429 Too Many Requests") == 4
+    assert PASSWORD not in done.log
 
 
 # Configuration

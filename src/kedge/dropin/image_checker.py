@@ -50,6 +50,10 @@ def _checked(found: TaskImage, context: InitContext) -> int:
         return FAILED
     except Doubt as doubt:
         log.warning(f"it is not known whether the image {found.uri} can be pulled, so the task goes on: {doubt}")
+    except Exception:  # logged; a defect here proves nothing about the image either
+        import traceback
+
+        log.error(f"the image is not checked, because imageChecker has a defect\n{traceback.format_exc().rstrip()}")
     return SUCCEEDED
 
 
