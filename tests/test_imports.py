@@ -102,7 +102,7 @@ ALLOWED = {
 ROOMS = {
     "runtime": (
         "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "time_limits",
-        "execute", "hooks", "postmortem", "attempt", "main", "warm_parent", "launch", "packed_start", "__main__",
+        "ssh", "execute", "hooks", "postmortem", "attempt", "main", "warm_parent", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (
@@ -112,6 +112,7 @@ ROOMS = {
 }  # fmt: skip
 # Package that is not in the standard library -> the parts or modules that may import it.
 THIRD_PARTY = {
+    "asyncssh": {"runtime.ssh"},
     "click": {"cli"},
     "docker": {"engines.container.client"},
     "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python

@@ -57,6 +57,11 @@ PUBLIC = {  # the names that `import kedge` offers
 ACTIONS = {
     "git": "kedge.runtime.actions.git",
     "download": "kedge.runtime.actions.download",
+    "ssh-barrier": "kedge.runtime.ssh.barrier",
+}
+SSH_COMMANDS = {  # what a task's scripts call, where the image has no OpenSSH
+    "ssh": "kedge.runtime.ssh.client:main",
+    "scp": "kedge.runtime.ssh.copies:main",
 }
 INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "frameworkBarrier": "kedge.dropin.barrier:run",
@@ -97,6 +102,7 @@ REGISTRIES = {
     "kedge.resolve.plugins": PLUGINS,
     "kedge.resolve.document_store": SOURCES,
     "kedge.runtime.actions.program": ACTIONS,
+    "kedge.runtime.launch": SSH_COMMANDS,
     "kedge.cli.main": COMMANDS,
     "kedge.dropin.programs": INIT_PROGRAMS,
 }
@@ -147,8 +153,11 @@ LATE = {
         "kedge.runtime.actions.program",
         "kedge.runtime.main",
         "kedge.runtime.warm_parent",
+        "kedge.runtime.bugs",
+        "kedge.lazy_modules",
     ),
     "kedge.runtime.attempt": ("kedge.runtime.setup.code_copy",),
+    "kedge.runtime.setup.prepare": ("kedge.runtime.setup.ssh_commands",),
     "kedge.runtime.hooks.hook_run": ("kedge.untrusted_values",),
     "kedge.runtime.logs.mask": ("kedge.runtime.logs.secret_forms",),
     "kedge.runtime.postmortem.analysis": ("kedge.runtime.postmortem.patterns",),

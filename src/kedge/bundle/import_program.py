@@ -37,10 +37,13 @@ def main() -> None:
 
 def _origin(name: str) -> str | None:
     """The file that a module was loaded from. Also for modules frozen into the interpreter, and for modules that
-    replace themselves by another one (collections.abc)."""
-    spec = getattr(sys.modules[name], "__spec__", None)
-    if spec is None or name == "__main__":
+    replace themselves by another one (collections.abc), perhaps one without a spec (cryptography's ciphers.modes)."""
+    if name == "__main__":
         return None
+    spec = getattr(sys.modules[name], "__spec__", None)
+    if spec is None:
+        file = getattr(sys.modules[name], "__file__", None)
+        return file if file and os.path.isabs(file) else None
     if spec.origin == "frozen" or spec.name != name:
         return _standard(name) or _standard(spec.name)
     return spec.origin if spec.origin and os.path.isabs(spec.origin) else None

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge import lazy_modules
-from kedge.bundle.layers import CORE, INIT, NET
+from kedge.bundle.layers import CORE, INIT, NET, SSH
 
 PACKAGE = Path(__file__).parents[1]
 _STARTS = ("kedge.runtime.__main__", "kedge.runtime.packed_start")
+_SSH_ROOM = "kedge.runtime.ssh."
 _JOB_SIDE = ("spec", "plugins", "resolve", "plan", "policy", "runs", "dropin", "diagnose")
 
 
@@ -33,9 +34,12 @@ class Own(NamedTuple):
 def own_files() -> dict[str, Own]:
     """The layers' files."""
     core = _reach(map(_path, _STARTS))
-    net = _reach(map(_path, lazy_modules.ACTIONS.values())) - core
+    late = (*lazy_modules.ACTIONS.values(), *lazy_modules.SSH_COMMANDS.values())
+    about_ssh = {place.partition(":")[0] for place in late if place.startswith(_SSH_ROOM)}
+    net = _reach(_path(place) for place in lazy_modules.ACTIONS.values() if place not in about_ssh) - core
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
-    return {CORE: _own(core), NET: _own(net), INIT: _own(init)}
+    ssh = _reach(map(_path, about_ssh)) - core - net - init
+    return {CORE: _own(core), NET: _own(net), INIT: _own(init), SSH: _own(ssh)}
 
 
 def module_name(path: Path) -> str:

@@ -11,7 +11,7 @@ from kedge.errors import CannotRun, InputError
 CORE = "core"  # the supervisor and the diagnosis
 NET = "net"  # TLS and HTTP: the actions `git` and `download`
 INIT = "init"  # reading and planning a job beside a cluster's tasks
-SSH = "ssh"  # an SSH server
+SSH = "ssh"  # ssh between tasks
 SHELL = "shell"  # a shell for the image of the runtime
 LAYERS = (CORE, NET, INIT, SSH, SHELL)
 
@@ -20,7 +20,7 @@ WORDS = {
     CORE: "Python, the supervisor, the diagnosis",
     NET: "TLS and HTTP, for the prerequisites git and download",
     INIT: "the init phase: reading and planning a job",
-    SSH: "an SSH server",
+    SSH: "ssh between tasks",
     SHELL: "sh and the usual small programs, for the image",
 }
 # Third-party packages of a layer; their own dependencies are included.
@@ -34,7 +34,7 @@ STANDARD = {
     ),
     NET: ("encodings.idna", "encodings.cp437", "encodings.utf_16_le"),
     INIT: (),
-    SSH: (),
+    SSH: ("encodings.idna",),
     SHELL: (),
 }  # fmt: skip
 

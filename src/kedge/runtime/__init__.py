@@ -19,5 +19,6 @@ logs/         the task's output
 setup/        what is prepared before user code
 hooks/        scripts and actions around the command
 actions/      downloads and clones
+ssh/          ssh between tasks, by asyncssh
 postmortem/   why an attempt failed
 """

@@ -64,8 +64,9 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     session.log.hide(hidden)
     _copy_code(session)
     prepared = prepare.prepare(
-        session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell)
-    )
+        session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell),
+        session.options.site,
+    )  # fmt: skip
     _wait_for_gate(session)
     time_limits.begin_attempt(session)
     entered: list[Step] = []

@@ -32,6 +32,8 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     with open(parameters_fd, "rb") as file:
         data = json.load(file)
+    if data["site"]:
+        sys.path.append(data["site"])
     job = ActionJob(data["tasks"], data["pai"], tuple(data["secrets"]), report_fd)
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
@@ -49,8 +51,9 @@ def _run(kind: str, parameters: dict[str, Any], job: ActionJob) -> ActionFailed 
     except ActionFailed as failed:
         return failed
     except ModuleNotFoundError as error:
+        layer = "ssh" if kind.startswith("ssh-") else "net"
         return ActionFailed(
-            f"the action {kind!r} is not in this runtime ({error.name} is missing): its bundle needs the layer net"
+            f"the action {kind!r} is not in this runtime ({error.name} is missing): its bundle needs the layer {layer}"
         )
     except OSError as error:
         return of_os_error(error)

@@ -100,7 +100,7 @@ def _has_types(message: Any, types: Mapping[str, Any]) -> bool:
 
 def _request_file(session: Session, prepared: PreparedTask, action: Action) -> int:
     """What the action's process is to do, as a file in memory: secrets in it must not show in argv or environment."""
-    data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks)
+    data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks, session.options.site)
     fd = side_channel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
     write_all(fd, json.dumps(data).encode())
     os.lseek(fd, 0, os.SEEK_SET)

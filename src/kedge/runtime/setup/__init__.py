@@ -1,10 +1,11 @@
 """What is prepared before any user code runs.
 
-prepare      the order of it
-environment  the variables of the OpenPAI runtime
-peers        addresses of the job's tasks
-folders      folders of an attempt
-code_copy    its own copy of the code
-scripts      scripts of a task
-parameters   parameters of an action, with secrets
+prepare       the order of it
+environment   the variables of the OpenPAI runtime
+peers         addresses of the job's tasks
+folders       folders of an attempt
+code_copy     its own copy of the code
+scripts       scripts of a task
+ssh_commands  the commands ssh and scp, and variables for MPI
+parameters    parameters of an action, with secrets
 """

@@ -10,6 +10,7 @@ from kedge.light.types import Iterator, Mapping, MutableMapping, NamedTuple, Seq
 from kedge.peers import EnvironmentVariable, Peers, peer_variables
 from kedge.runtime.files import read_file
 
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"  # where there is none
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 _OUTER_JOB = ("PAI_", "FC_", "KEDGE_")

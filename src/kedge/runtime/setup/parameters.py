@@ -6,15 +6,19 @@ from kedge.contract import Action, SecretRef, render_text, text_from_json
 from kedge.light.types import Any, Iterator, Mapping
 
 
-def rendered(action: Action, secrets: Mapping[str, str], pai: str, tasks: int) -> dict[str, Any]:
+def rendered(
+    action: Action, secrets: Mapping[str, str], pai: str, tasks: int, site: str | None = None
+) -> dict[str, Any]:
     """What the action's process reads: `kind`, `parameters`, `pai` (TaskSpec.pai), `tasks` (the number of tasks in the
-    job), and `secrets` (the secret values among the parameters, which it must never print)."""
+    job), `site` (the folder of installed packages, if there is one), and `secrets` (the secret values among the
+    parameters, which it must never print)."""
     keys = {reference.key for reference in references(action)}
     return {
         "kind": action.kind,
         "parameters": _render(action.parameters, secrets),
         "pai": pai,
         "tasks": tasks,
+        "site": site,
         "secrets": [secrets[key] for key in sorted(keys)],
     }
 

@@ -14,6 +14,8 @@ from kedge.runtime.logs.runtime_log import RuntimeLog
 from kedge.runtime.setup import environment, peers, scripts
 from kedge.runtime.setup.scripts import ScriptFolder, Shell
 
+_SSH_ACTIONS = ("ssh-server", "ssh-barrier")
+
 
 class CannotStart(Exception):
     """The task cannot run as specified. `code` is the exit code that a shell has for this failure, if there is one."""
@@ -48,9 +50,11 @@ def read_secrets(spec: TaskSpec) -> dict[str, str]:
 
 
 def prepare(
-    spec: TaskSpec, secrets: dict[str, str], log_pipe: str | None, log: RuntimeLog, has_pipefail: Callable[[str], bool]
-) -> PreparedTask:
-    """Build the environment, find the shell and make the script folder. CannotStart describes what is wrong."""
+    spec: TaskSpec, secrets: dict[str, str], log_pipe: str | None, log: RuntimeLog, has_pipefail: Callable[[str], bool],
+    site: str | None = None,
+) -> PreparedTask:  # fmt: skip
+    """Build the environment, find the shell and make the script folder. CannotStart describes what is wrong. `site` is
+    the folder of installed packages, if there is one."""
     tasks_by_role = _peers(spec)
     variables = _environment(spec, tasks_by_role, log_pipe, log, secrets)
     shell = scripts.find_shell(variables.get("PATH"), spec.workdir, has_pipefail)
@@ -59,7 +63,18 @@ def prepare(
     if not shell.pipefail:
         log.warning(f"{shell.path} has no pipefail: a pipeline fails only if its last command fails")
     tasks = sum(map(len, tasks_by_role.values()))
+    if _has_job_ssh(spec):
+        from kedge.runtime.setup import ssh_commands
+
+        ssh_commands.write(spec, shell.path, site, tasks_by_role)
+        variables |= ssh_commands.variables(spec, variables, tasks_by_role)
     return PreparedTask(variables, shell, scripts.command_options(shell), ScriptFolder(spec, secrets), secrets, tasks)
+
+
+def _has_job_ssh(spec: TaskSpec) -> bool:
+    """Whether the job's tasks reach each other by ssh."""
+    actions = [callback.action for step in spec.steps for callback in step.callbacks if callback.action]
+    return any(action.kind in _SSH_ACTIONS and action.parameters.get("jobssh", True) for action in actions)
 
 
 def _no_shell(path: str) -> str:

@@ -9,8 +9,7 @@ from kedge.contract import SecretRef, TaskSpec, Text
 from kedge.light.types import Callable, Iterator, Mapping, NamedTuple
 from kedge.runtime.files import link, write_file
 from kedge.runtime.setup import parameters
-
-_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+from kedge.runtime.setup.environment import DEFAULT_PATH
 
 
 class Shell(NamedTuple):
@@ -23,7 +22,7 @@ class Shell(NamedTuple):
 def find_shell(path: str | None, directory: str, has_pipefail: Callable[[str], bool]) -> Shell | None:
     """bash if it is on the task's PATH, else sh (`has_pipefail` is called for it), else None."""
     for name in ("bash", "sh"):
-        for folder in (path or _DEFAULT_PATH).split(":"):
+        for folder in (path or DEFAULT_PATH).split(":"):
             file = os.path.join(directory, folder, name)
             if os.path.isfile(file) and os.access(file, os.X_OK):
                 return Shell(file, name == "bash" or has_pipefail(file))

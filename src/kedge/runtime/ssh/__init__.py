@@ -1,0 +1,16 @@
+"""ssh between the tasks of a job: programs of the bundle's layer ssh. Only this room uses asyncio.
+
+command_line        what `ssh` is asked to do
+configuration       OpenSSH's configuration for one destination
+messages            OpenSSH's words for failures
+connection          connecting
+session             one remote command, with the client's own input and output
+streams             blocking descriptors beside asyncio
+terminal            the client's terminal
+forwards            port forwarding
+client              the program `ssh`
+copy_line           what `scp` is asked to do
+file_sides          what it copies from and to
+copies              the program `scp`
+barrier             the action ssh-barrier: waits until all tasks are reachable
+"""
