@@ -74,6 +74,8 @@ RUNNING = "running"
 EXITED = "exited"
 STOPPING = "stopping"
 STOP_ANNOUNCED = "stop-announced"
+SERVICE_STARTED = "service-started"  # name, address, pid; again when its address has become known or has changed
+SERVICE_ENDED = "service-ended"  # name, code, signal, task_over: whether the task has ended it
 NOTICE = "notice"  # who announced it: the place where the task runs, not a time limit
 FINISHED = "finished"
 
@@ -119,11 +121,14 @@ class Action(NamedTuple):
 
 
 class Callback(NamedTuple):
-    """What one step does at one event (one of HOOK_EVENTS): a shell script, or an action instead."""
+    """What one step does at one event (one of HOOK_EVENTS): a shell script, or an action instead. With `service`, a
+    name, it is a program that runs beside the command until the task ends; only at TASK_STARTS. The hooks after it
+    start once it is ready: a script at once, an action when it reports that."""
 
     event: str
     script: Text = ()
     action: Action | None = None
+    service: str | None = None
 
 
 class Retry(NamedTuple):
@@ -401,9 +406,14 @@ def _step_from_json(data: Mapping[str, Any]) -> Step:
 
 def _callback_to_json(callback: Callback) -> dict[str, Any]:
     data: dict[str, Any] = {"event": callback.event, "script": text_to_json(callback.script)}
-    return data | {"action": callback.action._asdict()} if callback.action else data
+    if callback.action:
+        data["action"] = callback.action._asdict()
+    if callback.service:
+        data["service"] = callback.service
+    return data
 
 
 def _callback_from_json(data: Mapping[str, Any]) -> Callback:
     action = data.get("action")
-    return Callback(data["event"], text_from_json(data["script"]), Action(**action) if action else None)
+    script = text_from_json(data["script"])
+    return Callback(data["event"], script, Action(**action) if action else None, data.get("service"))

@@ -159,6 +159,7 @@ LATE = {
     "kedge.runtime.attempt": ("kedge.runtime.setup.code_copy",),
     "kedge.runtime.setup.prepare": ("kedge.runtime.setup.ssh_commands",),
     "kedge.runtime.hooks.hook_run": ("kedge.untrusted_values",),
+    "kedge.runtime.hooks.retries": ("kedge.runtime.hooks.services",),
     "kedge.runtime.logs.mask": ("kedge.runtime.logs.secret_forms",),
     "kedge.runtime.postmortem.analysis": ("kedge.runtime.postmortem.patterns",),
     "kedge.runtime.postmortem.collect": ("kedge.runtime.postmortem.gpus",),

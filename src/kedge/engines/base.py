@@ -190,6 +190,23 @@ class StopAnnounced(NamedTuple):
     text: str
 
 
+class ServiceStarted(NamedTuple):
+    """A service of a task works, a program beside its command; `address` is where, if it is known by now."""
+
+    task: Task
+    name: str
+    address: str | None
+
+
+class ServiceEnded(NamedTuple):
+    """A service of a task has ended with this exit code (128+n for signal n), with the task if `task_over`."""
+
+    task: Task
+    name: str
+    code: int
+    task_over: bool
+
+
 class PreemptionNotice(NamedTuple):
     """The place where a task runs will be taken from it soon. `text` explains that to the user."""
 
@@ -204,7 +221,9 @@ class Ended(NamedTuple):
     report: Report
 
 
-Update = Started | HookRetrying | LimitReached | StopAnnounced | PreemptionNotice | Ended
+Update = (
+    Started | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded | PreemptionNotice | Ended
+)
 
 
 class Backend(Protocol):
