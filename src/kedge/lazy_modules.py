@@ -84,6 +84,7 @@ COMMANDS = {
     "logs": "kedge.cli.commands.logs:command",
     "outputs": "kedge.cli.commands.outputs:command",
     "cp": "kedge.cli.commands.cp:command",
+    "exec": "kedge.cli.commands.exec:command",
     "wait": "kedge.cli.commands.wait:command",
     "stop": "kedge.cli.commands.stop:command",
     "rm": "kedge.cli.commands.rm:command",
@@ -130,9 +131,10 @@ LATE = {
     "kedge.dropin.specification": ("kedge.dropin.init_spec", "kedge.errors"),
     "kedge.dropin.task_image": ("kedge.spec.files", "kedge.spec.references", "kedge.spec.yaml"),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
+    "kedge.engines.container.engine": ("kedge.engines.container.exec",),
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.controller.time_limits": ("kedge.diagnose.decide.limits",),
-    "kedge.engines.local.engine": ("kedge.engines.local.job",),
+    "kedge.engines.local.engine": ("kedge.engines.local.exec", "kedge.engines.local.job"),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
     "kedge.jobs.preparation": (
         "kedge.jobs.pins",
@@ -151,6 +153,7 @@ LATE = {
     "kedge.runtime.launch": (
         "kedge.runtime.setup.environment",
         "kedge.runtime.actions.program",
+        "kedge.runtime.join",
         "kedge.runtime.main",
         "kedge.runtime.warm_parent",
         "kedge.runtime.bugs",

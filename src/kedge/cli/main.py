@@ -42,6 +42,7 @@ COMMANDS = {
     "logs": "Print the logs of tasks.",
     "outputs": "List what the tasks of a run have written for its user.",
     "cp": "Copy files and folders out of a run, or into it.",
+    "exec": "Run a program, or a shell, beside a running task.",
     "wait": "Wait until a run ends and print its state.",
     "stop": "Stop a run gracefully.",
     "rm": "Delete ended runs with their logs and outputs.",

@@ -24,6 +24,23 @@ class Task(NamedTuple):
         return f"{self.role}:{self.task_index}"
 
 
+class TaskAttempt(NamedTuple):
+    """One attempt of a task."""
+
+    task: Task
+    job_attempt: int
+    task_attempt: int
+
+
+class ExecRequest(NamedTuple):
+    """A program to run beside a task; an empty `argv` means the task's shell. `stdin`: it reads what this process
+    reads. `terminal`: it has a terminal, which follows the size of this process's own."""
+
+    argv: tuple[str, ...] = ()
+    stdin: bool = False
+    terminal: bool = False
+
+
 class JobOutcome(NamedTuple):
     """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` the reason.
 
@@ -143,6 +160,12 @@ class Engine(Protocol):
 
     def suspended(self, run: Run) -> int | None:
         """The pid of the run's controller if it is suspended (Ctrl-Z), so that it decides nothing."""
+        ...
+
+    def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        """Run a program beside a running task, with the task's environment and in its working directory, connected to
+        the standard streams and the signals of this process, and return its exit code as a shell shows it. It is ended
+        when the task ends. CannotRun: the task is not running."""
         ...
 
     def forget(self, run: Run) -> None:

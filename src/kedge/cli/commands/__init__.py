@@ -11,6 +11,7 @@ show        show one run
 logs        print logs of tasks
 outputs     list what tasks have written for the user
 cp          copy files out of a run and into it
+exec        run a program beside a task
 wait        wait for the end of a run
 stop        stop a run
 rm          delete runs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import random
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import ClassVar
 from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
+from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
 from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes, storages
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client
@@ -212,6 +213,10 @@ class ContainerEngine:
 
     def suspended(self, run: Run) -> int | None:
         return stop_run.suspended(run)
+
+    def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        code: int = importlib.import_module("kedge.engines.container.exec").run(run, attempt, request)
+        return code
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)
