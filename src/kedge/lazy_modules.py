@@ -8,7 +8,8 @@ against the code: a late import that is missing here fails, and so does an entry
 from __future__ import annotations
 
 import importlib
-from typing import Any
+
+from kedge.light.types import Any
 
 # Registries: a name that a user writes -> `module` or `module:attribute`.
 ENGINES = {
