@@ -88,13 +88,15 @@ def merge(
 def _not_usable(name: str, known: StorageNames) -> str:
     if name in known.forbidden:
         return f"Storage {name} is not for you: {known.forbidden[name]}. {_usable(known)}"
+    if not known.usable and not known.forbidden:
+        return f"Storage {name} is not found: none is configured. Use a folder of your own: --storage {name}=FOLDER"
     return f"Storage {name} is not found{did_you_mean(name, known.usable) or '.'} {_usable(known)}"
 
 
 def _usable(known: StorageNames) -> str:
     if known.usable:
         return f"You may use {name_list(known.usable)}"
-    return "You may use none; a folder of your own can take its place: --storage NAME=FOLDER"
+    return "You may use none of those that are configured"
 
 
 def _normal(request: StorageRequest) -> str | None:

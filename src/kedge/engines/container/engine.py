@@ -125,11 +125,12 @@ class ContainerEngine:
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
             client = connected.client
-            given = self._given(plan, "RUN", build.ensure(), facts_of(connected.address, client))
+            name = f"{plan.job}-{task.role}-{task.task_index}" if task else "RUN"
+            given = self._given(plan, name, build.ensure(), facts_of(connected.address, client))
             on_host = self._network == "host"
             if task is None:
                 return tuple(dry_run.of_role(plan, role.name, client, given, on_host) for role in plan.roles)
-            folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
+            folder = Path(cache_folder()) / "plans" / name
             return (dry_run.of_task(plan, task, client, given, on_host, folder),)
 
     def secrets_dir(self, run: Run) -> str:
