@@ -94,6 +94,7 @@ COMMANDS = {
     "cache": "kedge.cli.commands.cache:command",
     "bundle": "kedge.cli.commands.bundle:command",
     "schema": "kedge.cli.commands.schema:command",
+    "storages": "kedge.cli.commands.storages:command",
     "config": "kedge.cli.commands.config:command",
     "completion": "kedge.cli.commands.completion:command",
 }

@@ -88,6 +88,13 @@ def test_storages_of_the_job_and_its_items_are_merged(
             INVALID,
         ),
         (
+            [{"name": "s2", "mountPath": "/usr/local/"}],
+            [],
+            ("s2",),
+            "no storage can be mounted at /usr/local; choose another mount path",
+            INVALID,
+        ),
+        (
             [{"name": "s2", "mountPath": "//"}],
             [],
             ("s2",),

@@ -51,6 +51,7 @@ COMMANDS = {
     "cache": "Show or prune what kedge caches for later jobs.",
     "bundle": "Build the runtime with its own Python, for any image.",
     "schema": "Print the JSON Schema of a job file, for editors.",
+    "storages": "List the storages that your jobs may name.",
     "config": "Show the settings of the site and the user, or check a file.",
     "completion": "Print a shell completion script.",
 }

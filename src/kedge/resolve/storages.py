@@ -77,12 +77,16 @@ def merge(
         elif path is None:
             message = f"the mount path {request.path!r} must be absolute and must not contain '..'"
             problems.append(_problem(request, message))
-        elif path == "/" or any(path == taken or path.startswith(f"{taken}/") for taken in _RESERVED):
+        elif any(_inside(path, taken) or _inside(taken, path) for taken in _RESERVED):
             problems.append(_problem(request, f"no storage can be mounted at {path}; choose another mount path"))
         elif mounts.setdefault(path, Mount(request.name, path)).name != request.name:
             message = f"Mount path {path} is used by storages {mounts[path].name} and {request.name}."
             problems.append(_problem(request, message))
     return tuple(mounts.values()), problems, list(_nested(mounts))
+
+
+def _inside(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _not_usable(name: str, known: StorageNames) -> str:

@@ -19,6 +19,7 @@ diagnose    explain a failure from logs
 rules       list and test rules for failures
 cache       show and prune caches
 bundle      build the runtime's bundle
+storages    list storages
 config      show settings
 schema      print the JSON Schema of job files
 completion  print the completion script of a shell
