@@ -202,7 +202,9 @@ class TaskSpec(NamedTuple):
 
     `environment` are the variables of kedge, `env` those of the user, which may refer to secrets.
     `rules` lists files with the site's or the user's own rules for causes of failures, compiled (.json) or as source.
-    `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
+    `exit_spec` is an exit specification in JSON that replaces the stock one. `env_file` is for pods whose variables are
+    this job's own: PAI_* and FC_* are inherited, and the NAME=VALUE lines of that file, if it exists, come over all
+    other variables. An empty `workdir` is the folder that the supervisor starts in. `pai_dir` is OpenPAI's folder
     /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`. `output_dir` and
     `job_dir` are None for folders in `folder`. `code` is a folder that the supervisor copies to `workdir`; with None
     the working directory is used as it is. `outputs` are folders to make in the output folder. The attempt is
@@ -239,6 +241,7 @@ class TaskSpec(NamedTuple):
     outputs: tuple[str, ...] = ()
     time_limits: tuple[TaskTimeLimit, ...] = ()
     warn_before_sec: float | None = None
+    env_file: str | None = None
 
     @property
     def output_folder(self) -> str:
