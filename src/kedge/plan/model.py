@@ -223,12 +223,10 @@ def _step_json(step: Step, shown: Callable[[Text], Any]) -> dict[str, Any]:
 
 
 def _callback_json(callback: Callback, shown: Callable[[Text], Any]) -> dict[str, Any]:
-    service = {"service": callback.service} if callback.service else {}
     if callback.action is None:
-        return {"event": callback.event, "script": shown(callback.script), **service}
+        return {"event": callback.event, "script": shown(callback.script)}
     action = callback.action
-    shown_action = {"kind": action.kind, "parameters": _parameters(action, shown)}
-    return {"event": callback.event, "action": shown_action, **service}
+    return {"event": callback.event, "action": {"kind": action.kind, "parameters": _parameters(action, shown)}}
 
 
 def action_text(action: Action | None) -> Text:

@@ -8,9 +8,11 @@ is a string, so the readers of numbers and booleans accept strings too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from kedge.contract import Text
-from kedge.light.types import Any, Callable, Iterable, Mapping, NamedTuple
+from kedge.quick_dataclasses import dataclass
 
 Reader = Callable[[object], Any]
 
@@ -31,7 +33,8 @@ class ParameterError(Exception):
         super().__init__("; ".join(item.message for item in self.wrong))
 
 
-class Parameter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Parameter:
     """One parameter: its name, the reader of its values, its purpose, and its default."""
 
     name: str

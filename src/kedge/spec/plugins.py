@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kedge.light.types import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 RUNTIME_PLUGINS = "com.microsoft.pai.runtimeplugin"  # the key in `extras`, and the prefix of long names
 
