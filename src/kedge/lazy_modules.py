@@ -7,7 +7,7 @@ against the code: a late import that is missing here fails, and so does an entry
 
 from __future__ import annotations
 
-import importlib
+import sys
 
 from kedge.light.types import Any
 
@@ -195,5 +195,6 @@ DATA = {
 def load_place(place: str) -> Any:
     """The module or the attribute that an entry of a registry names. ImportError."""
     module, _, attribute = place.partition(":")
-    found = importlib.import_module(module)
+    __import__(module)
+    found = sys.modules[module]
     return getattr(found, attribute) if attribute else found

@@ -23,6 +23,7 @@ SMALLEST = {
     "diagnosis_speed": ["--repeat", "1", "--sizes", "0.1"],
     "failure_overhead": ["1"],
     "floors": ["--short"],
+    "init_phase": ["1"],
     "log_throughput": ["1", ".", "3"],
     "merged_logs": ["2", "1"],
     "planning": ["10"],

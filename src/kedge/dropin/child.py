@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 
 from kedge.dropin.init_log import InitLog
+from kedge.light import signal
 from kedge.light.contextlib import suppress
 from kedge.light.types import Mapping, Sequence
 

@@ -8,13 +8,13 @@ DIR holds the runtime's tree; it defaults to the folder above the bundle that th
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 from kedge.dropin.child import STOPPING
 from kedge.dropin.exit_codes import BROKE
 from kedge.dropin.paths import init_paths
 from kedge.dropin.phase import InitPhase, Signalled
+from kedge.light import signal
 from kedge.light.types import NoReturn, Sequence
 
 _USAGE = "usage: init [--tree DIR]\n"

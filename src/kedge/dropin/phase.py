@@ -4,7 +4,6 @@ steps run one after the other, until one fails."""
 from __future__ import annotations
 
 import os
-import signal
 
 from kedge.dropin import exit_codes, programs, specification, steps, work_folder
 from kedge.dropin.child import run_program
@@ -66,6 +65,8 @@ class InitPhase:
             self._log.error(f"child process is {failed.label}, exit code is {failed.code}")
             return self._code(failed)
         except Signalled as signalled:
+            import signal  # makes enumerations, which takes a third of an interpreter's start
+
             self._log.error(f"{signal.Signals(signalled.number).name} ends the init phase")
             return 128 + signalled.number
         except OSError as error:
