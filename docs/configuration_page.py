@@ -80,7 +80,7 @@ Secrets belong in [`--secret`](running.md#parameters-and-secrets).
 `kedge plan job.yaml` shows as notes what the settings decide for a job: the engine, its options, storages, cells.
 
 If a file is wrong, cannot be read, or can be changed by every user of the machine, every command that uses
-the settings (`run`, `rerun`, `plan`, `validate`, `lock`, `diagnose`, `rules`, `config`) fails with all its problems and exit code 2. Commands
+the settings (`run`, `rerun`, `plan`, `validate`, `lock`, `diagnose`, `rules`, `storages`, `config`) fails with all its problems and exit code 2. Commands
 for existing runs (`ps`, `show`, `logs`, `stop`, …) do not read settings.
 
 ## Virtual clusters

@@ -74,6 +74,8 @@ RUNNING = "running"
 EXITED = "exited"
 STOPPING = "stopping"
 STOP_ANNOUNCED = "stop-announced"
+SERVICE_STARTED = "service-started"  # name, address, pid; again when its address has become known or has changed
+SERVICE_ENDED = "service-ended"  # name, code, signal, task_over: whether the task has ended it
 NOTICE = "notice"  # who announced it: the place where the task runs, not a time limit
 FINISHED = "finished"
 
@@ -119,11 +121,14 @@ class Action(NamedTuple):
 
 
 class Callback(NamedTuple):
-    """What one step does at one event (one of HOOK_EVENTS): a shell script, or an action instead."""
+    """What one step does at one event (one of HOOK_EVENTS): a shell script, or an action instead. With `service`, a
+    name, it is a program that runs beside the command until the task ends; only at TASK_STARTS. The hooks after it
+    start once it is ready: a script at once, an action when it reports that."""
 
     event: str
     script: Text = ()
     action: Action | None = None
+    service: str | None = None
 
 
 class Retry(NamedTuple):
@@ -197,7 +202,9 @@ class TaskSpec(NamedTuple):
 
     `environment` are the variables of kedge, `env` those of the user, which may refer to secrets.
     `rules` lists files with the site's or the user's own rules for causes of failures, compiled (.json) or as source.
-    `exit_spec` is an exit specification in JSON that replaces the stock one. `pai_dir` is OpenPAI's folder
+    `exit_spec` is an exit specification in JSON that replaces the stock one. `env_file` is for pods whose variables are
+    this job's own: PAI_* and FC_* are inherited, and the NAME=VALUE lines of that file, if it exists, come over all
+    other variables. An empty `workdir` is the folder that the supervisor starts in. `pai_dir` is OpenPAI's folder
     /usr/local/pai where it really exists, as in a container; None for a substitute in `folder`. `output_dir` and
     `job_dir` are None for folders in `folder`. `code` is a folder that the supervisor copies to `workdir`; with None
     the working directory is used as it is. `outputs` are folders to make in the output folder. The attempt is
@@ -234,6 +241,7 @@ class TaskSpec(NamedTuple):
     outputs: tuple[str, ...] = ()
     time_limits: tuple[TaskTimeLimit, ...] = ()
     warn_before_sec: float | None = None
+    env_file: str | None = None
 
     @property
     def output_folder(self) -> str:
@@ -401,9 +409,14 @@ def _step_from_json(data: Mapping[str, Any]) -> Step:
 
 def _callback_to_json(callback: Callback) -> dict[str, Any]:
     data: dict[str, Any] = {"event": callback.event, "script": text_to_json(callback.script)}
-    return data | {"action": callback.action._asdict()} if callback.action else data
+    if callback.action:
+        data["action"] = callback.action._asdict()
+    if callback.service:
+        data["service"] = callback.service
+    return data
 
 
 def _callback_from_json(data: Mapping[str, Any]) -> Callback:
     action = data.get("action")
-    return Callback(data["event"], text_from_json(data["script"]), Action(**action) if action else None)
+    script = text_from_json(data["script"])
+    return Callback(data["event"], script, Action(**action) if action else None, data.get("service"))

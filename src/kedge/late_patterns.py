@@ -4,9 +4,10 @@ tenth of its time."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, AnyStr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, AnyStr
 
 _compile = re.compile
 
@@ -28,12 +29,12 @@ def late_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return _LatePattern(pattern, flags)  # type: ignore[return-value]
 
 
-@contextmanager
-def compiled_late() -> Iterator[None]:
+class compiled_late:  # noqa: N801  (used like a function)
     """A context for the import of a package whose patterns are seldom used: in it, `re.compile` is `late_pattern`."""
-    compile_now = re.compile
-    re.compile = late_pattern  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        re.compile = compile_now
+
+    def __enter__(self) -> None:
+        self._compile_now = re.compile
+        re.compile = late_pattern  # type: ignore[assignment]
+
+    def __exit__(self, *error: object) -> None:
+        re.compile = self._compile_now

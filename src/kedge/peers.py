@@ -44,9 +44,14 @@ def peer_variables(own_role: str, own_index: int, peers: Peers) -> Iterator[Envi
 
 
 def shell_file(variables: tuple[EnvironmentVariable, ...]) -> bytes:
-    """The text of runtime_env.sh."""
-    lines = [f"export {name}={quote(value)}\n" for name, value, _ in variables]
+    """The text of runtime_env.sh. It leaves out names that no shell allows, such as those with the name of a role that
+    has a hyphen: a shell would stop there, and the labels of ports in them may come from anybody."""
+    lines = [f"export {name}={quote(value)}\n" for name, value, _ in variables if _is_shell_name(name)]
     return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _is_shell_name(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
 
 
 def quote(value: str) -> str:

@@ -25,7 +25,7 @@ class Terminal:
     def __init__(self, kedge: Kedge, *args: object) -> None:
         self._printed = ""
         argv = kedge.argv(args)
-        self.pid, self._fd = pty.fork()
+        self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(kedge.folder)
             os.execve(argv[0], argv, kedge.environment)
@@ -35,8 +35,8 @@ class Terminal:
 
     def _read(self) -> None:
         with suppress(OSError):  # this is how a terminal reports its end
-            while self._fd in select.select([self._fd, self._woken], [], [])[0]:
-                self._printed += os.read(self._fd, 1 << 16).decode(errors="replace")
+            while self.fd in select.select([self.fd, self._woken], [], [])[0]:
+                self._printed += os.read(self.fd, 1 << 16).decode(errors="replace")
 
     @property
     def seen(self) -> str:
@@ -48,13 +48,13 @@ class Terminal:
         assert text in self.seen, self.seen
 
     def press(self, key: bytes) -> None:
-        os.write(self._fd, key)
+        os.write(self.fd, key)
 
     def close(self) -> None:
         """Close the terminal, as its window or its connection would. Its programs get SIGHUP."""
         os.write(self._wake, b"x")
         self._reader.join()
-        for fd in (self._fd, self._woken, self._wake):
+        for fd in (self.fd, self._woken, self._wake):
             os.close(fd)
 
     def code(self, *, closed: bool = False) -> int:

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -549,3 +553,36 @@ def test_a_full_disk_below_the_logs_is_reported_as_such(kedge: Kedge, tmp_path: 
         assert "full" in done.stdout + done.stderr
     finally:
         subprocess.run(["umount", "--lazy", small], check=True)
+
+
+def test_a_read_only_storage_cannot_be_written(kedge: Kedge, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    site = tmp_path / "site.toml"
+    site.write_text("storages.data = {path = 'data', readOnly = true}")
+    kedge.environment["KEDGE_SITE_FILE"] = str(site)
+    job = kedge.job('touch "$KEDGE_STORAGE_DATA/file" || echo refused', extras={"storages": [{"name": "data"}]})
+    kedge("run", job)
+    assert kedge.task_log().endswith("refused\n")
+    assert not list((tmp_path / "data").iterdir())
+
+
+def test_a_storage_that_cannot_be_mounted_is_named_and_leaves_no_volume(kedge: Kedge, tmp_path: Path) -> None:
+    """The server answers at its port, but speaks no NFS, and the kernel may not either."""
+    site = tmp_path / "site.toml"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        options = f"vers=4.2,soft,timeo=5,retrans=0,port={server.getsockname()[1]}"
+        site.write_text(f"storages.nas = {{nfs = {{server = '127.0.0.1', path = '/x', options = '{options}'}}}}")
+        kedge.environment["KEDGE_SITE_FILE"] = str(site)
+        job = kedge.job("true", extras={"storages": [{"name": "nas"}]})
+        server.listen()
+        threading.Thread(target=_hang_up, args=(server,), daemon=True).start()
+        failed = kedge("run", job, code=1)
+    assert re.search(r"the storage nas \(nfs (127.0.0.1)?:/x\) cannot be mounted: ", failed.stdout)
+    assert "cannot mount a storage" in failed.stdout
+    assert not tool("volume", "ls", "--filter", f"label=kedge.job={kedge.only_run().name}", "--format", "{{.Name}}")
+
+
+def _hang_up(server: socket.socket) -> None:
+    with suppress(OSError):  # until it is closed
+        while True:
+            server.accept()[0].close()

@@ -295,3 +295,32 @@ def test_config_lists_storages(kedge: Kedge, site: Write) -> None:
     assert shown["storages.nas.nfs.server"] == "nas"
     assert shown["storages.nas.users"] == "@ml"
     assert shown["groups.ml.members"] == "ann"
+
+
+def test_a_user_sees_the_storages_that_jobs_may_name(kedge: Kedge, site: Write, user: Write) -> None:
+    site(
+        "storages.data = {path = '/srv/data', readOnly = true, default = true}\n"
+        "storages.scratch = {path = '/srv/scratch', subPath = '{user}'}\n"
+        "storages.nas.nfs = {server = 'nas', path = '/x'}\nstorages.theirs = {path = '/srv', users = []}"
+    )
+    user("storages.own.path = 'own'")
+    done = kedge("storages")
+    rows = {line.split()[0]: line.split("  ") for line in done.stdout.splitlines()[1:]}
+    assert list(rows) == ["data", "scratch", "nas", "own"]
+    assert [cell.strip() for cell in rows["data"] if cell.strip()][1:4] == ["read", "yes", "/srv/data"]
+    assert "read, write" in rows["scratch"]
+    assert "/srv/scratch/{user}" in done.stdout
+    assert "nfs nas:/x" in done.stdout
+    assert done.stderr == "note: 1 more is for other users\n"
+    listed = json.loads(kedge("storages", "--json").stdout)["storages"]
+    assert [(each["name"], each["ofSite"], each["default"]) for each in listed] == [
+        ("data", True, True), ("scratch", True, False), ("nas", True, False), ("own", False, False),
+    ]  # fmt: skip
+    site("")
+    user("")
+    assert "--storage NAME=FOLDER" in kedge("storages").stdout
+
+
+def test_a_job_cannot_set_the_variable_of_a_storage(kedge: Kedge) -> None:
+    job = kedge.job("true", extras={"kedge": {"env": {"KEDGE_STORAGE_DATA": "/etc"}}})
+    assert "KEDGE_STORAGE_DATA" in kedge("plan", job, code=2).stderr

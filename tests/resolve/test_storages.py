@@ -70,8 +70,7 @@ def test_storages_of_the_job_and_its_items_are_merged(
             None,
             CONFIGNFS,
             (),
-            "Storage confignfs is not found. You may use none; a folder of your own can take its place: "
-            "--storage NAME=FOLDER",
+            "Storage confignfs is not found: none is configured. Use a folder of your own: --storage confignfs=FOLDER",
             NO_STORAGE,
         ),
         (
@@ -86,6 +85,13 @@ def test_storages_of_the_job_and_its_items_are_merged(
             [],
             ("s2",),
             "no storage can be mounted at /usr/local/pai/kedge; choose another mount path",
+            INVALID,
+        ),
+        (
+            [{"name": "s2", "mountPath": "/usr/local/"}],
+            [],
+            ("s2",),
+            "no storage can be mounted at /usr/local; choose another mount path",
             INVALID,
         ),
         (

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.errors import InputError
+from kedge.spec.marks import KeyMarks, Marks
 from kedge.spec.model import JobFileSource
-from kedge.spec.nodes import KeyMarks, Marks, Node
+from kedge.spec.nodes import Node
 from kedge.spec.templates import Value, fill, parsed
 from kedge.spec.yaml import read
 

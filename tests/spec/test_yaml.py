@@ -223,7 +223,10 @@ def test_every_problem_is_kept_up_to_a_limit() -> None:
 
 def test_the_pure_python_loader_is_used_if_libyaml_is_missing() -> None:
     hide = "import yaml; del yaml.CSafeLoader; "
-    code = hide + "from kedge.spec import yaml as y; print(y._LOADER.__name__, y.read('a: [0o17, on]\\n').value)"
+    code = (
+        f"{hide}from kedge.spec import yaml as y, yaml_events; "
+        "print(yaml_events._LOADER.__name__, y.read('a: [0o17, on]\\n').value)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "SafeLoader {'a': [15, 'on']}\n"
     assert hasattr(pyyaml, "CSafeLoader")  # otherwise the other tests here would not test libyaml

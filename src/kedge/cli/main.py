@@ -42,6 +42,7 @@ COMMANDS = {
     "logs": "Print the logs of tasks.",
     "outputs": "List what the tasks of a run have written for its user.",
     "cp": "Copy files and folders out of a run, or into it.",
+    "exec": "Run a program, or a shell, beside a running task.",
     "wait": "Wait until a run ends and print its state.",
     "stop": "Stop a run gracefully.",
     "rm": "Delete ended runs with their logs and outputs.",
@@ -50,6 +51,7 @@ COMMANDS = {
     "cache": "Show or prune what kedge caches for later jobs.",
     "bundle": "Build the runtime with its own Python, for any image.",
     "schema": "Print the JSON Schema of a job file, for editors.",
+    "storages": "List the storages that your jobs may name.",
     "config": "Show the settings of the site and the user, or check a file.",
     "completion": "Print a shell completion script.",
 }

@@ -42,6 +42,7 @@ def complete_place(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 job = click.argument("job", shell_complete=complete_job)
 tasks = click.argument("tasks", metavar="[TASK|ROLE]...", nargs=-1, shell_complete=_complete_task)
+task = click.argument("task", shell_complete=_complete_task)
 detach = click.option("-d", "--detach", is_flag=True, help="Run in the background: print the run id and return.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Show only the summary.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print events and log lines as JSON, one object a line.")

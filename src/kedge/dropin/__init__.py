@@ -21,6 +21,13 @@ retriever         init program: read a framework once
 framework         reads a framework: roles, port rules, where tasks run
 own_task          which task this is, and the addresses of all
 port_numbers      the numbers of a task's ports
+documents         reads YAML files
+secret_values     the secrets that are mounted
+rendering         references in commands and parameters
+task_source       the commands and the uses of plugins, from a specification or a job
+plugin_steps      steps from the uses of plugins
+folder_plugins    plugins of a site, in folders
+task_file         writes the TaskSpec
 framework_parser  init program: a framework becomes the job's configuration, variables and the TaskSpec
 env_generator     init program: a framework's variables
 user_command      init program: the TaskSpec with the user's command
@@ -32,7 +39,6 @@ port_holders      which process holds a port
 http_client       one HTTP request with a limit for everything
 http_addresses    addresses of HTTP servers
 http_proxies      which proxy a request takes
-http_connections  connections: name resolution and proxies
-http_tls          connections: TLS
+http_connections  connections: name resolution, proxies, TLS
 http_wire         reading a response
 """

@@ -24,6 +24,23 @@ class Task(NamedTuple):
         return f"{self.role}:{self.task_index}"
 
 
+class TaskAttempt(NamedTuple):
+    """One attempt of a task."""
+
+    task: Task
+    job_attempt: int
+    task_attempt: int
+
+
+class ExecRequest(NamedTuple):
+    """A program to run beside a task; an empty `argv` means the task's shell. `stdin`: it reads what this process
+    reads. `terminal`: it has a terminal, which follows the size of this process's own."""
+
+    argv: tuple[str, ...] = ()
+    stdin: bool = False
+    terminal: bool = False
+
+
 class JobOutcome(NamedTuple):
     """How a job ended: `succeeded`, `failed` or `stopped`; `code` is the completion code, `text` the reason.
 
@@ -145,6 +162,12 @@ class Engine(Protocol):
         """The pid of the run's controller if it is suspended (Ctrl-Z), so that it decides nothing."""
         ...
 
+    def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        """Run a program beside a running task, with the task's environment and in its working directory, connected to
+        the standard streams and the signals of this process, and return its exit code as a shell shows it. It is ended
+        when the task ends. CannotRun: the task is not running."""
+        ...
+
     def forget(self, run: Run) -> None:
         """Remove what an ended run still has outside its folder, and make everything in the folder deletable by the
         user. CannotRun."""
@@ -190,6 +213,23 @@ class StopAnnounced(NamedTuple):
     text: str
 
 
+class ServiceStarted(NamedTuple):
+    """A service of a task works, a program beside its command; `address` is where, if it is known by now."""
+
+    task: Task
+    name: str
+    address: str | None
+
+
+class ServiceEnded(NamedTuple):
+    """A service of a task has ended with this exit code (128+n for signal n), with the task if `task_over`."""
+
+    task: Task
+    name: str
+    code: int
+    task_over: bool
+
+
 class PreemptionNotice(NamedTuple):
     """The place where a task runs will be taken from it soon. `text` explains that to the user."""
 
@@ -204,7 +244,9 @@ class Ended(NamedTuple):
     report: Report
 
 
-Update = Started | HookRetrying | LimitReached | StopAnnounced | PreemptionNotice | Ended
+Update = (
+    Started | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded | PreemptionNotice | Ended
+)
 
 
 class Backend(Protocol):

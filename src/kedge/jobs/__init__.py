@@ -17,6 +17,7 @@ export       writes that, and all it refers to, into a folder
 submission   gives it a run folder and a controller
 user         who submits
 task_names   the tasks of a run that a user names
+exec         runs a program beside a task
 files        copies files between this machine and a run
 runs         this user's runs: finds, awaits, stops and removes them
 """

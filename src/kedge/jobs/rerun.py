@@ -17,8 +17,8 @@ from kedge.resolve.model import Inputs
 from kedge.runs import status
 from kedge.runs.folder import Run, RunInfo
 from kedge.runs.run_options import RunOptions
+from kedge.spec.marks import node_at
 from kedge.spec.model import Job, Path
-from kedge.spec.nodes import node_at
 from kedge.spec.tolerant import strings
 from kedge.states import FINAL
 

@@ -47,18 +47,18 @@ def stop(run: Run, kill: bool = False) -> tuple[str, ...]:
     """Request a stop (`kill`: without grace) and return without waiting; if the controller is lost, end the processes
     that it left. Does nothing to a run that has ended. Returns notes for the user. FileNotFoundError: the run has been
     removed."""
-    return _engine_of(run).stop(run, kill)
+    return engine_of(run).stop(run, kill)
 
 
 def forward(run: Run, number: int) -> None:
     """Forward a signal with which a viewer requests a stop to the run's controller; does nothing without one. CannotRun
     if it cannot be reached."""
-    _engine_of(run).forward(run, number)
+    engine_of(run).forward(run, number)
 
 
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller if it is suspended, otherwise None."""
-    return _engine_of(run).suspended(run)
+    return engine_of(run).suspended(run)
 
 
 def remove(run: Run) -> None:
@@ -67,7 +67,7 @@ def remove(run: Run) -> None:
     with suppress(FileNotFoundError):  # another process has removed it
         _end_if_lost(run)
         with EventLog(run.events):  # keeps others from ending or removing it
-            _engine_of(run).forget(run)
+            engine_of(run).forget(run)
             folder.delete(run)
 
 
@@ -76,7 +76,7 @@ def keep_outputs(run: Run) -> None:
     `remove`."""
     _end_if_lost(run)
     with EventLog(run.events):
-        _engine_of(run).forget(run)
+        engine_of(run).forget(run)
         kept_outputs.keep(run)
 
 
@@ -90,7 +90,7 @@ def refuse_active(run: Run) -> None:
 def _end_if_lost(run: Run) -> None:
     refuse_active(run)
     if status.read(run).state in WITHOUT_END:
-        _engine_of(run).stop(run, kill=False)
+        engine_of(run).stop(run, kill=False)
     now = wait(run, time.monotonic() + ENDING_SEC)  # for its report
     if controller_lock.is_held(run.lock) or now.state == State.LOST:
         os.lstat(run.run_file)
@@ -99,7 +99,7 @@ def _end_if_lost(run: Run) -> None:
         )
 
 
-def _engine_of(run: Run) -> Engine:
+def engine_of(run: Run) -> Engine:
     """The engine of a run. FileNotFoundError: the run has been removed; InputError: this kedge has no such engine."""
     registry = importlib.import_module("kedge.engines.registry")  # listing runs needs no engine
     try:

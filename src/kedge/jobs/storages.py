@@ -56,6 +56,12 @@ class KnownStorage(NamedTuple):
         return os.path.normpath(found) if found else ""
 
     @property
+    def shown_place(self) -> str:
+        """Where it is, for a list; placeholders stand for what differs between users and jobs."""
+        place = self.values.get("path") or (f"{self.remote.kind} {self.remote.device}" if self.remote else "")
+        return "/".join(filter(None, (str(place), str(self.values.get("subPath", "")))))
+
+    @property
     def remote(self) -> RemoteStorage | None:
         """The server's file system behind it, if there is one."""
         if nfs := self.values.get("nfs"):
@@ -115,18 +121,25 @@ class Storages:
                 raise InputError(f"{own.origin}: default-storages: there is no {wrong[0]!r} that you may use; {known}")
         return StorageNames(tuple(allowed), defaults, forbidden)
 
-    def placed(self, mounts: Iterable[Mount], job: str, *, make: bool = False) -> tuple[tuple[Mount, ...], list[str]]:
-        """The mounts with their places, and notes. `make`: folders that the site lets kedge make are made now.
-        InputError: a folder is missing or must not be used. CannotRun: it does not answer."""
+    def placed(self, mounts: Iterable[Mount], job: str) -> tuple[tuple[Mount, ...], list[str]]:
+        """The mounts with their places, and notes. InputError: a folder is missing or must not be used. CannotRun: it
+        does not answer."""
         places: dict[str, Mount] = {}
         notes: list[str] = []
         result = []
         for mount in mounts:
             if mount.name not in places:
-                places[mount.name], note = self._placed(self._known[mount.name], mount, job, make)
+                places[mount.name], note = self._placed(self._known[mount.name], mount, job)
                 notes.append(note)
             result.append(places[mount.name]._replace(path=mount.path))
         return tuple(result), notes
+
+    def make_folders(self, mounts: Iterable[Mount], job: str) -> None:
+        """Make the missing folders that the site lets kedge make. The errors of `placed`."""
+        for known in {self._known[mount.name].name: self._known[mount.name] for mount in mounts}.values():
+            if known.values.get("makeSubPath"):
+                sub = known.sub_path(self._who[0], job)
+                _look(known, known.values["path"], sub, True, known.remote.kind if known.remote else "")
 
     @property
     def known(self) -> Iterator[tuple[KnownStorage, bool, bool]]:
@@ -138,7 +151,7 @@ class Storages:
     def _who(self) -> tuple[Account, Mapping[str, Iterable[str]]]:
         return _account(), self._members
 
-    def _placed(self, known: KnownStorage, mount: Mount, job: str, make: bool) -> tuple[Mount, str]:
+    def _placed(self, known: KnownStorage, mount: Mount, job: str) -> tuple[Mount, str]:
         path, remote, sub = known.values.get("path"), known.remote, known.sub_path(self._who[0], job)
         mount = mount._replace(read_only=known.read_only(*self._who))
         later = ""
@@ -146,11 +159,10 @@ class Storages:
             below = f"{remote.path.rstrip('/')}/{sub}".rstrip("/") or "/"
             mount = mount._replace(remote=remote._replace(path=below))
         else:
-            makes = bool(known.values.get("makeSubPath"))
-            found = _look(known, str(path), sub, make and makes, remote.kind if remote else "")
-            if found.get("missing") and not makes:
-                raise InputError(_message(known, f"there is no folder {found['real']}"))
-            if found.get("missing") and not make:
+            found = _look(known, str(path), sub, False, remote.kind if remote else "")
+            if found.get("missing"):
+                if not known.values.get("makeSubPath"):
+                    raise InputError(_message(known, f"there is no folder {found['real']}"))
                 later = ", which will be made"
             mount = mount._replace(folder=found["real"])
             if not known.of_site:

@@ -63,9 +63,8 @@ def submit(
     where.check(prepared.plan)
     if any(mount.folder for mount in prepared.plan.mounts):
         storages = importlib.import_module("kedge.jobs.storages")  # few jobs have storages
-        storages.Storages(prepared.settings, prepared.inputs.storages).placed(
-            prepared.plan.mounts, prepared.plan.job, make=True
-        )
+        known = storages.Storages(prepared.settings, prepared.inputs.storages)
+        known.make_folders(prepared.plan.mounts, prepared.plan.job)
     folder.sweep(jobs_dir())
     if prepared.locked.path and prepared.locked.old not in (None, prepared.locked.new):
         lock_file.save(prepared.locked.path, prepared.locked.new)

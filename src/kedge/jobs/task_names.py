@@ -18,11 +18,11 @@ def find(run: Run, names: Iterable[str]) -> set[TaskName]:
 
 
 def find_one(run: Run, name: str) -> TaskName:
-    """The task with this name. InputError if there is none."""
-    wanted = parse_task(name)
-    if wanted not in find(run, [name]):
-        raise InputError(f"{name} is a role of {run.id}, not a task")
-    return wanted
+    """The task with this name, or the only task of the role with this name. InputError if there is none."""
+    found = find(run, [name])
+    if len(found) != 1:
+        raise InputError(f"{name} is a role with {len(found)} tasks: name one of them, for example {name}:0")
+    return found.pop()
 
 
 def _named(run: Run, name: str, known: list[TaskName]) -> list[TaskName]:

@@ -106,8 +106,8 @@ def _step(data: Mapping[str, Any]) -> Step:
 
 def _callback(data: Mapping[str, Any]) -> Callback:
     if action := data.get("action"):
-        return Callback(data["event"], action=Action(action["kind"], action["parameters"]))
-    return Callback(data["event"], _text_from(data["script"]))
+        return Callback(data["event"], action=Action(action["kind"], action["parameters"]), service=data.get("service"))
+    return Callback(data["event"], _text_from(data["script"]), service=data.get("service"))
 
 
 def _entry(data: Mapping[str, Any]) -> RequirementEntry:

@@ -223,10 +223,12 @@ def _step_json(step: Step, shown: Callable[[Text], Any]) -> dict[str, Any]:
 
 
 def _callback_json(callback: Callback, shown: Callable[[Text], Any]) -> dict[str, Any]:
+    service = {"service": callback.service} if callback.service else {}
     if callback.action is None:
-        return {"event": callback.event, "script": shown(callback.script)}
+        return {"event": callback.event, "script": shown(callback.script), **service}
     action = callback.action
-    return {"event": callback.event, "action": {"kind": action.kind, "parameters": _parameters(action, shown)}}
+    shown_action = {"kind": action.kind, "parameters": _parameters(action, shown)}
+    return {"event": callback.event, "action": shown_action, **service}
 
 
 def action_text(action: Action | None) -> Text:

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from kedge.contract import HOOK_EVENTS, Action, Callback, SecretRef, Text, text_to_json
+from kedge.contract import HOOK_EVENTS, TASK_STARTS, Action, Callback, SecretRef, Text, text_to_json
 from kedge.late_patterns import late_pattern
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, read
 
 PREFIX = "com.microsoft.pai.runtimeplugin."
 GIT, DOWNLOAD = "git", "download"
 ACTIONS = (GIT, DOWNLOAD)  # carried out by the runtime without a shell
+_SERVICE = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MAX_DEPTH = 32  # levels in the parameters of an action
 _VARIABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
@@ -123,6 +124,8 @@ def _check_callback(callback: Callback) -> None:
     if callback.event not in HOOK_EVENTS:
         raise PluginFailed(f"{callback.event!r:.60} is not an event; the events are {', '.join(HOOK_EVENTS)}")
     _check_text(callback.script, f"the script of {callback.event}")
+    if callback.service is not None:
+        _check_service(callback)
     if callback.action is None:
         return
     if not isinstance(callback.action, Action) or callback.action.kind not in ACTIONS:
@@ -133,6 +136,19 @@ def _check_callback(callback: Callback) -> None:
     if not isinstance(callback.action.parameters, dict):
         raise PluginFailed(f"the parameters of the action {callback.action.kind} are not a mapping")
     _check_json(callback.action.parameters, f"the parameters of the action {callback.action.kind}")
+
+
+def _check_service(callback: Callback) -> None:
+    name = callback.service
+    if not isinstance(name, str) or not _SERVICE.fullmatch(name):
+        raise PluginFailed(
+            f"{name!r:.80} is not the name of a service: up to 63 letters, digits, '.', '_' and '-', a letter or digit "
+            "first"
+        )
+    if callback.event != TASK_STARTS:
+        raise PluginFailed(f"the service {name} is at {callback.event}; services start at {TASK_STARTS}")
+    if not callback.script and callback.action is None:
+        raise PluginFailed(f"the service {name} has neither a script nor an action")
 
 
 def _check_file(file: File) -> None:

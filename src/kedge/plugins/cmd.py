@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.contract import BEFORE_STOP, CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Callback
 from kedge.plugins.base import Steps, lines
-from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, one_of, read, text
+from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, one_of, read, string, text
 
 EVENT_SPELLINGS = {
     "taskStarts": TASK_STARTS,
@@ -22,6 +22,7 @@ EVENT_SPELLINGS = {
 _CALLBACK = (
     Parameter("event", one_of(*EVENT_SPELLINGS), "when to run the lines", required=True),
     Parameter("commands", list_of(text), "the shell lines", required=True),
+    Parameter("service", string, "a name: the lines are a program that runs beside the task's command"),
 )
 
 
@@ -30,7 +31,10 @@ def callback(value: object) -> Callback:
     if not isinstance(value, Mapping):
         raise ParameterError("must be a mapping with 'event' and 'commands'")
     values = read(_CALLBACK, value)
-    return Callback(EVENT_SPELLINGS[values["event"]], lines(values["commands"]))
+    event, service = EVENT_SPELLINGS[values["event"]], values["service"]
+    if service is not None and event != TASK_STARTS:
+        raise ParameterError(Wrong(f"services start at {TASK_STARTS}, not at {values['event']}", ("service",)))
+    return Callback(event, lines(values["commands"]), service=service)
 
 
 class Cmd:

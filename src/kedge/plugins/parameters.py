@@ -8,11 +8,9 @@ is a string, so the readers of numbers and booleans accept strings too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
 
 from kedge.contract import Text
-from kedge.quick_dataclasses import dataclass
+from kedge.light.types import Any, Callable, Iterable, Mapping, NamedTuple
 
 Reader = Callable[[object], Any]
 
@@ -33,8 +31,7 @@ class ParameterError(Exception):
         super().__init__("; ".join(item.message for item in self.wrong))
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter: its name, the reader of its values, its purpose, and its default."""
 
     name: str

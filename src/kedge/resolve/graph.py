@@ -16,9 +16,10 @@ from kedge.resolve.lookup import ItemPlace, Lookup, Template
 from kedge.resolve.requirement import Render, Requirement, required, values_of
 from kedge.resolve.sources.base import Unavailable
 from kedge.spec.item_checks import check_item as check_meaning
+from kedge.spec.marks import with_node
 from kedge.spec.message_text import bare
 from kedge.spec.model import JobFileSource, Path, Prerequisite
-from kedge.spec.nodes import Node, with_items, with_node
+from kedge.spec.nodes import Node, with_items
 from kedge.spec.schema import check_item as check_shape
 from kedge.spec.templates import Value, fill, variables
 from kedge.spec.yaml_escapes import LATER

@@ -10,9 +10,10 @@ from kedge.resolve.document_store import DocumentStore
 from kedge.resolve.sources.base import INVALID, NOT_FOUND, FetchedDocument, Unavailable
 from kedge.spec import addresses, yaml
 from kedge.spec.addresses import FILE, MARKETPLACE, ItemAddress
+from kedge.spec.marks import node_at
 from kedge.spec.message_text import bare
 from kedge.spec.model import Job, JobFileSource, Path, Prerequisite
-from kedge.spec.nodes import Node, node_at
+from kedge.spec.nodes import Node
 from kedge.spec.suggest import did_you_mean, sentence
 
 

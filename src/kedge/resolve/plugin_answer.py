@@ -97,8 +97,8 @@ def _step(value: object) -> str | int:
     return value
 
 
-def _callback(event: str, commands: tuple[Text, ...], action: Action | None) -> Callback:
-    return Callback(event, lines(commands), action)
+def _callback(event: str, commands: tuple[Text, ...], action: Action | None, service: str | None) -> Callback:
+    return Callback(event, lines(commands), action, service)
 
 
 _SECRET = (
@@ -114,6 +114,7 @@ _CALLBACK = (
     Parameter("event", string, "the event that it runs at", required=True),
     Parameter("commands", list_of(_text), "shell lines", default=()),
     Parameter("action", _record(_ACTION, Action), "an action of the runtime itself"),
+    Parameter("service", string, "the name of a program that runs beside the command"),
 )
 _FILE = (
     Parameter("path", string, "the path of the file", required=True),

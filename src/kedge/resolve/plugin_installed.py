@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -51,7 +50,7 @@ class Installed:
         listed = tuple(table)
         if not all(isinstance(parameter, Parameter) for parameter in listed):
             raise PluginFailed(f"the plugin {self._name} ({self._package}) has parameters that are not a Parameter")
-        return tuple(replace(parameter, read=self._reader(parameter)) for parameter in listed)
+        return tuple(parameter._replace(read=self._reader(parameter)) for parameter in listed)
 
     def _reader(self, parameter: Parameter) -> Callable[[object], Any]:
         def read(value: object) -> Any:

@@ -77,7 +77,7 @@ def merge(
         elif path is None:
             message = f"the mount path {request.path!r} must be absolute and must not contain '..'"
             problems.append(_problem(request, message))
-        elif path == "/" or any(path == taken or path.startswith(f"{taken}/") for taken in _RESERVED):
+        elif any(_inside(path, taken) or _inside(taken, path) for taken in _RESERVED):
             problems.append(_problem(request, f"no storage can be mounted at {path}; choose another mount path"))
         elif mounts.setdefault(path, Mount(request.name, path)).name != request.name:
             message = f"Mount path {path} is used by storages {mounts[path].name} and {request.name}."
@@ -85,16 +85,22 @@ def merge(
     return tuple(mounts.values()), problems, list(_nested(mounts))
 
 
+def _inside(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder.rstrip('/')}/")
+
+
 def _not_usable(name: str, known: StorageNames) -> str:
     if name in known.forbidden:
         return f"Storage {name} is not for you: {known.forbidden[name]}. {_usable(known)}"
+    if not known.usable and not known.forbidden:
+        return f"Storage {name} is not found: none is configured. Use a folder of your own: --storage {name}=FOLDER"
     return f"Storage {name} is not found{did_you_mean(name, known.usable) or '.'} {_usable(known)}"
 
 
 def _usable(known: StorageNames) -> str:
     if known.usable:
         return f"You may use {name_list(known.usable)}"
-    return "You may use none; a folder of your own can take its place: --storage NAME=FOLDER"
+    return "You may use none of those that are configured"
 
 
 def _normal(request: StorageRequest) -> str | None:

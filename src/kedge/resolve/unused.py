@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kedge.errors import Problem
+from kedge.spec.marks import node_at
 from kedge.spec.message_text import bare, quote
 from kedge.spec.model import Job, Path, Prerequisite
-from kedge.spec.nodes import node_at
 from kedge.spec.references import Reference, TagError, split
 from kedge.spec.tolerant import mapping, strings
 from kedge.spec.yaml_escapes import LATER

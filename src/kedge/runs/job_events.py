@@ -25,6 +25,8 @@ class JobEvent(StrEnum):
     JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
     TIME_LIMIT_REACHED = "time-limit-reached"  # by: the key of the limit, text; role, index unless it is the run's
     STOP_ANNOUNCED = "stop-announced"  # by: the key of a limit, or notice; text; role, index of the first task with it
+    SERVICE_STARTED = "service-started"  # role, index, name, address or null; again when the address is known
+    SERVICE_ENDED = "service-ended"  # role, index, name, code, task_over: whether it ended with its task
     STOP_REQUESTED = "stop-requested"  # by, why
     PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
     JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run

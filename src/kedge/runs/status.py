@@ -22,6 +22,16 @@ _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """A program beside the command of a task's latest attempt; `address` is where it can be reached, if that is
+    known."""
+
+    name: str
+    address: str | None
+    running: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
     run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
@@ -38,6 +48,7 @@ class TaskStatus:
     ended: str | None = None
     reason: str | None = None
     message: str | None = None
+    services: tuple[ServiceStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,16 @@ class _StatusFold:
     def task_retrying(self, event: Event) -> None:
         self._ended(event, State.WAITING)
 
+    def service_started(self, event: Event) -> None:
+        service = ServiceStatus(event.get("name", ""), event.get("address"), running=True)
+        task = self._task(event)
+        others = (each for each in task.services if each.name != service.name)
+        self._set(replace(task, services=(*others, service)))
+
+    def service_ended(self, event: Event) -> None:
+        task = self._task(event)
+        self._set(replace(task, services=_ended(task.services, event.get("name"))))
+
     def attempt_completed(self, event: Event) -> None:
         self.status = replace(self.status, cause=(event.get("root") or {}).get("cause"))
 
@@ -190,11 +211,17 @@ class _StatusFold:
                 reason=event.get("reason", task.reason),
                 message=event.get("message", task.message),
                 ended=event.get("time") if task.state == State.RUNNING else task.ended,
+                services=_ended(task.services),
             )
         )
 
     def _set(self, task: TaskStatus) -> None:
         self.tasks[task.role, task.index] = task
+
+
+def _ended(services: tuple[ServiceStatus, ...], name: str | None = None) -> tuple[ServiceStatus, ...]:
+    """The services after the end of the one with this name, or of all."""
+    return tuple(replace(each, running=False) if name in (None, each.name) else each for each in services)
 
 
 _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
@@ -205,6 +232,8 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     JobEvent.TASK_RETRYING: _StatusFold.task_retrying,
     JobEvent.ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
     JobEvent.JOB_RETRYING: _StatusFold.job_retrying,
+    JobEvent.SERVICE_STARTED: _StatusFold.service_started,
+    JobEvent.SERVICE_ENDED: _StatusFold.service_ended,
     JobEvent.STOP_REQUESTED: _StatusFold.stop_requested,
     JobEvent.TIME_LIMIT_REACHED: _StatusFold.time_limit_reached,
     JobEvent.NOTE: _StatusFold.note,

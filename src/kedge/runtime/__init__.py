@@ -8,6 +8,7 @@ warm_parent   forks supervisors for the local engine
 attempt       one attempt: hooks, command, report
 session       the parts of an attempt, connected
 time_limits   when the attempt is stopped
+join          runs a program beside a task, for `kedge exec`
 execute       runs programs
 outcome       how an attempt ended
 events        events.jsonl and the report

@@ -19,6 +19,7 @@ from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import READABLE
 from kedge.runtime.session import Clock, Session, SupervisorOptions, begin
 from kedge.runtime.setup import folders, prepare
+from kedge.runtime.setup.kept_environment import KeptEnvironment
 from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
 _SLOW_COPY_SEC = 1.0
@@ -67,13 +68,26 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
         session.spec, secrets, _log_pipe(session), session.log, lambda shell: execute.has_pipefail(session, shell),
         session.options.site,
     )  # fmt: skip
+    kept = KeptEnvironment()
+    _keep(session, prepared, kept)
     _wait_for_gate(session)
     time_limits.begin_attempt(session)
     entered: list[Step] = []
-    result = _start_hooks(session, prepared, entered) or _run_command(session, prepared, hidden, entered)
+    result = _start_hooks(session, prepared, entered)
+    if not result:
+        _keep(session, prepared, kept)  # with what the hooks have exported
+        result = _run_command(session, prepared, hidden, entered)
     result = _exit_hooks(session, prepared, entered, result)
     execute.end_descendants(session)
     return result
+
+
+def _keep(session: Session, prepared: PreparedTask, kept: KeptEnvironment) -> None:
+    """Keep the environment of the task's programs for those that join it."""
+    try:
+        kept.store(prepared.environment, session.spec.workdir, prepared.shell.path)
+    except OSError as error:
+        session.log.warning(f"kedge exec will not work, since there is no memory for its environment: {error}")
 
 
 def _copy_code(session: Session) -> None:

@@ -48,6 +48,14 @@ def supervise(
         raise _cannot_start(error) from error
 
 
+def start_service(session: Session, program: Program, on_end: Callable[[int], None]) -> int:
+    """Start a program beside the command and return its pid. CannotStart explains why it never ran."""
+    try:
+        return session.supervisor.start_service(program, on_end)
+    except CannotSpawn as error:
+        raise _cannot_start(error) from error
+
+
 def run_command(
     session: Session, prepared: PreparedTask, secrets: Finder | None, before_stop: Callable[[int], None] | None
 ) -> int:
@@ -71,9 +79,9 @@ def run_command(
     return status
 
 
-def end_descendants(session: Session) -> None:
-    """End all processes that are left below this one, and log which they were."""
-    found, left = session.supervisor.end_descendants()
+def end_descendants(session: Session, *, services: bool = True) -> None:
+    """End all processes that are left below this one, or all but the services, and log which they were."""
+    found, left = session.supervisor.end_descendants(services=services)
     if found:
         session.log.info(f"Ended processes that were left running: {_list(found)}")
     if left:
@@ -110,7 +118,7 @@ def _finish_output(session: Session) -> None:
     logs, supervisor = session.logs, session.supervisor
     closed = session.loop.until(lambda: not logs.open_pipes or supervisor.stopping, time.monotonic() + LINGER_SEC)
     if supervisor.stopping:
-        end_descendants(session)
+        end_descendants(session, services=False)
     elif not closed:
         holders = procfs.holders(supervisor.descendants(), (pipe.fd for pipe in logs.open_pipes))
         session.log.warning(

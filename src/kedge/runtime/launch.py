@@ -1,5 +1,6 @@
-"""The first steps of the supervisor, of one of the runtime's own actions (`--action`), of the process that forks
-supervisors (`--warm`), or of the commands `ssh` and `scp` (`--ssh`), once modules can be imported."""
+"""The first steps of the supervisor, of one of the runtime's own actions (`--action`), of a program that joins a task
+(`--join`), of the process that forks supervisors (`--warm`), or of the commands `ssh` and `scp` (`--ssh`), once modules
+can be imported."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ def launch() -> NoReturn:
     environment.restore(os.environ)
     if sys.argv[1:2] == ["--action"]:
         from kedge.runtime.actions.program import main
+    elif sys.argv[1:2] == ["--join"]:
+        from kedge.runtime.join import main
     elif sys.argv[1:2] == ["--warm"]:
         from kedge.runtime.warm_parent import main
     elif sys.argv[1:2] == ["--ssh"]:

@@ -50,6 +50,8 @@ def read_spec(path: str) -> TaskSpec:
     try:
         spec = TaskSpec.from_json(json.loads(read_file(path)))
         signals.by_name(spec.stop.signal)
+        if not spec.workdir:
+            spec = spec._replace(workdir=os.getcwd())
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, RecursionError) as error:

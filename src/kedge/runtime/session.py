@@ -6,7 +6,7 @@ import os
 import time
 
 from kedge import contract
-from kedge.contract import TaskSpec, TaskTimeLimit, duration_text
+from kedge.contract import Step, TaskSpec, TaskTimeLimit, duration_text
 from kedge.light.types import Any, NamedTuple
 from kedge.runtime.events import AttemptLog, Reserve
 from kedge.runtime.files import Faults
@@ -46,10 +46,18 @@ class SupervisorOptions(NamedTuple):
     site: str | None = None
 
 
+class StartedService(NamedTuple):
+    """A program that runs beside the command, and the step that has started it."""
+
+    step: Step
+    pid: int
+
+
 class Session(NamedTuple):
     """The parts of a running attempt. `consoles` are copies to the supervisor's stdout (the user's stdout) and stderr
     (everything else); `line_pipes` are the pipes whose lines go to runtime.log; `oom_kills` is the control group's
-    counter before the attempt; `failed_hooks` is the report's list of failed hooks."""
+    counter before the attempt; `failed_hooks` is the report's list of failed hooks; `services` run beside the
+    command."""
 
     spec: TaskSpec
     options: SupervisorOptions
@@ -64,10 +72,11 @@ class Session(NamedTuple):
     line_pipes: list[Pipe]
     oom_kills: OomKills | None
     failed_hooks: list[dict[str, Any]]
+    services: list[StartedService]
 
-    def read_lines(self, fd: int) -> LineFeed:
+    def read_lines(self, fd: int, feed: LineFeed | None = None) -> LineFeed:
         """Log the lines of a pipe until it is closed."""
-        feed = LineFeed(self.log)
+        feed = feed or LineFeed(self.log)
         self.line_pipes.append(Pipe(self.loop, fd, feed.feed, feed.finish, self.consoles[1]))
         return feed
 
@@ -129,6 +138,7 @@ def begin(spec: TaskSpec, options: SupervisorOptions) -> Session:
     supervisor = Supervisor(loop, spec.stop, report_stop, report_notice)
     logs = UserLogs(spec.folder, spec.logs, faults, report_removed)
     session = Session(
-        spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills, []
-    )
+        spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills,
+        [], [],
+    )  # fmt: skip
     return session

@@ -12,7 +12,8 @@ checks           what must hold beyond the shape
 environment      environment variables that a job sets
 item_checks      the same for one prerequisite
 names            names that must be defined
-references       `<% $parameters.lr %>` and the like
+reference_syntax  `<% $parameters.lr %>` and the like, and what they name
+references       the same, with places in the file
 templates        `{{ name }}`, replaced in the parsed tree
 addresses        names and addresses of prerequisites
 plugins          names of plugins
@@ -22,10 +23,12 @@ redact           job files without secrets
 hidden_lines     lines that messages must not show
 libyaml          PyYAML, which reads YAML events
 yaml             YAML 1.2 with positions
+yaml_events      what libyaml reads
 toml             TOML with positions
 toml_places      where its keys and values stand
 compose          from YAML events to nodes
 nodes            nodes with their positions
+marks            positions by the paths of values
 scalars          what a plain scalar means
 yaml_errors      libyaml's messages, explained
 yaml_escapes     characters that libyaml would misread

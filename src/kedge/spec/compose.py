@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import field
-from typing import Any, NamedTuple
-
 from kedge.errors import Problem
+from kedge.light.types import Any, Iterable, NamedTuple
 from kedge.masking import MASKED
-from kedge.quick_dataclasses import dataclass
 from kedge.spec.libyaml import yaml
 from kedge.spec.message_text import MAX_PROBLEMS, excerpt, quote, show_path
 from kedge.spec.nodes import Node
@@ -30,16 +26,14 @@ class Unreadable(Exception):
         self.offset = offset
 
 
-@dataclass(slots=True)
 class _Open:
     """A mapping or list that has not ended yet."""
 
-    node: Node
-    is_list: bool
-    is_flow: bool
-    key: Node | None = None
-    merge: bool = False
-    merged: list[Node] = field(default_factory=list)
+    def __init__(self, node: Node, is_list: bool, is_flow: bool) -> None:
+        self.node, self.is_list, self.is_flow = node, is_list, is_flow
+        self.key: Node | None = None
+        self.merge = False
+        self.merged: list[Node] = []
 
     def step(self) -> str | int:
         """The key or index of the next value."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.spec.marks import node_at
 from kedge.spec.message_text import bare, quote
 from kedge.spec.model import JobFileSource, Path
-from kedge.spec.nodes import node_at
 from kedge.spec.references import OPEN, TagError, locate, split
 from kedge.spec.schema import schema
 from kedge.spec.suggest import did_you_mean, sentence

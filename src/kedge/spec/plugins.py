@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from kedge.light.types import Any, Mapping
 
 RUNTIME_PLUGINS = "com.microsoft.pai.runtimeplugin"  # the key in `extras`, and the prefix of long names
 

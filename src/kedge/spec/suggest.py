@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable
 from itertools import islice
 
 from kedge.late_patterns import late_pattern
+from kedge.light.types import Iterable
 from kedge.spec.message_text import quote
 
 # Comparing is slow, and a guess among a thousand names helps nobody.
@@ -38,6 +37,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def suggested(message: str) -> str | None:
     """The name that a message made with `did_you_mean` suggests."""
+    import ast  # slow to load, and needed only for an error
+
     found = _DID_YOU_MEAN.search(message)
     return str(ast.literal_eval(found[1])) if found else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from kedge.quick_dataclasses import dataclass
@@ -103,7 +102,7 @@ def rewritten(node: Node, change: Callable[[Node], Value | None], as_text: bool 
         new = change(node)
         if new is None:
             return node
-        return replace(node, value=new.text if as_text else new.value, text=new.text, items={}, keys={})
+        return node.replaced(value=new.text if as_text else new.value, text=new.text, items={}, keys={})
     changed = {step: rewritten(below, change, step in _SHELL_LINES or as_text) for step, below in node.items.items()}
     if all(changed[step] is below for step, below in node.items.items()):
         return node

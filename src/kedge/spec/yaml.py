@@ -6,25 +6,22 @@ so that scalars follow YAML 1.2, duplicate keys are errors, and neither nesting 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kedge.errors import InputError, Problem
-from kedge.late_patterns import late_pattern
 from kedge.quick_dataclasses import dataclass
 from kedge.spec.compose import Alias, Composer, Unreadable
 from kedge.spec.files import MAX_FILE_BYTES, too_large
 from kedge.spec.hidden_lines import Hidden, guessed, lines
 from kedge.spec.libyaml import yaml
+from kedge.spec.marks import KeyMarks, Marks
 from kedge.spec.message_text import excerpt
 from kedge.spec.model import JobFileSource
-from kedge.spec.nodes import KeyMarks, Marks, Node
+from kedge.spec.nodes import Node
 from kedge.spec.secret_places import hidden_in
 from kedge.spec.yaml_errors import explain
-from kedge.spec.yaml_escapes import guard
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_UNPRINTABLE = late_pattern("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from kedge.spec.yaml_events import events
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +55,7 @@ def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> YamlD
         raise too_large(file, f"{len(text)} characters")
     composer = Composer(text, file)
     try:
-        _check_characters(text)
-        root = checked(composer.compose(_events(text)))
+        root = checked(composer.compose(events(text)))
     except (Unreadable, yaml.YAMLError) as error:
         found = (*composer.problems, _problem(error, composer.inside_secrets(), text, file))
         raise InputError(*_cleaned(found, guessed(text), text)) from None
@@ -71,21 +67,6 @@ def _read(text: str, file: str, checked: Callable[[Node | None], Node]) -> YamlD
 def _cleaned(problems: Sequence[Problem], hidden: Hidden, text: str) -> tuple[Problem, ...]:
     bounds = lines(text) if problems else []
     return tuple(hidden.cleaned(found, bounds[found.line - 1] if found.line else (0, 0)) for found in problems)
-
-
-def _events(text: str) -> Iterator[yaml.Event]:
-    guarded = guard(text)
-    for event in yaml.parse(guarded.text, Loader=_LOADER):
-        if guarded.back and isinstance(event, yaml.ScalarEvent):
-            event.value = event.value.translate(guarded.back)
-        yield event
-
-
-def _check_characters(text: str) -> None:
-    if text.replace("\n", "").isprintable():
-        return  # without compiling the pattern, which takes longer than reading most files
-    if found := _UNPRINTABLE.search(text):
-        raise Unreadable(f"the character U+{ord(found[0]):04X} is not allowed in YAML", found.start())
 
 
 def _mapping(root: Node | None) -> Node:

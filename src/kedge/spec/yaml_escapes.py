@@ -7,11 +7,10 @@ character keeps its offset, so that positions in messages remain correct.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain
-from typing import NamedTuple
 
 from kedge.late_patterns import late_pattern
+from kedge.light.types import Mapping, NamedTuple
 
 TOKEN = late_pattern(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
 # Found in strings that get their values when prerequisites are resolved.

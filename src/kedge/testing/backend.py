@@ -23,6 +23,8 @@ from kedge.engines.base import (
     HookRetrying,
     LimitReached,
     PreemptionNotice,
+    ServiceEnded,
+    ServiceStarted,
     Started,
     StopAnnounced,
     Task,
@@ -32,7 +34,9 @@ from kedge.engines.base import (
 # What a turn consists of: an update for the controller, or anything else that happens meanwhile, as a stop request.
 Happening = Update | Callable[[], object]
 
-_UPDATES = (Started, HookRetrying, LimitReached, StopAnnounced, PreemptionNotice, Ended)
+_UPDATES = (
+    Started, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice, Ended,
+)  # fmt: skip
 _THEN = "2026-01-01T00:00:00.000000000Z"
 
 

@@ -125,6 +125,17 @@ def test_the_environment_file_is_quoted_for_the_shell():
     assert shown.decode() == value
 
 
+def test_every_shell_can_read_the_environment_file():
+    """Roles may have hyphens, which names of variables must not have; a framework's labels of ports may be anything."""
+    tasks = [peers.Peer("10.0.0.1", {"http": [1], "$(touch ran)": [2]})]
+    text = peers.shell_file(tuple(peers.peer_variables("my-role", 0, {"my-role": tasks})))
+    for shell in ("sh", "bash"):
+        command = [shell, "-ec", f'{text.decode()}\necho "$PAI_HOST_IP_myrole_0" $PAI_CONTAINER_HOST_PORT_LIST']
+        shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        assert shown == "10.0.0.1 http:1;$(touch ran):2;\n"
+    assert b"my-role_" not in text
+
+
 def test_one_list_that_is_too_long_is_dropped_alone(attempt):
     tasks = [{"host": "10.0.0.1", "ports": {"http": [10000 + n]}} for n in range(6800)]
     with_peers(attempt, {"worker": tasks}, "worker", 5)

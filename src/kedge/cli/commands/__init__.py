@@ -11,6 +11,7 @@ show        show one run
 logs        print logs of tasks
 outputs     list what tasks have written for the user
 cp          copy files out of a run and into it
+exec        run a program beside a task
 wait        wait for the end of a run
 stop        stop a run
 rm          delete runs
@@ -18,6 +19,7 @@ diagnose    explain a failure from logs
 rules       list and test rules for failures
 cache       show and prune caches
 bundle      build the runtime's bundle
+storages    list storages
 config      show settings
 schema      print the JSON Schema of job files
 completion  print the completion script of a shell

@@ -171,7 +171,8 @@ def _steps(steps: Iterable[Step]) -> Iterable[str]:
     for step in steps:
         for callback in step.callbacks:
             shown = callback.script or action_text(callback.action)
-            yield from _block(callback.event, shown, f"{step.name} ({_settings(step)})")
+            service = f", service {callback.service}" if callback.service else ""
+            yield from _block(callback.event, shown, f"{step.name}{service} ({_settings(step)})")
         yield from _lines("sets", [f"{name}={value}" for name, value in sorted(step.environment.items())])
 
 

@@ -44,6 +44,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         print_report(found)
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
         rows("Folder" if run.only_outputs.exists() else "Logs", [home(str(run.path))])
+    rows("Services", _services(now))
     rows("Outputs", output_lines(outputs.totals(run), run.id))
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
     gone = ["its logs and code were deleted (kedge rm --keep-outputs)"] if run.only_outputs.exists() else []
@@ -57,6 +58,17 @@ def duration(started: str | None, ended: str | None) -> str:
     end = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
     took = (end - datetime.fromisoformat(started)).total_seconds()
     return seconds(max(0.0, took))  # the clock may have been set back in between
+
+
+def _services(now: JobStatus) -> list[str]:
+    """The programs beside the commands that have an address, those that run first."""
+    found = [(task, each) for task in now.tasks for each in task.services if each.address]
+    found.sort(key=lambda pair: not pair[1].running)
+    shown = [
+        f"{task.role}:{task.index} {each.name} at {one_line(each.address or '')}" + ("" if each.running else " (ended)")
+        for task, each in found[:MOST_ROWS]
+    ]
+    return [*shown, f"and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else shown
 
 
 def _verdict(run: Run, now: JobStatus) -> Text:

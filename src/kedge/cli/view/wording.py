@@ -56,6 +56,11 @@ def _event_text(event: Event) -> str | None:
             return f"stopping {task if event.get('role') else 'all tasks'}: {event['text']}"
         case JobEvent.STOP_ANNOUNCED:
             return f"{event['text']}; hooks before the stop run now"
+        case JobEvent.SERVICE_STARTED if event["address"]:
+            return f"{task}: {event['name']} at {event['address']}"
+        case JobEvent.SERVICE_ENDED if not event["task_over"]:
+            what = f"the service {event['name']} ended with exit code {event['code']}"
+            return f"{task}: {what}; the task goes on without it"
         case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:

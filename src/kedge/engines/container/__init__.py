@@ -21,6 +21,7 @@ storages         folders and volumes of storages
 client           Docker's API; the only user of the package docker
 connection       connects; starts a Podman service where needed
 engine_address   where Docker or Podman listens
+exec             runs a program in the container of a task
 images           pulls each image once
 pulls            the progress of one pull
 pinned_images    images pinned by digest

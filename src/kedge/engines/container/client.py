@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+import os
+import socket
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -18,6 +20,7 @@ from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.transport import UnixHTTPAdapter
 from docker.types import CancellableStream, DeviceRequest, IPAMConfig, IPAMPool, LogConfig, Ulimit
 from docker.utils import parse_repository_tag
+from docker.utils.socket import frames_iter
 
 from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
 from kedge.engines.container.engine_answers import (
@@ -34,6 +37,7 @@ TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes
 QUIET_SEC = 30  # without an event; then the caller asks whether one was missed
 PULL_QUIET_SEC = 900  # of a pull; callers give up much earlier
 _POOL = 16
+_NO_DETACH = "ctrl-_,ctrl-_,ctrl-_"  # the default would swallow Ctrl-P
 _REMOVED = "image not known"  # Podman looks at all images for the parent of one, while others may be removed
 _TRIES = 5
 _LOOK_SEC = 5  # for optional facts
@@ -78,6 +82,48 @@ class Deaths:
         return (line["Actor"]["Attributes"]["name"] for line in self._lines)
 
 
+class ContainerProgram:
+    """A program that was started in a container."""
+
+    def __init__(self, address: str, api: Any, identity: str, connection: Any, terminal: bool) -> None:
+        self._address, self._api, self._id, self._terminal = address, api, identity, terminal
+        self._connection = connection
+        self._socket: socket.socket = getattr(connection, "_sock", connection)
+        self._socket.settimeout(None)
+
+    def output(self) -> Iterator[tuple[int, bytes]]:
+        """Its output until it ends, each piece with 1 for stdout or 2 for stderr."""
+        yield from frames_iter(self._connection, self._terminal)
+
+    def write(self, data: bytes) -> None:
+        """Send input. OSError: it has ended."""
+        self._socket.sendall(data)
+
+    def close_input(self) -> None:
+        """End its input. OSError: it has ended."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Set the size of its terminal, if it still runs."""
+        with suppress(EngineRefused), _errors(self._address):
+            self._api.exec_resize(self._id, height=rows, width=columns)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal. Does nothing if it has ended, or runs as a user whose processes this one may not signal."""
+        with _errors(self._address):
+            found = self._api.exec_inspect(self._id)
+        if found["Running"] and found["Pid"]:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(found["Pid"], number)
+
+    def exit_code(self) -> int | None:
+        """Its exit code; None if it was ended with the container."""
+        with _errors(self._address, 404, 409, 500):
+            code: int | None = self._api.exec_inspect(self._id)["ExitCode"]
+            return code
+        return None
+
+
 class _SharedConnections(UnixHTTPAdapter):  # type: ignore[misc]
     """Uses the same few connections for all requests. The package itself makes a new one for almost every request,
     because it keeps them by the request's full address; that costs a fifth of a short request."""
@@ -94,8 +140,8 @@ class Client:
         with _errors(address):
             api: Any = docker.APIClient(address, DEFAULT_DOCKER_API_VERSION, timeout_sec, max_pool_size=_POOL)
             api.trust_env = False  # no proxies and no .netrc: the engine is on this machine
-            socket = api.get_adapter(api.base_url).socket_path
-            api.mount(api.base_url, _SharedConnections(socket, timeout_sec, max_pool_size=_POOL))
+            path = api.get_adapter(api.base_url).socket_path
+            api.mount(api.base_url, _SharedConnections(path, timeout_sec, max_pool_size=_POOL))
             # As `docker` does. The package's own "auto" asks for /version, for which Podman runs dpkg-query or rpm.
             answer = api.get(f"{api.base_url}/_ping")
             api._raise_for_status(answer)
@@ -234,6 +280,21 @@ class Client:
             found = self._api.inspect_container(name)
         layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         return RunningContainer(found["Id"], found["State"]["Pid"], layer)
+
+    def entrypoint(self, name: str) -> list[str]:
+        """The command that a container was made to run."""
+        with _errors(self.address):
+            return list(self._api.inspect_container(name)["Config"]["Entrypoint"])
+
+    def exec(self, name: str, argv: Sequence[str], *, stdin: bool, terminal: bool) -> ContainerProgram:
+        """Start a program in a running container, as its user."""
+        api, variables = self._api, {"TERM": os.environ.get("TERM", "xterm")} if terminal else {}
+        with _errors(self.address):
+            made = api.exec_create(
+                name, list(argv), stdin=stdin, tty=terminal, environment=variables, detach_keys=_NO_DETACH
+            )
+            connection = api.exec_start(made["Id"], tty=terminal, socket=True)
+        return ContainerProgram(self.address, api, made["Id"], connection, terminal)
 
     def changes(self, name: str) -> list[str]:
         """The paths that a container has made or changed; only the first if there are very many."""

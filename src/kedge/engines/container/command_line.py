@@ -9,13 +9,15 @@ from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, Con
 
 
 def command_line(spec: ContainerSpec, program: str = "docker") -> str:
-    """`docker run …` with all that the engine would be asked for, one option per line. Its volumes are made before."""
+    """`docker run …` with all that the engine would be asked for, one option per line. Its volumes are made
+    before, and removed after it."""
     first, *rest = spec.entrypoint
     head = [program, "run", "--rm", *_option("--name", spec.name)]
     lines = [shlex.join(head), *(shlex.join(option) for option in _options(spec))]
     lines.append(shlex.join(["--entrypoint", first, spec.image, *rest]))
     volumes = [f"{shlex.join(_volume(program, volume))} && \\\n" for volume in spec.volumes]
-    return "".join(volumes) + " \\\n  ".join(lines)
+    after = [f"; {shlex.join([program, 'volume', 'rm', volume.name])}" for volume in spec.volumes]
+    return "".join((*volumes, " \\\n  ".join(lines), *after))
 
 
 def _volume(program: str, volume: Volume) -> list[str]:

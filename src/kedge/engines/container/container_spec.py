@@ -18,10 +18,12 @@ class Bind(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """A volume that the engine mounts for containers: its name and the options of the engine's own driver."""
+    """A volume that the engine mounts for containers: its name, the options of the engine's own driver, and the name of
+    the storage behind it."""
 
     name: str
     options: Mapping[str, str]
+    storage: str
 
 
 @dataclass(frozen=True, slots=True)

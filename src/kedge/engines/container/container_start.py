@@ -7,8 +7,9 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 
 from kedge.contract import Report
-from kedge.engines.container import failures
+from kedge.engines.container import failures, storages
 from kedge.engines.container.client import Client
+from kedge.engines.container.engine_answers import EngineRefused
 from kedge.engines.container.engine_retries import EngineRetries
 from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.memory_kills import MemoryKills
@@ -51,9 +52,12 @@ class ContainerStart:
         self._with_retries(lambda: self._client.create(wanted))
         self._places.start_holds(task)
         container.spec, container.workdir = wanted, image.workdir
-        self._with_retries(
-            lambda: self._client.start(container.name), lambda: self._client.start_if_new(container.name)
-        )
+        try:
+            self._with_retries(
+                lambda: self._client.start(container.name), lambda: self._client.start_if_new(container.name)
+            )
+        except EngineRefused as error:
+            raise storages.explained(error, wanted.volumes) from error
         self._watch_memory(container)
 
     def _watch_memory(self, container: TaskContainer) -> None:

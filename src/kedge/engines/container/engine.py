@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import random
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import ClassVar
 from kedge import xdg
 from kedge.bundle import build
 from kedge.bundle.build import Bundle
-from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
+from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
 from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes, storages
 from kedge.engines.container.backend import ContainerBackend
 from kedge.engines.container.client import Client
@@ -124,11 +125,12 @@ class ContainerEngine:
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         with Connection(connection.address()) as connected:
             client = connected.client
-            given = self._given(plan, "RUN", build.ensure(), facts_of(connected.address, client))
+            name = f"{plan.job}-{task.role}-{task.task_index}" if task else "RUN"
+            given = self._given(plan, name, build.ensure(), facts_of(connected.address, client))
             on_host = self._network == "host"
             if task is None:
                 return tuple(dry_run.of_role(plan, role.name, client, given, on_host) for role in plan.roles)
-            folder = Path(cache_folder()) / "plans" / f"{plan.job}-{task.role}-{task.task_index}"
+            folder = Path(cache_folder()) / "plans" / name
             return (dry_run.of_task(plan, task, client, given, on_host, folder),)
 
     def secrets_dir(self, run: Run) -> str:
@@ -212,6 +214,10 @@ class ContainerEngine:
 
     def suspended(self, run: Run) -> int | None:
         return stop_run.suspended(run)
+
+    def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        code: int = importlib.import_module("kedge.engines.container.exec").run(run, attempt, request)
+        return code
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)

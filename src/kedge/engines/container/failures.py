@@ -25,6 +25,7 @@ from kedge.engines.container import out_of_memory
 from kedge.engines.container.engine_answers import ContainerState, EngineRefused
 from kedge.engines.container.images import ImageProblem
 from kedge.engines.container.memory_kills import MemoryKill
+from kedge.engines.container.storages import StorageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 from kedge.errors import DiskFull
@@ -41,6 +42,13 @@ _UNREACHABLE = "The container engine cannot reach the registry of the image."
 _BRING_IT = (
     "Check the registry in the image's name, and the container engine's network and proxy; then run again.",
     "If the registry cannot be reached, load the image beforehand with docker load or podman load.",
+)
+_NOT_MOUNTED = "The container engine cannot mount a storage for this task."
+_SERVER_GONE = ("timed out", "refused", "unreachable", "not responding", "host is down", "no route")
+_MOUNT_IT = (
+    "Ask the administrator of this machine to check the storage: its server, its path there, and whether this machine "
+    "can mount it.",
+    "If it is mounted on this machine already, its `path` in the site's file makes tasks use that.",
 )
 # Docker's and Podman's error for a user that the image does not define. No other error of a start is the image's: the
 # program is that of the bundle.
@@ -88,6 +96,8 @@ def of_problem(launch: Launch, error: Exception, memory: int | None = None) -> R
         return _of_image(launch, error)
     if isinstance(error, DiskFull):
         return reports.ended(launch, RUNTIME_BROKE, DISK_FULL, str(error))
+    if isinstance(error, StorageProblem):
+        return _of_storage(launch, error)
     advice = _advice(str(error))
     what = "; ".join(filter(None, (f"the task's container could not be started: {error}", advice)))
     found = classify(Evidence(_log(launch, what), _DOCKER_FAILED))._replace(exit_meaning="")
@@ -108,6 +118,17 @@ def _of_image(launch: Launch, problem: ImageProblem) -> Report:
     if found.owner == "network":  # the remedies of these causes are for downloads of the user's command
         found = found._replace(meaning=_UNREACHABLE, remedy=_BRING_IT)
     return reports.ended(launch, IMAGE, CANNOT_START, what)._replace(diagnosis=found.to_json())
+
+
+def _of_storage(launch: Launch, problem: StorageProblem) -> Report:
+    """The report of a task with a storage that cannot be mounted. A server that does not answer may do so later."""
+    what = str(problem)
+    cause = "storage_hang" if any(word in what.lower() for word in _SERVER_GONE) else "container_failure"
+    found = classify(Evidence(_log(launch, what), _DOCKER_FAILED))._replace(
+        cause=cause, behaviour=packaged().cause(cause).behaviour, confidence=SURE, exit_meaning="",
+        owner=packaged().cause("storage_hang").owner, meaning=_NOT_MOUNTED, remedy=_MOUNT_IT,
+    )  # fmt: skip
+    return reports.ended(launch, NOT_STARTED, CANNOT_START, what)._replace(diagnosis=found.to_json())
 
 
 def stopped_before_start(launch: Launch) -> Report:

@@ -15,6 +15,7 @@ from kedge.plan.model import Plan
 from kedge.resolve.model import Mount, RemoteStorage
 
 CONNECT_SEC = 5.0
+_UNMOUNTED = "mounting volume"  # in the errors of Podman and Docker, which then name the volume
 _PORTS = {"nfs": 2049, "cifs": 445}
 
 
@@ -42,7 +43,7 @@ def check(plan: Plan, facts: Facts) -> None:
 def of(plan: Plan, run_id: str, facts: Facts) -> tuple[tuple[Bind, ...], tuple[Volume, ...]]:
     """What containers mount for the storages, and the volumes that this needs, one for each storage of a server."""
     volumes = {
-        name: Volume(f"kedge-{run_id}-{number}", volume_options(remote, podman=facts.podman))
+        name: Volume(f"kedge-{run_id}-{number}", volume_options(remote, podman=facts.podman), name)
         for number, (name, remote) in enumerate(_remotes(plan.mounts))
     }
     sources = {mount.name: mount.folder or volumes[mount.name].name for mount in plan.mounts if mount.place}
@@ -62,6 +63,21 @@ def volume_options(remote: RemoteStorage, *, podman: bool) -> dict[str, str]:
     else:
         options.insert(0, f"credentials={remote.credentials}" if remote.credentials else "guest")
     return {"type": remote.kind, "device": device} | ({"o": ",".join(options)} if options else {})
+
+
+class StorageProblem(CannotRun):
+    """The engine cannot mount a storage."""
+
+
+def explained(error: EngineRefused, volumes: Iterable[Volume]) -> CannotRun:
+    """The error of a container that cannot be started, about the storage if it is about one."""
+    text = str(error)
+    for volume in volumes:
+        if _UNMOUNTED in text and volume.name in text:
+            kind, device = volume.options["type"], volume.options["device"]
+            reason = "; ".join(text.partition(volume.name)[2].partition(": ")[2].split("\n")).strip("; ")
+            return StorageProblem(f"the storage {volume.storage} ({kind} {device}) cannot be mounted: {reason}")
+    return error
 
 
 def create(client: Client, volumes: Iterable[Volume], labels: Mapping[str, str]) -> None:

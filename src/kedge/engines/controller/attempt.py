@@ -27,6 +27,8 @@ from kedge.engines.base import (
     HookRetrying,
     LimitReached,
     PreemptionNotice,
+    ServiceEnded,
+    ServiceStarted,
     StopAnnounced,
     Task,
     Update,
@@ -160,7 +162,11 @@ class Attempt:
         if isinstance(update, Ended):
             self._ended(task, update.report)
         elif isinstance(update, HookRetrying):
-            self._retrying(update)
+            self._emit_facts(JobEvent.HOOK_RETRYING, update)
+        elif isinstance(update, ServiceStarted):
+            self._emit_facts(JobEvent.SERVICE_STARTED, update)
+        elif isinstance(update, ServiceEnded):
+            self._emit_facts(JobEvent.SERVICE_ENDED, update)
         elif isinstance(update, LimitReached):
             self._limit_reached(task, update.key)
         elif isinstance(update, StopAnnounced):
@@ -170,10 +176,10 @@ class Attempt:
         elif task.state == State.LAUNCHED:
             move(task, State.RUNNING, self._emit)
 
-    def _retrying(self, update: HookRetrying) -> None:
+    def _emit_facts(self, event: JobEvent, update: HookRetrying | ServiceStarted | ServiceEnded) -> None:
         task, facts = update.task, update._asdict()
         del facts["task"]
-        self._emit(JobEvent.HOOK_RETRYING, role=task.role, index=task.task_index, **facts)
+        self._emit(event, role=task.role, index=task.task_index, **facts)
 
     def _ended(self, task: TaskState, report: Report) -> None:
         if task.limit and report.stopped_by and not report.time_limit:

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from kedge import untrusted
-from kedge.contract import HOOK_RETRYING, RUNNING, STOP_ANNOUNCED, STOPPING
-from kedge.engines.base import HookRetrying, LimitReached, Started, StopAnnounced, Task
+from kedge.contract import HOOK_RETRYING, RUNNING, SERVICE_ENDED, SERVICE_STARTED, STOP_ANNOUNCED, STOPPING
+from kedge.engines.base import (
+    HookRetrying,
+    LimitReached,
+    ServiceEnded,
+    ServiceStarted,
+    Started,
+    StopAnnounced,
+    Task,
+)
 
 LONGEST_LINE = 4096  # bytes; supervisors send each line in one atomic write to the pipe
 _AT_ONCE = 1 << 20
 
-SupervisorUpdate = Started | HookRetrying | LimitReached | StopAnnounced
+SupervisorUpdate = Started | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # raised for lines that are not from a supervisor
 
@@ -61,4 +69,9 @@ def update(event: Mapping[str, Any]) -> SupervisorUpdate | None:
         return LimitReached(task_of(event), str(event["limit"]))
     if event["event"] == STOP_ANNOUNCED:
         return StopAnnounced(task_of(event), str(event["by"]), str(event["text"]))
+    if event["event"] == SERVICE_STARTED:
+        address = event["address"]
+        return ServiceStarted(task_of(event), str(event["name"]), None if address is None else str(address))
+    if event["event"] == SERVICE_ENDED:
+        return ServiceEnded(task_of(event), str(event["name"]), int(event["code"]), bool(event["task_over"]))
     return None

@@ -9,5 +9,6 @@ storages        what becomes of storages where nothing is mounted
 placement       ports, GPUs and folders of each task
 cgroups         a control group of a run
 process_record  which processes belong to a run
+exec            runs a program beside a task
 leftovers       ends what a killed controller has left
 """

@@ -67,6 +67,11 @@ def pids(group: Path) -> list[int]:
     return found
 
 
+def add(group: Path, pid: int) -> None:
+    """Move a process into a group. OSError."""
+    (group / _PROCS).write_text(str(pid))
+
+
 def kill(group: Path) -> None:
     """Let the kernel kill all processes in a group, even those that now belong to another user. Does nothing if the
     kernel cannot."""

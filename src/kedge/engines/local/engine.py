@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, ClassVar
 
-from kedge.engines.base import EngineRequest, JobOutcome, Note, Task
+from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
 from kedge.engines.local import storages
 from kedge.engines.local.options import ACCEPTS
 from kedge.engines.machine import limits, secret_files
@@ -68,6 +68,10 @@ class LocalEngine:
     def suspended(self, run: Run) -> int | None:
         pid: int | None = _job().suspended(run)
         return pid
+
+    def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        code: int = importlib.import_module("kedge.engines.local.exec").run(run, attempt, request)
+        return code
 
     def forget(self, run: Run) -> None:
         return

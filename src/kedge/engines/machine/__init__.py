@@ -8,6 +8,7 @@ nvml          program: asks the NVIDIA driver for GPUs
 claims        ports and GPUs taken by jobs of all users
 limits        whether this machine can carry a job
 secret_files  secret values in files in memory
+exec_terminal  the terminal and the signals of `kedge exec`
 stop_run      stops a run from outside
 lost_runs     cleans up a run whose controller is gone
 """

@@ -59,6 +59,11 @@ class ActionJob(NamedTuple):
         """Write one or more lines to runtime.log, with secrets masked."""
         write_all(1, _encoded(self.masked(text)) + b"\n")
 
+    def ready(self, address: str | None = None) -> None:
+        """A service works, at `address` if it is known; the next hooks of the task start. It may be called again when
+        the address becomes known later. OSError if the supervisor is gone."""
+        write_all(self.reports, json.dumps({"ready": True, "address": address}).encode() + b"\n")
+
     def report(self, **facts: Any) -> None:
         """Send one report to the supervisor. Secrets in `message` are masked."""
         message = _encoded(self.masked(facts["message"])).decode(errors="backslashreplace")

@@ -6,6 +6,7 @@ It is started like a hook's script: in the task's working directory, with the ta
 runtime.log. The first descriptor is a file with the JSON of kedge.runtime.setup.parameters. Lines of JSON go to the
 second: {"message", "next_try", "tries", "delay_sec"} before each further try, and after a failure {"cause": a name from
 diagnose/ or null, "message": text, "retry_after_sec": the pause that a server asked for or null}.
+A service sends {"ready": true, "address": "host:port" or null} once it works, see kedge.runtime.hooks.services.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 schedule            which hooks run when
 hook_run            runs one script or action
+services            programs beside the command
 retries             tries again
 script              the shell text of a hook
 report_environment  program: reports a script's environment

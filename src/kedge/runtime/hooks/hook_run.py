@@ -19,14 +19,14 @@ from kedge.runtime.session import Session
 from kedge.runtime.setup import parameters
 from kedge.runtime.setup.prepare import CannotStart, PreparedTask
 
-_LONGEST_QUOTE = 1000  # characters
+LONGEST_QUOTE = 1000  # characters
 _LAUNCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 # The types of an action's messages, checked because other processes of the task can write to the pipe too. They are not
 # annotations of a class, because a bundle strips annotations.
 _RETRYING = {"message": str, "next_try": int, "tries": int, "delay_sec": float}
-_FAILURE = {"cause": str | None, "message": str, "retry_after_sec": float | None}
+FAILURE = {"cause": str | None, "message": str, "retry_after_sec": float | None}
 
 
 class HookEnd(NamedTuple):
@@ -73,15 +73,15 @@ def _run_action(session: Session, prepared: PreparedTask, hook: Hook, action: Ac
             message = untrusted.parse(line)
         except ValueError:
             return
-        if _has_types(message, _RETRYING):
+        if has_types(message, _RETRYING):
             message["message"] = session.log.masked(message["message"])
             session.events.emit(contract.HOOK_RETRYING, step=hook.step.name, **{key: message[key] for key in _RETRYING})
-        elif _has_types(message, _FAILURE):
+        elif has_types(message, FAILURE):
             failure.update(message)
 
-    channel, request = SideChannel(session.loop, receive), _request_file(session, prepared, action)
+    channel, request = SideChannel(session.loop, receive), request_file(session, prepared, action)
     try:
-        argv = (sys.executable, "-I", "-S", _LAUNCHER, "--action", str(request), str(channel.fd))
+        argv = action_argv(request, channel)
         status, last_line = _run(session, prepared, argv, (request, channel.fd), limit)
     finally:
         os.close(request)
@@ -92,13 +92,19 @@ def _run_action(session: Session, prepared: PreparedTask, hook: Hook, action: Ac
     )  # fmt: skip
 
 
-def _has_types(message: Any, types: Mapping[str, Any]) -> bool:
+def has_types(message: Any, types: Mapping[str, Any]) -> bool:
+    """Whether a message of an action has all these facts, of these types."""
     from kedge.untrusted_values import fits  # takes long to load, and few tasks have actions
 
     return isinstance(message, dict) and all(name in message and fits(message[name], types[name]) for name in types)
 
 
-def _request_file(session: Session, prepared: PreparedTask, action: Action) -> int:
+def action_argv(request: int, channel: SideChannel) -> tuple[str, ...]:
+    """The command line of an action's process, which inherits both descriptors."""
+    return sys.executable, "-I", "-S", _LAUNCHER, "--action", str(request), str(channel.fd)
+
+
+def request_file(session: Session, prepared: PreparedTask, action: Action) -> int:
     """What the action's process is to do, as a file in memory: secrets in it must not show in argv or environment."""
     data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks, session.options.site)
     fd = side_channel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
@@ -123,4 +129,4 @@ def _run(
     pipe.drain()
     if pipe.open:
         feed.finish()  # background processes may still print, but the part's own last line is complete
-    return status, feed.last.decode(errors="replace")[:_LONGEST_QUOTE]
+    return status, feed.last.decode(errors="replace")[:LONGEST_QUOTE]

@@ -68,6 +68,10 @@ def _try(session: Session, prepared: PreparedTask, hook: Hook) -> Try:
 
 def _part(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, limit: TimeLimit) -> HookEnd | Try:
     try:
+        if part.service:
+            from kedge.runtime.hooks import services  # few tasks have one
+
+            return services.start(session, prepared, hook, part, limit)
         return hook_run.run(session, prepared, hook, part, limit)
     except CannotStart as error:
         return Try(error.code or contract.UNRECOGNISED, f"did not start: {error}")
@@ -84,6 +88,7 @@ def _announce_and_wait(session: Session, hook: Hook, last: Try, number: int) -> 
     """Log why the hook is tried again, and wait before the next try, `number`. False when the task is stopped
     meanwhile."""
     (retries, delay), supervisor = hook.step.retry, session.supervisor
+    _end_services(session, hook)
     delay = max(delay, min(_MAX_SERVER_DELAY_SEC, last.part.retry_after_sec or 0.0 if last.part else 0.0))
     name, tries = hook.step.name, retries + 1
     message = session.log.masked(last.description)
@@ -93,6 +98,13 @@ def _announce_and_wait(session: Session, hook: Hook, last: Try, number: int) -> 
     session.log.info(f"hook of {name}: try {number} of {tries}" + (f" in {delay:g} seconds" if delay else ""))
     session.loop.until(lambda: supervisor.stopping or session.broken(), time.monotonic() + delay)
     return not (supervisor.stopping or session.broken())
+
+
+def _end_services(session: Session, hook: Hook) -> None:
+    """End the services that a failed try has started: the next try starts them again."""
+    for service in [each for each in session.services if each.step is hook.step]:
+        session.services.remove(service)
+        session.supervisor.end_service(service.pid)
 
 
 def _report_failure(session: Session, hook: Hook, last: Try, tries: int) -> AttemptOutcome | None:
@@ -117,7 +129,7 @@ def _pass_environment_on(session: Session, prepared: PreparedTask, hook: Hook, e
         after = _joined(prepared.environment, exported)
         prepared.environment.clear()
         prepared.environment.update(after)
-    elif any(part.action is None for part in hook.parts):
+    elif any(not part.action and not part.service for part in hook.parts):
         session.log.warning(
             f"the variables that a hook of {hook.step.name} exported are not passed on: it uses exec or sets its own "
             "EXIT trap, so they are not known"

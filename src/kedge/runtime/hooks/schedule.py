@@ -12,11 +12,13 @@ _FILES = {"start": "pre", "exit": "post", "stop": "stop"}  # the beginning of fi
 
 
 class HookPart(NamedTuple):
-    """A script for one shell, or one action. `file` is the script's file name."""
+    """A script for one shell, or one action. `file` is the script's file name. `service` is the name of a program that
+    runs beside the command."""
 
     file: str
     script: Text
     action: Action | None = None
+    service: str | None = None
 
 
 class Hook(NamedTuple):
@@ -61,10 +63,10 @@ def _hooks(index: int, step: Step, side: str, events: tuple[str, ...]) -> Iterat
 
 def _parts(callbacks: Iterable[Callback], name: str) -> Iterator[HookPart]:
     """Consecutive scripts share a shell."""
-    runs = groupby(callbacks, key=lambda callback: callback.action)
-    for number, (action, same) in enumerate(runs):
+    runs = groupby(callbacks, key=lambda callback: (callback.action, callback.service))
+    for number, ((action, service), same) in enumerate(runs):
         file = f"{name}-{number}.sh" if number else f"{name}.sh"
-        if action:
-            yield from (HookPart(file, (), callback.action) for callback in same)
+        if action or service:
+            yield from (HookPart(file, each.script, each.action, each.service) for each in same)
         else:
             yield HookPart(file, tuple(part for callback in same for part in (*callback.script, "\n")))

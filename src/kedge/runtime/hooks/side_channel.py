@@ -25,6 +25,10 @@ class SideChannel:
         self._on_line = on_line
         self._pipe = Pipe(loop, reader, self._feed, _nothing)
 
+    def release(self) -> None:
+        """Close the end of this process, and read on until the program has closed its own."""
+        os.close(self.fd)
+
     def close(self) -> bytes:
         """Close both ends, even if other processes still hold the descriptor, and return what was received."""
         os.close(self.fd)

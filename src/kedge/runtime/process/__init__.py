@@ -1,13 +1,14 @@
 """Processes: start, supervise, stop, leave nothing behind.
 
-supervise   one program at a time, with its stop
-loop        the event loop
-spawn       starts a program
-signals     signals that are handled
-threads     for system calls that take long
-c_library   functions that Python does not have
-children    adopts and reaps processes
-procfs      processes below this one
-time_limit  the limit of one try
-cgroup      counts OOM kills
+supervise          one program at a time, with its stop
+service_processes  which are those of services
+loop               the event loop
+spawn              starts a program
+signals            signals that are handled
+threads            for system calls that take long
+c_library          functions that Python does not have
+children           adopts and reaps processes
+procfs             processes below this one
+time_limit         the limit of one try
+cgroup             counts OOM kills
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kedge.light.types import Callable
 from kedge.runtime.process import c_library
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -28,14 +29,19 @@ def exist() -> bool:
 
 
 class Children:
-    """Reaps every child that ends, and keeps the wait status of the expected ones."""
+    """Reaps every child that ends, keeps the wait status of the expected ones, and reports that of the watched ones."""
 
     def __init__(self) -> None:
         self._awaited: dict[int, int | None] = {}
+        self._watched: dict[int, Callable[[int], None]] = {}
 
     def expect(self, pid: int) -> None:
         """Keep the status of `pid` when it ends."""
         self._awaited[pid] = None
+
+    def watch(self, pid: int, on_end: Callable[[int], None]) -> None:
+        """Call `on_end(wait_status)` when `pid` has ended."""
+        self._watched[pid] = on_end
 
     def status(self, pid: int) -> int | None:
         """The wait status of an expected child, None while it runs."""
@@ -52,3 +58,5 @@ class Children:
                 return True
             if pid in self._awaited:
                 self._awaited[pid] = status
+            if on_end := self._watched.pop(pid, None):
+                on_end(status)

@@ -1,4 +1,4 @@
-"""Running one program at a time, stopping it on request, and leaving no processes behind.
+"""Running one program at a time and services beside it, stopping it on request, and leaving no processes behind.
 
 The stop ladder: first the role's stop signal to the process group of the command, or only to the command itself; after
 the grace period, or at a second request, SIGKILL to the group and to every descendant, whatever session or group it has
@@ -17,6 +17,7 @@ from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.children import Children
 from kedge.runtime.process.loop import NEVER, Loop
 from kedge.runtime.process.procfs import ProcessStat
+from kedge.runtime.process.service_processes import ServiceProcesses
 from kedge.runtime.process.spawn import Program, spawn
 from kedge.runtime.process.time_limit import NO_LIMIT, TimeLimit
 
@@ -56,11 +57,13 @@ class Supervisor:
         self.limit_reached: int | None = None  # when, in nanoseconds since 1970
         self.killed = False
         self.stop_repeated = False  # a second request arrived
+        self.over = False  # nothing is to run any more, services included
         self._loop = loop
         self._policy = policy
         self._signal = signals.by_name(policy.signal)
         self._on_stop, self._on_notice = on_stop, on_notice
         self._children = Children()
+        self._services = ServiceProcesses()
         self._running: RunningProgram | None = None
         self._announced = False  # the command will be stopped soon
         self._grace_end = NEVER
@@ -149,6 +152,26 @@ class Supervisor:
         self._running, self._resend_at = outer, NEVER
         return signal.SIGKILL if status is None else status
 
+    def start_service(self, program: Program, on_end: Callable[[int], None]) -> int:
+        """Start a program that runs until the task ends, and return its pid. `on_end(wait_status)` is called when it
+        has ended. CannotSpawn."""
+        pid = spawn(program)
+        self._children.watch(pid, on_end)
+        self._services.add(pid)
+        return pid
+
+    def end_service(self, pid: int) -> None:
+        """End a service and what it has started: TERM, then KILL after LEFTOVER_GRACE_SEC."""
+        kill_at = time.monotonic() + LEFTOVER_GRACE_SEC
+        _signal_each(self._services.of(pid, self.descendants()), signal.SIGTERM)
+        while left := self._services.of(pid, self.descendants()):
+            now = time.monotonic()
+            if now >= kill_at + _KILL_DEADLINE_SEC:
+                return
+            if now >= kill_at:
+                _signal_each(left, signal.SIGKILL)
+            self._loop.turn(kill_at if now < kill_at else now + _RESCAN_SEC)
+
     def _stop_after_hooks(self, command: RunningProgram) -> None:
         """Run what must run before the command is stopped, then send it the stop signal, if a stop was requested."""
         if (self.stopping or self._announced) and (before_stop := command.before_stop):
@@ -173,20 +196,28 @@ class Supervisor:
         """All processes below this one."""
         return procfs.descendants(os.getpid()) if self._children.reap() else []
 
-    def end_descendants(self) -> tuple[list[ProcessStat], list[ProcessStat]]:
-        """End all processes below: TERM, then KILL after the rest of the grace period (LEFTOVER_GRACE_SEC without a
-        stop).
+    def descendants_but_services(self) -> list[ProcessStat]:
+        """All processes below this one but the services and theirs."""
+        return self._services.split(self.descendants())[1]
 
-        Returns the processes that were found, and those that survived SIGKILL."""
+    def end_descendants(self, *, services: bool) -> tuple[list[ProcessStat], list[ProcessStat]]:
+        """End all processes below, or all but the services: TERM, then KILL after the rest of the grace period
+        (LEFTOVER_GRACE_SEC without a stop, and for services alone).
+
+        Returns the processes that were found, without services, and those that survived SIGKILL."""
         self._await_signalled()
-        found = self.descendants()
-        if found:
+        self.over = self.over or services
+        of_services, found = self._services.split(self.descendants())
+        ended = [*found, *of_services] if services else found
+        if ended:
             now = time.monotonic()
             self._deadline = self._leftover_deadline(now)
-            _signal_each(found, signal.SIGTERM)
-            _signal_each([each for each in found if each.state == "T"], signal.SIGCONT)
-            self._await_end()
-        return found, self.kill_descendants()
+            if not found:
+                self._deadline = min(self._deadline, now + LEFTOVER_GRACE_SEC)
+            _signal_each(ended, signal.SIGTERM)
+            _signal_each([each for each in ended if each.state == "T"], signal.SIGCONT)
+            self._await_end(services)
+        return found, self.kill_descendants(services=services)
 
     def _await_signalled(self) -> None:
         """Wait until the processes that got the stop signal alone have ended, at the longest for the grace period."""
@@ -196,14 +227,18 @@ class Supervisor:
             self._children.reap()
         self._signalled = []
 
-    def kill_descendants(self) -> list[ProcessStat]:
-        """Kill all processes below. Returns those that survived."""
+    def kill_descendants(self, *, services: bool = True) -> list[ProcessStat]:
+        """Kill all processes below, or all but the services. Returns those that survived."""
+        self.over = self.over or services
         give_up = time.monotonic() + _KILL_DEADLINE_SEC
-        while (left := self.descendants()) and time.monotonic() < give_up:
-            self.killed = self.stopping
+        while left := self.descendants() if services else self.descendants_but_services():
+            if time.monotonic() >= give_up:
+                break
+            if self._services.split(left)[1]:
+                self.killed = self.stopping
             _signal_each(left, signal.SIGKILL)
             self._deadline = time.monotonic() + _RESCAN_SEC
-            self._await_end()
+            self._await_end(services)
         return left
 
     def _leftover_deadline(self, now: float) -> float:
@@ -263,8 +298,8 @@ class Supervisor:
             self._loop.turn(time.monotonic() + _RESCAN_SEC)
 
     def _below_hook(self) -> list[ProcessStat]:
-        """All processes, or those of the hook alone if it runs beside the command, which goes on."""
-        found = self.descendants()
+        """All processes but services, or those of the hook alone if it runs beside the command, which goes on."""
+        found = self.descendants_but_services()
         if self._running is None or self._running.outer is None:
             return found
         hook = self._running.pid
@@ -307,8 +342,10 @@ class Supervisor:
         self._resend_pause *= 2
         self._resend_at = time.monotonic() + self._resend_pause if self._unsignalled else NEVER
 
-    def _await_end(self) -> None:
-        while self._children.reap() and time.monotonic() < self._deadline:
+    def _await_end(self, services: bool) -> None:
+        while self._children.reap() if services else self.descendants_but_services():
+            if time.monotonic() >= self._deadline:
+                break
             self._loop.turn(self._deadline)
 
 

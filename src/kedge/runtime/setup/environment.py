@@ -6,16 +6,19 @@ import os
 
 from kedge import contract
 from kedge.contract import SHELVED, TaskSpec
-from kedge.light.types import Iterator, Mapping, MutableMapping, NamedTuple, Sequence
+from kedge.light.types import Iterator, Mapping, MappingProxyType, MutableMapping, NamedTuple, Sequence
 from kedge.peers import EnvironmentVariable, Peers, peer_variables
 from kedge.runtime.files import read_file
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"  # where there is none
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
-_OUTER_JOB = ("PAI_", "FC_", "KEDGE_")
+_KEDGE = "KEDGE_"
+_OUTER_JOB = ("PAI_", "FC_", _KEDGE)
 # The variable that Python may set for itself in the C locale, and the values it may give it (PEP 538).
 _COERCIBLE, _COERCED = "LC_CTYPE", ("C.UTF-8", "C.utf8", "UTF-8")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_LONGEST_NAME = 60  # characters, in messages
 _POINTER = 8  # bytes that the kernel counts for each string in addition to its text
 
 
@@ -39,10 +42,17 @@ def restore(variables: MutableMapping[str, str]) -> None:
 
 
 def build(
-    inherited: Mapping[str, str], spec: TaskSpec, peers: Peers, log_pipe: str | None, secrets: Mapping[str, str]
+    inherited: Mapping[str, str],
+    spec: TaskSpec,
+    peers: Peers,
+    log_pipe: str | None,
+    secrets: Mapping[str, str],
+    last: Mapping[str, str] = _NOTHING,
 ) -> Environment:
-    """The environment of every process of the task. The variables of an outer job are not inherited."""
-    base = {name: value for name, value in inherited.items() if not name.startswith(_OUTER_JOB)}
+    """The environment of every process of the task. The variables of an outer job are not inherited. `last` come over
+    all others."""
+    outer = _OUTER_JOB if spec.env_file is None else (_KEDGE,)
+    base = {name: value for name, value in inherited.items() if not name.startswith(outer)}
     base.pop(contract.RUNTIME_LOG_PIPE_VARIABLE, None)
     base.setdefault("PYTHONUNBUFFERED", "1")
     base.update({name: contract.render_text(text, secrets) for name, text in spec.env.items()})
@@ -51,7 +61,24 @@ def build(
     generated = (*peer_variables(spec.role, spec.task_index, peers), *own_variables(spec, log_pipe))
     kept, dropped = _fit(base, generated)
     base.update({name: value for name, value, _ in kept})
+    base.update(last)
     return Environment(base, generated, dropped)
+
+
+def parse_lines(data: bytes) -> tuple[dict[str, str], list[str]]:
+    """The variables of a file with NAME=VALUE lines, and the beginnings of the lines that are something else. Empty
+    lines and comments are skipped."""
+    variables, wrong = {}, []
+    for line in os.fsdecode(data).split("\n"):
+        line = line.removesuffix("\r")
+        name, sign, value = line.partition("=")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if sign and name.isascii() and name.isidentifier() and "\0" not in value:
+            variables[name] = value
+        else:
+            wrong.append(name[:_LONGEST_NAME])
+    return variables, wrong
 
 
 def visible(inherited: Mapping[str, str], spec: TaskSpec) -> dict[str, str]:

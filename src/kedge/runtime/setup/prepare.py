@@ -106,7 +106,7 @@ def _peers(spec: TaskSpec) -> Peers:
 def _environment(
     spec: TaskSpec, tasks_by_role: Peers, log_pipe: str | None, log: RuntimeLog, secrets: dict[str, str]
 ) -> dict[str, str]:
-    built = environment.build(os.environ, spec, tasks_by_role, log_pipe, secrets)
+    built = environment.build(os.environ, spec, tasks_by_role, log_pipe, secrets, _last_variables(spec, log))
     file = f"{spec.runtime_d}/runtime_env.sh"
     write_file(file, shell_file(built.generated))
     if built.dropped:
@@ -118,3 +118,18 @@ def _environment(
             f"all are in {file}, and as JSON in {spec.peers_file} ({contract.PEERS_FILE_VARIABLE})"
         )
     return built.variables
+
+
+def _last_variables(spec: TaskSpec, log: RuntimeLog) -> dict[str, str]:
+    """The variables that programs of the init phase have left for the task."""
+    if not spec.env_file:
+        return {}
+    try:
+        variables, wrong = environment.parse_lines(read_file(spec.env_file))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise CannotStart(f"{spec.env_file} cannot be read: {error.strerror}") from error
+    if wrong:
+        log.warning(f"lines of {spec.env_file} that are not NAME=VALUE are ignored: {', '.join(map(repr, wrong[:5]))}")
+    return variables

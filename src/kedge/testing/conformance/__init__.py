@@ -10,6 +10,7 @@ sh that busybox can run; those that need a network start `busybox` by that name.
 case         one job, and what must be seen of it
 commands     how a command runs and ends
 environment  variables, peers, code, secrets
+exec         programs of `kedge exec` beside a task
 folders      results, and what the job's tasks share
 hooks        what runs before and after a command
 limits       time limits, and what runs before one passes
@@ -29,6 +30,7 @@ from kedge.testing.command import Kedge
 from kedge.testing.conformance import (
     commands,
     environment,
+    exec,
     folders,
     hooks,
     limits,
@@ -51,5 +53,6 @@ BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **stops.BEHAVIOURS,
     **storages.BEHAVIOURS,
     **viewers.BEHAVIOURS,
+    **exec.BEHAVIOURS,
     **limits.BEHAVIOURS,
 }

@@ -7,7 +7,8 @@ from typing import Any
 from kedge import contract
 from kedge.contract import TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS
 from kedge.errors import EXIT_FAILED
-from kedge.testing.conformance.case import ConformanceCase
+from kedge.testing.command import Kedge
+from kedge.testing.conformance.case import ConformanceCase, runtime_log
 
 _COUNT = "echo try >> $PAI_LOG_DIR/tries; test $(wc -l < $PAI_LOG_DIR/tries) -eq 3"
 _STARTS = ("[INFO] Starting to exec precommands", "[INFO] Precommands finished")
@@ -32,6 +33,17 @@ def _printing(name: str) -> dict[str, Any]:
     """A hook that prints its name and the event on every event."""
     events = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, "containerExit")
     return _hook(name, {event: f"echo {name} {event} <% $parameters.x %>" for event in events})
+
+
+def _service(name: str, command: str) -> dict[str, Any]:
+    """A hook that starts a service of the same name."""
+    hook = _hook(name, {TASK_STARTS: command})
+    hook["callbacks"][0]["service"] = name
+    return hook
+
+
+def _has_said_bye(kedge: Kedge) -> None:
+    assert "[a] bye" in runtime_log(kedge), runtime_log(kedge)
 
 
 BEHAVIOURS = {
@@ -80,6 +92,20 @@ BEHAVIOURS = {
         code=EXIT_FAILED,
         logs="",
         report={"reason": contract.HOOK_FAILED},
+    ),
+    "a service runs beside the command until its task has ended": _case(
+        _service("a", "trap 'echo bye; exit 0' TERM; touch $PAI_LOG_DIR/a; while :; do sleep 0.1; done"),
+        commands="until [ -e $PAI_LOG_DIR/a ]; do sleep 0.1; done; echo command",
+        logs="command\n",
+        report={"reason": contract.SUCCEEDED, "exit_code": 0},
+        more=_has_said_bye,
+    ),
+    "the death of a service does not fail the task": _case(
+        _service("a", "exit 5"),
+        commands="until grep -q service-ended $PAI_LOG_DIR/events.jsonl; do sleep 0.1; done; echo command",
+        logs="command\n",
+        report={"reason": contract.SUCCEEDED, "exit_code": 0},
+        prints=("^kedge: worker:0: the service a ended with exit code 5; the task goes on without it",),
     ),
     "variables that a hook exports reach the command": _case(
         _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', logs="a b\n"
