@@ -18,7 +18,7 @@ SPEC_VARIABLE = "RUNTIME_CONFIG"
 SPEC_FILE = "runtime_plugin.yaml"
 COMMAND_VARIABLE = "USER_CMD"
 COMMAND_FILE_VARIABLE = "USER_CMD_FILE"
-_SPEC_KEYS = ("commands", "runtimePlugin")
+_SPEC_KEYS = ("commands", "runtimePlugin", "image")  # the image is for the image checker
 _NOT_PARAMETERS = frozenset({"plugin", "failurePolicy", "type", "plugin_params"})
 _ITEMS = ("script", "output", "data")
 _MAX_DEPTH = 16
@@ -66,7 +66,7 @@ def of_spec(spec: InitDocument, secrets: InitDocument) -> TaskSource:
     """What a runtime specification names: `commands`, `runtimePlugin`. InvalidDocument, UnknownReference."""
     value = spec.value
     if not isinstance(value, dict) or not set(_SPEC_KEYS) >= value.keys():
-        raise InvalidDocument(f"{spec.file} must be a mapping with {' and '.join(_SPEC_KEYS)}, and no other keys")
+        raise InvalidDocument(f"{spec.file} must be a mapping with {', '.join(_SPEC_KEYS)}, and no other keys")
     references = TaskReferences(None, secrets)
     commands = _strings(value.get("commands"), f"{spec.file}: commands")
     entries = _list(value.get("runtimePlugin"), f"{spec.file}: runtimePlugin")

@@ -18,6 +18,7 @@ from kedge.runtime.session import Clock, Session
 if TYPE_CHECKING:
     from kedge.runtime.postmortem.analysis import Analysis
 
+_CONTAINER_LOG_VARIABLE = "PAI_TERMINATION_LOG"
 _CONTAINER_LOG = "/tmp/pai-termination-log"  # noqa: S108  (the terminationMessagePath of OpenPAI's containers)
 
 
@@ -113,10 +114,11 @@ def _of_limit(limit: TaskTimeLimit, report: Report) -> dict[str, Any]:
 def _write_termination(spec: TaskSpec, message: str) -> None:
     """Write the termination message beside the logs, and in a container also to the path that Kubernetes reads."""
     in_container = spec.logs.console or spec.pai_dir
-    for path in [f"{spec.folder}/{contract.TERMINATION_LOG}", *([_CONTAINER_LOG] if in_container else [])]:
+    of_container = os.environ.get(_CONTAINER_LOG_VARIABLE) or _CONTAINER_LOG
+    for path in [f"{spec.folder}/{contract.TERMINATION_LOG}", *([of_container] if in_container else [])]:
         try:
             write_over(path, message.encode())
         except OSError as error:
             # Kubernetes mounts the file. Without that mount, the root may be read-only or have no /tmp.
-            if path != _CONTAINER_LOG or os.path.lexists(path):
+            if path != of_container or os.path.lexists(path):
                 print_error(spec, f"{path} cannot be written: {error}")
