@@ -129,7 +129,7 @@ LATE = {
         "kedge.controller.main",
     ),
     "kedge.dropin.cluster.access": ("kedge.dropin.cluster.kubeconfig",),
-    "kedge.dropin.http_connections": ("kedge.certificate_authorities",),
+    "kedge.dropin.http_connections": ("kedge.dropin.http_tls",),
     "kedge.dropin.folder_plugins": ("kedge.dropin.child",),
     "kedge.dropin.plugin_steps": ("kedge.plugins.base", "kedge.resolve.plugin_files"),
     "kedge.dropin.launch": ("kedge.dropin.main",),

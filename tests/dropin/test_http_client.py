@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge import certificate_authorities
 from kedge.dropin import http_addresses, http_proxies
 from kedge.dropin.http_client import HttpFailed, Limits, Tls, request
 from kedge.testing.raw_server import RawServer, reset, serving
@@ -220,6 +221,24 @@ def test_tls_with_given_authorities(own_certificate: Certificate, tmp_path: Path
         assert get(url, tls=Tls(ca=other.pem, name="elsewhere")) == b"hello"
     with serving_http(Hello) as url:
         assert "TLS fails: " in failure(url.replace("http", "https"))
+
+
+def test_tls_with_the_usual_authorities(
+    own_certificate: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable comes first. A folder in the form of distributions is searched, and not read as a whole."""
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(own_certificate.file)]
+    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    (tmp_path / f"{name}.0").write_bytes(own_certificate.pem)
+    with serving_http(Hello, own_certificate) as url:
+        monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+        monkeypatch.setenv("SSL_CERT_FILE", str(own_certificate.file))
+        assert get(url) == b"hello"
+        monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
+        assert "its certificate is not trusted" in failure(url)
+        monkeypatch.setattr(certificate_authorities, "_IMAGE_FOLDER", str(tmp_path))
+        monkeypatch.setattr(certificate_authorities, "_is_hashed", lambda folder: folder == str(tmp_path))
+        assert get(url) == b"hello"
 
 
 def test_a_client_shows_its_certificate(own_certificate: Certificate, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from kedge.testing.command import TIMEOUT
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALLEST = {
+    "barrier": ["2", "0"],
     "bundle": ["1"],
     "cli_startup": ["1"],
     "code_copies": ["--sizes", "1", "--rounds", "1"],

@@ -39,6 +39,7 @@ port_holders      which process holds a port
 http_client       one HTTP request with a limit for everything
 http_addresses    addresses of HTTP servers
 http_proxies      which proxy a request takes
-http_connections  connections: name resolution, proxies, TLS
+http_connections  connections: name resolution and proxies
+http_tls          connections: TLS
 http_wire         reading a response
 """

@@ -65,12 +65,12 @@ def _result(arguments: Sequence[str], context: InitContext) -> tuple[int, str]:
 
 
 def wait(settings: BarrierSettings, server: ApiServer, own: OwnTask | None, log: InitLog) -> dict[str, Any]:
-    """The framework, once all of its tasks have an address. It is read at once and then once in an interval, more
-    seldom if the server asks for it."""
+    """The framework, once all of its tasks have an address. It is read at once and then after four fifths of the
+    interval to the whole, or later if the server asks for it."""
     end = time.monotonic() + settings.timeout
     advised = False
     while True:
-        error, pause = None, settings.interval
+        error, pause = None, _spread(0.8 * settings.interval)
         try:
             left = max(_LEAST_SEC, end - time.monotonic())
             framework = framework_request.get(server, settings.framework, min(_REQUEST_SEC, left))
@@ -83,10 +83,10 @@ def wait(settings: BarrierSettings, server: ApiServer, own: OwnTask | None, log:
             if failed.advice and not advised:
                 log.warning(failed.advice)
                 advised = True
-            error, pause = failed, max(pause, failed.pause_sec)
+            error, pause = failed, max(pause, _spread(failed.pause_sec))
         if (left := end - time.monotonic()) <= 0:
             raise _late(settings, error)
-        time.sleep(min(left, _spread(pause)))
+        time.sleep(min(left, pause))
 
 
 def write(framework: Mapping[str, Any], arguments: Sequence[str], log: InitLog) -> None:
@@ -119,8 +119,8 @@ def _late(settings: BarrierSettings, error: ReadFailed | None) -> Failed:
 
 
 def _spread(seconds: float) -> float:
-    """The time with up to a tenth more or less, so that the tasks of a large job do not ask all at once."""
-    return seconds * (0.9 + 0.2 * int.from_bytes(os.urandom(4), "big") / (1 << 32))
+    """The time, or up to a quarter more, so that the tasks of a large job do not ask all at once."""
+    return seconds * (1 + 0.25 * int.from_bytes(os.urandom(4), "big") / (1 << 32))
 
 
 def _shown(settings: BarrierSettings, environment: Mapping[str, str]) -> str:

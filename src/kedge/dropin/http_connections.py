@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import _socket
 import binascii
-import os
 
 from kedge.deadlines import within
 from kedge.dropin.http_addresses import Address
 from kedge.dropin.http_wire import Malformed, TimeLeft, Wire
 from kedge.light.types import Any, NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import ssl
+
+class _WeakSocket(_socket.socket):
+    """A socket that TLS can be put on, which refers to it only weakly."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Tls(NamedTuple):
@@ -36,7 +37,12 @@ def connect(address: Address, proxy: Address | None, tls: Tls, time_left: TimeLe
     try:
         if proxy and address.scheme == "https":
             _open_tunnel(raw, address, proxy, time_left)
-        return _secured(raw, address, tls, time_left) if address.scheme == "https" else raw
+        if address.scheme == "http":
+            return raw
+        from kedge.dropin import http_tls
+
+        raw.settimeout(time_left.seconds())
+        return http_tls.secured(raw, tls, address.host)
     except BaseException:
         raw.close()
         raise
@@ -54,7 +60,7 @@ def _first_that_accepts(address: Address, time_left: TimeLeft) -> _socket.socket
     """Connect to the first of a host's addresses that accepts. Each gets an equal share of the time that is left."""
     candidates = _resolved(address, time_left.seconds())
     for number, (family, place) in enumerate(candidates):
-        raw = _socket.socket(family, _socket.SOCK_STREAM)
+        raw = _WeakSocket(family, _socket.SOCK_STREAM)
         try:
             raw.settimeout(time_left.seconds() / (len(candidates) - number))
             raw.connect(place)
@@ -90,49 +96,6 @@ def _open_tunnel(raw: _socket.socket, address: Address, proxy: Address, time_lef
     head = wire.head()
     if not 200 <= head.status < 300 or wire.has_more:
         raise Malformed(f"the proxy {proxy.authority} answers {head.status} {head.reason}".rstrip())
-
-
-def _secured(raw: _socket.socket, address: Address, tls: Tls, time_left: TimeLeft) -> ssl.SSLSocket:
-    import socket
-
-    context = _context(tls)
-    plain = socket.socket(raw.family, raw.type, raw.proto, fileno=raw.detach())
-    try:
-        plain.settimeout(time_left.seconds())
-        return context.wrap_socket(plain, server_hostname=tls.name or address.host)
-    except BaseException:
-        plain.close()
-        raise
-
-
-def _context(tls: Tls) -> ssl.SSLContext:
-    """ssl is loaded here, because it takes twice as long as Python takes to start."""
-    import ssl
-
-    from kedge import certificate_authorities
-
-    if not tls.verify:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif tls.ca is None:
-        context = certificate_authorities.context()
-    else:
-        context = ssl.create_default_context(cadata=tls.ca.decode("latin-1"))
-        # Clusters make their own certificates, often without the extensions that Python 3.13 requires.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if tls.client is not None:
-        _present(context, tls.client)
-    return context
-
-
-def _present(context: ssl.SSLContext, client: bytes) -> None:
-    """Load the client's certificate. OpenSSL reads it from a file: from one in memory, because it holds a key."""
-    fd = os.memfd_create("client")
-    try:
-        os.write(fd, client)
-        context.load_cert_chain(f"/proc/self/fd/{fd}", password="")
-    finally:
-        os.close(fd)
 
 
 def _unescaped(text: str) -> bytes:
