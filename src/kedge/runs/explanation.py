@@ -15,6 +15,7 @@ from kedge.terminal_text import one_line
 SCRIPT_LINE = late_pattern(rf"(?:\S*/)?{re.escape(USER_SCRIPT)}: (?:line )?(\d+)(?=:)", re.ASCII)
 _UNKNOWN = "unknown"  # as a cause
 _LONGEST_QUOTE = 300
+_NAMED_BY_LAUNCHER = "rank "  # unlike a rank before the line itself, such as rank3
 _NOTHING = "none: it printed nothing"
 _SUSPECTS = {
     "silent": "the others waited for it, and it printed nothing",
@@ -60,10 +61,12 @@ def _at_job_line(root: RootCause, text: str, shown: Callable[[str], str]) -> str
 
 
 def where(root: RootCause) -> list[str]:
-    """The frame or hook in which the task failed, and the tasks that no longer took part."""
+    """The frame or hook in which the task failed, the rank that MPI's launcher named, and the tasks that no longer took
+    part."""
     in_hook = root.frame.startswith("hook ") and not root.is_known  # the message then names the hook
     return [
         *([f"in {root.frame}"] if root.frame and not in_hook else []),
+        *([f"failed first: {root.rank}"] if root.rank.startswith(_NAMED_BY_LAUNCHER) else []),
         *([f"no longer took part: {', '.join(root.missing)}"] if root.missing else []),
     ]
 

@@ -54,7 +54,7 @@ def test_wildcards_are_those_of_the_other_task(server, tree, tmp_path):
         ("worker_a-0:/no/such/file", "x", 1, "scp: /no/such/file: No such file or directory"),
         ("worker_a-0:/etc/passwd", "worker_a-1:x", 1, "copying between two other hosts is not supported"),
         ("down-0:/etc/passwd", "x", 255, "Connection refused"),
-        ("nobody-0:/etc/passwd", "x", 255, "nobody-0 is no task of this job"),
+        ("nobody-0:/etc/passwd", "x", 255, "nobody-0 has no address and is no task of this job"),
         ("worker_a-0:/etc/passwd", "/no/such/", 1, "scp: /no/such/: No such file or directory"),
     ],
 )

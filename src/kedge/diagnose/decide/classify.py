@@ -6,7 +6,7 @@ from kedge.diagnose.decide import candidates, exit_codes, facts, peers
 from kedge.diagnose.decide.candidates import SPECIFIC, Candidate
 from kedge.diagnose.decide.remedies import remedy
 from kedge.diagnose.decide.select import ENDERS, NEEDS_SETUP, OF_OTHERS, SETUP, Choice, choose, effect
-from kedge.diagnose.log import lines, tracebacks
+from kedge.diagnose.log import lines, mpi_ranks, tracebacks
 from kedge.diagnose.log.log_end import LogEnd
 from kedge.diagnose.log.log_text import Log, LogLine
 from kedge.diagnose.model import GUESS, LIKELY, NONE, STOPPED, SURE, UNKNOWN, Diagnosis, Evidence, Quote
@@ -188,7 +188,7 @@ def _explain(one: ExaminedLog, best: Candidate, rules: RuleSet, evidence: Eviden
         remedy=rules.remedy(best.rule, evidence.facts) or answer.remedy,
         symptoms=tuple(others),
         rule=best.rule,
-        rank=best.line.rank,
+        rank=best.line.rank or mpi_ranks.failed_first(c.line.body for c in live),
         lone_symptom=best.role == "symptom",
         time=_first_time(best),
         missing=peers.missing(one.log, one.tail, live) if best.cause in peers.WAITING else (),

@@ -3,6 +3,7 @@
 log_text    a log as lines, without colours, read on demand
 log_end     whether work went on, and the last words
 prefix      prefixes of launchers and loggers: rank, time
+mpi_ranks   the rank that failed first
 mpi_tags    lines that mpirun's tags have cut
 lines       what one line is: progress, warning, error
 hedges      lines of advice, which prove nothing

@@ -62,8 +62,11 @@ def variables(spec: TaskSpec, given: Mapping[str, str], tasks_by_role: Peers) ->
     }
     if os.geteuid() == 0:  # as in most images; Open MPI would refuse to start
         added |= {f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
-    if _on_this_machine(tasks_by_role) and not any(name in given for name in _TCP_INTERFACES):
-        added[_TCP_INTERFACES[0]] = "lo"  # which Open MPI leaves out by default
+    if _on_this_machine(tasks_by_role):
+        # Several daemons of Open MPI on one machine would take each other's shared memory for their own.
+        added["OMPI_MCA_btl"] = "self,tcp"
+        if not any(name in given for name in _TCP_INTERFACES):
+            added[_TCP_INTERFACES[0]] = "lo"  # which Open MPI leaves out by default
     kept = {name: value for name, value in added.items() if name not in given}
     return kept | {"PATH": f"{commands}:{given.get('PATH', DEFAULT_PATH)}"}
 

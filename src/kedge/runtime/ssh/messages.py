@@ -24,7 +24,7 @@ def of_connecting(error: Exception, target: ClientConfiguration, files: Sequence
     """Why a connection could not be made. `files` are the configuration's files, which name the job's tasks."""
     host, port, user = target.address, target.options.port, target.options.username
     if isinstance(error, socket.gaierror):
-        return SshFailed(f"ssh: Could not resolve hostname {host}: {error.strerror}{_known(target.host, files)}")
+        return SshFailed(_no_task(target.host, files) or f"ssh: Could not resolve hostname {host}: {error.strerror}")
     if isinstance(error, TimeoutError):
         return SshFailed(f"ssh: connect to host {host} port {port}: Connection timed out")
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
@@ -57,13 +57,14 @@ def printer(path: str | None, quiet: Callable[[], bool]) -> Callable[[str], None
     return show
 
 
-def _known(host: str, files: Sequence[str]) -> str:
-    """The names of the job's tasks, for a name that is none."""
+def _no_task(host: str, files: Sequence[str]) -> str:
+    """That a name is none of the job's tasks; empty if the files name no tasks."""
     names = configuration.task_names(files)
-    if not names:
+    if not names or host in names:
         return ""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"\nssh: {host} is no task of this job; its tasks are {', '.join(names[:_MOST_NAMES])}{more}"
+    shown = ", ".join(names[:_MOST_NAMES])
+    return f"ssh: {host} has no address and is no task of this job; its tasks are {shown}{more}"
 
 
 def _system_text(error: OSError) -> str:
