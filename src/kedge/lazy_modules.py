@@ -25,7 +25,7 @@ PLUGINS = {
     "pvc_storage": "kedge.plugins.storage:PvcStorage",
     "com.microsoft.pai.rest.storage": "kedge.plugins.storage:RestStorage",
     "ssh": "kedge.plugins.inert:Ssh",
-    "tensorboard": "kedge.plugins.inert:Tensorboard",
+    "tensorboard": "kedge.plugins.tensorboard:Tensorboard",
     "teamwise_storage": "kedge.plugins.storage:TeamwiseStorage",
 }
 SOURCES = {  # by the kind of an address
@@ -58,6 +58,7 @@ PUBLIC = {  # the names that `import kedge` offers
 ACTIONS = {
     "git": "kedge.runtime.actions.git",
     "download": "kedge.runtime.actions.download",
+    "tensorboard": "kedge.runtime.actions.tensorboard",
     "ssh-barrier": "kedge.runtime.ssh.barrier",
 }
 SSH_COMMANDS = {  # what a task's scripts call, where the image has no OpenSSH

@@ -12,8 +12,9 @@ from kedge.plugins.base import ParameterError, Plugin, Steps, Storage
 from kedge.plugins.cmd import Cmd
 from kedge.plugins.download import Download
 from kedge.plugins.git import Git
-from kedge.plugins.inert import Ssh, Tensorboard
+from kedge.plugins.inert import Ssh
 from kedge.plugins.storage import PvcStorage, RestStorage, TeamwiseStorage
+from kedge.plugins.tensorboard import Tensorboard
 from kedge.resolve.plugins import find
 from kedge.spec.schema import schema
 from kedge.testing.plugins import conforms, steps_of
@@ -109,9 +110,18 @@ def test_storage_plugins_request_storages_with_mount_paths() -> None:
     assert older.storages == (Storage("s", "/mnt/s"), Storage("t", "/mnt/t"))
 
 
-@pytest.mark.parametrize("plugin", [Ssh(), Tensorboard()], ids=lambda p: type(p).__name__)
-def test_plugins_without_effect_are_inert(plugin: Plugin) -> None:
-    assert steps_of(plugin, {}) == Steps(inert=True)
+def test_plugins_without_effect_are_inert() -> None:
+    assert steps_of(Ssh(), {}) == Steps(inert=True)
+
+
+def test_tensorboard_is_an_optional_service_with_a_port_of_its_own() -> None:
+    assert steps_of(Tensorboard(), {}) == Steps(), "without parameters it is ignored"
+    found = steps_of(Tensorboard(), {"port": 6006, "logdir": {"a": "/b"}})
+    (callback,) = found.callbacks
+    assert (callback.event, callback.service, found.optional, found.ports) == (
+        TASK_STARTS, "tensorboard", True, ("tensorboard",),
+    )  # fmt: skip
+    assert callback.action == Action("tensorboard", {"port": 6006, "logdir": {"a": "/b"}})
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_job_resolves_to_a_download_and_a_clone() -> None:
-    (text,) = blocks("yaml")
+    text, _ = blocks("yaml")
     job = resolved(*yaml.safe_load(text)["prerequisites"], secrets={"git_token": "12345678"})
     kinds = [step.callbacks[0].action.kind for step in job.roles[0].steps if step.callbacks[0].action]
     assert kinds == ["download", "git"]
@@ -52,7 +52,8 @@ def test_the_request_and_answer_of_an_executable_are_valid(tmp_path: Path) -> No
     )
     path.chmod(0o755)
     steps = checked(Executable("timeline", str(path)).steps(question["parameters"]))
-    assert [bool(callback.action) for callback in steps.callbacks] == [False, True]
+    assert [bool(callback.action) for callback in steps.callbacks] == [False, True, False]
+    assert [callback.service for callback in steps.callbacks] == [None, None, "files"]
     assert steps.files[0].path == "settings.ini"
 
 
@@ -63,6 +64,6 @@ def test_every_built_in_plugin_is_listed_with_its_parameters() -> None:
         for name in re.findall(r"`([\w.]+)`", row.split("|")[1] if "|" in row else "")
     }
     for name in PLUGINS:
-        for parameter in find(name).parameters or () if name not in ("ssh", "tensorboard") else ():
+        for parameter in find(name).parameters or () if name != "ssh" else ():
             assert f"`{parameter.name}`" in rows[name]
         assert name in rows

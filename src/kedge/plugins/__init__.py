@@ -1,10 +1,11 @@
 """The interface of plugins, and the built-in ones.
 
-base        the interface
-parameters  tables of parameters, and reading values by them
-cmd         shell lines at events of a task
-git         clones a repository
-download    downloads files
-storage     mounted storages
-inert       plugins that are accepted and do nothing
+base         the interface
+parameters   tables of parameters, and reading values by them
+cmd          shell lines at events of a task
+git          clones a repository
+download     downloads files
+storage      mounted storages
+tensorboard  TensorBoard beside the first task
+inert        plugins that are accepted and do nothing
 """

@@ -15,8 +15,8 @@ from kedge.late_patterns import late_pattern
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, read
 
 PREFIX = "com.microsoft.pai.runtimeplugin."
-GIT, DOWNLOAD = "git", "download"
-ACTIONS = (GIT, DOWNLOAD)  # carried out by the runtime without a shell
+GIT, DOWNLOAD, TENSORBOARD = "git", "download", "tensorboard"
+ACTIONS = (GIT, DOWNLOAD, TENSORBOARD)  # carried out by the runtime without a shell
 _SERVICE = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MAX_DEPTH = 32  # levels in the parameters of an action
 _VARIABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -47,6 +47,8 @@ class Steps(NamedTuple):
     `callbacks` run in order; those of one event share a shell. `files` are written first. `environment` is set for the
     plugin's own scripts, later hooks and the command, and must not contain secrets. `storages` are mounted if the
     engine supports it. `notes` are for the submitter. `inert`: the parameters are valid but have no effect yet.
+    `optional`: a failure of the steps is never that of the task, whatever the use's failurePolicy. `ports` are labels
+    of ports that each task of the role gets, one port each.
     """
 
     callbacks: tuple[Callback, ...] = ()
@@ -55,6 +57,8 @@ class Steps(NamedTuple):
     storages: tuple[Storage, ...] = ()
     notes: tuple[str, ...] = ()
     inert: bool = False
+    optional: bool = False
+    ports: tuple[str, ...] = ()
 
 
 class Plugin(Protocol):
@@ -110,6 +114,9 @@ def checked(steps: Steps) -> Steps:
         _check_characters(value, f"the variable {name}")
     _listed(steps.storages, Storage, "storages")
     _listed(steps.notes, str, "notes")
+    for label in _listed(steps.ports, str, "ports"):
+        if not _VARIABLE.fullmatch(label):
+            raise PluginFailed(f"{label!r:.60} is not a label of ports: letters, digits and '_', no digit first")
     return steps
 
 

@@ -8,14 +8,10 @@ from typing import Any
 from kedge.plugins.base import Steps
 from kedge.plugins.parameters import (
     Parameter,
-    ParameterError,
-    Wrong,
     boolean,
-    integer,
     list_of,
     mapping_of,
     number,
-    string,
     text,
 )
 
@@ -35,19 +31,3 @@ class Ssh(_Inert):
         Parameter("userssh", mapping_of(text), "a public key of the user: type and value", default={}),
         Parameter("publicKeys", list_of(text), "more public keys", default=()),
     )
-
-
-class Tensorboard(_Inert):
-    """TensorBoard beside the first task."""
-
-    parameters = (
-        Parameter("port", integer(1, 65535), "the port that it listens on"),
-        Parameter("logdir", mapping_of(string), "paths of log folders, by name"),
-    )
-
-    def steps(self, values: Mapping[str, Any]) -> Steps:
-        """Either both parameters or neither; without parameters it is not started."""
-        missing = [name for name, value in values.items() if not value]
-        if len(missing) == 1:
-            raise ParameterError(Wrong(f"the parameter {missing[0]!r} is missing or empty", (missing[0],)))
-        return super().steps(values)

@@ -114,7 +114,7 @@ class _Resolution:
         command, lines = _command(self._job, role, render)
         self._repositories += pins.repositories(role_steps)
         return ResolvedRole(
-            role=role,
+            role=_with_ports(role, self._findings.ports.get(role.name, ())),
             image=self._image(image) if image else RoleImage(role.docker_image, "", None),
             command=command,
             lines=lines,
@@ -190,6 +190,12 @@ class _Resolution:
             raise Unreachable(*unique)
         if unique or messages:
             raise InputError(*in_order([*unique, *self._job.warnings]), *messages)
+
+
+def _with_ports(role: TaskRole, labels: Iterable[str]) -> TaskRole:
+    """The role with a port for each label that has none yet."""
+    ports = dict.fromkeys(labels, 1) | dict(role.resources.ports)
+    return replace(role, resources=replace(role.resources, ports=ports))
 
 
 def _item(job: Job, kind: str, name: str | None) -> Prerequisite | None:

@@ -24,24 +24,25 @@ Render = Callable[[str, Path, JobFileSource], Text]  # renders a text at a path 
 
 @dataclass(slots=True)
 class Findings:
-    """What the plugins report besides steps: problems, notes for the submitter, the plugins without effect, and the
-    storages that they request, each with the place of the request. `older_storages` are the names of those that entries
-    of teamwise_storage in the job's extras list, by the path of the entry."""
+    """What the plugins report besides steps: problems, notes for the submitter, the plugins without effect, the labels
+    of ports by role, and the storages that they request, each with the place of the request. `older_storages` are the
+    names of those that entries of teamwise_storage in the job's extras list, by the path of the entry."""
 
     problems: list[Problem]
     notes: list[str] = field(default_factory=list)
     inert: list[str] = field(default_factory=list)
+    ports: dict[str, list[str]] = field(default_factory=dict)
     storages: list[tuple[Storage, JobFileSource, Path]] = field(default_factory=list)
     older_storages: dict[Path, tuple[str, ...]] = field(default_factory=dict)
 
 
 def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
     """The steps of a role, in start order: its resolved prerequisites in order, then the job's runtime plugins."""
-    found = (_step(use, render, findings) for use in uses(job, role, items))
+    found = (_step(role, use, render, findings) for use in uses(job, role, items))
     return tuple(step for step in found if step is not None)
 
 
-def _step(use: Use, render: Render, findings: Findings) -> Step | None:
+def _step(role: TaskRole, use: Use, render: Render, findings: Findings) -> Step | None:
     result = _run_plugin(use, render, findings)
     if result is None:
         return None
@@ -54,7 +55,9 @@ def _step(use: Use, render: Render, findings: Findings) -> Step | None:
     callbacks = (*_files_written(result.files), *result.callbacks)
     if not callbacks and not result.environment:
         return None
-    return Step(use.name, callbacks, use.policy, use.retry, use.timeout_sec, dict(result.environment))
+    findings.ports.setdefault(role.name, []).extend(result.ports)
+    policy = "ignore" if result.optional else use.policy
+    return Step(use.name, callbacks, policy, use.retry, use.timeout_sec, dict(result.environment))
 
 
 def _run_plugin(use: Use, render: Render, findings: Findings) -> Steps | None:

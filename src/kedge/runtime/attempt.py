@@ -146,7 +146,7 @@ def _run_command(
     session: Session, prepared: PreparedTask, hidden: mask.Finder | None, entered: list[Step]
 ) -> AttemptOutcome:
     session.log.info("USER COMMAND START")
-    execute.close_all(session.options.hold)
+    session.release_ports()
     before_stop = _before_stop(session, prepared, entered)
     try:
         result = outcome.of_command(execute.run_command(session, prepared, hidden, before_stop))

@@ -57,7 +57,7 @@ class Session(NamedTuple):
     """The parts of a running attempt. `consoles` are copies to the supervisor's stdout (the user's stdout) and stderr
     (everything else); `line_pipes` are the pipes whose lines go to runtime.log; `oom_kills` is the control group's
     counter before the attempt; `failed_hooks` is the report's list of failed hooks; `services` run beside the
-    command."""
+    command; `held_ports` are the descriptors that still reserve the task's ports."""
 
     spec: TaskSpec
     options: SupervisorOptions
@@ -73,12 +73,19 @@ class Session(NamedTuple):
     oom_kills: OomKills | None
     failed_hooks: list[dict[str, Any]]
     services: list[StartedService]
+    held_ports: list[int]
 
     def read_lines(self, fd: int, feed: LineFeed | None = None) -> LineFeed:
         """Log the lines of a pipe until it is closed."""
         feed = feed or LineFeed(self.log)
         self.line_pipes.append(Pipe(self.loop, fd, feed.feed, feed.finish, self.consoles[1]))
         return feed
+
+    def release_ports(self) -> None:
+        """Let the task's programs bind its ports from now on."""
+        for fd in self.held_ports:
+            os.close(fd)
+        self.held_ports.clear()
 
     def broken(self) -> bool:
         """Whether a log or event file could not be written."""
@@ -139,6 +146,6 @@ def begin(spec: TaskSpec, options: SupervisorOptions) -> Session:
     logs = UserLogs(spec.folder, spec.logs, faults, report_removed)
     session = Session(
         spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills,
-        [], [],
+        [], [], list(options.hold),
     )  # fmt: skip
     return session

@@ -4,6 +4,7 @@ program                  the process of an action
 base                     how actions fail, report and retry
 download                 the action download
 git                      the action git
+tensorboard              the service tensorboard
 git_credential           program: answers git's questions for credentials
 git_failures             what git's messages mean
 http_download            fetches a file, resumes and retries

@@ -1,7 +1,8 @@
 """Services: programs that a start hook starts and that run beside the command until the task ends.
 
 A script is ready at once. An action reports {"ready": true, "address": "host:port" or null} when the next hooks may
-start, and once more if its address becomes known later. What a service prints goes to runtime.log.
+start, and once more if its address becomes known later; one that exits with 0 before has nothing to do in this task.
+What a service prints goes to runtime.log.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ def start(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, 
     started: list[int] = []
     service = RunningService(session, part.service, lambda: started[0])
     feed = ServiceFeed(session, service.name)
+    session.release_ports()  # it may listen on one
     begin = _start_action if part.action else _start_script
     started.append(begin(session, prepared, hook, part, service, feed))
     session.services.append(StartedService(hook.step, started[0]))
@@ -133,6 +135,8 @@ def start(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, 
         return HookEnd(0)
     del session.services[-1]
     stopped = not service.settled and (supervisor.stopping or session.broken())
+    if service.status == 0 and part.action and not service.failure:
+        return HookEnd(0)  # there is nothing to do in this task
     in_time, status = service.settled, service.status
     supervisor.end_service(started[0])
     if stopped:

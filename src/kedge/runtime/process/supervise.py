@@ -171,6 +171,7 @@ class Supervisor:
             if now >= kill_at:
                 _signal_each(left, signal.SIGKILL)
             self._loop.turn(kill_at if now < kill_at else now + _RESCAN_SEC)
+        self._children.reap()
 
     def _stop_after_hooks(self, command: RunningProgram) -> None:
         """Run what must run before the command is stopped, then send it the stop signal, if a stop was requested."""
