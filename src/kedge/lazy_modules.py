@@ -185,7 +185,7 @@ PROGRAMS = {
     "kedge.bundle.contents": "install_program.py",
     "kedge.bundle.modules": "import_program.py",
     "kedge.engines.machine.gpus": "nvml.py",
-    "kedge.jobs.storages": "storage_look.py",
+    "kedge.jobs.storage_folders": "storage_look.py",
     "kedge.programs": "program_guard.py",
     "kedge.runtime.actions.fsspec_storages": "fsspec_program.py",
     "kedge.runtime.actions.git": "git_credential.py",

@@ -7,11 +7,18 @@ import json
 import os
 import pwd
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kedge.errors import CannotRun
+from kedge.jobs import storage_folders
+from kedge.jobs.preparation import prepare
+from kedge.jobs.storage_look import all_of
+from kedge.resolve.model import Inputs
 
 from .conftest import Kedge
 
@@ -223,11 +230,12 @@ def test_what_is_no_folder_is_refused(kedge: Kedge, make: Callable[[Path], objec
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_dead_file_system_does_not_hang_a_plan(kedge: Kedge, dead: Path) -> None:
-    done = kedge("plan", job(kedge, "data"), "--storage", f"data={dead}/x", code=4)
-    assert f"--storage data: {dead}/x does not answer within 5 s; the server of its file system may be down" in (
-        done.stderr
-    )
+def test_a_dead_file_system_does_not_hang_a_plan(kedge: Kedge, dead: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_folders, "LOOK_SEC", 0.5)
+    message = f"--storage data: {dead}/x does not answer within 0.5 s; the server of its file system may be down"
+    with pytest.raises(CannotRun) as caught:
+        prepare(str(job(kedge, "data")), Inputs("me", storages={"data": f"{dead}/x"}))
+    assert str(caught.value) == message
 
 
 @pytest.fixture
@@ -324,3 +332,43 @@ def test_a_user_sees_the_storages_that_jobs_may_name(kedge: Kedge, site: Write, 
 def test_a_job_cannot_set_the_variable_of_a_storage(kedge: Kedge) -> None:
     job = kedge.job("true", extras={"kedge": {"env": {"KEDGE_STORAGE_DATA": "/etc"}}})
     assert "KEDGE_STORAGE_DATA" in kedge("plan", job, code=2).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_that_the_user_cannot_enter_is_refused() -> None:
+    closed = tempfile.mkdtemp()  # whose parents anybody can enter
+    found = _as_nobody(lambda: all_of([{"folder": str(closed), "sub": "", "make": False, "kind": ""}], 5.0))
+    os.rmdir(closed)
+    assert found == f"you have no permission to enter {closed}"
+
+
+def _as_nobody(look: Callable[[], list[dict[str, Any]]]) -> str:
+    """The problem that an unknown user finds."""
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.setresuid(1_234_567, 1_234_567, 1_234_567)
+        os.write(writer, str(look()[0].get("problem")).encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(pid, 0)
+    with open(reader) as answer:
+        return answer.read()
+
+
+def test_what_hangs_does_not_hide_what_is_found_beside_it(dead: Path, tmp_path: Path) -> None:
+    looks = [{"folder": str(path), "sub": "", "make": False, "kind": ""} for path in (dead / "x", tmp_path)]
+    assert [bool(found.get("hangs")) for found in all_of(looks, 0.5)] == [True, False]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_mounted_file_system_must_be_of_its_kind(kedge: Kedge, site: Write) -> None:
+    point = folder(kedge, "mounted")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", str(point).encode(), b"tmpfs", 0, b"size=1m") != 0:
+        pytest.skip(f"nothing can be mounted here: {os.strerror(ctypes.get_errno())}")
+    try:
+        file = site("storages.a = {path = 'mounted', nfs = {server = 'nas', path = '/x'}}")
+        refused = kedge("plan", job(kedge, "a"), code=2).stderr
+        assert f"{file}:1: storage a: no nfs file system is mounted at {point}" in refused
+    finally:
+        libc.umount2(str(point).encode(), _MNT_DETACH)

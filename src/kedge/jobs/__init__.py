@@ -4,7 +4,8 @@ preparation  from a job file to a job that is ready to be submitted
 site_limits  the limits of the site
 site_rules   what the settings of the site mean for it
 storages     the storages that the submitter may use, and where they are
-storage_look  a program that looks at the folder of one
+storage_folders  whether their folders can be used
+storage_look  the program that looks at these
 engine_choice  the engine that will run it
 example      the spec that a task of it would receive
 lock         writes its lock file

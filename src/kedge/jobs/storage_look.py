@@ -1,16 +1,20 @@
-"""Looks at the folder of a storage. A program of its own, because a file system whose server is gone blocks any process
-that asks about it, perhaps forever.
+"""Looks at the folders of storages. A program of its own, with one process for each folder: one in a file system whose
+server is gone blocks, perhaps forever.
 
-Reads {"folder", "sub", "make", "kind"} from stdin as JSON, and prints {"real", "problem", "missing"}: the folder
-without links, why it cannot be used, and whether the folder `sub` in it has to be made first.
+Reads {"seconds", "looks"} from stdin as JSON, each look with the keys of storage_folders.FolderLook, and prints what it
+found for each, with keys of storage_folders.FolderState.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import selectors
+import signal
 import sys
+import time
 
+_MOUNTS = "/proc/self/mountinfo"
 KINDS = {"nfs": ("nfs", "nfs4", "autofs"), "cifs": ("cifs", "smb3", "autofs")}  # types of file systems
 
 
@@ -52,7 +56,9 @@ def _made(folder: str) -> dict[str, object]:
 def _not_mounted(real: str, shown: str, kind: str) -> str | None:
     """Why a folder is not in a file system of this kind: the site's mount may be missing."""
     found = ("", "")
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+    if not os.path.exists(_MOUNTS):
+        return None  # not Linux
+    with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             words = line.split()
             point = words[4].replace("\\040", " ")
@@ -63,5 +69,40 @@ def _not_mounted(real: str, shown: str, kind: str) -> str | None:
     return f"no {kind} file system is mounted at {shown}; ask the administrator of this machine to mount it"
 
 
+def all_of(looks: list[dict[str, object]], seconds: float) -> list[dict[str, object]]:
+    """What `look` returns for each, all at the same time. One that takes longer than `seconds` hangs."""
+    found: list[dict[str, object]] = [{"real": each["folder"], "hangs": True} for each in looks]
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as waiting:
+        for number, each in enumerate(looks):
+            reader, pid = _started(each)
+            waiting.register(reader, selectors.EVENT_READ, (number, pid))
+        while waiting.get_map() and (ready := waiting.select(max(0.0, deadline - time.monotonic()))):
+            for key, _ in ready:
+                number, pid = key.data
+                with open(key.fd, "rb", closefd=False) as answer:
+                    found[number] = json.load(answer)
+                waiting.unregister(key.fd)
+        for key in waiting.get_map().values():
+            os.kill(key.data[1], signal.SIGKILL)  # it may outlive that, so nobody waits for it
+    return found
+
+
+def _started(each: dict[str, object]) -> tuple[int, int]:
+    """A pipe from which the result can be read, and the process that looks."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            found = look(**each)  # type: ignore[arg-type]
+        except (OSError, ValueError) as error:
+            found = {"real": each["folder"], "problem": f"{each['folder']} cannot be used: {error}"}
+        os.write(writer, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writer)
+    return reader, pid
+
+
 if __name__ == "__main__":
-    print(json.dumps(look(**json.load(sys.stdin))))
+    given = json.load(sys.stdin)
+    print(json.dumps(all_of(given["looks"], given["seconds"])))

@@ -5,16 +5,14 @@ The names are checked with the job file. Folders are looked at when the job is p
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from kedge import programs
 from kedge.errors import CannotRun, InputError
+from kedge.jobs import storage_folders
+from kedge.jobs.storage_folders import FolderLook, Folders, FolderState
 from kedge.jobs.user import Account, account
 from kedge.resolve.model import Mount, RemoteStorage, StorageNames
 from kedge.settings.storage_checks import wrong_name
@@ -23,8 +21,6 @@ from kedge.settings.values import AllSettings, SettingValue
 from kedge.spec.message_text import quote
 from kedge.spec.suggest import name_list
 
-_LOOK = Path(__file__).with_name("storage_look.py")
-LOOK_SEC = 5.0  # for a folder; one that takes longer has a dead server behind it
 _OPTION = "--storage"
 
 
@@ -94,6 +90,7 @@ class Storages:
         groups = settings.group("groups")
         self._members = {name: tuple(keys["members"].value) for name, keys in groups.items()}
         self._known = {name: _of_file(name, keys, settings) for name, keys in settings.group(STORAGES).items()}
+        self._folders = Folders()
         self._site = tuple(each for each in self._known.values() if each.of_site)
         for name, folder in given.items():
             if wrong := wrong_name(name):
@@ -124,6 +121,8 @@ class Storages:
     def placed(self, mounts: Iterable[Mount], job: str) -> tuple[tuple[Mount, ...], list[str]]:
         """The mounts with their places, and notes. InputError: a folder is missing or must not be used. CannotRun: it
         does not answer."""
+        mounts = list(mounts)
+        self._folders.look(self._looks({mount.name for mount in mounts}, job))
         places: dict[str, Mount] = {}
         notes: list[str] = []
         result = []
@@ -136,10 +135,36 @@ class Storages:
 
     def make_folders(self, mounts: Iterable[Mount], job: str) -> None:
         """Make the missing folders that the site lets kedge make. The errors of `placed`."""
-        for known in {self._known[mount.name].name: self._known[mount.name] for mount in mounts}.values():
-            if known.values.get("makeSubPath"):
-                sub = known.sub_path(self._who[0], job)
-                _look(known, known.values["path"], sub, True, known.remote.kind if known.remote else "")
+        for name in dict.fromkeys(mount.name for mount in mounts):
+            if self._known[name].values.get("makeSubPath"):
+                self._look(self._known[name], self._look_of(self._known[name], job)._replace(make=True))
+
+    def _looks(self, names: Collection[str], job: str) -> Iterator[FolderLook]:
+        """All that has to be looked at for these storages."""
+        wanted = [self._known[name] for name in names]
+        yield from (self._look_of(known, job) for known in wanted if "path" in known.values)
+        if not all(known.of_site for known in wanted):
+            yield from (FolderLook(site.values["path"]) for site in self._site if "path" in site.values)
+            yield from map(FolderLook, self._settings.get(STORAGES_LIMIT).value or ())
+
+    def _look_of(self, known: KnownStorage, job: str) -> FolderLook:
+        kind = known.remote.kind if known.remote else ""
+        return FolderLook(known.values["path"], known.sub_path(self._who[0], job), kind=kind)
+
+    def _look(self, known: KnownStorage, look: FolderLook) -> FolderState:
+        """What there is at a storage's folder. InputError: it cannot be used. CannotRun: it does not answer."""
+        found = self._folders.of(look)
+        if found.hangs:
+            limit = f"{storage_folders.LOOK_SEC:g} s"
+            text = f"{look.folder} does not answer within {limit}; the server of its file system may be down"
+            raise CannotRun(_message(known, text))
+        if found.problem:
+            raise InputError(_message(known, found.problem))
+        return found
+
+    def _real(self, folder: str) -> str:
+        """A folder without links; as it is written if it does not answer."""
+        return self._folders.of(FolderLook(folder)).real
 
     @property
     def known(self) -> Iterator[tuple[KnownStorage, bool, bool]]:
@@ -152,19 +177,18 @@ class Storages:
         return _account(), self._members
 
     def _placed(self, known: KnownStorage, mount: Mount, job: str) -> tuple[Mount, str]:
-        path, remote, sub = known.values.get("path"), known.remote, known.sub_path(self._who[0], job)
+        remote = known.remote
         mount = mount._replace(read_only=known.read_only(*self._who))
         later = ""
-        if path is None and remote is not None:
-            below = f"{remote.path.rstrip('/')}/{sub}".rstrip("/") or "/"
+        if "path" not in known.values and remote is not None:
+            below = f"{remote.path.rstrip('/')}/{known.sub_path(self._who[0], job)}".rstrip("/") or "/"
             mount = mount._replace(remote=remote._replace(path=below))
         else:
-            found = _look(known, str(path), sub, False, remote.kind if remote else "")
-            if found.get("missing"):
-                if not known.values.get("makeSubPath"):
-                    raise InputError(_message(known, f"there is no folder {found['real']}"))
-                later = ", which will be made"
-            mount = mount._replace(folder=found["real"])
+            found = self._look(known, self._look_of(known, job))
+            if found.missing and not known.values.get("makeSubPath"):
+                raise InputError(_message(known, f"there is no folder {found.real}"))
+            later = ", which will be made" if found.missing else ""
+            mount = mount._replace(folder=found.real)
             if not known.of_site:
                 mount = self._within_site(known, mount, job)
         access = ", read-only" if mount.read_only else ""
@@ -175,12 +199,12 @@ class Storages:
         rules of one that the user may use, what contains some by the rules of all. InputError: it does not allow it."""
         folder = str(mount.folder)
         allowed = self._settings.get(STORAGES_LIMIT)
-        if allowed.value is not None and not any(_inside(folder, _real(each)) for each in allowed.value):
+        if allowed.value is not None and not any(_inside(folder, self._real(each)) for each in allowed.value):
             where = f"only folders in {', '.join(allowed.value)}" if allowed.value else "none"
             raise InputError(_message(own, f"the site allows {where} as your own storage ({allowed.origin})"))
         around, below = [], []
         for site in (site for site in self._site if "path" in site.values):
-            root = _real(site.values["path"])
+            root = self._real(site.values["path"])
             part = os.path.join(root, site.sub_path(self._who[0], job)).rstrip("/")
             is_for_user = site.allows(*self._who)
             if _inside(folder, root):
@@ -214,37 +238,3 @@ def _inside(path: str, folder: str) -> bool:
 def _message(known: KnownStorage, text: str) -> str:
     head = known.origin if known.origin.startswith(_OPTION) else f"{known.origin}: storage {known.name}"
     return f"{head}: {text}"
-
-
-def _real(folder: str) -> str:
-    """A folder without links; as it is written if it cannot be looked at."""
-    try:
-        return str(_asked(folder, "", False, "")["real"])
-    except CannotRun:
-        return folder
-
-
-def _look(known: KnownStorage, folder: str, sub: str, make: bool, kind: str) -> dict[str, Any]:
-    """What there is at a storage's folder. InputError: it cannot be used. CannotRun: it does not answer."""
-    try:
-        found = _asked(folder, sub, make, kind)
-    except CannotRun as error:
-        raise CannotRun(_message(known, str(error))) from None
-    if problem := found.get("problem"):
-        raise InputError(_message(known, str(problem)))
-    return found
-
-
-def _asked(folder: str, sub: str, make: bool, kind: str) -> dict[str, Any]:
-    request = json.dumps({"folder": folder, "sub": sub, "make": make, "kind": kind}).encode()
-    try:
-        end = programs.run([sys.executable, "-I", "-S", str(_LOOK)], LOOK_SEC, request)
-    except programs.TookTooLong:
-        text = f"{folder} does not answer within {LOOK_SEC:g} s; the server of its file system may be down"
-        raise CannotRun(text) from None
-    except OSError as error:
-        raise CannotRun(f"{folder} cannot be looked at: {error.strerror}") from None
-    if end.code:
-        raise CannotRun(f"{folder} cannot be looked at: {end.err.decode(errors='replace').strip()[-200:]}")
-    found: dict[str, Any] = json.loads(end.out)
-    return found
