@@ -115,6 +115,7 @@ ROOMS = {
 THIRD_PARTY = {
     "asyncssh": {"runtime.ssh"},
     "click": {"cli"},
+    "cryptography": {"jobs.ssh_keys"},  # which asyncssh needs
     "docker": {"engines.container.client"},
     "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python
     "httpx": {"resolve.sources"},

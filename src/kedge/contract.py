@@ -19,6 +19,9 @@ CONTAINER_EXIT = "containerExit"
 BEFORE_STOP = "beforeStop"
 HOOK_EVENTS = (TASK_STARTS, TASK_SUCCEEDS, TASK_FAILS, CONTAINER_EXIT, BEFORE_STOP)
 
+# Actions that belong to the ssh of a job.
+SSH_SERVER, SSH_BARRIER = "ssh-server", "ssh-barrier"
+
 # Environment. The kernel refuses single strings above 128 KiB and a total above about 2 MiB; these limits leave room.
 ENVIRONMENT_STRING_LIMIT = 100_000
 ENVIRONMENT_TOTAL_LIMIT = 1 << 20
@@ -360,6 +363,8 @@ FETCHED_DIR = "data-fetched"  # beside it: files that the task has fetched, for 
 
 # In TaskSpec.secrets_dir (0700, memory-backed where possible, files 0600):
 SECRET_VALUES = "values.json"  # {"token": "text", "keys[0].name": "text"}: every scalar in `secrets`
+# The keys of a job's own ssh in SECRET_VALUES. Keys of users' secrets never contain a space outside of quotes.
+JOB_SSH_KEY, JOB_SSH_HOST_KEY = "ssh job key", "ssh host key"
 SECRET_DOCUMENT = "secrets.yaml"  # the mapping itself, as the OpenPAI runtime mounts it
 
 

@@ -24,7 +24,7 @@ PLUGINS = {
     "download": "kedge.plugins.download:Download",
     "pvc_storage": "kedge.plugins.storage:PvcStorage",
     "com.microsoft.pai.rest.storage": "kedge.plugins.storage:RestStorage",
-    "ssh": "kedge.plugins.inert:Ssh",
+    "ssh": "kedge.plugins.ssh:Ssh",
     "tensorboard": "kedge.plugins.tensorboard:Tensorboard",
     "teamwise_storage": "kedge.plugins.storage:TeamwiseStorage",
 }
@@ -60,6 +60,7 @@ ACTIONS = {
     "download": "kedge.runtime.actions.download",
     "tensorboard": "kedge.runtime.actions.tensorboard",
     "ssh-barrier": "kedge.runtime.ssh.barrier",
+    "ssh-server": "kedge.runtime.ssh.server",
 }
 SSH_COMMANDS = {  # what a task's scripts call, where the image has no OpenSSH
     "ssh": "kedge.runtime.ssh.client:main",
@@ -151,7 +152,7 @@ LATE = {
         "kedge.jobs.storages",
     ),
     "kedge.jobs.runs": ("kedge.engines.registry",),
-    "kedge.jobs.submission": ("kedge.jobs.rules", "kedge.jobs.storages", "kedge.runs.tree_copy"),
+    "kedge.jobs.submission": ("kedge.jobs.rules", "kedge.jobs.ssh_keys", "kedge.jobs.storages", "kedge.runs.tree_copy"),
     "kedge.program_guard": ("kedge.processes",),
     "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),

@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import field, replace
 from pathlib import Path
 
 from kedge import __version__
@@ -20,6 +21,7 @@ from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve import lock_file
+from kedge.resolve.model import Secrets
 from kedge.runs import code_snapshot, controller_lock, disk_reserve, folder
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.events import EventLog
@@ -38,13 +40,14 @@ _MIB = 1 << 20
 class Submitted:
     """A job with its run folder, and the process that will be its controller. Call `start` or `withdraw` next.
 
-    `notes` are for the submitter, about the copy of the code.
+    `secrets` are those of the job with the keys of its ssh; `notes` are for the submitter, about the copy of the code.
     """
 
     run: Run
     prepared: PreparedJob
     where: Engine
     controller: Controller
+    secrets: Secrets = field(repr=False)
     notes: tuple[str, ...] = ()
 
 
@@ -65,6 +68,7 @@ def submit(
         storages = importlib.import_module("kedge.jobs.storages")  # few jobs have storages
         known = storages.Storages(prepared.settings, prepared.inputs.storages)
         known.make_folders(prepared.plan.mounts, prepared.plan.job)
+    secrets = _with_keys(prepared)
     folder.sweep(jobs_dir())
     if prepared.locked.path and prepared.locked.old not in (None, prepared.locked.new):
         lock_file.save(prepared.locked.path, prepared.locked.new)
@@ -79,7 +83,15 @@ def submit(
             controller.abandon()
         _discard(run)
         raise
-    return Submitted(run, prepared, where, controller, notes)
+    return Submitted(run, prepared, where, controller, secrets, notes)
+
+
+def _with_keys(prepared: PreparedJob) -> Secrets:
+    """The job's secrets, and with them the keys of its ssh, if it has any."""
+    if not prepared.plan.has_ssh:
+        return prepared.secrets
+    keys = importlib.import_module("kedge.jobs.ssh_keys").made()  # slow to import and rarely needed
+    return replace(prepared.secrets, texts={**prepared.secrets.texts, **keys})
 
 
 def _fill(
@@ -119,7 +131,7 @@ def _info(run: Run, prepared: PreparedJob, where: Engine) -> RunInfo:
         created=folder.creation_time(jobs_dir()),
         version=__version__,
         source=STDIN if os.path.basename(source.file) == STDIN else os.path.abspath(source.file),
-        secrets_dir=where.secrets_dir(run) if secrets else None,
+        secrets_dir=where.secrets_dir(run) if secrets or prepared.plan.has_ssh else None,
         parameters=masked_values(dict(prepared.parameters), secrets),
         folder=os.path.dirname(os.path.abspath(source.file)),
         options=masked_values(record.options(prepared.inputs, prepared, where.options).to_json(), secrets),
@@ -168,7 +180,7 @@ def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], Non
 def start(submitted: Submitted) -> None:
     """Let the controller run the job and write its report. It continues even if this process ends."""
     where, prepared = submitted.where, submitted.prepared
-    submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), prepared.secrets)
+    submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), submitted.secrets)
 
 
 def withdraw(submitted: Submitted) -> None:

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from kedge.contract import Action, Callback, Step, StopPolicy, TaskTimeLimit, Text, show_text, text_from_json
+from kedge.contract import (
+    SSH_SERVER,
+    Action,
+    Callback,
+    Step,
+    StopPolicy,
+    TaskTimeLimit,
+    Text,
+    show_text,
+    text_from_json,
+)
 from kedge.masking import MASKED
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve.model import NOTHING_REQUIRED, Mount, RequirementEntry, Requirements
@@ -117,6 +127,12 @@ class Plan:
     @property
     def gpu_count(self) -> int:
         return sum(role.instances * role.resources.gpu for role in self.roles)
+
+    @property
+    def has_ssh(self) -> bool:
+        """Whether kedge serves ssh in some of the tasks."""
+        steps = (step for role in self.roles for step in role.steps)
+        return any(c.action is not None and c.action.kind == SSH_SERVER for step in steps for c in step.callbacks)
 
     def to_json(self, shown: Callable[[Text], Any] = show_text) -> dict[str, Any]:
         """The plan as JSON. `shown` formats texts; by default, secrets appear as the tags that the user wrote."""

@@ -7,5 +7,5 @@ git          clones a repository
 download     downloads files
 storage      mounted storages
 tensorboard  TensorBoard beside the first task
-inert        plugins that are accepted and do nothing
+ssh         ssh between tasks and for their user
 """

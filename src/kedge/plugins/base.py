@@ -10,13 +10,23 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from kedge.contract import HOOK_EVENTS, TASK_STARTS, Action, Callback, SecretRef, Text, text_to_json
+from kedge.contract import (
+    HOOK_EVENTS,
+    SSH_BARRIER,
+    SSH_SERVER,
+    TASK_STARTS,
+    Action,
+    Callback,
+    SecretRef,
+    Text,
+    text_to_json,
+)
 from kedge.late_patterns import late_pattern
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, read
 
 PREFIX = "com.microsoft.pai.runtimeplugin."
 GIT, DOWNLOAD, TENSORBOARD = "git", "download", "tensorboard"
-ACTIONS = (GIT, DOWNLOAD, TENSORBOARD)  # carried out by the runtime without a shell
+ACTIONS = (GIT, DOWNLOAD, TENSORBOARD, SSH_SERVER, SSH_BARRIER)  # carried out by the runtime without a shell
 _SERVICE = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MAX_DEPTH = 32  # levels in the parameters of an action
 _VARIABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")

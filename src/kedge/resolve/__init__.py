@@ -14,6 +14,7 @@ secrets            values of secrets
 code               folders whose copies tasks start in
 storages           storages that tasks see
 unused             definitions that nothing uses
+job_ssh            one ssh server a task, whoever asks for it
 steps              what plugins contribute to a task
 plugins            finds a plugin by name
 plugins_of_others  those that are not built in

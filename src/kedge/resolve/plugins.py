@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kedge.contract import Action, text_from_json
+from kedge.contract import SSH_BARRIER, SSH_SERVER, Action, text_from_json
 from kedge.lazy_modules import PLUGINS, load_place
 from kedge.plugins.base import ParameterError, Plugin, PluginFailed, Steps, read, short_name
 
@@ -28,7 +28,7 @@ def check_actions(steps: Steps) -> None:
     """Raises PluginFailed for an action with parameters that the built-in plugin of the same name rejects. Parameters
     that only the runtime knows are not checked."""
     for callback in steps.callbacks:
-        if callback.action:
+        if callback.action and callback.action.kind not in (SSH_SERVER, SSH_BARRIER):
             _check_action(callback.action)
 
 

@@ -11,7 +11,7 @@ from kedge.contract import Callback, Step, Text
 from kedge.errors import Problem
 from kedge.plugins.base import File, ParameterError, PluginFailed, Steps, Storage, Wrong, checked, read, short_name
 from kedge.quick_dataclasses import dataclass
-from kedge.resolve import plugins
+from kedge.resolve import job_ssh, plugins
 from kedge.resolve.items import Item
 from kedge.resolve.plugin_uses import Use, uses
 from kedge.spec.message_text import printable
@@ -39,7 +39,9 @@ class Findings:
 def steps(job: Job, role: TaskRole, items: Iterable[Item], render: Render, findings: Findings) -> tuple[Step, ...]:
     """The steps of a role, in start order: its resolved prerequisites in order, then the job's runtime plugins."""
     found = (_step(role, use, render, findings) for use in uses(job, role, items))
-    return tuple(step for step in found if step is not None)
+    made, notes = job_ssh.adapted([step for step in found if step is not None], job.gang_allocation)
+    findings.notes += notes
+    return made
 
 
 def _step(role: TaskRole, use: Use, render: Render, findings: Findings) -> Step | None:

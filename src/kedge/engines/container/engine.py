@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from kedge import xdg
-from kedge.bundle import build
+from kedge.bundle import build, layers
 from kedge.bundle.build import Bundle
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
 from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes, storages
@@ -86,7 +86,7 @@ class ContainerEngine:
 
     def _notes_at_submit(self, plan: Plan) -> Iterator[str]:
         try:
-            facts, to_do = self._facts, build.to_do()
+            facts, to_do = self._facts, build.to_do(_layers(plan))
         except CannotRun:  # `check` reports it
             return
         fewer = too_few_gpus(plan) if self._allow_fewer_gpus else None
@@ -105,7 +105,7 @@ class ContainerEngine:
             limits.check(tasks=0, ports=plan.port_count)
         else:
             network.check(plan.task_count)
-        build.ensure()
+        build.ensure(_layers(plan))
         if gpus_wanted(plan, self._allow_fewer_gpus) and not self._facts.gpus:
             raise CannotRun(
                 f"{self._facts.name} cannot give GPUs to the job's tasks; use Podman 5.4 or newer, or Docker"
@@ -126,7 +126,7 @@ class ContainerEngine:
         with Connection(connection.address()) as connected:
             client = connected.client
             name = f"{plan.job}-{task.role}-{task.task_index}" if task else "RUN"
-            given = self._given(plan, name, build.ensure(), facts_of(connected.address, client))
+            given = self._given(plan, name, build.ensure(_layers(plan)), facts_of(connected.address, client))
             on_host = self._network == "host"
             if task is None:
                 return tuple(dry_run.of_role(plan, role.name, client, given, on_host) for role in plan.roles)
@@ -191,7 +191,7 @@ class ContainerEngine:
         wanted = gpus_wanted(plan, self._allow_fewer_gpus)
         client = connected.client
         busy = busy_gpus(client) if wanted else frozenset()
-        bundle, facts = stack.enter_context(build.held()), facts_of(connected.address, client)
+        bundle, facts = stack.enter_context(build.held(_layers(plan))), facts_of(connected.address, client)
         return self._given(plan, run.id, bundle, facts)._replace(
             secrets_dir=stack.enter_context(secret_files.written(secret_files.location(run), secrets)),
             devices=stack.enter_context(gpus.acquired(wanted, busy=busy)),
@@ -221,6 +221,11 @@ class ContainerEngine:
 
     def forget(self, run: Run) -> None:
         leftovers.forget(run)
+
+
+def _layers(plan: Plan) -> tuple[str, ...]:
+    """The layers of the bundle that the job's tasks need."""
+    return (layers.CORE, layers.NET, *((layers.SSH,) if plan.has_ssh else ()))
 
 
 def _check_images(plan: Plan) -> None:

@@ -14,8 +14,6 @@ from kedge.runtime.logs.runtime_log import RuntimeLog
 from kedge.runtime.setup import environment, peers, scripts
 from kedge.runtime.setup.scripts import ScriptFolder, Shell
 
-_SSH_ACTIONS = ("ssh-server", "ssh-barrier")
-
 
 class CannotStart(Exception):
     """The task cannot run as specified. `code` is the exit code that a shell has for this failure, if there is one."""
@@ -74,7 +72,10 @@ def prepare(
 def _has_job_ssh(spec: TaskSpec) -> bool:
     """Whether the job's tasks reach each other by ssh."""
     actions = [callback.action for step in spec.steps for callback in step.callbacks if callback.action]
-    return any(action.kind in _SSH_ACTIONS and action.parameters.get("jobssh", True) for action in actions)
+    return any(
+        action.kind in (contract.SSH_SERVER, contract.SSH_BARRIER) and action.parameters.get("jobssh", True)
+        for action in actions
+    )
 
 
 def _no_shell(path: str) -> str:
