@@ -12,7 +12,7 @@ from kedge.plugins.base import ParameterError, Plugin, Steps, Storage
 from kedge.plugins.cmd import Cmd
 from kedge.plugins.download import Download
 from kedge.plugins.git import Git
-from kedge.plugins.inert import Ssh
+from kedge.plugins.ssh import Ssh
 from kedge.plugins.storage import PvcStorage, RestStorage, TeamwiseStorage
 from kedge.plugins.tensorboard import Tensorboard
 from kedge.resolve.plugins import find
@@ -20,6 +20,7 @@ from kedge.spec.schema import schema
 from kedge.testing.plugins import conforms, steps_of
 
 DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+USER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP3cNkdc+3z64c5TZx8HLAbvVyhGC8CSz4BgRxUPrn9b me@home"
 SECRET = SecretRef("token", "<% $secrets.token %>")
 EXAMPLES: dict[type[Plugin], list[dict[str, Any]]] = {
     Cmd: [{}, {"preCommands": ["a"], "postCommands": ["b"]}, {"callbacks": [{"event": "taskFails", "commands": []}]}],
@@ -27,7 +28,7 @@ EXAMPLES: dict[type[Plugin], list[dict[str, Any]]] = {
     Download: [{"uri": "u"}, {"uri": ["u", "v"], "path": "data", "sha256": [DIGEST, DIGEST]}],
     PvcStorage: [{"name": "s", "mountPath": "/m"}],
     RestStorage: [{"config": "s"}],
-    Ssh: [{}, {"jobssh": "True", "userssh": {"type": "custom", "value": ""}, "publicKeys": ["k"]}],
+    Ssh: [{}, {"jobssh": "True", "userssh": {"type": "custom", "value": ""}, "publicKeys": [USER_KEY]}],
     Tensorboard: [{}, {"port": 6006, "logdir": {"a": "/b"}}],
     TeamwiseStorage: [{"storageConfigNames": ["share"]}],
 }  # fmt: skip
@@ -108,10 +109,6 @@ def test_storage_plugins_request_storages_with_mount_paths() -> None:
     assert steps_of(RestStorage(), {"config": "s"}).storages == (Storage("s", "/mnt/s"),)
     older = steps_of(TeamwiseStorage(), {"storageConfigNames": ["s", "t"]})
     assert older.storages == (Storage("s", "/mnt/s"), Storage("t", "/mnt/t"))
-
-
-def test_plugins_without_effect_are_inert() -> None:
-    assert steps_of(Ssh(), {}) == Steps(inert=True)
 
 
 def test_tensorboard_is_an_optional_service_with_a_port_of_its_own() -> None:

@@ -17,7 +17,7 @@ from kedge.plugins.base import Callback, File, PluginFailed, Steps, checked
 from kedge.resolve.plugin_files import written_by
 from kedge.resolve.plugins import check_actions
 
-from .conftest import RUNTIME_PLUGINS, resolved
+from .conftest import resolved
 
 CMD = {"name": "a", "plugin": "cmd", "preCommands": ["echo"]}
 
@@ -95,15 +95,6 @@ def test_only_data_with_sha256_or_path_is_downloaded() -> None:
     assert step.name == "a"
     assert step.callbacks[0].action is not None
     assert step.callbacks[0].action.parameters == {"uri": "https://h/x.zip", "path": "d", "unpack": True}
-
-
-def test_plugins_without_effect_are_listed_once() -> None:
-    job = resolved(
-        {"name": "a", "plugin": "pvc_storage", "plugin_params": {"name": "s", "mountPath": "/m"}},
-        plugins=[{"plugin": "ssh"}, {"plugin": f"{RUNTIME_PLUGINS}.ssh"}],
-    )
-    assert job.roles[0].steps == ()
-    assert list(dict.fromkeys(job.inert)) == ["ssh"]
 
 
 def test_short_secrets_are_warned_about_unless_masking_is_off() -> None:

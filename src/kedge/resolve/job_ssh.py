@@ -1,5 +1,5 @@
-"""What a job's ssh becomes when the steps of a role are known: one server for a task, and none between tasks that do not
-wait for each other."""
+"""What a job's ssh becomes when the steps of a role are known: one server for a task, and no ssh between tasks that do
+not wait for each other."""
 
 from __future__ import annotations
 

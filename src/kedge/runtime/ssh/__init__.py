@@ -12,5 +12,9 @@ client              the program `ssh`
 copy_line           what `scp` is asked to do
 file_sides          what it copies from and to
 copies              the program `scp`
+server              the action ssh-server: serves ssh in a task
+server_files        the folder <pai>/ssh
+server_session      one session of a client with the server
+remote_program      a program that a session has started
 barrier             the action ssh-barrier: waits until all tasks are reachable
 """

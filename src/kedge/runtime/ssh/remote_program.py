@@ -133,7 +133,9 @@ class RemoteProgram:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         process = self._process
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         self._input = _taken(process.stdin)
         self._outputs = {_taken(process.stdout): None, _taken(process.stderr): _STDERR}
 

@@ -168,7 +168,7 @@ class _Refusals:
             self._job.log(f"[ssh] refused a client from {address}: none of its keys may log in{last}")
 
 
-class _TaskServer(asyncssh.SSHServer):
+class _TaskServer(asyncssh.SSHServer):  # type: ignore[misc]
     """One connection."""
 
     def __init__(self, surroundings: Surroundings, refusals: _Refusals) -> None:

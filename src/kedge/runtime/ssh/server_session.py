@@ -25,7 +25,7 @@ class Surroundings(NamedTuple):
     running: set[RemoteProgram]
 
 
-class TaskFiles(asyncssh.SFTPServer):
+class TaskFiles(asyncssh.SFTPServer):  # type: ignore[misc]
     """Serves files by SFTP. OpenSSH's scp fails without an exit code."""
 
     def __init__(self, chan: asyncssh.SSHChannel[bytes]) -> None:
@@ -38,7 +38,7 @@ class TaskFiles(asyncssh.SFTPServer):
                 self._channel.exit(0)
 
 
-class TaskSession(asyncssh.SSHServerProcess[bytes]):
+class TaskSession(asyncssh.SSHServerProcess[bytes]):  # type: ignore[misc]
     """asyncssh serves files by SFTP and scp; everything else is a program of the task."""
 
     def __init__(self, surroundings: Surroundings) -> None:
