@@ -115,6 +115,18 @@ def check_resume(kedge: Kedge, *options: str) -> None:
     assert abs(result["slope"] - 3) + abs(result["offset"] - 2) < 0.1
 
 
+def test_storages_are_read_and_written(kedge: Kedge) -> None:
+    for name in ("in", "out"):
+        (kedge.folder / name).mkdir()
+    (kedge.folder / "in" / "a.txt").write_text("one two\n")
+    done = kedge("run", EXAMPLES / "storages.yaml", "--storage", "datasets=in", "--storage", "results=out")
+    assert "worker:0 | 2" in done.stdout
+    assert [path.read_text().strip() for path in (kedge.folder / "out").iterdir()] == ["2"]
+    assert "extras.storages[0]: Storage datasets is not found: none is configured" in (
+        kedge("run", EXAMPLES / "storages.yaml", code=2).stderr
+    )
+
+
 def test_save_goes_on_from_the_checkpoint_before_the_time_limit(kedge: Kedge) -> None:
     done = kedge("run", EXAMPLES / "save.yaml", "-p", "steps=25")
     assert "the sum is 325" in done.stdout

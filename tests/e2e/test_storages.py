@@ -198,6 +198,8 @@ def test_a_storage_of_a_user_never_replaces_or_widens_one_of_the_site(kedge: Ked
         ("storages.a = {nfs = {server = 'h', path = 'x'}}", "must be an absolute path on the server"),
         ("storages.a = {nfs = {server = 'h,x', path = '/x'}}", "is not the name or address of a server"),
         ("storages.a = {cifs = {share = '/h/x'}}", "must have the form //SERVER/SHARE"),
+        ("storages.a.cifs = {share = '//h/x', options = 'vers=3.0,password=x'}", "every user can read its options"),
+        (f"storages.{'a' * 101}.path = '/'", "cannot name a storage"),
         ("storages.a = {path = '/', credentials = '/c'}", "it has no effect without cifs"),
         (
             "storages.a = {nfs = {server = 'h', path = '/'}, cifs = {share = '//h/x'}}",
@@ -275,9 +277,9 @@ def test_remote_storages_on_the_local_engine_must_be_mounted(kedge: Kedge, site:
 def test_notes_about_mount_paths_name_who_uses_them(kedge: Kedge) -> None:
     data = folder(kedge, "data")
     done = kedge("plan", job(kedge, "data", command="ls /mnt/data/x"), "--storage", f"data={data}")
-    expected = "the storage data is at $KEDGE_STORAGE_DATA, not at /mnt/data; worker must use $KEDGE_STORAGE_DATA"
-    assert expected in done.stderr
+    assert "mounts nothing at /mnt/data: worker must use $KEDGE_STORAGE_DATA for the storage data" in done.stderr
     done = kedge("plan", job(kedge, "data", command="ls /mnt/database"), "--storage", f"data={data}")
+    assert "tasks find the storages data at $KEDGE_STORAGE_DATA, not at their mount paths" in done.stderr
     assert "must use" not in done.stderr
     same = kedge.job("true", extras={"storages": [{"name": "data", "mountPath": str(data)}]})
     assert "mounts nothing" not in kedge("plan", same, "--storage", f"data={data}").stderr
@@ -361,14 +363,21 @@ def test_what_hangs_does_not_hide_what_is_found_beside_it(dead: Path, tmp_path: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_mounted_file_system_must_be_of_its_kind(kedge: Kedge, site: Write) -> None:
+@pytest.mark.parametrize("kind", ["tmpfs", "autofs"])
+def test_a_mounted_file_system_must_be_of_its_kind(kedge: Kedge, site: Write, kind: str) -> None:
+    """What is an automatic mount, until it is used, is taken for the site's."""
     point = folder(kedge, "mounted")
+    reader, writer = os.pipe()
+    options = f"fd={writer},minproto=5,maxproto=5" if kind == "autofs" else "size=1m"
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", str(point).encode(), b"tmpfs", 0, b"size=1m") != 0:
+    if libc.mount(b"none", str(point).encode(), kind.encode(), 0, options.encode()) != 0:
         pytest.skip(f"nothing can be mounted here: {os.strerror(ctypes.get_errno())}")
     try:
         file = site("storages.a = {path = 'mounted', nfs = {server = 'nas', path = '/x'}}")
-        refused = kedge("plan", job(kedge, "a"), code=2).stderr
-        assert f"{file}:1: storage a: no nfs file system is mounted at {point}" in refused
+        done = kedge("plan", job(kedge, "a"), code=2 if kind == "tmpfs" else 0)
+        refused = f"{file}:1: storage a: no nfs file system is mounted at {point}" in done.stderr
+        assert refused == (kind == "tmpfs")
     finally:
         libc.umount2(str(point).encode(), _MNT_DETACH)
+        os.close(reader)
+        os.close(writer)

@@ -12,7 +12,10 @@ from kedge.spec.message_text import quote
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.tolerant import mapping
 
-_NAME = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # also of a link and of a mount point
+_NAME = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # also of a link and of a mount point
+
+
+_SECRET = ("user", "username", "pass", "password", "password2", "cred", "credentials")  # options of mount.cifs(8)
 
 
 def problems(document: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
@@ -31,7 +34,8 @@ def wrong_name(name: str) -> str | None:
     """Why a storage cannot have this name; None if it can."""
     if _NAME.fullmatch(name):
         return None
-    return f"{quote(name)} cannot name a storage: use letters, digits, '-', '_' and '.', and no '-' or '.' at the start"
+    rule = "use at most 100 letters, digits, '-', '_' and '.', and no '-' or '.' at the start"
+    return f"{quote(name)} cannot name a storage: {rule}"
 
 
 def _conflicts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -41,6 +45,9 @@ def _conflicts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "cifs", "a storage is either nfs or cifs; remove one of them"
     elif not remote and "path" not in entry:
         yield "", "it has no place: set path to a folder of this machine, or set nfs or cifs"
+    options = str(mapping(entry.get("cifs")).get("options", "")).split(",")
+    if any(option.partition("=")[0] in _SECRET for option in options):
+        yield "cifs", "every user can read its options: name a file with user and password in credentials instead"
     if "credentials" in entry and "cifs" not in entry:
         yield "credentials", "it has no effect without cifs"
     if entry.get("readOnly") and "writers" in entry:

@@ -23,26 +23,26 @@ def check(plan: Plan) -> None:
 
 def notes(plan: Plan) -> Iterator[str]:
     """Where tasks find each storage, if that is not its mount path, and what the engine cannot enforce."""
-    for mount in plan.mounts:
-        variable = f"${storage_variable(mount.name)}"
-        if mount.folder and mount.folder != mount.path:
-            found = f"the storage {mount.name} is at {variable}, not at {mount.path}"
-            yield f"the local engine mounts nothing: {found}{_users(plan, mount, variable)}"
+    elsewhere = [mount for mount in plan.mounts if mount.folder and mount.folder != mount.path]
+    variables = {mount: f"${storage_variable(mount.name)}" for mount in elsewhere}
+    users = {mount: ", ".join(_users(plan, mount)) for mount in elsewhere}
+    if found := [f"{mount.name} at {variables[mount]}" for mount in elsewhere if not users[mount]]:
+        yield f"the local engine mounts nothing: tasks find the storages {', '.join(found)}, not at their mount paths"
+    for mount in (mount for mount in elsewhere if users[mount]):
+        yield (
+            f"the local engine mounts nothing at {mount.path}: {users[mount]} must use {variables[mount]} for the "
+            f"storage {mount.name}, which every engine sets"
+        )
     if names := [mount.name for mount in plan.mounts if mount.folder and mount.read_only]:
         yield (
             f"read-only storages are not enforced here: {', '.join(dict.fromkeys(names))}; tasks have your permissions"
         )
 
 
-def _users(plan: Plan, mount: Mount, variable: str) -> str:
-    """Which roles have scripts that use the mount path, as the end of a note."""
+def _users(plan: Plan, mount: Mount) -> Iterator[str]:
+    """The roles with scripts that use the mount path."""
     path = re.compile(rf"(?<![\w./-]){re.escape(mount.path)}(?![\w.-])")
-    roles = [
-        role.name
-        for role in plan.roles
-        if any(
-            path.search(show_text(text))
-            for text in (role.command, *(c.script for s in role.steps for c in s.callbacks))
-        )
-    ]
-    return f"; {', '.join(roles)} must use {variable}, which every engine sets" if roles else ""
+    for role in plan.roles:
+        scripts = (role.command, *(callback.script for step in role.steps for callback in step.callbacks))
+        if any(path.search(show_text(script)) for script in scripts):
+            yield role.name
