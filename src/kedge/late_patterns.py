@@ -3,13 +3,12 @@ tenth of its time."""
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any, AnyStr
 
-_compile = re.compile
+_compile: Any = None  # re.compile, which compiled_late replaces
 
 
 class _LatePattern:
@@ -19,9 +18,18 @@ class _LatePattern:
         self.pattern, self._flags = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(_compile(self.pattern, self._flags), name)  # `re` keeps the compiled pattern
+        found = getattr(_compiler()(self.pattern, self._flags), name)  # `re` keeps the compiled pattern
         setattr(self, name, found)
         return found
+
+
+def _compiler() -> Any:
+    global _compile
+    if _compile is None:
+        import re  # many programs need no pattern at all
+
+        _compile = re.compile
+    return _compile
 
 
 def late_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
@@ -33,8 +41,12 @@ class compiled_late:  # noqa: N801  (used like a function)
     """A context for the import of a package whose patterns are seldom used: in it, `re.compile` is `late_pattern`."""
 
     def __enter__(self) -> None:
-        self._compile_now = re.compile
+        import re
+
+        self._compile_now = _compiler()
         re.compile = late_pattern  # type: ignore[assignment]
 
     def __exit__(self, *error: object) -> None:
+        import re
+
         re.compile = self._compile_now

@@ -176,6 +176,7 @@ LATE = {
     "kedge.runtime.postmortem.ending": ("kedge.diagnose.decide.limits", "kedge.runtime.postmortem.analysis"),
     "kedge.runtime.postmortem.patterns": ("kedge.diagnose.rules.source",),
     "kedge.settings.values": ("kedge.settings.files", "kedge.settings.variables"),
+    "kedge.spec.libyaml": ("kedge.late_patterns",),
     "kedge.spec.parse": ("kedge.spec.lint.shell",),
     "kedge.spec.schema": ("kedge.spec.violations",),
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Generic as Generic
     from typing import NamedTuple as NamedTuple
     from typing import NoReturn as NoReturn
+    from typing import Protocol as Protocol
     from typing import TypeVar as TypeVar
 else:
     # What collections.abc consists of; the interpreter has loaded it already.
@@ -29,6 +30,9 @@ else:
     Any = NoReturn = object
     MappingProxyType = type(type.__dict__)
     TypeVar = str
+
+    class Protocol:
+        pass
 
     class Generic:
         def __class_getitem__(cls, parameters):

@@ -6,9 +6,6 @@ Built-in plugins and all others use the same interface; docs/plugins.md shows ho
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
 
 from kedge.contract import (
     HOOK_EVENTS,
@@ -22,6 +19,7 @@ from kedge.contract import (
     text_to_json,
 )
 from kedge.late_patterns import late_pattern
+from kedge.light.types import Any, Iterable, Mapping, MappingProxyType, NamedTuple, Protocol
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, read
 
 PREFIX = "com.microsoft.pai.runtimeplugin."
@@ -83,7 +81,6 @@ class Plugin(Protocol):
 
     def steps(self, values: Mapping[str, Any]) -> Steps:
         """The steps of the task. ParameterError: values are wrong in ways that the readers cannot check."""
-        ...
 
 
 class PluginFailed(Exception):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from kedge.contract import BEFORE_STOP, CONTAINER_EXIT, TASK_FAILS, TASK_STARTS, TASK_SUCCEEDS, Callback
+from kedge.light.types import Any, Mapping
 from kedge.plugins.base import Steps, lines
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, one_of, read, string, text
 

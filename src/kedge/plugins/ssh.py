@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from kedge.contract import (
     JOB_SSH_HOST_KEY,
@@ -19,6 +17,7 @@ from kedge.contract import (
     Text,
     text_to_json,
 )
+from kedge.light.types import Any, Iterator, Mapping
 from kedge.plugins.base import Steps, action_value
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, boolean, list_of, number, one_of, read, text
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from typing import Any
 
+from kedge.light.types import Any, Mapping
 from kedge.plugins.base import Steps, Storage
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, list_of, string
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from kedge.contract import TASK_STARTS, Action, Callback
+from kedge.light.types import Any, Mapping
 from kedge.plugins.base import TENSORBOARD, Steps
 from kedge.plugins.parameters import Parameter, ParameterError, Wrong, integer, mapping_of, string
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kedge.late_patterns import late_pattern
 
 _PLAIN_KEY = late_pattern(r"[\w.<>/~+-]+")
@@ -35,8 +33,8 @@ def printable(value: str) -> str:
 def excerpt(text: str, offset: int) -> str:
     """The line of `text` around `offset`; empty if it is too long to be useful."""
     first = max(0, offset - _LONGEST_LINE)
-    before = re.split(r"[\r\n]", text[first:offset])[-1]
-    after = re.split(r"[\r\n]", text[offset : offset + _LONGEST_LINE], maxsplit=1)[0]
+    before = text[first:offset].replace("\r", "\n").rpartition("\n")[2]
+    after = text[offset : offset + _LONGEST_LINE].replace("\r", "\n").partition("\n")[0]
     line = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in before + after)
     return line if len(line) < _LONGEST_LINE else ""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kedge.late_patterns import late_pattern
 from kedge.light.types import TYPE_CHECKING, Any, Mapping, NamedTuple
 from kedge.masking import MASKED
@@ -119,7 +117,7 @@ def _below(values: object, step: str | int) -> str | int | None:
     if isinstance(values, dict):
         return str(step) if str(step) in values else None  # `[0]` of a mapping is its key "0"
     if isinstance(values, list):
-        index = int(step) if isinstance(step, int) or re.fullmatch("[0-9]{1,9}", step) else -1
+        index = int(step) if isinstance(step, int) or (step.isascii() and step.isdigit() and len(step) < 10) else -1
         return index if 0 <= index < len(values) else None
     return None
 

@@ -41,6 +41,8 @@ def tagged(text: str, kind: str) -> Scalar:
 
 
 def _number(text: str) -> str | int | float:
+    if text.isascii() and text.isdigit():
+        return int(_checked(text))  # without patterns, which take long to load and compile
     for pattern, base in (_INT, 10), (_OCTAL, 8), (_HEX, 16):
         if pattern.fullmatch(text):
             return int(_checked(text), base) if base == 10 else int(_checked(text)[2:], base)

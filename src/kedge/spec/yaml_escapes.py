@@ -27,6 +27,8 @@ class Guarded(NamedTuple):
 
 def guard(text: str) -> Guarded:
     """The text with stand-ins: private-use characters that the text does not contain."""
+    if text.isascii() and "{{" not in text:
+        return Guarded(text, {})  # without the patterns
     if not TOKEN.search(text) and not _MISREAD.search(text):
         return Guarded(text, {})
     private = chain(range(0xE000, 0xF8FF), range(0xF0000, 0xFFFFE))

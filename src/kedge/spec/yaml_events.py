@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from kedge.late_patterns import late_pattern
-from kedge.light.types import Any, Iterator
+from kedge.light.types import Iterator
 from kedge.spec.compose import Unreadable
-from kedge.spec.libyaml import yaml
+from kedge.spec.libyaml import parse, yaml
 from kedge.spec.yaml_escapes import guard
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = late_pattern("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -16,7 +15,7 @@ def events(text: str) -> Iterator[yaml.Event]:
     """What libyaml reads in `text`. yaml.YAMLError; Unreadable for a character that YAML does not have."""
     _check_characters(text)
     guarded = guard(text)
-    for event in yaml.parse(guarded.text, Loader=_LOADER):
+    for event in parse(guarded.text):
         if guarded.back and isinstance(event, yaml.ScalarEvent):
             event.value = event.value.translate(guarded.back)
         yield event
