@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kedge.bundle import build, export, layers
+from kedge.bundle.build import Bundle
+
 from .init_folders import InitFolders
 from .phases import Phase, RunInit, make_work, run_phase
+from .runtime_images import podman
 from .tls_servers import Certificate, certificate
 
 
@@ -41,3 +47,22 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InitFolders:
     made = InitFolders(tmp_path / "pai")
     monkeypatch.chdir(made.work)
     return made
+
+
+@pytest.fixture(scope="session")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundle]:
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield build.ensure(layers.available())
+
+
+@pytest.fixture(scope="session")
+def runtime_image(complete: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    layout = tmp_path_factory.mktemp("image") / "layout"
+    export.image(complete.path, layout, "kedge-runtime:test")
+    name = f"localhost/kedge-test/runtime-{os.getpid()}:1"
+    podman("tag", podman("pull", "-q", f"oci:{layout}").stdout.strip(), name)
+    yield name
+    podman("rmi", "-f", name)

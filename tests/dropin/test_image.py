@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from kedge.bundle import build, busybox, export, layers, manifest
+from kedge.bundle import manifest
 from kedge.bundle.build import Bundle
 
+from .runtime_images import IN_CONTAINERS, podman
 from .test_phase import spec
 
-pytestmark = [
-    pytest.mark.containers,
-    pytest.mark.skipif(not shutil.which("podman"), reason="there is no podman to run containers with"),
-    pytest.mark.skipif(not busybox.find(), reason="busybox-static is not installed, which the image needs"),
-]
+pytestmark = IN_CONTAINERS
 PAI = "/usr/local/pai"
 HOME = "/opt/kube-runtime"
 
@@ -41,40 +37,15 @@ class Done(NamedTuple):
 RunImage = Callable[..., Done]
 
 
-def podman(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(["podman", *arguments], capture_output=True, text=True, timeout=300)
-    assert not check or done.returncode == 0, done.stderr
-    return done
-
-
-@pytest.fixture(scope="module")
-def complete(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bundle]:
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield build.ensure(layers.available())
-
-
-@pytest.fixture(scope="module")
-def image(complete: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    layout = tmp_path_factory.mktemp("image") / "layout"
-    export.image(complete.path, layout, "kedge-runtime:test")
-    name = f"localhost/kedge-test/runtime-{os.getpid()}:1"
-    podman("tag", podman("pull", "-q", f"oci:{layout}").stdout.strip(), name)
-    yield name
-    podman("rmi", "-f", name)
-
-
 @pytest.fixture
-def site_image(image: str, tmp_path: Path) -> Iterator[Callable[..., str]]:
+def site_image(runtime_image: str, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Builds an image from a Containerfile's second line, and the files beside it."""
     names = []
 
     def built(line: str, **files: str) -> str:
         folder = tmp_path / f"site-{len(names)}"
         folder.mkdir()
-        (folder / "Containerfile").write_text(f"FROM {image}\n{line}\n")
+        (folder / "Containerfile").write_text(f"FROM {runtime_image}\n{line}\n")
         for name, text in files.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
@@ -91,14 +62,14 @@ def site_image(image: str, tmp_path: Path) -> Iterator[Callable[..., str]]:
 def run(tmp_path: Path) -> RunImage:
     """Runs an init container, as a pod does it."""
 
-    def started(image: str, *command: str, options: tuple[str, ...] = (), **variables: str) -> Done:
+    def started(name: str, *command: str, options: tuple[str, ...] = (), **variables: str) -> Done:
         pai = tmp_path / "pai"
         pai.mkdir(exist_ok=True)
         given = [
             word for name, value in ({"FC_POD_UID": "pod-1"} | variables).items() for word in ("-e", f"{name}={value}")
         ]
         mount = ("-v", f"{pai}:{PAI}")
-        done = podman("run", "--rm", "--network", "none", *mount, *given, *options, image, *command, check=False)
+        done = podman("run", "--rm", "--network", "none", *mount, *given, *options, name, *command, check=False)
         return Done(done.returncode, done.stdout + done.stderr, pai)
 
     return started
@@ -125,19 +96,19 @@ def test_a_site_replaces_a_program_of_kedge(site_image: Callable[..., str], run:
     assert "child process is DOCKER_IMAGE_CHECKER, exit code is 1" in done.log
 
 
-def test_the_image_brings_sh_and_python(image: str, run: RunImage) -> None:
+def test_the_image_brings_sh_and_python(runtime_image: str, run: RunImage) -> None:
     commands = (
         {"command": "python3 --version && /usr/bin/python3 --version && /usr/bin/env python3 --version"},
         {"command": "set -o pipefail; ls /bin | grep -c . ; busybox | head -1; id -un; cd /tmp && mktemp x.XXXXXX"},
     )
-    done = run(image, INIT_CONFIG=spec(*commands, {"command": "python portChecker.py none; test $? != 127"}))
+    done = run(runtime_image, INIT_CONFIG=spec(*commands, {"command": "python portChecker.py none; test $? != 127"}))
     assert done.code == 0, done.log
     assert done.log.count("Python 3.") == 3
     assert "root" in done.log.splitlines()
-    assert podman("run", "--rm", "--network", "none", image, "sh", "-c", "echo $((6 * 7))").stdout == "42\n"
+    assert podman("run", "--rm", "--network", "none", runtime_image, "sh", "-c", "echo $((6 * 7))").stdout == "42\n"
 
 
-def test_a_restart_and_other_volumes_below_the_work_folder(image: str, run: RunImage, tmp_path: Path) -> None:
+def test_a_restart_and_other_volumes_below_the_work_folder(runtime_image: str, run: RunImage, tmp_path: Path) -> None:
     """Everything but logs and mounts is made anew, and no harmless error is logged."""
     for folder in ("secrets", "config", "extension"):
         (tmp_path / folder).mkdir()
@@ -158,7 +129,7 @@ def test_a_restart_and_other_volumes_below_the_work_folder(image: str, run: RunI
         for word in ("-v", f"{tmp_path / folder}:{PAI}/{place}:ro")
     ]
     for _ in range(2):
-        done = run(image, options=tuple(mounts))
+        done = run(runtime_image, options=tuple(mounts))
         assert done.code == 0
     assert not [line for line in done.log.splitlines() if " - INFO - " not in line]
     assert not (pai / "stale").exists()
@@ -170,8 +141,8 @@ def test_a_restart_and_other_volumes_below_the_work_folder(image: str, run: RunI
     }  # fmt: skip
 
 
-def test_the_volume_has_what_a_task_needs_and_no_more(complete: Bundle, image: str, run: RunImage) -> None:
-    done = run(image)
+def test_the_volume_has_what_a_task_needs_and_no_more(complete: Bundle, runtime_image: str, run: RunImage) -> None:
+    done = run(runtime_image)
     entries = manifest.entries(complete.path)
     copied = {path.relative_to(done.pai / "kedge") for path in (done.pai / "kedge").rglob("*") if path.is_file()}
     assert copied == {Path("MANIFEST.json"), *(Path(e.path) for e in entries if e.layer not in ("init", "shell"))}
@@ -182,7 +153,7 @@ def test_the_volume_has_what_a_task_needs_and_no_more(complete: Bundle, image: s
             assert file.stat().st_mode == (complete.path / entry.path).stat().st_mode
     task = json.dumps({"not": "a task"})
     (done.pai / "runtime.d" / "kedge-task.json").write_text(task)
-    failed = run(image, f"{PAI}/runtime")
+    failed = run(runtime_image, f"{PAI}/runtime")
     assert failed.code == 1
     assert f"{PAI}/runtime.d/kedge-task.json is not a task specification" in failed.output
 
@@ -202,8 +173,8 @@ def image_config(name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_image_starts_the_init_phase_by_its_command(image: str) -> None:
-    found = image_config(image)
+def test_the_image_starts_the_init_phase_by_its_command(runtime_image: str) -> None:
+    found = image_config(runtime_image)
     assert found["Config"]["Cmd"] == [f"{HOME}/init"]
     assert not found["Config"].get("Entrypoint")
     assert "GPL-2.0-only" in found["Labels"]["org.opencontainers.image.licenses"]

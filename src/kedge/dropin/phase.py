@@ -105,12 +105,12 @@ class InitPhase:
         if found.plugins is not None:
             os.chdir(paths.init_d)
             yield from steps.specified(found.plugins, paths.init_d)
-        elif found.of_framework or found.has_runtime_spec:
+        elif found.of_framework or found.names_a_command:
             yield from steps.built_in(self._environment, paths.init_d, of_framework=found.of_framework)
         if found.plugins is None:
             yield from steps.of_site(paths.init_d)
         elif not os.path.exists(f"{paths.runtime_d}/{TASK_SPEC}") and (
-            found.has_runtime_spec or os.path.exists(f"{paths.runtime_d}/{JOB_CONFIG}")
+            found.names_a_command or os.path.exists(f"{paths.runtime_d}/{JOB_CONFIG}")
         ):
             yield steps.task_spec_step()
 

@@ -13,23 +13,28 @@ LABEL = "INIT_CONFIG"  # the step's name in the log
 FRAMEWORK_VARIABLE = "FC_FRAMEWORK_NAME"
 INIT_VARIABLE = "INIT_CONFIG"
 INIT_FILE = "init_plugins.yaml"
-RUNTIME_VARIABLE = "RUNTIME_CONFIG"
-RUNTIME_FILE = "runtime_plugin.yaml"
+# The runtime specification, and the command that OpenPAI's REST server sets (kedge.dropin.task_source).
+SPEC_VARIABLE, SPEC_FILE = "RUNTIME_CONFIG", "runtime_plugin.yaml"
+COMMAND_VARIABLE, COMMAND_FILE_VARIABLE = "USER_CMD", "USER_CMD_FILE"
 
 
 class Found(NamedTuple):
-    """What decides which steps there are. `plugins` is None for the built-in list."""
+    """What decides which steps there are. `plugins` is None for the built-in list. `names_a_command`: what to run is
+    known without a framework, too."""
 
     plugins: tuple[InitPlugin, ...] | None
     of_framework: bool
-    has_runtime_spec: bool
+    names_a_command: bool
 
 
 def find(paths: InitPaths, environment: Mapping[str, str], log: InitLog) -> Found | None:
     """The specification. None if it is wrong; the log has the reasons then."""
     text, file = _text(paths, environment)
-    runtime_spec = environment.get(RUNTIME_VARIABLE, "").strip() or os.path.exists(f"{paths.config}/{RUNTIME_FILE}")
-    found = Found(None, bool(environment.get(FRAMEWORK_VARIABLE)), bool(runtime_spec))
+    command = any(
+        environment.get(name, "").strip() for name in (SPEC_VARIABLE, COMMAND_VARIABLE, COMMAND_FILE_VARIABLE)
+    )
+    known = command or os.path.exists(f"{paths.config}/{SPEC_FILE}")
+    found = Found(None, bool(environment.get(FRAMEWORK_VARIABLE)), known)
     if not text.strip():
         log.info("the built-in list of init programs runs")
         return found
