@@ -126,6 +126,13 @@ def test_default_storages_of_the_site_and_of_the_user(kedge: Kedge, site: Write,
     assert list(planned(kedge, empty)) == ["a"]
     user("default-storages = ['b', 'own']\nstorages.own.path = 'srv'")
     assert list(planned(kedge, empty)) == ["b", "own"]
+    site("default-storages = ['b']\nstorages.a = {path = 'srv', default = true}\nstorages.b.path = 'srv'")
+    user("storages.own = {path = 'srv', default = true}")
+    assert list(planned(kedge, empty)) == ["b", "own"]
+    site(
+        "storages.a = {path = 'srv', default = true}\nstorages.b.path = 'srv'\n"
+        "storages.c = {path = 'srv', users = ['nobody']}"
+    )
     user("default-storages = []")
     assert list(planned(kedge, empty)) == []
     file = user("\ndefault-storages = ['c']")
@@ -297,6 +304,12 @@ def test_a_rerun_and_an_export_keep_the_folders_of_storages(kedge: Kedge) -> Non
     assert f"kedge run job.yaml --storage data={data}" in (kedge.folder / "out" / "job.yaml").read_text()
     shutil.rmtree(data)
     assert "--storage data: there is no folder" in kedge("rerun", run.name, code=2).stderr
+
+
+def test_a_mistyped_option_is_no_suggestion(kedge: Kedge) -> None:
+    refused = kedge("plan", job(kedge, "results"), "--storage", f"reslts={kedge.folder}", code=2).stderr
+    assert "Storage results is not found: none is configured. Use a folder of your own: --storage results=" in refused
+    assert "--storage reslts: the job has no storage of that name; it has results" in refused
 
 
 def test_config_lists_storages(kedge: Kedge, site: Write) -> None:

@@ -109,14 +109,21 @@ class Storages:
             for name, each in self._known.items()
             if name not in allowed
         }
-        defaults = tuple(name for name in allowed if self._known[name].values.get("default"))
-        own = self._settings.get(DEFAULT_STORAGES)
-        if own.value is not None:
-            defaults = tuple(own.value)
-            if with_defaults and (wrong := [name for name in defaults if name not in allowed]):
-                known = f"you may use {name_list(allowed)}" if allowed else "you may use none"
-                raise InputError(f"{own.origin}: default-storages: there is no {wrong[0]!r} that you may use; {known}")
-        return StorageNames(tuple(allowed), defaults, forbidden)
+        return StorageNames(tuple(allowed), self._defaults(allowed, with_defaults), forbidden)
+
+    def _defaults(self, allowed: Collection[str], checked: bool) -> tuple[str, ...]:
+        """The names of the default storages. A list of the site takes the place of the site's marks only."""
+        marked = [name for name in allowed if self._known[name].values.get("default")]
+        listed = self._settings.get(DEFAULT_STORAGES)
+        if listed.value is None:
+            return tuple(marked)
+        if checked and (wrong := [name for name in listed.value if name not in allowed]):
+            known = f"you may use {name_list(allowed)}" if allowed else "you may use none"
+            message = f"default-storages: there is no {quote(wrong[0])} that you may use; {known}"
+            raise InputError(f"{listed.origin}: {message}")
+        of_user = (DEFAULT_STORAGES.key,) in self._settings.of_user
+        own = [name for name in marked if not (of_user or self._known[name].of_site)]
+        return tuple(dict.fromkeys([*listed.value, *own]))
 
     def placed(self, mounts: Iterable[Mount], job: str) -> tuple[tuple[Mount, ...], list[str]]:
         """The mounts with their places, and notes. InputError: a folder is missing or must not be used. CannotRun: it

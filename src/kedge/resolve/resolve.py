@@ -78,7 +78,7 @@ class _Resolution:
         resolved = tuple(self._role(role, needed[role.name]) for role in roles)
         everything = ordered(one for listed in needed.values() for one in listed)
         wanted = list(self._storages(everything))
-        mounts, wrong, nested = storages.merge(wanted, inputs.storage_names)
+        mounts, wrong, nested = storages.merge(wanted, inputs.storage_names, inputs.storages)
         self._messages = storages.unrequested(inputs.storages, wanted)
         idle = unused.prerequisites(job, self._graph.used)
         self._refuse((*self._problems, *self._code.problems, *wrong, *(p for p in idle if p.severity == ERROR)))

@@ -62,12 +62,16 @@ def unrequested(given: Mapping[str, str], wanted: Iterable[StorageRequest]) -> l
 
 
 def merge(
-    wanted: Iterable[StorageRequest], known: StorageNames | None = None
+    wanted: Iterable[StorageRequest], known: StorageNames | None = None, given: Iterable[str] = ()
 ) -> tuple[tuple[Mount, ...], list[Problem], list[str]]:
     """Every mount once, in the order of the requests; the problems; and notes for the submitter.
 
-    `known` are the storages of the submitter; None means that any name may be used.
+    `known` are the storages of the submitter; None means that any name may be used. A name in `given` that no request
+    has is a mistake of the submitter, and no suggestion.
     """
+    wanted = list(wanted)
+    if known is not None and (mistyped := set(given) - {request.name for request in wanted}):
+        known = known._replace(usable=tuple(name for name in known.usable if name not in mistyped))
     mounts: dict[str, Mount] = {}
     problems: list[Problem] = []
     for request in wanted:

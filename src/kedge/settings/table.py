@@ -109,7 +109,7 @@ _SUB_PATH = {
 }  # fmt: skip
 DEFAULT_STORAGES = Setting(
     "default-storages", _TEXTS, "The names of the storages that jobs with `extras.storages: []` mount, in place of "
-    "those with `default = true`.",
+    "those with `default = true`. A list of the site does not hide the user's own ones.",
 )  # fmt: skip
 STORAGES_LIMIT = _limit(
     "storages", _TEXTS, "The only folders in which users may have storages of their own, in `config.toml` or by "
