@@ -159,6 +159,17 @@ def test_a_sub_path_is_made_for_the_account_at_submission_only(kedge: Kedge, sit
     assert f"{scratch}/nobody leads elsewhere through a link" in kedge("run", write, code=2).stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_sub_path_that_another_user_has_made_beforehand_is_refused(kedge: Kedge, site: Write) -> None:
+    trap = folder(kedge, f"srv/{ACCOUNT}")
+    os.chown(trap, 1_234_567, -1)
+    site("storages.scratch = {path = 'srv', subPath = '{user}', makeSubPath = true}")
+    kedge("plan", job(kedge, "scratch"))  # the administrator has made it, as nobody else can
+    trap.parent.chmod(0o1777)
+    refused = kedge("run", job(kedge, "scratch"), code=2).stderr
+    assert f"{trap} belongs to another user (uid 1234567), and everybody can make folders in {trap.parent}" in refused
+
+
 def test_a_storage_of_a_user_never_replaces_or_widens_one_of_the_site(kedge: Kedge, site: Write, user: Write) -> None:
     for name in ("srv/open", "srv/closed/inner", "srv/homes/me", "mine"):
         folder(kedge, name)

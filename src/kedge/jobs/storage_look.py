@@ -11,6 +11,7 @@ import json
 import os
 import selectors
 import signal
+import stat
 import sys
 import time
 
@@ -30,7 +31,7 @@ def look(folder: str, sub: str, make: bool, kind: str) -> dict[str, object]:
         return {"real": real, "problem": f"{inner} leads elsewhere through a link"}
     if not os.path.lexists(inner):
         return _made(inner) if make else {"real": inner, "missing": True}
-    return {"real": inner, "problem": _unusable(inner, inner)}
+    return {"real": inner, "problem": _unusable(inner, inner) or _foreign(real, sub)}
 
 
 def _unusable(real: str, shown: str) -> str | None:
@@ -43,6 +44,17 @@ def _unusable(real: str, shown: str) -> str | None:
     if not os.path.isdir(real):
         return f"{shown} is not a folder"
     return None if os.access(real, os.X_OK) else f"you have no permission to enter {shown}"
+
+
+def _foreign(folder: str, sub: str) -> str | None:
+    """Why a folder may be a trap: where everybody can make folders, another user may have made it beforehand."""
+    for name in sub.split("/"):
+        inner = os.path.join(folder, name)
+        owner = os.lstat(inner).st_uid
+        if os.lstat(folder).st_mode & stat.S_IWOTH and owner not in (0, os.getuid()):
+            return f"{inner} belongs to another user (uid {owner}), and everybody can make folders in {folder}"
+        folder = inner
+    return None
 
 
 def _made(folder: str) -> dict[str, object]:
