@@ -26,6 +26,7 @@ secret_values     the secrets that are mounted
 rendering         references in commands and parameters
 task_source       the commands and the uses of plugins, from a specification or a job
 plugin_steps      steps from the uses of plugins
+ssh_access        keys for the plugin ssh
 folder_plugins    plugins of a site, in folders
 task_file         writes the TaskSpec
 framework_parser  init program: a framework becomes the job's configuration, variables and the TaskSpec

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 
 from kedge.contract import Callback, Step
-from kedge.dropin import folder_plugins
+from kedge.dropin import folder_plugins, ssh_access
 from kedge.dropin.folder_plugins import FailedPlugin
 from kedge.dropin.program import InitContext
 from kedge.dropin.rendering import TaskReferences, UnknownReference
@@ -53,6 +53,8 @@ def _prepared(
     if folder := folder_plugins.find(use.plugin, context.paths.work):
         parameters = references.value(dict(use.parameters))
         return Step(name, folder_plugins.run(folder, use, number, parameters, secrets, context), use.policy)
+    if use.plugin == ssh_access.PLUGIN:
+        use = ssh_access.with_access(use, secrets, context)
     if use.plugin not in PLUGINS:
         raise FailedPlugin(f"Plugin {use.plugin!r} is not supported: {context.paths.work}/plugins has no such folder")
     return _built_in(name, use, references, context)

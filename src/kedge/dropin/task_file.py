@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kedge.contract import LogPolicy, TaskSpec
-from kedge.dropin import documents, plugin_steps, secret_values, task_source
+from kedge.dropin import documents, plugin_steps, secret_values, ssh_access, task_source
 from kedge.dropin.documents import InvalidDocument
 from kedge.dropin.own_task import ThisTask
 from kedge.dropin.paths import ENV_FILE, EXIT_SPEC, PEERS_FILE, TASK_SPEC, pod_uid
@@ -83,7 +83,7 @@ def _spec(context: InitContext, place: OwnPlace, source: TaskSource, secrets: Jo
         host=place.peer.host or "",
         ports=dict(place.peer.ports),
         peers_file=peers if os.path.exists(peers) else "",
-        secrets_dir=secret_values.write(paths, secrets.texts),
+        secrets_dir=secret_values.write(paths, secrets.texts | ssh_access.secret_texts(source.uses, secrets)),
         logs=LogPolicy(console=True),
         exit_spec=_exit_spec(context),
         pai_dir=paths.work,

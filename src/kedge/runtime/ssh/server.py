@@ -1,8 +1,8 @@
 """The action `ssh-server`: serves ssh in a task, whatever its image has.
 
 Parameters: `jobssh` (whether the job's tasks reach each other), `key` (the job's private key, if so), `hostKey` (the
-private key of the server), `keys` (the users' public keys, one line each), `keyFiles` (names of files with more of them
-in <pai>/ssh-secret).
+private key of the server; empty for a new one), `keys` (the users' public keys, one line each), `keyFiles` (names of
+files with more of them in <pai>/ssh-secret).
 
 Who has one of the private keys may log in, under any user name: everything runs as the task's own user.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 import asyncssh
 
-from kedge.runtime.actions.base import ActionFailed, ActionJob, required
+from kedge.runtime.actions.base import ActionFailed, ActionJob
 from kedge.runtime.files import read_file
 from kedge.runtime.ssh import server_files
 from kedge.runtime.ssh.remote_program import RemoteProgram
@@ -42,13 +42,13 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
     """Serve until SIGTERM. ActionFailed: the server cannot start."""
     port = _port()
-    host_key = _private(required(parameters, "hostKey", "ssh-server"), "host key")
+    host_key = _host_key(parameters)
     known_key = _public_line(host_key)
     key = parameters.get("key") if parameters.get("jobssh") else None
     authorized = [_public_line(_private(key, "job's key"))] if key else []
     authorized += [line for text in parameters.get("keys", ()) for line in _lines(text)]
     authorized += [line for name in parameters.get("keyFiles", ()) for line in _of_file(job, name)]
-    server_files.write(job.pai, key, parameters["hostKey"], known_key, authorized)
+    server_files.write(job.pai, key, host_key.export_private_key().decode(), known_key, authorized)
     server_files.write_config(job.pai, server_files.tasks_of_job(os.environ) if key else [])
     asyncio.run(_serve(port, host_key, _accepted(authorized, job), job))
 
@@ -60,6 +60,12 @@ def _port() -> int:
         raise ActionFailed(
             "this task has no port for ssh: add `ssh: 1` to resourcePerInstance.ports of its task role", "bad_config"
         ) from None
+
+
+def _host_key(parameters: Mapping[str, Any]) -> asyncssh.SSHKey:
+    """The key of the job's servers; a new one where the job has none, which is where tasks do not reach each other."""
+    text = parameters.get("hostKey")
+    return _private(text, "host key") if text else asyncssh.generate_private_key("ssh-ed25519")
 
 
 def _private(text: str, what: str) -> asyncssh.SSHKey:
