@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kedge
-from kedge.bundle import build, layers, manifest, stubs
+from kedge.bundle import build, busybox, layers, manifest, stubs
 from kedge.bundle.build import Bundle
 from kedge.errors import CannotRun, InputError
 
@@ -173,3 +173,15 @@ def test_an_unknown_layer() -> None:
 def test_layers_have_an_order_and_the_core_is_always_there() -> None:
     assert layers.choose(["init", "net"]) == ("core", "net", "init")
     assert layers.choose([]) == ("core",)
+
+
+def test_the_shell_needs_a_static_busybox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one in PATH that is static; scripts and programs that need a C library are passed over."""
+    for name, content in (("script", b"#!/bin/sh\n"), ("dynamic", Path("/bin/sh").resolve().read_bytes())):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "busybox").write_bytes(content)
+    monkeypatch.setattr(busybox, "_USUAL", ())
+    monkeypatch.setenv("PATH", f"{tmp_path}/script:{tmp_path}/dynamic")
+    assert "shell" not in layers.available()
+    with pytest.raises(CannotRun, match=r"^the layer shell needs busybox-static: apt-get install busybox-static$"):
+        layers.choose(["shell"])

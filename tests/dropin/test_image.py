@@ -151,6 +151,10 @@ def test_the_volume_has_what_a_task_needs_and_no_more(complete: Bundle, runtime_
             file = done.pai / "kedge" / entry.path
             assert file.read_bytes() == (complete.path / entry.path).read_bytes()
             assert file.stat().st_mode == (complete.path / entry.path).stat().st_mode
+    missing = run(runtime_image, f"{PAI}/runtime")
+    assert (missing.code, missing.output) == (
+        1, f"kedge runtime: {PAI}/runtime.d/kedge-task.json: No such file or directory\n"
+    )  # fmt: skip
     task = json.dumps({"not": "a task"})
     (done.pai / "runtime.d" / "kedge-task.json").write_text(task)
     failed = run(runtime_image, f"{PAI}/runtime")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from kedge.contract import LOADER_VARIABLES, SHELVED
 
 INIT_FILE = "site/kedge/init.pyc"
-TASK_SPEC = "runtime.d/kedge-task.json"  # what the init phase has written, beside the bundle's folder
+TASK_SPEC = (
+    "${PAI_RUNTIME_DIR:-$here/runtime.d}/kedge-task.json"  # what the init phase has written; $here holds the bundle
+)
 START_FILE = "site/kedge/runtime.pyc"  # see kedge.packed_runtime; imports find the folder `runtime` first
 # Use nothing of the image's Python and no site module; use UTF-8, whatever the image's locale is.
 FLAGS = ("-I", "-S", "-X", "utf8")
@@ -36,7 +38,7 @@ def runtime(interpreter: str, loader: str) -> bytes:
     """The script `runtime`, which starts the supervisor. It also works beside the bundle's folder, if that is called
     `kedge`; without arguments it then runs the TaskSpec that the init phase has written."""
     text = _FIND.format(what="the supervisor of a task")
-    text += f'[ $# -gt 0 ] || [ ! -f "$here/{TASK_SPEC}" ] || set -- "$here/{TASK_SPEC}"\n'
+    text += f'[ $# -gt 0 ] || [ ! -d "$here/kedge" ] || set -- "{TASK_SPEC}"\n'
     return (text + _start(interpreter, loader, START_FILE)).encode()
 
 

@@ -62,8 +62,9 @@ class InitPhase:
                 self._run_step(step)
             self._show_environment()
         except StepFailed as failed:
+            code = self._code(failed)
             self._log.error(f"child process is {failed.label}, exit code is {failed.code}")
-            return self._code(failed)
+            return code
         except Signalled as signalled:
             import signal  # makes enumerations, which takes a third of an interpreter's start
 
