@@ -102,8 +102,8 @@ ALLOWED = {
 ROOMS = {
     "runtime": (
         "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "time_limits",
-        "ssh", "execute", "hooks", "postmortem", "attempt", "join", "main", "warm_parent", "launch", "packed_start",
-        "__main__",
+        "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join", "main", "warm_parent", "launch",
+        "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

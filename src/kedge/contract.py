@@ -77,6 +77,7 @@ RUNNING = "running"
 EXITED = "exited"
 STOPPING = "stopping"
 STOP_ANNOUNCED = "stop-announced"
+HELD = "held"  # hold_sec, code, message: the task has failed and stays alive for a while
 SERVICE_STARTED = "service-started"  # name, address, pid; again when its address has become known or has changed
 SERVICE_ENDED = "service-ended"  # name, code, signal, task_over: whether the task has ended it
 NOTICE = "notice"  # who announced it: the place where the task runs, not a time limit
@@ -212,6 +213,7 @@ class TaskSpec(NamedTuple):
     `job_dir` are None for folders in `folder`. `code` is a folder that the supervisor copies to `workdir`; with None
     the working directory is used as it is. `outputs` are folders to make in the output folder. The attempt is
     stopped when the first of the `time_limits` has passed; `warn_before_sec` before that, the hooks before a stop run.
+    A task that has failed is held for `hold_sec` before its exit hooks, unless the controller releases it earlier.
     """
 
     user: str
@@ -244,6 +246,7 @@ class TaskSpec(NamedTuple):
     outputs: tuple[str, ...] = ()
     time_limits: tuple[TaskTimeLimit, ...] = ()
     warn_before_sec: float | None = None
+    hold_sec: float | None = None
     env_file: str | None = None
 
     @property

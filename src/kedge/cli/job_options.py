@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -81,6 +82,12 @@ _VALUE_OPTIONS = (
         metavar="NAME=FOLDER",
         help="Use this folder of your own as the storage NAME.",
     ),
+    click.option(
+        "--hold-on-failure",
+        "hold",
+        metavar="TIME",
+        help="Keep the first task that fails alive for so long, such as 30m; kedge release ends that.",
+    ),
 )
 _INPUT_OPTIONS = (
     click.option(
@@ -115,13 +122,13 @@ _NEEDED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "TERM", "LD_LIBRARY_PATH", "SSH_AUTH_SOCK",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "DOCKER_HOST", "CONTAINER_HOST",
 })  # fmt: skip
-_VALUE_NAMES = ("params", "secrets", "env", "env_files", "storages")
+_VALUE_NAMES = ("params", "secrets", "env", "env_files", "storages", "hold")
 _INPUT_NAMES = (*_VALUE_NAMES, "workdir", "rules", "marketplace", "hosts", "offline", "update_lock")
 
 
 def _inputs(
     params: tuple[str, ...], secrets: tuple[str, ...], env: tuple[str, ...], env_files: tuple[str, ...],
-    storages: tuple[str, ...], **others: Any,
+    storages: tuple[str, ...], hold: str | None, **others: Any,
 ) -> Inputs:  # fmt: skip
     user, given = user_name(), [pair("--secret", text) for text in secrets]
     values = {name: read_given(name, value) for name, value in given}
@@ -130,6 +137,7 @@ def _inputs(
     forget([*(text.removeprefix(_VARIABLE_PREFIX) for _, text in given if text.startswith(_VARIABLE_PREFIX)), *secret])
     parameters = dict(pair("-p", text) for text in params)
     folders = dict(pair("--storage", text) for text in storages)
+    others["hold_on_failure_sec"] = None if hold is None else _duration("--hold-on-failure", hold)
     return Inputs(user, parameters, values, env=plain, taken_env=secret, notes=notes, storages=folders, **others)
 
 
@@ -139,6 +147,18 @@ def forget(names: Iterable[str]) -> None:
     for name in names:
         if name not in _NEEDED and not name.lower().endswith("_proxy") and not name.startswith(("LC_", "XDG_")):
             os.environ.pop(name, None)
+
+
+def _duration(option: str, text: str) -> float:
+    """The seconds of a duration that is longer than none. InputError."""
+    units = importlib.import_module("kedge.spec.units")  # slow to load, and seldom needed
+    try:
+        found: float = units.seconds(text)
+    except ValueError as error:
+        raise InputError(f"{option} {text}: {error}") from None
+    if found <= 0:
+        raise InputError(f"{option} {text}: it must be longer than 0")
+    return found
 
 
 def pair(option: str, text: str) -> tuple[str, str]:

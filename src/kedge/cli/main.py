@@ -45,6 +45,7 @@ COMMANDS = {
     "exec": "Run a program, or a shell, beside a running task.",
     "wait": "Wait until a run ends and print its state.",
     "stop": "Stop a run gracefully.",
+    "release": "End the hold of a failed task.",
     "rm": "Delete ended runs with their logs and outputs.",
     "diagnose": "Explain why a job failed, from its logs.",
     "rules": "List the rules that explain failures, or test a rule file.",

@@ -153,9 +153,9 @@ class Engine(Protocol):
         ...
 
     def forward(self, run: Run, number: int) -> None:
-        """Forward a signal with which a viewer requests a stop (SIGINT, SIGHUP, SIGTERM) to the run's controller, and
-        resume it if it is suspended. Returns at once, and does nothing to a run without a controller. CannotRun: the
-        controller cannot be reached from here."""
+        """Forward a signal with which a viewer requests a stop (SIGINT, SIGHUP, SIGTERM), or the end of a hold
+        (controller_lock.RELEASE), to the run's controller, and resume it if it is suspended. Returns at once, and does
+        nothing to a run without a controller. CannotRun: the controller cannot be reached from here."""
         ...
 
     def suspended(self, run: Run) -> int | None:
@@ -213,6 +213,15 @@ class StopAnnounced(NamedTuple):
     text: str
 
 
+class TaskHeld(NamedTuple):
+    """A task has failed and is held for up to `hold_sec` seconds; `code` is that of its command, if it ran."""
+
+    task: Task
+    hold_sec: float
+    code: int | None
+    message: str
+
+
 class ServiceStarted(NamedTuple):
     """A service of a task works, a program beside its command; `address` is where, if it is known by now."""
 
@@ -245,7 +254,15 @@ class Ended(NamedTuple):
 
 
 Update = (
-    Started | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded | PreemptionNotice | Ended
+    Started
+    | TaskHeld
+    | HookRetrying
+    | LimitReached
+    | StopAnnounced
+    | ServiceStarted
+    | ServiceEnded
+    | PreemptionNotice
+    | Ended
 )
 
 
@@ -266,7 +283,8 @@ class Backend(Protocol):
         ...
 
     def warn(self, task: Task) -> None:
-        """Tell the task's supervisor that the task will be stopped soon: its hooks before a stop run now."""
+        """Tell the task's supervisor that the task will be stopped soon: its hooks before a stop run now. If the task
+        has failed and is held, that ends the hold."""
         ...
 
     def stop(self, task: Task) -> None:

@@ -62,7 +62,7 @@ def prepare(path: str, inputs: Inputs, *, places_storages: bool = True) -> Prepa
     return _with_new_pins(
         PreparedJob(
             job=resolved.job,
-            plan=_planned(resolved, known, notes, again=record is not None),
+            plan=_planned(resolved, known, notes, inputs),
             secrets=resolved.secrets,
             locked=resolved.lock,
             parameters={**resolved.job.parameters, **inputs.parameters},
@@ -88,14 +88,16 @@ def _storages(job: Job, known: AllSettings, inputs: Inputs) -> Any:
     return importlib.import_module("kedge.jobs.storages").Storages(known, inputs.storages)
 
 
-def _planned(resolved: ResolvedJob, known: AllSettings, notes: tuple[str, ...], *, again: bool) -> Plan:
-    """The plan with further notes and what the settings add. `again`: the job comes from the record of a run."""
-    plan = build(resolved)
+def _planned(resolved: ResolvedJob, known: AllSettings, notes: tuple[str, ...], inputs: Inputs) -> Plan:
+    """The plan with further notes and what the settings add."""
+    again = inputs.record is not None
+    plan = replace(build(resolved), hold_sec=inputs.hold_on_failure_sec)
     plan = replace(plan, notes=(*plan.notes, *notes)) if notes else plan
     if known.get(RULES).value and not again:  # those of a record include the usual ones of its time
         plan = replace(plan, rules=importlib.import_module("kedge.jobs.rules").with_usual(plan.rules, known))
     if known.from_files:
-        plan = importlib.import_module("kedge.jobs.site_limits").within_time(plan, known)
+        limits = importlib.import_module("kedge.jobs.site_limits")
+        plan = limits.within_hold(limits.within_time(plan, known), known)
     return plan
 
 

@@ -66,6 +66,7 @@ def options(inputs: Inputs, prepared: PreparedJob, engine: Mapping[str, Any]) ->
         offline=inputs.offline,
         update_lock=inputs.update_lock,
         engine=engine,
+        hold_on_failure_sec=inputs.hold_on_failure_sec,
         storages={name: _absolute(path) for name, path in inputs.storages.items()},
     )
 

@@ -48,6 +48,7 @@ def again(run: Run, changes: Inputs, with_job_dir: bool = False) -> Inputs:
         env=plain,
         storages={**options.engine.get(_OLDER_STORAGES, {}), **options.storages, **changes.storages},
         taken_env=taken,
+        hold_on_failure_sec=changes.hold_on_failure_sec,
         notes=(*changes.notes, *_not_given(options, changes)),
         record=replace(
             found, secrets=(*options.secrets, *options.more_secrets), job_dir=_job_dir(run) if with_job_dir else None

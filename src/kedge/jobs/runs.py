@@ -56,6 +56,12 @@ def forward(run: Run, number: int) -> None:
     engine_of(run).forward(run, number)
 
 
+def release(run: Run) -> None:
+    """Ask the run's controller to end the hold of a failed task; does nothing without one. CannotRun if it cannot be
+    reached."""
+    engine_of(run).forward(run, controller_lock.RELEASE)
+
+
 def suspended(run: Run) -> int | None:
     """The pid of the run's controller if it is suspended, otherwise None."""
     return engine_of(run).suspended(run)

@@ -9,7 +9,7 @@ from kedge.contract import SITE_TIME_LIMIT, TaskTimeLimit, duration_text
 from kedge.errors import InputError, Problem
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs
-from kedge.settings.table import HOSTS_LIMIT, TIME_LIMIT
+from kedge.settings.table import HOLD_LIMIT, HOSTS_LIMIT, TIME_LIMIT
 from kedge.settings.values import AllSettings, SettingValue
 from kedge.spec.model import Job, Path, Resources
 from kedge.spec.units import seconds
@@ -37,6 +37,16 @@ def within_time(plan: Plan, settings: AllSettings) -> Plan:
     longest = seconds(limit.value)
     note = f"the site ends the run after {duration_text(longest)} ({limit.origin})"
     return replace(plan, time_limit=TaskTimeLimit(SITE_TIME_LIMIT, longest), notes=(*plan.notes, note))
+
+
+def within_hold(plan: Plan, settings: AllSettings) -> Plan:
+    """The same plan. InputError: a task that fails would be held for longer than the site allows."""
+    limit = settings.get(HOLD_LIMIT)
+    if plan.hold_sec is None or limit.value is None or plan.hold_sec <= (longest := seconds(limit.value)):
+        return plan
+    most = f"at most {duration_text(longest)}" if longest else "no holds at all"
+    asked = duration_text(plan.hold_sec)
+    raise InputError(f"--hold-on-failure: {asked} is too long; {HOLD_LIMIT.key} allows {most} ({limit.origin})")
 
 
 def above(job: Job, settings: AllSettings) -> Iterator[Problem]:

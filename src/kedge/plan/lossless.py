@@ -32,6 +32,7 @@ def from_lossless(data: Mapping[str, Any]) -> Plan:
         retry=RetryPolicy(data["retry"]["job"], data["retry"]["maxTransient"], data["retry"]["backoffSec"]),
         stop=_stop(data["stop"]),
         time_limit=_limit(data["timeLimit"]),
+        hold_sec=data["holdOnFailureSec"],
         mask=data["mask"],
         environment=data["environment"],
         roles=tuple(_role(role) for role in data["roles"]),

@@ -79,6 +79,7 @@ class Plan:
     `mounts` are the storages of all tasks; `requirements` are the prerequisites behind the steps.
     `time_limit` is for the whole run with its retries. `every_task_succeeds`: all tasks run to completion and must
     succeed, whatever the roles' completion is.
+    `hold_sec`: how long the first task that fails is held.
     `shares_code`: tasks start in a read-only copy of the code that all share, instead of one each."""
 
     user: str
@@ -98,6 +99,7 @@ class Plan:
     every_task_succeeds: bool = False
     shares_code: bool = False
     time_limit: TaskTimeLimit | None = None
+    hold_sec: float | None = None
 
     def role(self, name: str) -> RolePlan:
         """The role with this name. KeyError: there is none."""
@@ -150,6 +152,7 @@ class Plan:
             },
             "stop": _stop_json(self.stop),
             "timeLimit": _limit_json(self.time_limit),
+            "holdOnFailureSec": self.hold_sec,
             "mask": self.mask,
             "environment": dict(self.environment),
             "tasks": self.task_count,

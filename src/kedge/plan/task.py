@@ -74,6 +74,7 @@ def task_spec(plan: Plan, role_name: str, index: int, placement: Placement) -> T
         exit_spec=placement.exit_spec,
         time_limits=placement.time_limits,
         warn_before_sec=role.warn_before_sec,
+        hold_sec=plan.hold_sec,
         output_dir=placement.output_dir,
         job_dir=placement.job_dir,
         code=placement.code,

@@ -45,7 +45,8 @@ class Inputs:
     """What the submitter adds to the job file. `parameters` are source texts, as after `-p`; a copy of the folder
     `workdir` is the working directory of every task; `rules` are files with rules for causes of failures. `env` and
     `taken_env` are environment variables of all tasks; the latter, from the submitter's own environment, are secrets.
-    `storages` are folders of the submitter's own by name. `notes` are for the submitter. With `record`, the job is made
+    `storages` are folders of the submitter's own by name. `notes` are for the submitter.
+    The first task that fails is held for `hold_on_failure_sec`. With `record`, the job is made
     from that, and nothing else is read.
 
     For prerequisites outside the job: `marketplace` is a folder or a URL; `hosts` are the only hosts that may be
@@ -74,6 +75,7 @@ class Inputs:
     taken_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
     record: RunRecord | None = None
+    hold_on_failure_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from kedge.runs.atomic_files import disk_errors
 from kedge.untrusted import open_regular, read_json
 from kedge.untrusted_values import fits
 
+RELEASE = signal.SIGALRM  # asks a controller to end the hold of a failed task
 _LARGEST = 4096  # bytes
 _PIDS = 1 << 22  # the kernel's pids are smaller
 _PROBE_PATIENCE_SEC = 5.0  # far longer than probes hold their shared lock, which is microseconds

@@ -25,6 +25,9 @@ class JobEvent(StrEnum):
     JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
     TIME_LIMIT_REACHED = "time-limit-reached"  # by: the key of the limit, text; role, index unless it is the run's
     STOP_ANNOUNCED = "stop-announced"  # by: the key of a limit, or notice; text; role, index of the first task with it
+    # role, index, run, code, message, until: it has failed, and stays alive for its user until then
+    TASK_HELD = "task-held"
+    TASK_RELEASED = "task-released"  # role, index: the user has ended the hold
     SERVICE_STARTED = "service-started"  # role, index, name, address or null; again when the address is known
     SERVICE_ENDED = "service-ended"  # role, index, name, code, task_over: whether it ended with its task
     STOP_REQUESTED = "stop-requested"  # by, why

@@ -15,7 +15,7 @@ class RunOptions(NamedTuple):
     """The options of a run. `parameters` and `env` have the values that were given. `secrets` has the keys of the
     secrets that the job refers to, `more_secrets` those of all others, and `env_from_shell` the names of variables that
     were taken from the submitter's own environment: none of these has values. `engine` are the options of the engine,
-    `storages` the folders that were named for storages.
+    `storages` the folders that were named for storages. A rerun does not take over `hold_on_failure_sec`.
     Paths are absolute."""
 
     parameters: Mapping[str, str] = _NOTHING
@@ -31,6 +31,7 @@ class RunOptions(NamedTuple):
     update_lock: tuple[str, ...] = ()
     engine: Mapping[str, Any] = _NOTHING
     storages: Mapping[str, str] = _NOTHING
+    hold_on_failure_sec: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form that `from_json` reads."""

@@ -49,6 +49,7 @@ class TaskStatus:
     reason: str | None = None
     message: str | None = None
     services: tuple[ServiceStatus, ...] = ()
+    held_until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,11 @@ class JobStatus:
     cause: str | None = None
     notes: tuple[str, ...] = ()
     left: str | None = None
+
+    @property
+    def held(self) -> TaskStatus | None:
+        """The task that is held, if any."""
+        return next((task for task in self.tasks if task.held_until), None)
 
     @property
     def failed_tasks(self) -> int:
@@ -145,6 +151,13 @@ class _StatusFold:
     def task_retrying(self, event: Event) -> None:
         self._ended(event, State.WAITING)
 
+    def task_held(self, event: Event) -> None:
+        task, until = self._task(event), event.get("until", "")
+        if not logs.is_time(until):
+            return
+        code, message, ended = event.get("code"), event.get("message"), event.get("time")
+        self._set(replace(task, held_until=until, exit_code=code, message=message, ended=ended))
+
     def service_started(self, event: Event) -> None:
         service = ServiceStatus(event.get("name", ""), event.get("address"), running=True)
         task = self._task(event)
@@ -210,7 +223,8 @@ class _StatusFold:
                 exit_code=event.get("user_exit_code", task.exit_code),
                 reason=event.get("reason", task.reason),
                 message=event.get("message", task.message),
-                ended=event.get("time") if task.state == State.RUNNING else task.ended,
+                ended=event.get("time") if task.state == State.RUNNING and not task.held_until else task.ended,
+                held_until=None,
                 services=_ended(task.services),
             )
         )
@@ -232,6 +246,7 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     JobEvent.TASK_RETRYING: _StatusFold.task_retrying,
     JobEvent.ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
     JobEvent.JOB_RETRYING: _StatusFold.job_retrying,
+    JobEvent.TASK_HELD: _StatusFold.task_held,
     JobEvent.SERVICE_STARTED: _StatusFold.service_started,
     JobEvent.SERVICE_ENDED: _StatusFold.service_ended,
     JobEvent.STOP_REQUESTED: _StatusFold.stop_requested,

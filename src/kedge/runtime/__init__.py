@@ -9,6 +9,7 @@ attempt       one attempt: hooks, command, report
 session       the parts of an attempt, connected
 time_limits   when the attempt is stopped
 join          runs a program beside a task, for `kedge exec`
+hold          keeps a failed task alive
 execute       runs programs
 outcome       how an attempt ended
 events        events.jsonl and the report

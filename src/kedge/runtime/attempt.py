@@ -77,6 +77,10 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     if not result:
         _keep(session, prepared, kept)  # with what the hooks have exported
         result = _run_command(session, prepared, hidden, entered)
+    if session.spec.hold_sec:
+        from kedge.runtime.hold import hold  # few tasks are held
+
+        hold(session, result)
     result = _exit_hooks(session, prepared, entered, result)
     execute.end_descendants(session)
     return result

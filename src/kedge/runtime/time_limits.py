@@ -24,6 +24,7 @@ def begin_attempt(session: Session) -> None:
 
 
 def _start(session: Session, limit: TaskTimeLimit, end: float) -> None:
+    session.supervisor.limit_end = min(session.supervisor.limit_end, end)
     session.loop.alarm(end, lambda: session.supervisor.reach(limit))
     early = session.spec.warn_before_sec
     if early is not None and end - early > time.monotonic():  # else the hooks run when the limit has passed

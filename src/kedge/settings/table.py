@@ -81,6 +81,11 @@ TIME_LIMIT = _limit(
     "job.timeLimit", _DURATION, "The longest time for a whole run: seconds, or a duration such as 2d. It also ends "
     "jobs that set no limit.",
 )  # fmt: skip
+_DURATION_OR_NONE = {**{key: value for key, value in _DURATION.items() if key != "exclusiveMinimum"}, "minimum": 0}
+HOLD_LIMIT = _limit(
+    "job.holdOnFailure", _DURATION_OR_NONE, "The longest time for which `--hold-on-failure` may keep a failed task "
+    "alive; 0 forbids it. Without the key, any time within the time limits of the job.",
+)  # fmt: skip
 _USERS = {
     **_TEXTS, "items": {**_TEXT, "pattern": r"^@?[^\s@][^\s]*$", "patternErrorMessage": "is not a user or @group"},
 }  # fmt: skip
@@ -182,6 +187,7 @@ SETTINGS = (
     _limit("job.memoryMB", _POSITIVE, "MiB of memory of all tasks of a job together."),
     _limit("job.gpu", _COUNT, "GPUs of all tasks of a job together."),
     TIME_LIMIT,
+    HOLD_LIMIT,
     CODE_LIMIT,
     _limit("task.cpu", _POSITIVE, "Cores of one task."),
     _limit("task.memoryMB", _POSITIVE, "MiB of memory of one task."),

@@ -28,6 +28,7 @@ from kedge.engines.base import (
     Started,
     StopAnnounced,
     Task,
+    TaskHeld,
     Update,
 )
 
@@ -35,7 +36,7 @@ from kedge.engines.base import (
 Happening = Update | Callable[[], object]
 
 _UPDATES = (
-    Started, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice, Ended,
+    Started, TaskHeld, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice, Ended,
 )  # fmt: skip
 _THEN = "2026-01-01T00:00:00.000000000Z"
 

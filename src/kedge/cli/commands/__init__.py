@@ -14,6 +14,7 @@ cp          copy files out of a run and into it
 exec        run a program beside a task
 wait        wait for the end of a run
 stop        stop a run
+release     end the hold of a failed task
 rm          delete runs
 diagnose    explain a failure from logs
 rules       list and test rules for failures

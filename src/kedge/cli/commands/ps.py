@@ -55,13 +55,15 @@ def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
         "failed": now.failed_tasks,
         "cause": now.cause,
         "text": now.text,
+        "held": f"{now.held.role}:{now.held.index}" if now.held else None,
     }
 
 
 def _table(found: list[tuple[RunInfo, JobStatus]]) -> Table:
     rows = Table("RUN", "STATE", "TASKS", "AGE", "TOOK", "CAUSE", right=("TASKS", "AGE", "TOOK"))
     for info, now in found:
-        state = Text(now.state, style=STATE_COLOURS[now.state])
+        held = now.held is not None and now.state == State.RUNNING
+        state = Text("held" if held else now.state, style=STATE_COLOURS[now.state])
         age = duration(info.created, None)
         rows.add_row(info.id, state, _tasks(now), age, duration(now.submitted, now.ended), _cause(now))
     return rows

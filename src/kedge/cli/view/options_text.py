@@ -54,6 +54,8 @@ def _given(options: RunOptions) -> Iterator[str]:
     }
     yield from (word for flag, values in lists.items() for value in values for word in (flag, value))
     yield from ["--offline"] * options.offline
+    if options.hold_on_failure_sec:
+        yield from ("--hold-on-failure", f"{options.hold_on_failure_sec:g}s")
 
 
 def storage_words(storages: Mapping[str, str]) -> Iterator[str]:

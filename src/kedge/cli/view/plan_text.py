@@ -42,6 +42,7 @@ def plan_text(plan: Plan) -> str:
             if plan.time_limit
             else []
         ),
+        *([_row("on failure", _hold(plan.hold_sec))] if plan.hold_sec else []),
         *(_row("code", f"{path} is copied {_copies(plan)}") for path in plan.code.values()),
         *(_row("storage", _storage(mount)) for mount in plan.mounts),
     ]
@@ -161,6 +162,10 @@ def request_text(request: EngineRequest) -> str:
     lines = yaml.safe_dump(request.value, sort_keys=False, default_flow_style=None, width=120).rstrip().split("\n")
     command = ["", request.command] if request.command else []
     return "\n".join(["", bold(f"container of {request.task}"), *(f"  {line}" for line in lines), *command])
+
+
+def _hold(seconds: float) -> str:
+    return f"the first task that fails is held for {duration_text(seconds)}, or until kedge release"
 
 
 def bold(text: str) -> str:

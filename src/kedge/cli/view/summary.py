@@ -9,7 +9,7 @@ from kedge.cli.view.answer import print_report, rows
 from kedge.cli.view.output_text import output_lines
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.tables import Table, show, wrapped
-from kedge.cli.view.wording import STATE_COLOURS, exit_text, home, seconds, succeeded_despite_failures
+from kedge.cli.view.wording import STATE_COLOURS, clock, exit_text, home, seconds, succeeded_despite_failures
 from kedge.runs import explanation, outputs, report
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
@@ -44,6 +44,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
         print_report(found)
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
         rows("Folder" if run.only_outputs.exists() else "Logs", [home(str(run.path))])
+    rows("Held", _held(run, now))
     rows("Services", _services(now))
     rows("Outputs", output_lines(outputs.totals(run), run.id))
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
@@ -58,6 +59,19 @@ def duration(started: str | None, ended: str | None) -> str:
     end = datetime.fromisoformat(ended) if ended else datetime.now(UTC)
     took = (end - datetime.fromisoformat(started)).total_seconds()
     return seconds(max(0.0, took))  # the clock may have been set back in between
+
+
+def _held(run: Run, now: JobStatus) -> list[str]:
+    """The task that is held after its failure, and what to type."""
+    if now.held is None or now.state in FINAL or now.held.held_until is None:
+        return []
+    task, until = f"{now.held.role}:{now.held.index}", now.held.held_until
+    left = (datetime.fromisoformat(until) - datetime.now(UTC)).total_seconds()
+    return [
+        f"{task} has failed ({one_line(now.held.message or '')}), and stays alive until {clock(until)}, "
+        f"for {seconds(max(0.0, left))} more",
+        f"kedge exec {run.id} {task} opens a shell in it; kedge release {run.id} ends the hold",
+    ]
 
 
 def _services(now: JobStatus) -> list[str]:
@@ -96,7 +110,7 @@ def _table(now: JobStatus) -> Table:
     for task in _sorted(now.tasks)[:MOST_ROWS]:
         rows.add_row(
             f"{task.role}:{task.index}",
-            Text(task.state, style=STATE_COLOURS[task.state]),
+            Text("held" if task.held_until else task.state, style=STATE_COLOURS[task.state]),
             str(task.tries),
             exit_text(task),
             duration(task.started, task.ended),

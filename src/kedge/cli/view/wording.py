@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import datetime
 
 from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, duration_text
 from kedge.runs.events import Event
@@ -31,7 +32,7 @@ def event_text(event: Event) -> str | None:
     """The message for an event of the controller, or None if nobody needs to see it."""
     try:
         return _event_text(event)
-    except KeyError:  # the controller's events are complete, so a task has written this one
+    except (KeyError, ValueError):  # the controller's events are complete, so a task has written this one
         return None
 
 
@@ -56,6 +57,12 @@ def _event_text(event: Event) -> str | None:
             return f"stopping {task if event.get('role') else 'all tasks'}: {event['text']}"
         case JobEvent.STOP_ANNOUNCED:
             return f"{event['text']}; hooks before the stop run now"
+        case JobEvent.TASK_HELD:
+            look, release = f"kedge exec {event['run']} {task}", f"kedge release {event['run']}"
+            until = clock(event["until"])
+            return f"{task} failed: {event['message']}; held until {until}: look inside with {look}, end with {release}"
+        case JobEvent.TASK_RELEASED:
+            return f"{task} is released"
         case JobEvent.SERVICE_STARTED if event["address"]:
             return f"{task}: {event['name']} at {event['address']}"
         case JobEvent.SERVICE_ENDED if not event["task_over"]:
@@ -73,6 +80,11 @@ def _event_text(event: Event) -> str | None:
 def succeeded_despite_failures(now: JobStatus) -> bool:
     """Whether a job succeeded only by its completion policy. Its text then explains this."""
     return now.state == State.SUCCEEDED and now.failed_tasks > 0
+
+
+def clock(time: str) -> str:
+    """The time of day of an event's time, here."""
+    return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S")
 
 
 def _when(event: Event) -> str:

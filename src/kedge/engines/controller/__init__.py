@@ -8,6 +8,7 @@ reports            reports of task attempts, or a substitute
 judge              why an attempt failed, and whether to try again
 failures           what the judge needs once something has failed
 retries            counts tries and their delays
+holds              the hold of a failed task
 time_limits        when a run and its tasks are stopped
 stop_requests      signals that ask for a stop
 job_log            the job's event log, even on a full disk

@@ -18,6 +18,7 @@ from kedge.contract import (
     STOPPED_BY_USER,
     Report,
     TaskTimeLimit,
+    timestamp,
 )
 from kedge.diagnose.decide.job import JobVerdict
 from kedge.diagnose.model import UNKNOWN
@@ -31,8 +32,10 @@ from kedge.engines.base import (
     ServiceStarted,
     StopAnnounced,
     Task,
+    TaskHeld,
     Update,
 )
+from kedge.engines.controller.holds import RunHold
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.states import Emit, TaskState, move
 from kedge.engines.controller.stop_requests import Stops
@@ -63,7 +66,9 @@ class Attempt:
         emit: Emit,
         random: Callable[[], float],
         limits: TimeLimits | None = None,
+        hold: RunHold | None = None,
     ) -> None:
+        self._hold = hold or RunHold()
         self._limits = limits or TimeLimits(plan)
         self._plan, self._number, self._backend, self._stops = plan, number, backend, stops
         self._judging, self._emit, self._random = judging, emit, random
@@ -131,7 +136,10 @@ class Attempt:
         if self._stops.notices > self._notices_seen:
             self._notices_seen = self._stops.notices
             self._warn(_ANNOUNCED, list(self.tasks))
+        self._release_if_asked()
         self._enforce_limits()
+        if self._verdict is not None:
+            self._end_hold()
         self._enforce_stops()
 
     def _start_next(self) -> bool:
@@ -160,7 +168,14 @@ class Attempt:
     def _take(self, update: Update) -> None:
         task = self.tasks[update.task]
         if isinstance(update, Ended):
+            if self._hold.postpones(update):
+                return
+            was_held = update.task == self._hold.task
             self._ended(task, update.report)
+            if was_held:
+                self._end_hold()
+        elif isinstance(update, TaskHeld):
+            self._held(update)
         elif isinstance(update, HookRetrying):
             self._emit_facts(JobEvent.HOOK_RETRYING, update)
         elif isinstance(update, ServiceStarted):
@@ -175,6 +190,27 @@ class Attempt:
             self._warn(update.text, list(self.tasks) if self._plan.gang else [update.task])
         elif task.state == State.LAUNCHED:
             move(task, State.RUNNING, self._emit)
+
+    def _held(self, update: TaskHeld) -> None:
+        """A task has failed, and its supervisor holds it. Only the first of the run stays so."""
+        if self._verdict is not None or not self._hold.begin(update.task):
+            self._backend.warn(update.task)
+            return
+        until = timestamp(time.time_ns() + int(update.hold_sec * 1e9))
+        task, facts = update.task, {"code": update.code, "message": update.message, "until": until}
+        self._emit(JobEvent.TASK_HELD, role=task.role, index=task.task_index, run=self._hold.run, **facts)
+
+    def _release_if_asked(self) -> None:
+        if self._stops.releases > self._hold.releases_seen:
+            self._hold.releases_seen = self._stops.releases
+            if held := self._hold.task:
+                self._emit(JobEvent.TASK_RELEASED, role=held.role, index=held.task_index)
+                self._backend.warn(held)
+
+    def _end_hold(self) -> None:
+        """Nothing is held any more: deal with the tasks that have ended in the meantime."""
+        for update in self._hold.over():
+            self._ended(self.tasks[update.task], update.report)
 
     def _emit_facts(self, event: JobEvent, update: HookRetrying | ServiceStarted | ServiceEnded) -> None:
         task, facts = update.task, update._asdict()
@@ -258,7 +294,11 @@ class Attempt:
         if self._limits.job_left() <= -SLACK_SEC:
             self._end_at_limit()
             return
-        running = [task for task in self.tasks.values() if task.state in (State.WAITING, *_STARTED)]
+        running = [
+            task
+            for task in self.tasks.values()
+            if task.state in (State.WAITING, *_STARTED) and not self._hold.has_ended(task.task)
+        ]
         for task in running:
             if (limit := self._limits.passed(task.task)) and self._verdict is None:  # the task before may have ended it
                 self._stop_at_limit(task, limit)
@@ -327,7 +367,7 @@ class Attempt:
         if by_themselves:
             self._look_at = time.monotonic() + SLACK_SEC
         for task in self.tasks.values():
-            if task is ended:
+            if task is ended or self._hold.has_ended(task.task):
                 continue
             if task.state == State.WAITING:
                 self._complete(task, State.STOPPED, self._stop_code())

@@ -11,6 +11,7 @@ from kedge.contract import STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, TaskTimeLimit
 from kedge.diagnose.decide.job import JobVerdict
 from kedge.engines.base import Backend, JobOutcome
 from kedge.engines.controller.attempt import Attempt
+from kedge.engines.controller.holds import RunHold
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.retries import Retries
 from kedge.engines.controller.states import Emit, History
@@ -29,9 +30,9 @@ def run_job(
     """Run job attempts until one is final, and return how the job ended. Nothing of the job runs after this."""
     policy = retry.Policy(True, plan.retry.job)
     retries, history, judging = Retries(), History(), Judge(run, plan.rules)
-    number, limits = 0, TimeLimits(plan)
+    number, limits, hold = 0, TimeLimits(plan), RunHold(run.id)
     while True:
-        attempt = Attempt(plan, number, backend, stops, judging, emit, random, limits)
+        attempt = Attempt(plan, number, backend, stops, judging, emit, random, limits, hold)
         verdict = attempt.run()
         judged = judge(attempt.tasks.values(), limits.of_job if verdict.code == STOPPED_BY_TIME_LIMIT else None)
         text = attempt.explain(judged)

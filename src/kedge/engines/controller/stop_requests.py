@@ -7,6 +7,8 @@ import signal
 from types import FrameType
 from typing import Any
 
+from kedge.runs.controller_lock import RELEASE
+
 KILL = signal.SIGUSR1  # counts twice, because two equal signals may be merged
 NOTICE = signal.SIGUSR2  # the job will be stopped soon, as schedulers announce with a signal of the job's choice
 _SIGNALS = {
@@ -21,13 +23,14 @@ class Stops:
     """A context in which SIGINT, SIGTERM, SIGHUP and KILL are counted instead of ending the process; SIGHUP stays
     ignored if it was. Signals that were blocked before are delivered now, and blocked again afterwards.
 
-    `count` is the number of requests, `by` the source of the first; `notices` counts NOTICE. `fileno` becomes readable
+    `count` is the number of requests, `by` the source of the first; `notices` counts NOTICE,
+    `releases` RELEASE. `fileno` becomes readable
     at each of them and at SIGCHLD, until `drain` is called. Use it only in the main thread.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.notices = 0
+        self.notices = self.releases = 0
         self.by = ""
         self.interrupted = False
 
@@ -35,10 +38,12 @@ class Stops:
         self._read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._write = write
         ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()  # as by nohup
-        self._previous: dict[Any, Any] = {n: signal.signal(n, self._on_signal) for n in {*_SIGNALS, NOTICE} - ignored}
+        self._previous: dict[Any, Any] = {
+            n: signal.signal(n, self._on_signal) for n in {*_SIGNALS, NOTICE, RELEASE} - ignored
+        }
         self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._previous_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        self._blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_SIGNALS, NOTICE})
+        self._blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_SIGNALS, NOTICE, RELEASE})
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -68,6 +73,9 @@ class Stops:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == NOTICE:
             self.notices += 1
+            return
+        if number == RELEASE:
+            self.releases += 1
             return
         self.count += 2 if number == KILL else 1
         self.by = self.by or _SIGNALS[signal.Signals(number)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kedge import untrusted
-from kedge.contract import HOOK_RETRYING, RUNNING, SERVICE_ENDED, SERVICE_STARTED, STOP_ANNOUNCED, STOPPING
+from kedge.contract import HELD, HOOK_RETRYING, RUNNING, SERVICE_ENDED, SERVICE_STARTED, STOP_ANNOUNCED, STOPPING
 from kedge.engines.base import (
     HookRetrying,
     LimitReached,
@@ -16,12 +16,14 @@ from kedge.engines.base import (
     Started,
     StopAnnounced,
     Task,
+    TaskHeld,
 )
 
 LONGEST_LINE = 4096  # bytes; supervisors send each line in one atomic write to the pipe
+MOST_HOLD_SEC = 366 * 86_400.0  # longer ones are not from a supervisor
 _AT_ONCE = 1 << 20
 
-SupervisorUpdate = Started | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded
+SupervisorUpdate = Started | TaskHeld | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # raised for lines that are not from a supervisor
 
@@ -69,6 +71,10 @@ def update(event: Mapping[str, Any]) -> SupervisorUpdate | None:
         return LimitReached(task_of(event), str(event["limit"]))
     if event["event"] == STOP_ANNOUNCED:
         return StopAnnounced(task_of(event), str(event["by"]), str(event["text"]))
+    if event["event"] == HELD:
+        code = event["code"]
+        seconds = min(float(event["hold_sec"]), MOST_HOLD_SEC)
+        return TaskHeld(task_of(event), seconds, None if code is None else int(code), str(event["message"]))
     if event["event"] == SERVICE_STARTED:
         address = event["address"]
         return ServiceStarted(task_of(event), str(event["name"]), None if address is None else str(address))

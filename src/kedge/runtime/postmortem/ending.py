@@ -26,22 +26,26 @@ def finish(session: Session, result: AttemptOutcome, clock: Clock) -> int:
     """Write the last event, the report and the termination message, and return the exit status.
 
     If a log could not be written, that is the outcome, whatever else happened."""
-    limit = session.supervisor.limit
+    supervisor, settled = session.supervisor, session.supervisor.settled
+    limit = None if settled else supervisor.limit
     if session.faults.first:
         path, error = session.faults.first
         result = outcome.of_os_error(error, path, result.user_code)
     elif limit and not result.succeeded:  # also if a hook was stopped
         result = outcome.at_limit(limit, result.user_code)
-    supervisor, removed = session.supervisor, session.logs.removed_bytes
+    removed = session.logs.removed_bytes
     if removed:
         session.log.warning("Log rotation has removed " + ", ".join(f"{n} bytes of {s}" for s, n in removed.items()))
     report = make_report(session.spec, result._replace(message=session.log.masked(result.message)), clock)._replace(
-        stopped_by=supervisor.stopped_by,
-        killed=supervisor.killed,
+        stopped_by=None if settled else supervisor.stopped_by,
+        killed=supervisor.killed and not settled,
         removed_bytes=removed or None,
         time_limit=limit and limit.key,
         limit_reached=limit and contract.timestamp(supervisor.limit_reached or 0),
     )
+    if settled:
+        seconds = round(settled[1] - clock.tick, 6)
+        report = report._replace(ended=contract.timestamp(settled[0]), duration_sec=seconds)
     report = report._replace(hooks=session.failed_hooks or None)
     examined = result if result.user_code else result._replace(user_code=None)  # 0 after a stop is no success
     analysis = None if result.succeeded else _analyse(session, examined, clock)

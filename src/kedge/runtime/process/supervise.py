@@ -57,6 +57,9 @@ class Supervisor:
         self.limit_reached: int | None = None  # when, in nanoseconds since 1970
         self.killed = False
         self.stop_repeated = False  # a second request arrived
+        self.settled: tuple[int, float] | None = None  # when the task's outcome was final: time.time_ns and monotonic
+        self.released = False  # a NOTICE has arrived since then
+        self.limit_end = NEVER  # when the first time limit passes
         self.over = False  # nothing is to run any more, services included
         self._loop = loop
         self._policy = policy
@@ -151,6 +154,10 @@ class Supervisor:
             self._kill_since(earlier, time.monotonic() + _KILL_DEADLINE_SEC)
         self._running, self._resend_at = outer, NEVER
         return signal.SIGKILL if status is None else status
+
+    def settle(self) -> None:
+        """The outcome of the task is final from now on, whatever happens until it ends."""
+        self.settled, self.released = (time.time_ns(), time.monotonic()), False
 
     def start_service(self, program: Program, on_end: Callable[[int], None]) -> int:
         """Start a program that runs until the task ends, and return its pid. `on_end(wait_status)` is called when it
@@ -253,6 +260,7 @@ class Supervisor:
         elif number in signals.STOPS:
             self._stop_requested(signals.name_of(number))
         elif number == signals.NOTICE:
+            self.released = True
             self._on_notice()
         else:
             self._forward(number)

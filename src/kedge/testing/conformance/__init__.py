@@ -12,6 +12,7 @@ commands     how a command runs and ends
 environment  variables, peers, code, secrets
 exec         programs of `kedge exec` beside a task
 folders      results, and what the job's tasks share
+holds        a failed task stays alive for its user
 hooks        what runs before and after a command
 limits       time limits, and what runs before one passes
 logs         what a task prints is kept
@@ -32,6 +33,7 @@ from kedge.testing.conformance import (
     environment,
     exec,
     folders,
+    holds,
     hooks,
     limits,
     logs,
@@ -47,6 +49,7 @@ BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **logs.BEHAVIOURS,
     **environment.BEHAVIOURS,
     **folders.BEHAVIOURS,
+    **holds.BEHAVIOURS,
     **hooks.BEHAVIOURS,
     **policies.BEHAVIOURS,
     **runs.BEHAVIOURS,
