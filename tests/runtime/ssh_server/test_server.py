@@ -252,6 +252,16 @@ def test_keys_of_users_log_in_without_a_key_of_the_job(own_server: Start, tmp_pa
     assert "a public key is left out" in "".join(server.log)
 
 
+def test_a_pod_of_openpai_without_a_host_key_and_with_read_only_secrets(own_server: Start, tmp_path: Path) -> None:
+    key = write_key(tmp_path / "user")
+    secrets = tmp_path / "0/pai/secrets"
+    secrets.mkdir(parents=True)
+    (secrets / "uid").write_text("no folder can be made here")
+    server = own_server(jobssh=False, key="", hostKey=None, keys=[ssh_keys.public_line(key.read_text())])
+    assert subprocess.run(["ssh", *_with_key(server, key)], check=False).returncode == 0
+    assert (server.config.parent / "host_key").stat().st_mode & 0o777 == 0o600
+
+
 def test_one_connection_serves_many_sessions(server: SshServer, tmp_path: Path) -> None:
     control = f"ControlPath={tmp_path}/c"
     master = subprocess.Popen(server.argv("-M", "-N", "-o", control, HOST))

@@ -106,9 +106,12 @@ def _task(role: str, index: int, found: Mapping[str, Any]) -> SshTask:
 def _write_secret(pai: str, name: str, text: str) -> None:
     """Write a private key where the job's secrets are, which is in memory if possible, and link it from ssh's folder.
     OpenSSH refuses keys that others could read, so it is a file of the task's own user."""
-    secrets = f"{pai}/secrets"
-    place = f"{secrets}/{os.environ.get('FC_POD_UID', 'task')}"
-    os.makedirs(place, 0o700, exist_ok=True)
-    path = os.path.realpath(f"{place}/ssh-{name}")
-    write_file(path, text.encode(), 0o600)
+    place = f"{pai}/secrets/{os.environ.get('FC_POD_UID', 'task')}"
+    try:
+        os.makedirs(place, 0o700, exist_ok=True)
+        path = os.path.realpath(f"{place}/ssh-{name}")
+        write_file(path, text.encode(), 0o600)
+    except OSError:  # a pod of OpenPAI mounts the job's secrets there, read-only
+        write_file(f"{folder(pai)}/{name}", text.encode(), 0o600)
+        return
     link(path, f"{folder(pai)}/{name}")
