@@ -166,6 +166,14 @@ def test_bad_settings_are_permanent(variable: str, value: str, message: str, tmp
     assert message in done.stderr
 
 
+def test_passwords_in_addresses_are_not_logged(api: Api, tmp_path: Path) -> None:
+    api.answers = [framework(worker=[task(0)])]
+    done = start("frameworkBarrier", tmp_path, KUBE_APISERVER_ADDRESS=api.url.replace("://", "://me:secret@"))
+    assert done.returncode == 0
+    assert f'kubeApiServerAddress: "{api.url}"' in done.stderr
+    assert "secret" not in done.stderr
+
+
 def test_without_an_api_server(tmp_path: Path) -> None:
     done = start("frameworkBarrier", tmp_path)
     assert done.returncode == 1

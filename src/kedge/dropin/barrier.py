@@ -15,6 +15,7 @@ from kedge.dropin.cluster.access import ApiServer, CannotReachCluster
 from kedge.dropin.cluster.framework_request import ReadFailed
 from kedge.dropin.cluster.framework_settings import BadSetting, BarrierSettings
 from kedge.dropin.cluster.framework_status import OwnTask, Readiness
+from kedge.dropin.http_client import without_secrets
 from kedge.dropin.init_log import InitLog
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
 from kedge.light.types import Any, Mapping, Sequence
@@ -50,7 +51,7 @@ def _result(arguments: Sequence[str], context: InitContext) -> tuple[int, str]:
         settings = framework_settings.barrier_settings(environment)
         log.info(_shown(settings, environment))
         server = access.find(environment)
-        log.info(f"Running frameworkbarrier: reads the Framework from {server.url}")
+        log.info(f"Running frameworkbarrier: reads the Framework from {without_secrets(server.url)}")
         framework = wait(settings, server, OwnTask.of(environment), log)
         write(framework_files.with_role_names(framework, environment), arguments, log)
     except BadSetting as error:
@@ -125,7 +126,7 @@ def _spread(seconds: float) -> float:
 
 def _shown(settings: BarrierSettings, environment: Mapping[str, str]) -> str:
     lines = {
-        "kubeApiServerAddress": f'"{environment.get("KUBE_APISERVER_ADDRESS", "")}"',
+        "kubeApiServerAddress": f'"{without_secrets(environment.get("KUBE_APISERVER_ADDRESS", ""))}"',
         "kubeConfigFilePath": f'"{access.kubeconfig_file(environment) or ""}"',
         "frameworkNamespace": settings.framework.namespace,
         "frameworkName": settings.framework.name,

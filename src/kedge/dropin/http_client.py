@@ -66,7 +66,7 @@ def _parsed(url: str) -> Address:
     try:
         return http_addresses.parse(url)
     except ValueError as error:
-        raise HttpFailed(f"{printable(_without_secrets(url))!r} is not a valid address: {error}") from None
+        raise HttpFailed(f"{printable(without_secrets(url))!r} is not a valid address: {error}") from None
 
 
 def _redirected(response: Response) -> Address:
@@ -134,7 +134,8 @@ def _reason(error: OSError, time_left: TimeLeft) -> str:
     return error.strerror or str(error) or kind
 
 
-def _without_secrets(url: str) -> str:
+def without_secrets(url: str) -> str:
+    """An address, which need not be valid, without user and query."""
     scheme, separator, rest = url.partition("://")
     return f"{scheme}{separator}{rest.partition('?')[0].rpartition('@')[2]}" if separator else url.partition("?")[0]
 

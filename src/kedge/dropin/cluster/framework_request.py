@@ -6,7 +6,7 @@ from kedge.dropin import http_client
 from kedge.dropin.cluster import framework_status, permissions
 from kedge.dropin.cluster.access import ApiServer
 from kedge.dropin.cluster.role_statuses import DamagedStatuses
-from kedge.dropin.http_client import HttpFailed, Response, printable
+from kedge.dropin.http_client import HttpFailed, Response, printable, without_secrets
 from kedge.dropin.http_wire import Limits
 from kedge.light import json
 from kedge.light.types import Any, NamedTuple
@@ -71,7 +71,7 @@ def _failure(response: Response, server: ApiServer, framework: FrameworkName) ->
         named = _REFUSED[status]
         return ReadFailed(named if reason in (named, "") else f"{named}: {reason}", status, advice=advice)
     if status == _NOT_FOUND:
-        where = f"the namespace {framework.namespace} of {server.url}"
+        where = f"the namespace {framework.namespace} of {without_secrets(server.url)}"
         return ReadFailed(f"there is no framework {framework.name} in {where}: {reason}".rstrip(": "), status)
     if 300 <= status < 400:
         reason = f"{reason}; redirects are not followed, so check the address of the API server"

@@ -72,7 +72,7 @@ def _wanted(framework: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Each role's name and how many tasks it shall have."""
     for role in _mappings(mapping(framework.get("spec")).get("taskRoles")):
         number = role.get("taskNumber")
-        yield text(role.get("name")), number if isinstance(number, int) else 0
+        yield text(role.get("name")), number if type(number) is int and number > 0 else 0
 
 
 def _role_statuses(framework: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
