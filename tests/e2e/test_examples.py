@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import textwrap
 from collections.abc import Callable
@@ -136,6 +137,27 @@ def test_save_goes_on_from_the_checkpoint_before_the_time_limit(kedge: Kedge) ->
     assert started[0] == 0
     assert 0 < started[-1] <= saved[-1]
     assert set(started) <= {0, *saved}
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="Open MPI is missing (Debian: apt-get install openmpi-bin)")
+@pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="mpi4py is missing (make test installs it)")
+def test_mpi_starts_ranks_in_all_tasks(kedge: Kedge) -> None:
+    check_mpi(kedge)
+
+
+def test_mpi_starts_ranks_in_containers_without_ssh(in_containers: Callable[[str], Kedge]) -> None:
+    kedge = in_containers("mpi")
+    check_mpi(kedge)
+    assert kedge.leftovers() == []
+
+
+def check_mpi(kedge: Kedge) -> None:
+    done = kedge("run", EXAMPLES / "mpi.yaml", "-p", "steps=1000")
+    ranks = dict(re.findall(r"rank (\d) of 8 in (\S+-\d)", kedge.task_log("master-0")))
+    tasks = ["master-0", "worker-0", "worker-1", "worker-2"]
+    assert ranks == {str(rank): tasks[rank // 2] for rank in range(8)}
+    assert "master:0 | pi is 3.1415927" in done.stdout
+    assert "Succeeded" in done.stdout
 
 
 def test_every_example_is_valid(kedge: Kedge) -> None:

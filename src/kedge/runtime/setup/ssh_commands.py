@@ -32,6 +32,22 @@ while [ -n "$rest" ]; do
 done
 exec {own} -F {config} "$@"
 """
+# Open MPI's daemons of several tasks on one machine collide when they make the folder that they all would share.
+_DAEMONS = ("orted", "prted")
+_DAEMON_SCRIPT = """\
+#!{shell}
+# {name} of Open MPI, with a folder of this task's own for its files.
+OMPI_MCA_orte_tmpdir_base={folder} PRTE_MCA_prte_tmpdir_base={folder}
+export OMPI_MCA_orte_tmpdir_base PRTE_MCA_prte_tmpdir_base
+rest=${{PATH-}}:
+while [ -n "$rest" ]; do
+    place=${{rest%%:*}} rest=${{rest#*:}}
+    case $place in */pai/ssh/bin) continue ;; esac
+    [ ! -x "$place/{name}" ] || exec "$place/{name}" "$@"
+done
+echo "{name} of Open MPI is not on the PATH" >&2
+exit 127
+"""
 _TCP_INTERFACES = ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude")
 
 
@@ -42,6 +58,9 @@ def write(spec: TaskSpec, shell: str, site: str | None, tasks_by_role: Peers) ->
     for name in _NAMES:
         own = (sys.executable, "-I", "-S", _LAUNCHER, "--ssh", site or "", name)
         text = _SCRIPT.format(shell=shell, name=name, config=quote(f"{folder}/config"), own=" ".join(map(quote, own)))
+        write_file(f"{folder}/bin/{name}", text.encode("utf-8", "surrogateescape"), 0o700)
+    for name in _DAEMONS if _on_this_machine(tasks_by_role) else ():
+        text = _DAEMON_SCRIPT.format(shell=shell, name=name, folder=quote(folder))
         write_file(f"{folder}/bin/{name}", text.encode("utf-8", "surrogateescape"), 0o700)
     write_file(f"{folder}/hostfile", _hosts(spec, tasks_by_role).encode())
 
@@ -65,6 +84,7 @@ def variables(spec: TaskSpec, given: Mapping[str, str], tasks_by_role: Peers) ->
     if _on_this_machine(tasks_by_role):
         # Several daemons of Open MPI on one machine would take each other's shared memory for their own.
         added["OMPI_MCA_btl"] = "self,tcp"
+        added["OMPI_MCA_mpi_yield_when_idle"] = "1"  # its ranks would spin on cores that other tasks need
         if not any(name in given for name in _TCP_INTERFACES):
             added[_TCP_INTERFACES[0]] = "lo"  # which Open MPI leaves out by default
     kept = {name: value for name, value in added.items() if name not in given}

@@ -20,6 +20,8 @@ from kedge.runtime.files import link, read_file, write_file
 FOLDER = "ssh"  # below <pai>
 HOST_ALIAS = "kedge-job"  # the name in known_hosts: addresses and ports change with every attempt, the key does not
 LABEL = "ssh"  # of the port
+# With -F, OpenSSH reads none of its usual files.
+_OTHERS = "\n# What applies to other hosts.\nMatch all\n    Include ~/.ssh/config\n    Include /etc/ssh/ssh_config\n"
 
 
 class SshTask(NamedTuple):
@@ -74,7 +76,7 @@ Host {" ".join(names(task, tasks))}
     ForwardAgent no
 """
         )
-    return "# The tasks of this job. kedge writes this file anew when a task starts.\n" + "".join(blocks)
+    return "# The tasks of this job. kedge writes this file anew when a task starts.\n" + "".join(blocks) + _OTHERS
 
 
 def names(task: SshTask, tasks: Sequence[SshTask]) -> Iterator[str]:
