@@ -129,6 +129,13 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({f"{W}/taskRetryCount": 1}, WARNING, "taskRoles.w.taskRetryCount: has no effect without 'extras.gangAll", None),
     ({PORTS: None}, WARNING, "taskRoles.w.resourcePerInstance.ports: is empty and has no effect", None),
     ({"extras/storages": None}, WARNING, "extras.storages: is empty and has no effect", None),
+    (
+        {"prerequisites/0/uri": "PyTorch/pytorch:2.2.0-CUDA"},
+        WARNING,
+        "prerequisites[0].uri: 'PyTorch/pytorch:2.2.0-CUDA' is not the name of an image: did you mean",
+        "pytorch/pytorch:2.2.0-CUDA",
+    ),
+    ({"prerequisites/0/uri": "https://h/x"}, WARNING, "prerequisites[0].uri: 'https://h/x' is not the name", None),
     ({"prerequisites/0/auth": {"user": "a"}}, WARNING, "prerequisites[0].auth.user: unknown key 'user'", "username"),
     ({PORTS: {"ssh": 22}}, WARNING, "taskRoles.w.resourcePerInstance.ports.ssh: this reserves 22 ports", "1"),
 ]
@@ -164,6 +171,8 @@ SILENT: list[dict[str, Any]] = [
     {"extras/kedge": {"warnBefore": "5m", "taskRoles": {"w": {"timeLimit": "1h"}}}},
     {"prerequisites/+": {"name": "s", "type": "script", "plugin": "cmd", "callbacks": [
         {"event": "beforeStop", "commands": ["kill -USR1 $KEDGE_PROGRAM_PIDS; echo $KEDGE_COMMAND_PID"]}]}},
+    {"prerequisites/0/uri": f"localhost:5000/a/b_c:V1.0-Cuda@sha256:{'a' * 64}"},
+    {"parameters": {"tag": "1"}, "prerequisites/0/uri": "Reg/x:<% $parameters.tag %>"},
     {"description": "<% $parameters.x %>", "contributor": "<% $params.x %>"},
 ]  # fmt: skip
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
+from kedge.image_names import parse, without_tag
 from kedge.spec.message_text import quote
 from kedge.spec.model import JobFileSource, Path
+from kedge.spec.reference_syntax import OPEN
 from kedge.spec.schema import schema
 from kedge.spec.suggest import did_you_mean, name_list
 from kedge.spec.tolerant import entries, mapping
@@ -57,6 +59,23 @@ def empty(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
         yield source.warning(("extras", "storages"), message, key=True)
 
 
+def image_names(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
+    """Names of images that no container engine accepts. Without containers nothing reads them."""
+    for index, item in entries(job.get("prerequisites")):
+        uri = item.get("uri")
+        if item.get("type") != "dockerimage" or not isinstance(uri, str) or OPEN in uri:
+            continue
+        try:
+            parse(uri)
+        except ValueError as error:
+            repository = without_tag(uri.strip())
+            lower = f"{repository.lower()}{uri.strip().removeprefix(repository)}"
+            better = lower if _is_image(lower) else None
+            reason = f"did you mean {quote(better)}?" if better else str(error)
+            message = f"{quote(uri)} is not the name of an image: {reason}"
+            yield source.warning(("prerequisites", index, "uri"), message, suggestion=better)
+
+
 def credentials(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
     """Unknown keys of `auth`."""
     known = schema()["$defs"]["dockerImage"]["properties"]["auth"]["properties"]
@@ -97,6 +116,14 @@ def port_counts(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Probl
                 path = ("taskRoles", name, "resourcePerInstance", "ports", label)
                 message = f"this reserves {count:g} ports; for one port write 1, and kedge tells the task its number"
                 yield source.warning(path, message, suggestion="1")
+
+
+def _is_image(name: str) -> bool:
+    try:
+        parse(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_number(value: object) -> bool:
