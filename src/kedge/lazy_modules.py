@@ -138,7 +138,6 @@ LATE = {
     "kedge.dropin.plugin_steps": ("kedge.plugins.base", "kedge.resolve.plugin_files"),
     "kedge.dropin.launch": ("kedge.dropin.main",),
     "kedge.dropin.specification": ("kedge.dropin.init_spec", "kedge.errors"),
-    "kedge.dropin.task_image": ("kedge.spec.files", "kedge.spec.references", "kedge.spec.yaml"),
     "kedge.engines.container.connection": ("kedge.engines.container.client",),
     "kedge.engines.container.engine": ("kedge.engines.container.exec",),
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),

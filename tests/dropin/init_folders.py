@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,14 +40,11 @@ class InitFolders:
 
     def run(self, name: str, *arguments: str, **variables: str) -> Ran:
         environment = self.variables(variables)
-        reader, writer = os.pipe()
-        try:
-            context = InitContext(init_paths(environment), environment, InitLog((writer,)))
+        with tempfile.TemporaryFile() as log:
+            context = InitContext(init_paths(environment), environment, InitLog((log.fileno(),)))
             code = programs.run(name, arguments, context)
-        finally:
-            os.close(writer)
-        with os.fdopen(reader) as file:
-            return Ran(code, file.read())
+            log.seek(0)
+            return Ran(code, log.read().decode())
 
     def write_framework(self, value: Any) -> None:
         (self.work / "framework.json").write_text(json.dumps(value))

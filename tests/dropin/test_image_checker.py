@@ -488,11 +488,11 @@ def test_a_short_form_of_the_image(registry: Registry, checking: Checking) -> No
 @pytest.mark.parametrize(
     ("config", "role", "reason"),
     [
-        ("[", "a", "is not valid YAML"),
+        ("[", "a", "job_config.yaml:1: "),
         ("taskRoles: {a: {dockerImage: x}}", "b", "has no task role b"),
         ("taskRoles: {a: {dockerImage: x}}", "a", "has no prerequisite of type dockerimage with the name x"),
         ("taskRoles: {a: {dockerImage: x}}", "", "the variable FC_TASKROLE_NAME is not set"),
-        ("taskRoles: [a]", "a", "has no task role a"),
+        ("taskRoles: [a]", "a", "is not a job's configuration: taskRoles is missing"),
         ("taskRoles: {a: }", "a", "has no prerequisite of type dockerimage"),
     ],
 )

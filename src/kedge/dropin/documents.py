@@ -3,6 +3,7 @@ left out, because it takes longer than the whole init phase may."""
 
 from __future__ import annotations
 
+from kedge import user_files
 from kedge.light.types import Any, NamedTuple
 from kedge.spec.compose import Composer, Unreadable
 from kedge.spec.libyaml import yaml
@@ -45,8 +46,7 @@ class InitDocument(NamedTuple):
 
 def read(path: str, *, secret: bool = False) -> InitDocument:
     """The document in a file. OSError; InvalidDocument, whose message does not quote a `secret` one."""
-    with open(path, "rb") as file:
-        data = file.read()
+    data = user_files.read(path, 4 * _LARGEST)
     try:
         return parse(data.decode("utf-8-sig"), path, secret=secret)
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from kedge import user_files
 from kedge.contract import TASK_STARTS, TASK_SUCCEEDS, Callback, SecretRef, Text
 from kedge.dropin import documents
 from kedge.dropin.documents import InvalidDocument
@@ -13,7 +14,7 @@ from kedge.dropin.secret_values import JobSecrets
 from kedge.dropin.task_source import PluginUse
 from kedge.light import json
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple, Sequence
-from kedge.masking import MASKED
+from kedge.masking import MASKED, SHORTEST_LINE
 from kedge.own_files import clear
 
 DESCRIPTION = "desc.yaml"
@@ -21,6 +22,7 @@ _PROGRAM = "init-script"
 _SCRIPTS = (("pre", TASK_STARTS), ("post", TASK_SUCCEEDS))
 _LONGEST_ARGUMENT = 131_072 - 1  # bytes; execve(2) takes no longer one
 _LARGEST = 4 << 20  # bytes of a script
+_LONGEST_LINE = 1 << 20  # bytes of the output of a program
 
 
 class FailedPlugin(Exception):
@@ -89,24 +91,46 @@ def _start(words: Sequence[str], secrets: JobSecrets, context: InitContext) -> t
     """The exit code of a program, and the last line of its output. All lines go to the log, without secrets."""
     from kedge.dropin.child import run_program
 
-    output = _MaskedOutput(context, secrets.texts)
+    output = _MaskedOutput(context, set(_never_shown(secrets)))
     code = run_program(words, context.environment, output)  # type: ignore[arg-type]  # what it uses of a log
     return code, output.finish()
 
 
-class _MaskedOutput:
-    """Takes a program's output for the log, line by line."""
+def _never_shown(secrets: JobSecrets) -> Iterator[str]:
+    """What the log must not show: secrets of the job; of the user's own, such as private keys, what is long enough not
+    to turn up by chance. A text of several lines appears line by line."""
+    for text in secrets.texts.values():
+        yield from [text] if text and "\n" not in text else _long_lines(text)
+    yield from _long_lines(secrets.token or "")
+    yield from _lines_in(secrets.extension)
 
-    def __init__(self, context: InitContext, secrets: Mapping[str, str]) -> None:
+
+def _lines_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from _long_lines(value)
+    elif isinstance(value, dict | list):
+        for below in value.values() if isinstance(value, dict) else value:
+            yield from _lines_in(below)
+
+
+def _long_lines(text: str) -> list[str]:
+    return [line for each in text.splitlines() if len(line := each.strip()) >= SHORTEST_LINE]
+
+
+class _MaskedOutput:
+    """Takes a program's output for the log, line by line; the rest of a very long line is dropped."""
+
+    def __init__(self, context: InitContext, secrets: set[str]) -> None:
         self._log = context.log
-        self._secrets = sorted((text for text in secrets.values() if text), key=len, reverse=True)
+        self._secrets = sorted(secrets, key=len, reverse=True)
         self._rest = b""
         self._last = ""
 
     def write(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:_LONGEST_LINE]
         for line in lines:
-            self._show(line)
+            self._show(line[:_LONGEST_LINE])
 
     def error(self, message: str) -> None:
         self._last = message
@@ -126,10 +150,11 @@ class _MaskedOutput:
 
 def _script(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(_LARGEST)
+        return user_files.read(path, _LARGEST).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
+    except OSError as error:
+        raise FailedPlugin(f"{path} cannot be used: {error.strerror}") from None
 
 
 def _revealed(value: Any, secrets: Mapping[str, str]) -> Any:

@@ -12,7 +12,8 @@ from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
 from kedge.dropin.registry import addresses, image
 from kedge.dropin.registry.asking import Asker, Doubt, Refused
 from kedge.dropin.registry.tokens import Login
-from kedge.dropin.task_image import NotKnown, TaskImage, WrongReference
+from kedge.dropin.rendering import UnknownReference
+from kedge.dropin.task_image import NotKnown, TaskImage
 from kedge.image_names import ImageName
 from kedge.light.types import Mapping, Sequence
 
@@ -26,7 +27,7 @@ def run(arguments: Sequence[str], context: InitContext) -> int:
     except NotKnown as error:
         context.log.warning(f"the image is not checked: {error}")
         return SUCCEEDED
-    except WrongReference as error:
+    except UnknownReference as error:
         context.log.error(f"the image of this task cannot be pulled: {error}")
         return FAILED
     if found is None:

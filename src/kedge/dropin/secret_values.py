@@ -10,7 +10,7 @@ from kedge.dropin.documents import InitDocument
 from kedge.dropin.paths import InitPaths
 from kedge.light import json
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple
-from kedge.own_files import replace_file
+from kedge.own_files import clear, replace_file
 from kedge.spec.message_text import show_path
 
 FOLDER = "kedge-secrets"  # in the work folder
@@ -43,8 +43,8 @@ def write(paths: InitPaths, texts: Mapping[str, str]) -> str | None:
     if not texts:
         return None
     folder = f"{paths.work}/{FOLDER}"
-    os.makedirs(folder, 0o700, exist_ok=True)
-    os.chmod(folder, 0o700)
+    clear(folder)  # it may be a link that an earlier container has left in the volume
+    os.mkdir(folder, 0o700)
     replace_file(f"{folder}/{SECRET_VALUES}", json.dumps(dict(texts)).encode(), 0o600, synced=False)
     return folder
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 
-from kedge import contract
-from kedge.dropin.paths import JOB_CONFIG, InitPaths
-from kedge.errors import InputError, Problem
+from kedge.contract import render_text
+from kedge.dropin import documents, secret_values, task_source
+from kedge.dropin.documents import InitDocument, InvalidDocument
+from kedge.dropin.paths import JOB_CONFIG, InitPaths, mounted_file
+from kedge.dropin.rendering import SECRETS, TaskReferences
 from kedge.light.types import Any, Mapping, NamedTuple, Sequence
 
-RUNTIME_VARIABLE = "RUNTIME_CONFIG"
-RUNTIME_FILE = "runtime_plugin.yaml"
 _ROLE_VARIABLES = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")
 _AUTH_KEYS = ("username", "password", "registryuri")
-_TAG = "<%"
+_PARAMETERS = ("parameters",)
+_Path = tuple[str | int, ...]
 
 
 class TaskImage(NamedTuple):
@@ -31,130 +32,68 @@ class NotKnown(Exception):
     """The image cannot be found out. The message is the reason."""
 
 
-class WrongReference(Exception):
-    """The name of the image, or its credentials, refer to something that does not exist. The message names it."""
-
-
 def find(arguments: Sequence[str], paths: InitPaths, environment: Mapping[str, str]) -> TaskImage | None:
     """The image of this task; None if the configuration names none. `arguments` may be the paths of the job's
-    configuration and of its secrets. NotKnown, WrongReference."""
+    configuration and of its secrets. NotKnown; UnknownReference: its name or credentials refer to something that does
+    not exist."""
     job_file = arguments[0] if arguments else f"{paths.runtime_d}/{JOB_CONFIG}"
-    secrets_file = arguments[1] if len(arguments) > 1 else paths.secrets
-    if arguments or os.path.exists(job_file):
-        document = _read(job_file)
-        place = _place_of_role(document, environment)
-    else:
-        document = _runtime_specification(paths, environment)
-        place = ("image",)
-    return _rendered(document, place, secrets_file)
+    if len(arguments) > 1:
+        paths = paths._replace(secrets=arguments[1])
+    try:
+        if arguments or os.path.exists(job_file):
+            document = documents.read(job_file)
+            place = _place_of_role(document, environment)
+        else:
+            document = _runtime_specification(paths, environment)
+            place = ("image",)
+        return _rendered(document, place, paths)
+    except InvalidDocument as error:
+        raise NotKnown(str(error)) from None
+    except OSError as error:
+        raise NotKnown(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
-class _Document(NamedTuple):
-    """A YAML file that is a mapping. `marks` have the source texts of its scalars."""
-
-    file: str
-    value: Mapping[str, Any]
-    marks: Mapping[Any, Any]
-
-    def text(self, path: tuple[str | int, ...]) -> str | None:
-        """The scalar at a path as it is written: 1.0 stays 1.0. None if there is none, or null."""
-        value: Any = self.value
-        for step in path:
-            within = isinstance(value, list) or (isinstance(value, dict) and step in value)
-            value = value[step] if within else None
-        if value is None or isinstance(value, dict | list):
-            return None
-        mark = self.marks.get(path)
-        return str(value) if mark is None or mark.scalar is None else mark.scalar
-
-
-def _place_of_role(job: _Document, environment: Mapping[str, str]) -> tuple[str | int, ...]:
+def _place_of_role(job: InitDocument, environment: Mapping[str, str]) -> _Path:
     """Where the prerequisite stands that is the image of this task's role."""
-    role = next((environment[name] for name in _ROLE_VARIABLES if environment.get(name)), None)
-    if role is None:
+    wanted = next((environment[name] for name in _ROLE_VARIABLES if environment.get(name)), None)
+    if wanted is None:
         raise NotKnown(f"the variable {_ROLE_VARIABLES[0]} is not set, so the task's role is not known")
-    roles = _mapping(job.value.get("taskRoles"))
-    # The variable has the role's name in Kubernetes, such as taskrole1 for taskrole_1.
-    names = [name for name in roles if role in (name, contract.converted_role(str(name)))]
-    name = role if role in names else next(iter(names), None)
-    if name is None:
-        raise NotKnown(f"{job.file} has no task role {role}")
-    image = _mapping(roles[name]).get("dockerImage")
-    items = job.value.get("prerequisites")
+    name, role = task_source.role_of(job, wanted)
+    image, items = role.get("dockerImage"), job.value.get("prerequisites")
     for number, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict) and item.get("type") == "dockerimage" and item.get("name") == image:
             return ("prerequisites", number)
     raise NotKnown(
-        f"{job.file} has no prerequisite of type dockerimage with the name {image}, which the role {name} uses"
+        f"{job.file} has no prerequisite of type dockerimage with the name {image}, which the task role {name} uses"
     )
 
 
-def _runtime_specification(paths: InitPaths, environment: Mapping[str, str]) -> _Document:
-    if text := environment.get(RUNTIME_VARIABLE, "").strip():
-        return _parsed(text, RUNTIME_VARIABLE)
-    file = f"{paths.config}/{RUNTIME_FILE}"
-    return _read(file) if os.path.exists(file) else _Document(file, {}, {})
+def _runtime_specification(paths: InitPaths, environment: Mapping[str, str]) -> InitDocument:
+    if text := environment.get(task_source.SPEC_VARIABLE, "").strip():
+        return documents.parse(text, task_source.SPEC_VARIABLE)
+    file = mounted_file(f"{paths.config}/{task_source.SPEC_FILE}")
+    return documents.read(file) if os.path.exists(file) else documents.parse("", file)
 
 
-def _rendered(document: _Document, place: tuple[str | int, ...], secrets_file: str) -> TaskImage | None:
-    uri = document.text((*place, "uri"))
-    uri = document.text(place) if uri is None else uri  # `image: NAME` is short for `image: {uri: NAME}`
+def _rendered(document: InitDocument, place: _Path, paths: InitPaths) -> TaskImage | None:
+    uri = _text(document, (*place, "uri"))
+    uri = _text(document, place) if uri is None else uri  # `image: NAME` is short for `image: {uri: NAME}`
     if uri is None:
         return None
-    auth = {key: value for key in _AUTH_KEYS if (value := document.text((*place, "auth", key))) is not None}
-    if _TAG in uri:
-        uri = _filled_in(uri, "parameters", document, ("parameters",))
-    if any(_TAG in value for value in auth.values()):
-        secrets = _read(secrets_file) if os.path.exists(secrets_file) else _Document(secrets_file, {}, {})
-        auth = {key: _filled_in(value, "secrets", secrets, ()) for key, value in auth.items()}
-    return TaskImage(uri, auth)
+    auth = {key: text for key in _AUTH_KEYS if (text := _text(document, (*place, "auth", key))) is not None}
+    secrets = secret_values.read(paths)
+    references = TaskReferences(document, secrets.document)
+    auth = {key: render_text(references.text(text, SECRETS), secrets.texts) for key, text in auth.items()}
+    return TaskImage(render_text(references.text(uri, _PARAMETERS), {}), auth)
 
 
-def _filled_in(text: str, root: str, values: _Document, prefix: tuple[str, ...]) -> str:
-    """The text with its references replaced by values of a document, as they are: no escaping of any kind."""
-    from kedge.spec import references
-
-    below: Any = values.value
-    for step in prefix:
-        below = _mapping(below.get(step))
-    filled = ""
-    try:
-        parts = references.split(text)
-    except references.TagError as error:
-        raise WrongReference(error.message) from None
-    for part in parts:
-        if isinstance(part, str):
-            filled += part
-            continue
-        if part.root != root:
-            raise WrongReference(f"{part.source} does not work here; only references of ${root} do")
-        found = references.lookup(part, below, values.marks, prefix)
-        if not isinstance(found, str):
-            raise WrongReference(f"{part.source}: {found.message}")
-        filled += found
-    return filled
-
-
-def _read(file: str) -> _Document:
-    from kedge.spec import files
-
-    try:
-        return _parsed(files.read_text(file), file)
-    except InputError as error:
-        raise NotKnown(str(error)) from None
-
-
-def _parsed(text: str, file: str) -> _Document:
-    from kedge.spec import yaml
-
-    try:
-        document = yaml.read_any(text, file)
-    except InputError as error:
-        lines = {problem.line for problem in error.problems if isinstance(problem, Problem)}
-        place = f", see its line {min(lines)}" if lines else ""  # no more than that: the line itself may hold a secret
-        raise NotKnown(f"{file} is not valid YAML{place}") from None
-    return _Document(file, _mapping(document.value), document.source.marks)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _text(document: InitDocument, path: _Path) -> str | None:
+    """The scalar at a path as it is written: 1.0 stays 1.0. None if there is none, or null."""
+    value: Any = document.value
+    for step in path:
+        is_there = isinstance(value, list) or (isinstance(value, dict) and step in value)
+        value = value[step] if is_there else None
+    if value is None or isinstance(value, dict | list):
+        return None
+    found = document.texts.get(path)
+    return value if isinstance(value, str) or found is None or found.scalar is None else found.scalar

@@ -77,7 +77,7 @@ def of_spec(spec: InitDocument, secrets: InitDocument) -> TaskSource:
 def of_job(job: InitDocument, role_name: str, secrets: InitDocument, command: str | None) -> TaskSource:
     """What the job's configuration names for a role, which may be under its name in Kubernetes. `command` is the
     command that the REST server has assembled. InvalidDocument, UnknownReference."""
-    name, role = _role(job, role_name)
+    name, role = role_of(job, role_name)
     items = _list(job.value.get("prerequisites"), f"{job.file}: prerequisites")
     references = TaskReferences(job, secrets, _named(role, items))
     where = f"{job.file}: extras.{RUNTIME_PLUGINS}"
@@ -110,7 +110,8 @@ def _assembled(environment: Mapping[str, str]) -> str | None:
     return environment.get(COMMAND_VARIABLE)
 
 
-def _role(job: InitDocument, wanted: str) -> tuple[str, Mapping[str, Any]]:
+def role_of(job: InitDocument, wanted: str) -> tuple[str, Mapping[str, Any]]:
+    """The name and the keys of a task role, which may be wanted by its name in Kubernetes. InvalidDocument."""
     names = role_names(job)
     same = [name for name in names if name == wanted] or [name for name in names if converted_role(name) == wanted]
     if len(same) != 1:
