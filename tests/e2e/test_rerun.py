@@ -253,3 +253,13 @@ def test_the_engine_and_its_options_are_those_of_the_run(kedge: Kedge) -> None:
     assert info(kedge, name)["options"]["engine"] == {"allow_fewer_gpus": True}
     assert "Options     --allow-fewer-gpus" in kedge("show", name).stdout
     assert "there is no engine 'nope'" in kedge("rerun", "job", "--engine", "nope", code=2).stderr
+
+
+def test_a_rerun_is_not_held_unless_that_is_asked_again(kedge: Kedge) -> None:
+    kedge("run", kedge.job("exit 3"), "--hold-on-failure", "0.1", code=1)
+    (first,) = kedge.runs()
+    assert "Options     --hold-on-failure 0.1s" in kedge("show", first.name).stdout
+    kedge("rerun", first.name, code=1)
+    kedge("rerun", first.name, "--hold-on-failure", "0.1", code=1)
+    logs = [(run / "events.jsonl").read_text() for run in kedge.runs()]
+    assert sorted("task-held" in log for log in logs) == [False, True, True]

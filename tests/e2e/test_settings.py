@@ -353,3 +353,17 @@ def test_a_rerun_obeys_the_settings_of_its_time_and_keeps_its_engine(kedge: Kedg
     assert [engine_of(run) for run in kedge.runs()] == ["local", "local"]
     file.write_text("limits.task.memoryMB = 63")
     assert f"limits.task.memoryMB is 63 ({file}:1)" in kedge("rerun", "job", code=2).stderr
+
+
+def test_a_site_limits_how_long_a_failed_task_is_held(kedge: Kedge, site: Write) -> None:
+    file = site("[limits.job]\nholdOnFailure = '10m'")
+    refused = kedge("run", kedge.job("false"), "--hold-on-failure", "30m", code=2)
+    limit = f"limits.job.holdOnFailure allows at most 10 min ({file}:2)"
+    assert refused.stderr == f"error: --hold-on-failure: 30 min is too long; {limit}\n"
+    assert (
+        "the first task that fails is held for 10 min"
+        in kedge("plan", kedge.job("false"), "--hold-on-failure=10m").stdout
+    )
+    site("[limits.job]\nholdOnFailure = 0")
+    assert "allows no holds at all" in kedge("plan", kedge.job("false"), "--hold-on-failure", "1s", code=2).stderr
+    assert "'soon' is not a duration" in kedge("plan", kedge.job("false"), "--hold-on-failure", "soon", code=2).stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,32 @@ def test_its_failure_is_not_the_tasks(kedge: Kedge, version: str, fails: bool, r
 
 def _addresses(kedge: Kedge) -> list[str]:
     return [event["address"] for event in kedge.events() if event["event"] == "service-started" and event["address"]]
+
+
+TOOL = """mkdir -p /tmp/bin
+cat > /tmp/bin/tensorboard <<'X'
+#!/bin/sh
+[ "$1" = --version ] && { echo 2.15.0; exit; }
+echo "$*" > $PAI_LOG_DIR/arguments
+for each; do case $each in --port=*) port=${each#--port=};; esac; done
+exec busybox httpd -f -p $port -h /tmp
+X
+chmod +x /tmp/bin/tensorboard
+export PATH=/tmp/bin:$PATH"""
+
+
+def test_in_a_network_of_the_job_it_has_its_own_port(in_containers: Callable[[str], Kedge]) -> None:
+    kedge = in_containers("busybox")
+    callbacks = [{"event": "taskStarts", "commands": TOOL.splitlines()}]
+    hook = {"name": "tool", "type": "script", "plugin": "cmd", "callbacks": callbacks}
+    entry = {**ENTRY, "parameters": {"port": 6006, "logdir": {"a": "/logs"}}}
+    roles = {"worker": {"prerequisites": ["tool"], "commands": ["until [ -e $KEDGE_JOB_DIR/go ]; do sleep 0.1; done"]}}
+    job = kedge.job("", roles=roles, prerequisites=[hook], extras={"com.microsoft.pai.runtimeplugin": [entry]})
+    process = kedge.start("run", job)
+    wait_until(lambda: kedge.runs() and _addresses(kedge), 60)
+    host, _, port = _addresses(kedge)[0].removeprefix("http://").strip("/").partition(":")
+    peers = json.loads((kedge.only_run() / "attempt-0/peers.json").read_text())
+    assert (host, port) == (peers["roles"]["worker"][0]["host"], "6006")
+    (kedge.only_run() / "job-dir/go").touch()
+    kedge.finish(process, 0)
+    assert (kedge.task() / "arguments").read_text() == "--logdir=/logs --port=6006 --bind_all\n"

@@ -19,6 +19,7 @@ from kedge.runs.recent import Recent
 from kedge.runs.task_logs import NO_LOGS
 from kedge.runs.timed_log import TaskLines
 
+_MOST_SERVICES = 10
 _PATIENCE_SEC = 1.0  # for a view that nobody may be reading
 
 
@@ -35,14 +36,25 @@ class LiveView:
 
     def __init__(self, tasks: list[str]) -> None:
         self._lines = LinePrinter(tasks)
+        self._services = 0
 
     def lines(self, lines: TaskLines) -> None:
         self._lines(lines)
 
     def event(self, event: Event) -> None:
-        if text := event_text(event):
+        text = event_text(event)
+        if text and event["event"] == JobEvent.SERVICE_STARTED:
+            text = self._service(text)
+        if text:
             self._lines.flush()
             print_message(text)
+
+    def _service(self, text: str) -> str | None:
+        """The message about a service; of the many services of a large job, only about the first."""
+        self._services += 1
+        if self._services <= _MOST_SERVICES:
+            return text
+        return "more services have started; kedge show lists them" if self._services == _MOST_SERVICES + 1 else None
 
     def flush(self) -> None:
         self._lines.flush()
