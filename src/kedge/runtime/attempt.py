@@ -151,6 +151,7 @@ def _run_command(
 ) -> AttemptOutcome:
     session.log.info("USER COMMAND START")
     session.release_ports()
+    session.share_environment(prepared.environment)
     before_stop = _before_stop(session, prepared, entered)
     try:
         result = outcome.of_command(execute.run_command(session, prepared, hidden, before_stop))

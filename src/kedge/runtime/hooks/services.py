@@ -13,7 +13,15 @@ import time
 from kedge import contract, untrusted
 from kedge.light.types import Any, Callable
 from kedge.runtime import execute, outcome
-from kedge.runtime.hooks.hook_run import FAILURE, LONGEST_QUOTE, HookEnd, action_argv, has_types, request_file
+from kedge.runtime.hooks.hook_run import (
+    FAILURE,
+    LONGEST_QUOTE,
+    HookEnd,
+    action_argv,
+    has_types,
+    memory_file,
+    request_file,
+)
 from kedge.runtime.hooks.schedule import Hook, HookPart
 from kedge.runtime.hooks.side_channel import SideChannel
 from kedge.runtime.logs.runtime_log import LineFeed
@@ -71,6 +79,7 @@ class RunningService:
         self.ready = False
         self.status: int | None = None  # the wait status, once it has ended
         self.failure: dict[str, Any] = {}
+        self.environment: int | None = None  # of an action: the file with the command's environment
         self._addresses: list[str | None] = []
 
     @property
@@ -124,7 +133,7 @@ def start(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, 
     session.release_ports()  # it may listen on one
     begin = _start_action if part.action else _start_script
     started.append(begin(session, prepared, hook, part, service, feed))
-    session.services.append(StartedService(hook.step, started[0]))
+    session.services.append(StartedService(hook.step, started[0], service.environment))
     if not part.action:
         service.is_ready(None)
     waits_sec = hook.step.timeout_sec or READY_SEC
@@ -170,9 +179,13 @@ def _start_action(
     session: Session, prepared: PreparedTask, _hook: Hook, part: HookPart, service: RunningService, feed: ServiceFeed
 ) -> int:
     assert part.action
-    channel, request = SideChannel(session.loop, service.receive), request_file(session, prepared, part.action)
+    environment = memory_file()
+    channel = SideChannel(session.loop, service.receive)
+    request = request_file(session, prepared, part.action, environment)
+    inherited = (request, channel.fd, environment)
+    service.environment = environment
     try:
-        return _spawn(session, prepared, action_argv(request, channel), (request, channel.fd), service, feed)
+        return _spawn(session, prepared, action_argv(request, channel), inherited, service, feed)
     finally:
         os.close(request)
         channel.release()

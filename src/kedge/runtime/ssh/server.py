@@ -117,7 +117,7 @@ async def _serve(port: int, host_key: asyncssh.SSHKey, keys: asyncssh.SSHAuthori
     loop.set_exception_handler(lambda _, facts: job.log(f"[ssh] {facts.get('exception') or facts['message']}"))
     logging.getLogger("asyncssh").addHandler(logging.NullHandler())
     refusals = _Refusals(job)
-    surroundings = Surroundings(_shell(), lambda: os.environ, os.getcwd(), running)
+    surroundings = Surroundings(_shell(), job.variables, os.getcwd(), running)
     listener = await _listen(port, host_key, keys, lambda: _TaskServer(surroundings, refusals))
     own = os.environ.get(_ADDRESS_VARIABLE) or ""
     job.log(f"[ssh] serving on port {port}, host key {host_key.get_fingerprint()}")
