@@ -88,6 +88,7 @@ COMMANDS = {
     "outputs": "kedge.cli.commands.outputs:command",
     "cp": "kedge.cli.commands.cp:command",
     "exec": "kedge.cli.commands.exec:command",
+    "ssh": "kedge.cli.commands.ssh:command",
     "wait": "kedge.cli.commands.wait:command",
     "stop": "kedge.cli.commands.stop:command",
     "release": "kedge.cli.commands.release:command",

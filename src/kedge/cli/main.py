@@ -43,6 +43,7 @@ COMMANDS = {
     "outputs": "List what the tasks of a run have written for its user.",
     "cp": "Copy files and folders out of a run, or into it.",
     "exec": "Run a program, or a shell, beside a running task.",
+    "ssh": "Connect to a running task by ssh, with the key of its job.",
     "wait": "Wait until a run ends and print its state.",
     "stop": "Stop a run gracefully.",
     "release": "End the hold of a failed task.",

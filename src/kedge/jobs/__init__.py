@@ -15,6 +15,7 @@ record       what a run was made of
 rerun        makes a job from that
 stored_job   its job file as a text that runs elsewhere
 export       writes that, and all it refers to, into a folder
+ssh          connects to a task
 ssh_keys     keys of a job's own for ssh
 submission   gives it a run folder and a controller
 user         who submits

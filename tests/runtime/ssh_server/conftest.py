@@ -100,8 +100,8 @@ def own_server(tmp_path: Path) -> Iterator[Callable[..., SshServer]]:
     """Starts servers that a test may stop and change."""
     started: list[SshServer] = []
 
-    def make(**parameters: Any) -> SshServer:
-        started.append(start(tmp_path / str(len(started)), **parameters))
+    def make(environment: dict[str, str] | None = None, **parameters: Any) -> SshServer:
+        started.append(start(tmp_path / str(len(started)), environment, **parameters))
         return started[-1]
 
     yield make

@@ -20,6 +20,7 @@ import pytest
 
 from kedge.contract import JOB_SSH_KEY
 from kedge.jobs import ssh_keys
+from kedge.runtime.ssh import image_sshd
 from kedge.testing.wait import wait_until
 
 from .conftest import HOST, OPENSSH, SshServer, free_port, stop
@@ -316,3 +317,14 @@ def test_private_files_are_private(server: SshServer) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
     assert (folder / "id").resolve() == server.folder / "pai/secrets/uid/ssh-id"
+
+
+@pytest.mark.skipif(not image_sshd.find(), reason="needs OpenSSH's server: apt-get install openssh-server")
+def test_the_image_s_own_sshd_serves_if_the_job_asks_for_it(own_server: Start) -> None:
+    server = own_server(imageSshd=True, environment={"FROM_TASK": "a value", "ODD": 'a "quoted" one'})
+    assert "start ssh service" in "".join(server.log)
+    assert server.output("echo $FROM_TASK") == "a value"
+    assert server.ssh(str(server.config), f"{HOST}:{server.work}/copied", program="scp").returncode == 0
+    assert "OpenSSH" in server.ssh("-v", HOST, "true").stderr.decode().split("remote software version")[1][:20]
+    stop(server)
+    assert server.ssh(HOST, "true").returncode == 255

@@ -12,6 +12,7 @@ logs        print logs of tasks
 outputs     list what tasks have written for the user
 cp          copy files out of a run and into it
 exec        run a program beside a task
+ssh         connect to a task
 wait        wait for the end of a run
 stop        stop a run
 release     end the hold of a failed task

@@ -15,6 +15,7 @@ copies              the program `scp`
 server              the action ssh-server: serves ssh in a task
 server_files        the folder <pai>/ssh
 server_session      one session of a client with the server
+image_sshd          the image's own sshd instead
 remote_program      a program that a session has started
 barrier             the action ssh-barrier: waits until all tasks are reachable
 """

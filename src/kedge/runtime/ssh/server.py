@@ -2,7 +2,7 @@
 
 Parameters: `jobssh` (whether the job's tasks reach each other), `key` (the job's private key, if so), `hostKey` (the
 private key of the server; empty for a new one), `keys` (the users' public keys, one line each), `keyFiles` (names of
-files with more of them in <pai>/ssh-secret).
+files with more of them in <pai>/ssh-secret), `imageSshd` (whether the image's own sshd serves, if there is one).
 
 Who has one of the private keys may log in, under any user name: everything runs as the task's own user.
 """
@@ -21,7 +21,7 @@ import asyncssh
 
 from kedge.runtime.actions.base import ActionFailed, ActionJob
 from kedge.runtime.files import read_file
-from kedge.runtime.ssh import server_files
+from kedge.runtime.ssh import image_sshd, server_files
 from kedge.runtime.ssh.remote_program import RemoteProgram
 from kedge.runtime.ssh.server_session import Surroundings, TaskSession
 
@@ -50,6 +50,11 @@ def run(parameters: Mapping[str, Any], job: ActionJob) -> None:
     authorized += [line for name in parameters.get("keyFiles", ()) for line in _of_file(job, name)]
     server_files.write(job.pai, key, host_key.export_private_key().decode(), known_key, authorized)
     server_files.write_config(job.pai, server_files.tasks_of_job(os.environ) if key else [])
+    sshd = image_sshd.find() if parameters.get("imageSshd") else None
+    if sshd:
+        image_sshd.serve(sshd, os.environ.get(_ADDRESS_VARIABLE) or "", port, job)
+    elif parameters.get("imageSshd"):
+        job.log("[ssh] no sshd binary found in the image: kedge's own server takes its place")
     asyncio.run(_serve(port, host_key, _accepted(authorized, job), job))
 
 
