@@ -23,7 +23,7 @@ def test_a_cmd_prerequisite_runs_around_the_command(on_engine: Kedge) -> None:
         runtime_log(on_engine), "[INFO] Starting to exec precommands", "111", "222", "[INFO] Precommands finished",
         "[INFO] USER COMMAND START", "[INFO] USER COMMAND END", "333", "444",
     )  # fmt: skip
-    assert done.stderr.count("ssh") == 1
+    assert "ssh" not in done.stderr
 
 
 def test_several_prerequisites_start_in_order_and_end_in_reverse(on_engine: Kedge) -> None:
@@ -154,7 +154,7 @@ def test_what_prerequisites_set_reaches_the_command_and_storages_reach_the_plan(
     done = kedge("run", file, *storage, **stubs)
     assert "/mnt/nfs-storage-1/mnist and /tmp/output" in done.stdout
     in_order(runtime_log(kedge), "[INFO] USER COMMAND END", "pai_copy upload paiuploadtest //", "data exits")
-    assert done.stderr.count("ssh") == 1
+    assert "ssh" not in done.stderr
 
 
 TWO_ROLES = """\

@@ -13,7 +13,6 @@ from kedge.contract import JOB_SSH_HOST_KEY, JOB_SSH_KEY, SECRET_VALUES, SSH_SER
 from kedge.engines.base import Task
 from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, ssh_keys, task_names
-from kedge.late_patterns import late_pattern
 from kedge.own_files import replace_file
 from kedge.runs import status
 from kedge.runs.folder import Run
@@ -22,7 +21,6 @@ from kedge.states import State
 SERVICE = "ssh"
 _HOST_KEY_NAME = "kedge-job"
 _LARGEST = 16 << 20  # bytes of the file with the secrets
-_ADDRESS = late_pattern(r"\[?([0-9A-Za-z.:-]+?)\]?:([0-9]{1,5})")
 _OWN_CLIENT = Path(__file__).parents[1] / "runtime"
 
 
@@ -30,10 +28,8 @@ def config(found: Run, name: str) -> tuple[str, str]:
     """The path of a client's configuration for the task with this name, and the name of its host there. The file and
     the key that it names exist until the job ends. InputError: the task has no ssh, or is not running."""
     task = Task(*task_names.find_one(found, name))
-    address = _ADDRESS.fullmatch(_address(found, task))
-    if address is None:  # the task may have made it up, and it becomes a part of a client's configuration
-        raise CannotRun(f"the ssh server of {task} of {found.id} has no usable address")
-    host, port = address.groups()
+    _check_served(found, task)
+    host, port = _address(found, task)
     folder = Path(runs.engine_of(found).secrets_dir(found)) / "ssh"
     try:
         values = json.loads(untrusted.read_path(str(folder.parent / SECRET_VALUES), _LARGEST))
@@ -58,8 +54,19 @@ def argv(path: str, host: str, words: Sequence[str]) -> list[str]:
     return [*([client] if client else own), "-F", path, host, *words]
 
 
-def _address(found: Run, task: Task) -> str:
-    """Where the task's server listens, as host:port."""
+def _address(found: Run, task: Task) -> tuple[str, int]:
+    """The host and the port of the task's server."""
+    path = found.peers(found.attempts()[-1])
+    try:
+        place = untrusted.read_json(found.path, str(path.relative_to(found.path)), _LARGEST)["roles"]
+        peer = place[task.role][task.task_index]
+        return str(peer["host"]), int(peer["ports"][SERVICE][0])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise CannotRun(f"the address of {task} of {found.id} cannot be read from {path}: {error!r}") from None
+
+
+def _check_served(found: Run, task: Task) -> None:
+    """InputError: the task has no ssh server now."""
     (state,) = (each for each in status.read(found).tasks if (each.role, each.index) == task)
     if not _servers(found, task):
         raise InputError(
@@ -71,9 +78,8 @@ def _address(found: Run, task: Task) -> str:
     service = next((each for each in state.services if each.name == SERVICE), None)
     if service is None:
         raise InputError(f"ssh has not started yet in {task} of {found.id}; try again in a moment")
-    if not service.running or service.address is None:
+    if not service.running:
         raise InputError(f"the ssh server of {task} of {found.id} has ended; its end is in kedge logs --stream runtime")
-    return service.address
 
 
 def _servers(found: Run, task: Task) -> list[dict[str, object]]:
@@ -91,7 +97,7 @@ def _has_job_key(found: Run, task: Task) -> bool:
     return any(parameters.get("jobssh") for parameters in _servers(found, task))
 
 
-def _block(alias: str, host: str, port: str, folder: Path, *, with_key: bool) -> str:
+def _block(alias: str, host: str, port: int, folder: Path, *, with_key: bool) -> str:
     key = f'    IdentityFile "{folder}/id"\n    IdentitiesOnly yes\n' if with_key else ""
     return f"""\
 Host {alias}

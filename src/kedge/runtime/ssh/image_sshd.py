@@ -38,7 +38,7 @@ def serve(sshd: str, address: str, port: int, job: ActionJob) -> None:
     try:
         _await_listening(process, address or "127.0.0.1", port)
         job.log(f"[ssh] start ssh service: {sshd} on port {port}")
-        job.ready(f"{address}:{port}" if address else None)
+        job.ready()
         raise ActionFailed(f"the image's sshd ended with exit code {process.wait()}")
     finally:
         process.terminate()

@@ -124,9 +124,8 @@ async def _serve(port: int, host_key: asyncssh.SSHKey, keys: asyncssh.SSHAuthori
     refusals = _Refusals(job)
     surroundings = Surroundings(_shell(), job.variables, os.getcwd(), running)
     listener = await _listen(port, host_key, keys, lambda: _TaskServer(surroundings, refusals))
-    own = os.environ.get(_ADDRESS_VARIABLE) or ""
     job.log(f"[ssh] serving on port {port}, host key {host_key.get_fingerprint()}")
-    job.ready(f"{own}:{port}" if own else None)
+    job.ready()
     await stopped.wait()
     listener.close()
     for program in running:
