@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kedge.contract import JOB_SSH_HOST_KEY, JOB_SSH_KEY, SECRET_DOCUMENT, SECRET_VALUES
-
 from kedge.testing.wait import wait_until
 
 from .conftest import Kedge
@@ -97,7 +96,6 @@ def test_the_keys_are_in_no_file_and_no_log_and_new_in_each_run(kedge: Kedge) ->
     assert secrets_of(new)[JOB_SSH_KEY] != first[JOB_SSH_KEY]
     kedge("stop", new.name)
     kedge.finish(again, 1)
-
 
 
 def test_a_session_has_what_later_hooks_have_exported(kedge: Kedge) -> None:
