@@ -6,11 +6,8 @@ progress_bar       the bar for it
 live               a job that runs in the foreground
 log_lines          lines of many tasks on one console
 notes              notes
-<<<<<<< HEAD
 options_text       the options of a run
-=======
 output_text        what tasks have written for the user, in a few lines
->>>>>>> 7649cad (tmp)
 plan_text          plans and requests of engines as text
 problems           errors and warnings
 requirement_graph  prerequisites as a tree or as SVG
