@@ -58,7 +58,7 @@ def main() -> None:
     memory = os.environ.get("MEMORY", "/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         os.environ.setdefault("XDG_CACHE_HOME", f"{folder}/cache")
-        bundle = build.ensure(tuple(name for name in (layers.CORE, layers.NET, layers.INIT)))
+        bundle = build.ensure(layers.available())
         tree = _tree(bundle, Path(folder, "tree"))
         server, port = _start_server()
         try:
