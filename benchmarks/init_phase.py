@@ -7,7 +7,7 @@ API server, makes variables, hooks and the TaskSpec, binds the task's ports, and
 servers are on the loopback interface, over HTTP, in a process of their own. The cases take turns. With a PROFILE (a
 file), one more phase writes the times of its imports there (`-X importtime`).
 
-Work folders are in memory (/dev/shm), because the time that a disk's file system takes to make 350 files says nothing
+Work folders are in memory (/dev/shm), because the time that a disk's file system takes to make 500 files says nothing
 about the phase; MEMORY= (empty) puts them with other temporary files.
 """
 
