@@ -134,9 +134,14 @@ def test_a_task_of_a_framework(
     init = podman(*pod, *given, runtime_image, check=False)
     log = (pai / "logs" / framework_files.FIRST_UID / "init.log").read_text()
     assert init.returncode == 0, log
-    task = podman(*pod, user_image, "/usr/local/pai/runtime", check=False)
+    termination = tmp_path / "termination-log"
+    termination.touch()
+    mounted = ("-v", f"{termination}:/tmp/pai-termination-log")  # as Kubernetes does
+    task = podman(*pod, *mounted, user_image, "/usr/local/pai/runtime", check=False)
     assert task.returncode == 255
+    assert termination.read_text().startswith("[PAI_RUNTIME_ERROR_START]\nexitCode: 255\noriginUserExitCode: 3\n")
     assert task.stdout.split()[0] == framework_files.FIRST_HOST
     logs = pai / "logs" / framework_files.FIRST_UID
     assert "[INFO] USER COMMAND START" in (logs / "runtime.log").read_text()
     assert (logs / "user-stdout" / "current").read_text() == task.stdout
+    assert (logs / "pai-termination-log").read_text() == termination.read_text()

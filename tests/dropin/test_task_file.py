@@ -286,7 +286,8 @@ def test_the_plural_of_secret_files_wins(folders: InitFolders) -> None:
     ("text", "reason"),
     [
         ("commands: [", "RUNTIME_CONFIG:1"),
-        ("command: [a]", "RUNTIME_CONFIG must be a mapping with commands, runtimePlugin"),
+        ("command: [a]", "RUNTIME_CONFIG: there is no key 'command' here; did you mean 'commands'?"),
+        ("[a]", "RUNTIME_CONFIG must be a mapping with commands, runtimePlugin"),
         ("commands: a", "RUNTIME_CONFIG: commands must be a list"),
         ("commands: [1]", "RUNTIME_CONFIG: commands must be a list of texts"),
         ("runtimePlugin: [a]", "RUNTIME_CONFIG: runtimePlugin[0] has no plugin"),

@@ -11,8 +11,10 @@ from kedge.dropin.documents import InitDocument, InvalidDocument
 from kedge.dropin.paths import JOB_CONFIG, InitPaths, mounted_file
 from kedge.dropin.rendering import SECRETS, TaskReferences
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple
+from kedge.spec.message_text import quote
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
 from kedge.spec.reference_syntax import SPACE
+from kedge.spec.suggest import did_you_mean
 
 SPEC_VARIABLE = "RUNTIME_CONFIG"
 SPEC_FILE = "runtime_plugin.yaml"
@@ -65,8 +67,12 @@ def find(
 def of_spec(spec: InitDocument, secrets: InitDocument) -> TaskSource:
     """What a runtime specification names: `commands`, `runtimePlugin`. InvalidDocument, UnknownReference."""
     value = spec.value
-    if not isinstance(value, dict) or not set(_SPEC_KEYS) >= value.keys():
-        raise InvalidDocument(f"{spec.file} must be a mapping with {', '.join(_SPEC_KEYS)}, and no other keys")
+    if not isinstance(value, dict):
+        raise InvalidDocument(f"{spec.file} must be a mapping with {', '.join(_SPEC_KEYS)}")
+    for key in value:
+        if key not in _SPEC_KEYS:
+            hint = did_you_mean(str(key), _SPEC_KEYS) or f"; the keys are {', '.join(_SPEC_KEYS)}"
+            raise InvalidDocument(f"{spec.file}: there is no key {quote(str(key))} here{hint}")
     references = TaskReferences(None, secrets)
     commands = _strings(value.get("commands"), f"{spec.file}: commands")
     entries = _list(value.get("runtimePlugin"), f"{spec.file}: runtimePlugin")
