@@ -319,6 +319,12 @@ def test_the_exit_specification_becomes_json(folders: InitFolders) -> None:
     assert spec(folders).exit_spec is None
 
 
+def test_settings_of_kedge_are_reported(folders: InitFolders) -> None:
+    folders.write_framework(framework([role("taskrole1", {})], [], json.dumps(job(extras={"kedge": {"mask": False}}))))
+    ran = folders.run("frameworkParser", **SECOND)
+    assert (ran.code, "extras.kedge of the job has no effect" in ran.log) == (0, True)
+
+
 def test_without_anything_to_run_there_is_no_task(folders: InitFolders) -> None:
     ran = folders.run("userCommandRender")
     assert ran.code == 0

@@ -18,6 +18,7 @@ from kedge.own_files import replace_file, write_all
 
 _USAGE = "expected the arguments [genenv | genconf] FILE; FILE defaults to framework.json"
 _GENCONF = "genconf"
+_OWN_SETTINGS = "kedge"  # in `extras`; an engine of kedge applies them
 _STDOUT = 1
 
 
@@ -50,10 +51,13 @@ def _write(found: Framework, context: InitContext) -> int:
         path = f"{context.paths.runtime_d}/{JOB_CONFIG}"
         replace_file(path, config.encode("utf-8", "surrogateescape"), 0o644, synced=False)
         try:
-            names = role_names(parse(config, path))
+            document = parse(config, path)
+            names = role_names(document)
         except InvalidDocument as error:
             context.log.error(str(error))
             return FAILED
+        if _OWN_SETTINGS in (document.value.get("extras") or {}):
+            context.log.warning(f"extras.{_OWN_SETTINGS} of the job has no effect in a pod of OpenPAI")
     written = env_generator.write(found, context, names)
     if written is None:
         return FAILED
