@@ -48,7 +48,7 @@ def test_an_unknown_task_is_refused_with_the_known_ones(server):
     done = server.run("worker-9", "true")
     assert done.returncode == 255
     assert done.stderr.startswith(
-        "ssh: worker-9 has no address and is no task of this job; its tasks are worker_a-0, workera-0,"
+        "ssh: worker-9 has no address and is no task of this job; its tasks are worker_a-0, worker_a-1,"
     )
 
 

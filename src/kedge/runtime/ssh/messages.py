@@ -62,6 +62,7 @@ def _no_task(host: str, files: Sequence[str]) -> str:
     names = configuration.task_names(files)
     if not names or host in names:
         return ""
+    names = [name for file in files for name in configuration.task_blocks(file)]  # without their other spellings
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     shown = ", ".join(names[:_MOST_NAMES])
     return f"ssh: {host} has no address and is no task of this job; its tasks are {shown}{more}"

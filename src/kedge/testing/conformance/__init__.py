@@ -18,6 +18,7 @@ limits       time limits, and what runs before one passes
 logs         what a task prints is kept
 policies     completion and retry
 runs         the commands around a run
+ssh          ssh between tasks
 stops        stops from outside
 storages     folders of the site
 viewers      viewers that go and come back; files that are copied out and in
@@ -39,6 +40,7 @@ from kedge.testing.conformance import (
     logs,
     policies,
     runs,
+    ssh,
     stops,
     storages,
     viewers,
@@ -53,6 +55,7 @@ BEHAVIOURS: Mapping[str, Callable[[Kedge], None]] = {
     **hooks.BEHAVIOURS,
     **policies.BEHAVIOURS,
     **runs.BEHAVIOURS,
+    **ssh.BEHAVIOURS,
     **stops.BEHAVIOURS,
     **storages.BEHAVIOURS,
     **viewers.BEHAVIOURS,
