@@ -21,9 +21,10 @@ from .tls_servers import Certificate
 LOGIN = {"username": USER, "password": PASSWORD}
 SRC = Path(__file__).parents[2] / "src"
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("docker-registry"), reason="there is no docker-registry: apt-get install docker-registry"
-)
+pytestmark = [
+    pytest.mark.skipif(not shutil.which(tool), reason=f"there is no {tool}: apt-get install {tool}")
+    for tool in ("docker-registry", "openssl")
+]
 
 
 class Registries(NamedTuple):
