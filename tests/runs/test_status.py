@@ -13,7 +13,7 @@ from kedge.runs.controller_lock import ControllerLock, hold
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, create
 from kedge.runs.job_events import JobEvent
-from kedge.runs.status import JobStatus, TaskStatus, fold
+from kedge.runs.status import JobStatus, ServiceStatus, TaskStatus, fold
 from kedge.states import State
 
 THEN = "2026-02-01T02:54:48.123456789Z"
@@ -188,3 +188,28 @@ def test_notes_for_the_summary_are_kept_also_those_of_older_versions() -> None:
     lasting = {"event": JobEvent.NOTE, "text": "2 files were lost", "in_summary": True}
     older = {"event": "remark", "text": "1 file was lost"}
     assert folded(SUBMITTED, passing, lasting, older).notes == ("2 files were lost", "1 file was lost")
+
+
+def test_services_run_until_they_or_their_task_end() -> None:
+    started = [task(JobEvent.SERVICE_STARTED, name=name, address=None) for name in ("a", "b")]
+    known = task(JobEvent.SERVICE_STARTED, name="b", address="host:1")
+    running = SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED, task_attempt=0), *started, known
+    assert folded(*running).tasks[0].services == (ServiceStatus("a", None, True), ServiceStatus("b", "host:1", True))
+    ended = *running, task(JobEvent.SERVICE_ENDED, name="a", code=1, task_over=False)
+    assert [service.running for service in folded(*ended).tasks[0].services] == [False, True]
+    over = *ended, task(JobEvent.TASK_COMPLETED, succeeded=True, code=0)
+    assert [service.running for service in folded(*over).tasks[0].services] == [False, False]
+    again = *running, task(JobEvent.TASK_RETRYING, code=1), task(JobEvent.TASK_LAUNCHED, task_attempt=1)
+    assert folded(*again).tasks[0].services == ()
+
+
+def test_a_held_task_ended_when_it_failed() -> None:
+    until = "2026-02-01T03:54:48.000000000Z"
+    held = task(JobEvent.TASK_HELD, code=7, message="exit code 7", until=until, run="r")
+    running = SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED, task_attempt=0)
+    now = folded(*running, held)
+    assert now.held == now.tasks[0]
+    assert (now.tasks[0].state, now.tasks[0].held_until, now.tasks[0].exit_code) == (State.RUNNING, until, 7)
+    over = folded(*running, held, task(JobEvent.TASK_COMPLETED, succeeded=False, code=255)).tasks[0]
+    assert (over.state, over.held_until, over.ended) == (State.FAILED, None, "t3")
+    assert folded(*running, {**held, "until": "soon"}).held is None, "a task may have written it"
