@@ -98,7 +98,7 @@ line each. `kedge validate --strict` treats them as errors (exit code 2).
 | `warnBefore` that is not shorter than a time limit | error |
 | `warnBefore` without a time limit; a time limit that never passes because one that includes it is not longer | warning |
 | a name of an image that no container engine accepts, such as `PyTorch/pytorch` | warning |
-| empty `ports:` or `storages:`, unknown keys in `auth`; 22, 80 or 443 ports of one label | warning |
+| empty `ports:` or `storages:`, unknown keys in `auth` and in storages, storages without a name; 22, 80 or 443 ports of one label | warning |
 
 `kedge validate --json` prints them for editors and CI, even if the file is not YAML:
 

@@ -323,6 +323,12 @@ def test_a_mistyped_option_is_no_suggestion(kedge: Kedge) -> None:
     assert "--storage reslts: the job has no storage of that name; it has results" in refused
 
 
+@pytest.mark.parametrize("text", ["data", "data=", "=/srv"])
+def test_an_option_without_a_name_or_a_folder_is_refused(kedge: Kedge, text: str) -> None:
+    refused = kedge("plan", job(kedge, "data"), "--storage", text, code=2).stderr
+    assert refused == f"error: --storage {text}: write it as NAME=FOLDER\n"
+
+
 def test_config_lists_storages(kedge: Kedge, site: Write) -> None:
     site("storages.nas = {nfs = {server = 'nas', path = '/export'}, users = ['@ml']}\ngroups.ml.members = ['ann']")
     shown = {line.split()[0]: line.split()[1] for line in kedge("config").stdout.splitlines()}

@@ -136,7 +136,9 @@ def _inputs(
     plain, secret, notes = variables
     forget([*(text.removeprefix(_VARIABLE_PREFIX) for _, text in given if text.startswith(_VARIABLE_PREFIX)), *secret])
     parameters = dict(pair("-p", text) for text in params)
-    folders = dict(pair("--storage", text) for text in storages)
+    folders = dict(pair("--storage", text, "NAME=FOLDER") for text in storages)
+    if empty := [name for name, folder in folders.items() if not folder]:
+        raise InputError(f"--storage {empty[0]}=: write it as NAME=FOLDER")
     others["hold_on_failure_sec"] = None if hold is None else _duration("--hold-on-failure", hold)
     return Inputs(user, parameters, values, env=plain, taken_env=secret, notes=notes, storages=folders, **others)
 
@@ -161,11 +163,11 @@ def _duration(option: str, text: str) -> float:
     return found
 
 
-def pair(option: str, text: str) -> tuple[str, str]:
-    """The name and the value in NAME=VALUE. InputError."""
+def pair(option: str, text: str, form: str = "NAME=VALUE") -> tuple[str, str]:
+    """The name and the value in NAME=VALUE. InputError names the `form`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         shown = option if option == "--secret" else f"{option} {text}"  # the text may be the bare secret
         ways = ", NAME=@FILE or NAME=env:VARIABLE" if option == "--secret" else ""
-        raise InputError(f"{shown}: write it as NAME=VALUE{ways}")
+        raise InputError(f"{shown}: write it as {form}{ways}")
     return name, value

@@ -122,6 +122,22 @@ CASES: list[tuple[dict[str, Any], str, str, str | None]] = [
         None,
     ),
     ({"extras/storagse": []}, WARNING, "extras.storagse: unknown key 'storagse'; did you mean 'storages'?", "storages"),
+    (
+        {"extras/storages": [{"name": "a", "mountpath": "/x"}]},
+        WARNING,
+        "extras.storages[0].mountpath: unknown key 'mountpath' is ignored; did you mean 'mountPath'?",
+        "mountPath",
+    ),
+    ({"extras/storages": [{"name": ""}]}, WARNING, "extras.storages[0]: is ignored, as it has no name", None),
+    (
+        {
+            "prerequisites/+": {"name": "s", "type": "script", "requireStorages": [{"name": "a", "path": "/x"}]},
+            f"{W}/prerequisites": ["s"],
+        },
+        WARNING,
+        "prerequisites[1].requireStorages[0].path: unknown key 'path' is ignored",
+        "mountPath",
+    ),
     ({f"{W}/extraContainerOptions": {"shMB": 4}}, WARNING, "taskRoles.w.extraContainerOptions.shMB: unknown", "shmMB"),
     ({"defaults": {"deploymnet": "x"}}, WARNING, "defaults.deploymnet: unknown key 'deploymnet'", "deployment"),
     ({f"{W}/completion": {"minFailedInstances": 2}}, WARNING, "taskRoles.w.completion.minFailedInstances: 2 is n", "1"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kedge.errors import Problem
 from kedge.image_names import parse, without_tag
+from kedge.spec.lint import texts
 from kedge.spec.message_text import quote
 from kedge.spec.model import JobFileSource, Path
 from kedge.spec.reference_syntax import OPEN
@@ -76,16 +77,35 @@ def image_names(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Probl
             yield source.warning(("prerequisites", index, "uri"), message, suggestion=better)
 
 
-def credentials(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
-    """Unknown keys of `auth`."""
-    known = schema()["$defs"]["dockerImage"]["properties"]["auth"]["properties"]
-    for index, item in entries(job.get("prerequisites")):
-        auth = mapping(item.get("auth")) if item.get("type") == "dockerimage" else {}
-        for key in auth:
+def ignored(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
+    """Unknown keys of `auth` and of storages, and storages without a name."""
+    for path, value, known in _with_ignored_keys(job):
+        for key in value:
             if key not in known:
-                hint = did_you_mean(key, [name for name in known if name not in auth])
+                hint = did_you_mean(key, [name for name in known if name not in value])
                 message = f"unknown key {quote(key)} is ignored{hint or f'; known here: {name_list(known)}'}"
-                yield source.warning(("prerequisites", index, "auth", key), message, key=True)
+                yield source.warning((*path, key), message, key=True)
+    for path, value in _storages(job):
+        if not value.get("name"):
+            yield source.warning(path, "is ignored, as it has no name; write '- {name: NAME}'")
+
+
+def _with_ignored_keys(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any], Collection[str]]]:
+    """Path, value and known keys of each mapping whose other keys are ignored."""
+    parts = schema()["$defs"]
+    for index, item in entries(job.get("prerequisites")):
+        if item.get("type") == "dockerimage":
+            auth = parts["dockerImage"]["properties"]["auth"]["properties"]
+            yield ("prerequisites", index, "auth"), mapping(item.get("auth")), auth
+    for path, value in _storages(job):
+        yield path, value, parts["storages"]["items"]["properties"]
+
+
+def _storages(job: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The entries of every list of storages."""
+    lists: list[tuple[Path, Any]] = [(("extras", "storages"), mapping(job.get("extras")).get("storages"))]
+    lists += [((*path, "requireStorages"), item.get("requireStorages")) for path, item in texts.prerequisites(job)]
+    yield from (((*path, number), entry) for path, listed in lists for number, entry in entries(listed))
 
 
 def memory(job: Mapping[str, Any], source: JobFileSource) -> Iterator[Problem]:
