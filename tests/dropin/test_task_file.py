@@ -325,6 +325,11 @@ def test_settings_of_kedge_are_reported(folders: InitFolders) -> None:
     assert (ran.code, "extras.kedge of the job has no effect" in ran.log) == (0, True)
 
 
+@pytest.mark.parametrize("extras", [5, ["kedge"], None, "kedge"])
+def test_extras_of_another_type_are_no_defect(folders: InitFolders, extras: Any) -> None:
+    assert parse(folders, job(extras=extras)).command == ("echo hi",)
+
+
 def test_without_anything_to_run_there_is_no_task(folders: InitFolders) -> None:
     ran = folders.run("userCommandRender")
     assert ran.code == 0

@@ -56,7 +56,8 @@ def _write(found: Framework, context: InitContext) -> int:
         except InvalidDocument as error:
             context.log.error(str(error))
             return FAILED
-        if _OWN_SETTINGS in (document.value.get("extras") or {}):
+        extras = document.value.get("extras")
+        if isinstance(extras, dict) and _OWN_SETTINGS in extras:
             context.log.warning(f"extras.{_OWN_SETTINGS} of the job has no effect in a pod of OpenPAI")
     written = env_generator.write(found, context, names)
     if written is None:
