@@ -39,7 +39,7 @@ def test_a_service_runs_beside_the_command_and_ends_after_the_exit_hooks(attempt
 
 
 def test_the_death_of_a_service_is_an_event_and_not_the_tasks_failure(attempt):
-    attempt.spec = attempt.spec._replace(steps=(service("echo oh; exit 3"),))
+    attempt.spec = attempt.spec._replace(steps=(service("echo oh; echo '[side] named'; exit 3"),))
     attempt.start("until [ -e go ]; do sleep 0.02; done; echo done")
     ended = attempt.wait_for_event(contract.SERVICE_ENDED)
     assert (ended["name"], ended["code"], ended["signal"], ended["task_over"]) == ("side", 3, None, False)
@@ -47,6 +47,7 @@ def test_the_death_of_a_service_is_an_event_and_not_the_tasks_failure(attempt):
     assert attempt.wait() == 0
     at = attempt.log.index("[WARNING] The service side exited with code 3; the task goes on without it")
     assert "[side] oh" in attempt.log[:at]
+    assert "[side] named" in attempt.log[:at]
 
 
 def test_a_service_that_ignores_term_is_killed_with_all_its_processes(attempt, alive):

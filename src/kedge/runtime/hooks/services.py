@@ -67,7 +67,8 @@ class ServiceFeed(LineFeed):
 
     def _log_lines(self, lines: bytes) -> None:
         head = f"[{self._name}] ".encode()
-        super()._log_lines(head + lines[:-1].replace(b"\n", b"\n" + head) + b"\n")
+        named = (line if line.startswith(head) else head + line for line in lines[:-1].split(b"\n"))
+        super()._log_lines(b"\n".join(named) + b"\n")
         self.last = self.last.removeprefix(head)
 
 
