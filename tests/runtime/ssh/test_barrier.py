@@ -39,6 +39,14 @@ def test_the_missing_task_is_named_when_the_time_is_over(attempt, server):
     assert attempt.report["diagnosis"]["cause"] == "rendezvous_failure"
 
 
+def test_a_task_that_has_come_and_gone_counts_as_reached(attempt, server):
+    """It passed the barrier and ended before this task tried to reach it."""
+    waits(attempt, timeout_sec=30)
+    (server.folder / "seen").mkdir()
+    (server.folder / "seen" / "down-0").touch()
+    assert attempt.run("true") == 0
+
+
 def test_a_stop_ends_it_at_once(attempt, server):
     waits(attempt)
     attempt.start("true")
