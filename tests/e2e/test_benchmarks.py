@@ -29,6 +29,7 @@ SMALLEST = {
     "planning": ["10"],
     "resolution": ["1"],
     "runtime_overhead": ["1"],
+    "ssh_sessions": ["1"],
     "start_tasks": ["1"],
 }
 HELPERS = {"attempts", "rounds", "turns"}  # used by other benchmarks
