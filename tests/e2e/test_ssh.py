@@ -66,6 +66,14 @@ def test_the_printed_configuration_is_enough_for_openssh(kedge: Kedge) -> None:
     kedge.finish(process, 1)
 
 
+def test_a_held_task_is_still_served(kedge: Kedge) -> None:
+    process = kedge.start("run", "--hold-on-failure", "10m", with_ssh(kedge, "echo kept > file; exit 7"))
+    wait_until(lambda: any("task-held" in log.read_text() for run in kedge.runs() for log in run.glob("events.jsonl")))
+    assert kedge("ssh", "job", "worker:0", "--", "cat file").stdout == "kept\n"
+    kedge("release", "job")
+    kedge.finish(process, 1)
+
+
 def test_a_task_without_ssh_has_an_error_that_says_what_to_add(kedge: Kedge) -> None:
     process = kedge.start("run", kedge.job(WAITS))
     kedge.wait_for_output("ready")
