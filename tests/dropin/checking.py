@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import yaml
 
-from kedge.dropin import image_checker
 from kedge.dropin.init_log import InitLog
 from kedge.dropin.paths import init_paths
 from kedge.dropin.program import InitContext
+from kedge.dropin.registry import image_checker
 
 
 class Checked(NamedTuple):

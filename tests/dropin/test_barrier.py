@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
-from kedge.dropin import barrier, retriever
-from kedge.dropin.cluster import access
+from kedge.dropin.cluster import access, barrier, retriever
 from kedge.dropin.cluster.access import ApiServer, CannotReachCluster
 from kedge.dropin.cluster.credentials import Credentials
 from kedge.dropin.cluster.framework_request import FrameworkName, ReadFailed
 from kedge.dropin.cluster.framework_settings import BarrierSettings
 from kedge.dropin.cluster.framework_status import OwnTask
-from kedge.dropin.http_connections import Tls
 from kedge.dropin.init_log import InitLog
+from kedge.dropin.net.http_connections import Tls
 from kedge.testing.raw_server import serving
 
 from .api_servers import NAME, PATH, Api, framework, serving_api, status, task

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kedge import certificate_authorities
-from kedge.dropin import http_addresses, http_proxies
-from kedge.dropin.http_client import HttpFailed, Limits, Tls, request
+from kedge.dropin.net import http_addresses, http_proxies
+from kedge.dropin.net.http_client import HttpFailed, Limits, Tls, request
 from kedge.testing.raw_server import RawServer, reset, serving
 
 from .tls_servers import Certificate, certificate, serving_http
@@ -337,8 +337,8 @@ def test_a_bad_proxy_is_named(value: str) -> None:
 def test_nothing_heavy_is_loaded_for_http(host: str, server: RawServer) -> None:
     server.answer = b"HTTP/1.1 200 OK\r\n\r\n"
     program = "import sys; before = set(sys.modules); {}; print(*sorted(set(sys.modules) - before))"
-    request = f"kedge.dropin.http_client.request('GET', 'http://{host}:{server.port}', environment={{}})"
-    load = program.format(f"sys.path.insert(0, {str(SRC)!r}); import kedge.dropin.http_client; {request}")
+    request = f"kedge.dropin.net.http_client.request('GET', 'http://{host}:{server.port}', environment={{}})"
+    load = program.format(f"sys.path.insert(0, {str(SRC)!r}); import kedge.dropin.net.http_client; {request}")
     done = subprocess.run([sys.executable, "-I", "-S", "-c", load], capture_output=True, text=True, check=True)
     heavy = {"ssl", "socket", "http", "urllib", "email", "threading", "re", "json", "typing", "dataclasses", "enum"}
     heavy |= {"encodings.idna"}

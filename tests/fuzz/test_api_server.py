@@ -16,7 +16,7 @@ from kedge.dropin.cluster.access import ApiServer
 from kedge.dropin.cluster.credentials import Credentials
 from kedge.dropin.cluster.framework_request import FrameworkName, ReadFailed
 from kedge.dropin.cluster.framework_status import OwnTask
-from kedge.dropin.http_connections import Tls
+from kedge.dropin.net.http_connections import Tls
 from kedge.testing.raw_server import RawServer, serving
 
 from .test_http_answers import answers

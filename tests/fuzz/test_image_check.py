@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedge import http_challenges, image_names
-from kedge.dropin import image_checker
 from kedge.dropin.init_log import InitLog
 from kedge.dropin.paths import init_paths
 from kedge.dropin.program import InitContext
-from kedge.dropin.registry import addresses, asking
+from kedge.dropin.registry import addresses, asking, image_checker
 from kedge.testing.raw_server import RawServer, serving
 
 PASSWORD = "pass<&>word"

@@ -12,10 +12,10 @@ from typing import Any
 from hypothesis import given, settings
 from tests.dropin.framework_files import VARIABLES, checked_example
 
-from kedge.dropin import framework_parser, user_command
 from kedge.dropin.init_log import InitLog
 from kedge.dropin.paths import init_paths
 from kedge.dropin.program import InitContext
+from kedge.dropin.task import framework_parser, user_command
 
 from .values import changes_of, edited, edits, junk, replaced
 

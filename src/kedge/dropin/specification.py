@@ -13,7 +13,7 @@ LABEL = "INIT_CONFIG"  # the step's name in the log
 FRAMEWORK_VARIABLE = "FC_FRAMEWORK_NAME"
 INIT_VARIABLE = "INIT_CONFIG"
 INIT_FILE = "init_plugins.yaml"
-# The runtime specification, and the command that OpenPAI's REST server sets (kedge.dropin.task_source).
+# The runtime specification, and the command that OpenPAI's REST server sets (kedge.dropin.task.task_source).
 SPEC_VARIABLE, SPEC_FILE = "RUNTIME_CONFIG", "runtime_plugin.yaml"
 COMMAND_VARIABLE, COMMAND_FILE_VARIABLE = "USER_CMD", "USER_CMD_FILE"
 

@@ -9,4 +9,6 @@ role_statuses       the statuses of a framework's roles, plain or compressed
 framework_status    which tasks of a framework are ready
 framework_files     the files that a framework is written to
 framework_settings  the variables of the programs that read a framework
+barrier             init program: wait until all tasks of a framework have an address
+retriever           init program: read a framework once
 """

@@ -7,7 +7,7 @@ import os
 
 from kedge import user_files
 from kedge.dropin.cluster.credentials import Credentials
-from kedge.dropin.http_connections import Tls
+from kedge.dropin.net.http_connections import Tls
 from kedge.light.types import Mapping, NamedTuple
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kedge.dropin import http_client
 from kedge.dropin.cluster import framework_status, permissions
 from kedge.dropin.cluster.access import ApiServer
 from kedge.dropin.cluster.role_statuses import DamagedStatuses
-from kedge.dropin.http_client import HttpFailed, Response, printable, without_secrets
-from kedge.dropin.http_wire import Limits
+from kedge.dropin.net import http_client
+from kedge.dropin.net.http_client import HttpFailed, Response, printable, without_secrets
+from kedge.dropin.net.http_wire import Limits
 from kedge.light import json
 from kedge.light.types import Any, NamedTuple
 

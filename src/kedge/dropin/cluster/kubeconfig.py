@@ -7,7 +7,7 @@ import os
 
 from kedge.dropin.cluster.access import ApiServer, CannotReachCluster, read, with_scheme
 from kedge.dropin.cluster.credentials import Credentials
-from kedge.dropin.http_connections import Tls
+from kedge.dropin.net.http_connections import Tls
 from kedge.errors import InputError, Problem
 from kedge.light.types import Any, Mapping, NamedTuple
 from kedge.spec import yaml

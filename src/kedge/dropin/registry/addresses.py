@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from kedge import image_names
-from kedge.dropin import http_addresses
-from kedge.dropin.http_addresses import Address
+from kedge.dropin.net import http_addresses
+from kedge.dropin.net.http_addresses import Address
 from kedge.light.types import NamedTuple
 
 HUB = "https://index.docker.io/v2/"

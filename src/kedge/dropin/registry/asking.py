@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import time
 
-from kedge.dropin import http_addresses, http_client
-from kedge.dropin.http_addresses import Address
-from kedge.dropin.http_client import HttpFailed, Response
-from kedge.dropin.http_wire import Limits
 from kedge.dropin.init_log import InitLog
+from kedge.dropin.net import http_addresses, http_client
+from kedge.dropin.net.http_addresses import Address
+from kedge.dropin.net.http_client import HttpFailed, Response
+from kedge.dropin.net.http_wire import Limits
 from kedge.light.types import Mapping
 
 REQUEST_SEC = 10.0

@@ -4,9 +4,9 @@ expects, proves nothing (Doubt)."""
 from __future__ import annotations
 
 from kedge import http_challenges
-from kedge.dropin import http_addresses
-from kedge.dropin.http_addresses import Address
-from kedge.dropin.http_client import Response
+from kedge.dropin.net import http_addresses
+from kedge.dropin.net.http_addresses import Address
+from kedge.dropin.net.http_client import Response
 from kedge.dropin.registry import tokens
 from kedge.dropin.registry.asking import Asker, Doubt, Refused, is_success, shown_status
 from kedge.dropin.registry.tokens import Login

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import binascii
 
-from kedge.dropin import http_addresses
-from kedge.dropin.http_addresses import Address
-from kedge.dropin.http_client import Response
+from kedge.dropin.net import http_addresses
+from kedge.dropin.net.http_addresses import Address
+from kedge.dropin.net.http_client import Response
 from kedge.dropin.registry.addresses import same_machine
 from kedge.dropin.registry.asking import Asker, Doubt, Refused, is_success, shown_status
 from kedge.light import json

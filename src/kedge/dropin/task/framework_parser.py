@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import os
 
-from kedge.dropin import env_generator
-from kedge.dropin.documents import InvalidDocument, parse
-from kedge.dropin.framework import CONFIG, Framework
 from kedge.dropin.paths import JOB_CONFIG
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
-from kedge.dropin.task_file import OwnPlace
-from kedge.dropin.task_file import write as write_task
-from kedge.dropin.task_source import role_names
+from kedge.dropin.task import env_generator
+from kedge.dropin.task.documents import InvalidDocument, parse
+from kedge.dropin.task.framework import CONFIG, Framework
+from kedge.dropin.task.task_file import OwnPlace
+from kedge.dropin.task.task_file import write as write_task
+from kedge.dropin.task.task_source import role_names
 from kedge.light.types import Sequence
 from kedge.own_files import replace_file, write_all
 

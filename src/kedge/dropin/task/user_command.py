@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 
-from kedge.dropin import task_file
 from kedge.dropin.paths import TASK_SPEC
 from kedge.dropin.program import SUCCEEDED, InitContext
+from kedge.dropin.task import task_file
 from kedge.light.types import Sequence
 
 

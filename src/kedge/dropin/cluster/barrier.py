@@ -15,8 +15,8 @@ from kedge.dropin.cluster.access import ApiServer, CannotReachCluster
 from kedge.dropin.cluster.framework_request import ReadFailed
 from kedge.dropin.cluster.framework_settings import BadSetting, BarrierSettings
 from kedge.dropin.cluster.framework_status import OwnTask, Readiness
-from kedge.dropin.http_client import without_secrets
 from kedge.dropin.init_log import InitLog
+from kedge.dropin.net.http_client import without_secrets
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
 from kedge.light.types import Any, Mapping, Sequence
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import _socket
 
-from kedge.dropin import http_addresses
-from kedge.dropin.http_addresses import Address
+from kedge.dropin.net import http_addresses
+from kedge.dropin.net.http_addresses import Address
 from kedge.light.types import Mapping
 
 

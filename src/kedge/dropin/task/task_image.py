@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from kedge.contract import render_text
-from kedge.dropin import documents, secret_values, task_source
-from kedge.dropin.documents import InitDocument, InvalidDocument
 from kedge.dropin.paths import JOB_CONFIG, InitPaths, mounted_file
-from kedge.dropin.rendering import SECRETS, TaskReferences
+from kedge.dropin.task import documents, secret_values, task_source
+from kedge.dropin.task.documents import InitDocument, InvalidDocument
+from kedge.dropin.task.rendering import SECRETS, TaskReferences
 from kedge.light.types import Any, Mapping, NamedTuple, Sequence
 
 _ROLE_VARIABLES = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")

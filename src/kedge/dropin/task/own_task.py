@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kedge.contract import converted_role
-from kedge.dropin.framework import Framework, FrameworkRole, InvalidFramework, TaskPod
-from kedge.dropin.port_numbers import ports
+from kedge.dropin.ports.port_numbers import ports
+from kedge.dropin.task.framework import Framework, FrameworkRole, InvalidFramework, TaskPod
 from kedge.light.types import Mapping, NamedTuple, Sequence
 from kedge.peers import Peer, Peers
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from kedge.dropin import barrier
-from kedge.dropin.cluster import access, framework_files, framework_request, framework_settings
+from kedge.dropin.cluster import access, barrier, framework_files, framework_request, framework_settings
 from kedge.dropin.cluster.access import ApiServer, CannotReachCluster
 from kedge.dropin.cluster.framework_request import FrameworkName, ReadFailed
 from kedge.dropin.cluster.framework_settings import BadSetting

@@ -4,7 +4,7 @@ which the supervisor fills in when it writes a script."""
 from __future__ import annotations
 
 from kedge.contract import SecretRef, Text
-from kedge.dropin.documents import InitDocument
+from kedge.dropin.task.documents import InitDocument
 from kedge.light.types import Any, Mapping, Sequence
 from kedge.spec.message_text import show_path
 from kedge.spec.reference_syntax import Reference, TagError, Unresolved, lookup, split

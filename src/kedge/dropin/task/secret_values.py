@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from kedge.contract import SECRET_VALUES
-from kedge.dropin import documents
-from kedge.dropin.documents import InitDocument
 from kedge.dropin.paths import InitPaths
+from kedge.dropin.task import documents
+from kedge.dropin.task.documents import InitDocument
 from kedge.light import json
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple
 from kedge.own_files import clear, replace_file

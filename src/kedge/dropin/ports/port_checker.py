@@ -14,9 +14,9 @@ import errno
 import os
 
 from kedge import user_files
-from kedge.dropin import port_holders
 from kedge.dropin.init_log import InitLog
 from kedge.dropin.paths import RUNTIME_ENV
+from kedge.dropin.ports import port_holders
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
 from kedge.light.types import Iterator, NamedTuple, Sequence
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from kedge.dropin import framework
-from kedge.dropin.framework import Framework, InvalidFramework
-from kedge.dropin.own_task import NoOwnTask, ThisTask, names_in_job, own_task, peers
 from kedge.dropin.paths import ENV_FILE, PEERS_FILE, PORT_LIST, RUNTIME_ENV
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
+from kedge.dropin.task import framework
+from kedge.dropin.task.framework import Framework, InvalidFramework
+from kedge.dropin.task.own_task import NoOwnTask, ThisTask, names_in_job, own_task, peers
 from kedge.light import json
 from kedge.light.types import Sequence
 from kedge.own_files import replace_file, write_all

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 
 from kedge.contract import Text, converted_role
-from kedge.dropin import documents
-from kedge.dropin.documents import InitDocument, InvalidDocument
 from kedge.dropin.paths import JOB_CONFIG, InitPaths, mounted_file
-from kedge.dropin.rendering import SECRETS, TaskReferences
+from kedge.dropin.task import documents
+from kedge.dropin.task.documents import InitDocument, InvalidDocument
+from kedge.dropin.task.rendering import SECRETS, TaskReferences
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple
 from kedge.spec.message_text import quote
 from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kedge.dropin.cluster import role_statuses
 from kedge.dropin.cluster.role_statuses import DamagedStatuses
-from kedge.dropin.port_numbers import PortSchedule, port_schedule
+from kedge.dropin.ports.port_numbers import PortSchedule, port_schedule
 from kedge.light import json
 from kedge.light.types import Any, Mapping, NamedTuple
 

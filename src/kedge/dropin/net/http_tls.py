@@ -6,7 +6,7 @@ import _socket
 import os
 
 from kedge import certificate_authorities
-from kedge.dropin.http_connections import Tls
+from kedge.dropin.net.http_connections import Tls
 from kedge.light import tls_clients
 from kedge.light.tls_clients import TlsSocket
 from kedge.light.types import Any

@@ -7,13 +7,13 @@ that cannot get its image waits for ever; whenever there is a doubt, the task go
 from __future__ import annotations
 
 from kedge import image_names
-from kedge.dropin import task_image
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
 from kedge.dropin.registry import addresses, image
 from kedge.dropin.registry.asking import Asker, Doubt, Refused
 from kedge.dropin.registry.tokens import Login
-from kedge.dropin.rendering import UnknownReference
-from kedge.dropin.task_image import NotKnown, TaskImage
+from kedge.dropin.task import task_image
+from kedge.dropin.task.rendering import UnknownReference
+from kedge.dropin.task.task_image import NotKnown, TaskImage
 from kedge.image_names import ImageName
 from kedge.light.types import Mapping, Sequence
 

@@ -7,11 +7,11 @@ import os
 
 from kedge import user_files
 from kedge.contract import TASK_STARTS, TASK_SUCCEEDS, Callback, SecretRef, Text
-from kedge.dropin import documents
-from kedge.dropin.documents import InvalidDocument
 from kedge.dropin.program import InitContext
-from kedge.dropin.secret_values import JobSecrets
-from kedge.dropin.task_source import PluginUse
+from kedge.dropin.task import documents
+from kedge.dropin.task.documents import InvalidDocument
+from kedge.dropin.task.secret_values import JobSecrets
+from kedge.dropin.task.task_source import PluginUse
 from kedge.light import json
 from kedge.light.types import Any, Iterator, Mapping, NamedTuple, Sequence
 from kedge.masking import MASKED, SHORTEST_LINE

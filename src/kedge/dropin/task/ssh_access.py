@@ -7,8 +7,8 @@ import os
 
 from kedge.contract import JOB_SSH_HOST_KEY, JOB_SSH_KEY
 from kedge.dropin.program import InitContext
-from kedge.dropin.secret_values import JobSecrets
-from kedge.dropin.task_source import PluginUse
+from kedge.dropin.task.secret_values import JobSecrets
+from kedge.dropin.task.task_source import PluginUse
 from kedge.light.types import Any, Mapping, Sequence
 from kedge.own_files import replace_file
 

@@ -6,8 +6,8 @@ import _socket
 import binascii
 
 from kedge.deadlines import within
-from kedge.dropin.http_addresses import Address
-from kedge.dropin.http_wire import Malformed, TimeLeft, Wire
+from kedge.dropin.net.http_addresses import Address
+from kedge.dropin.net.http_wire import Malformed, TimeLeft, Wire
 from kedge.light.types import Any, NamedTuple
 
 
@@ -39,7 +39,7 @@ def connect(address: Address, proxy: Address | None, tls: Tls, time_left: TimeLe
             _open_tunnel(raw, address, proxy, time_left)
         if address.scheme == "http":
             return raw
-        from kedge.dropin import http_tls
+        from kedge.dropin.net import http_tls
 
         raw.settimeout(time_left.seconds())
         return http_tls.secured(raw, tls, address.host)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 
-from kedge.dropin import http_addresses, http_connections, http_proxies
-from kedge.dropin.http_addresses import Address
-from kedge.dropin.http_connections import USUAL, Tls
-from kedge.dropin.http_wire import Limits, Malformed, TimeLeft, Wire
+from kedge.dropin.net import http_addresses, http_connections, http_proxies
+from kedge.dropin.net.http_addresses import Address
+from kedge.dropin.net.http_connections import USUAL, Tls
+from kedge.dropin.net.http_wire import Limits, Malformed, TimeLeft, Wire
 from kedge.light.types import Mapping, NamedTuple
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -6,12 +6,12 @@ from __future__ import annotations
 import importlib
 
 from kedge.contract import Callback, Step
-from kedge.dropin import folder_plugins, ssh_access
-from kedge.dropin.folder_plugins import FailedPlugin
 from kedge.dropin.program import InitContext
-from kedge.dropin.rendering import TaskReferences, UnknownReference
-from kedge.dropin.secret_values import JobSecrets
-from kedge.dropin.task_source import PluginUse
+from kedge.dropin.task import folder_plugins, ssh_access
+from kedge.dropin.task.folder_plugins import FailedPlugin
+from kedge.dropin.task.rendering import TaskReferences, UnknownReference
+from kedge.dropin.task.secret_values import JobSecrets
+from kedge.dropin.task.task_source import PluginUse
 from kedge.lazy_modules import PLUGINS, load_place
 from kedge.light.types import Any, Mapping, Sequence
 

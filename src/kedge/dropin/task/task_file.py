@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from kedge.contract import LogPolicy, TaskSpec
-from kedge.dropin import documents, plugin_steps, secret_values, ssh_access, task_source
-from kedge.dropin.documents import InvalidDocument
-from kedge.dropin.own_task import ThisTask
 from kedge.dropin.paths import ENV_FILE, EXIT_SPEC, PEERS_FILE, TASK_SPEC, pod_uid
-from kedge.dropin.plugin_steps import BrokenPlugin
 from kedge.dropin.program import FAILED, SUCCEEDED, InitContext
-from kedge.dropin.rendering import UnknownReference
-from kedge.dropin.secret_values import JobSecrets
-from kedge.dropin.task_source import TaskSource
+from kedge.dropin.task import documents, plugin_steps, secret_values, ssh_access, task_source
+from kedge.dropin.task.documents import InvalidDocument
+from kedge.dropin.task.own_task import ThisTask
+from kedge.dropin.task.plugin_steps import BrokenPlugin
+from kedge.dropin.task.rendering import UnknownReference
+from kedge.dropin.task.secret_values import JobSecrets
+from kedge.dropin.task.task_source import TaskSource
 from kedge.light import json
 from kedge.light.types import Mapping, NamedTuple
 from kedge.own_files import replace_file
