@@ -73,10 +73,7 @@ def _run_hooks_and_command(session: Session) -> AttemptOutcome:
     _wait_for_gate(session)
     time_limits.begin_attempt(session)
     entered: list[Step] = []
-    result = _start_hooks(session, prepared, entered)
-    if not result:
-        _keep(session, prepared, kept)  # with what the hooks have exported
-        result = _run_command(session, prepared, hidden, entered)
+    result = _start_hooks(session, prepared, entered, kept) or _run_command(session, prepared, hidden, entered)
     if session.spec.hold_sec:
         from kedge.runtime.hold import hold  # few tasks are held
 
@@ -91,7 +88,7 @@ def _keep(session: Session, prepared: PreparedTask, kept: KeptEnvironment) -> No
     try:
         kept.store(prepared.environment, session.spec.workdir, prepared.shell.path)
     except OSError as error:
-        session.log.warning(f"kedge exec will not work, since there is no memory for its environment: {error}")
+        session.log.warning(f"kedge exec and ssh will miss variables, since there is no memory for them: {error}")
 
 
 def _copy_code(session: Session) -> None:
@@ -130,9 +127,11 @@ def _wait_for_gate(session: Session) -> None:
     os.close(gate)
 
 
-def _start_hooks(session: Session, prepared: PreparedTask, entered: list[Step]) -> AttemptOutcome | None:
+def _start_hooks(
+    session: Session, prepared: PreparedTask, entered: list[Step], kept: KeptEnvironment
+) -> AttemptOutcome | None:
     """Run the start hooks. Return the outcome if the command must not start, else None. Adds the steps that were begun
-    to `entered`."""
+    to `entered`, and keeps what they export."""
     session.log.info("Starting to exec precommands")
     for index, step in enumerate(session.spec.steps):
         if early_end := _early_end(session):
@@ -142,6 +141,7 @@ def _start_hooks(session: Session, prepared: PreparedTask, entered: list[Step]) 
         for hook in schedule.start_hooks(index, step):
             if failure := retries.run(session, prepared, hook):
                 return failure
+        _keep(session, prepared, kept)
     session.log.info("Precommands finished")
     return _early_end(session)
 
@@ -151,7 +151,6 @@ def _run_command(
 ) -> AttemptOutcome:
     session.log.info("USER COMMAND START")
     session.release_ports()
-    session.share_environment(prepared.environment)
     before_stop = _before_stop(session, prepared, entered)
     try:
         result = outcome.of_command(execute.run_command(session, prepared, hidden, before_stop))

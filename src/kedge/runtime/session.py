@@ -7,8 +7,7 @@ import time
 
 from kedge import contract
 from kedge.contract import Step, TaskSpec, TaskTimeLimit, duration_text
-from kedge.light import json
-from kedge.light.types import Any, Mapping, NamedTuple
+from kedge.light.types import Any, NamedTuple
 from kedge.runtime.events import AttemptLog, Reserve
 from kedge.runtime.files import Faults
 from kedge.runtime.logs.console import ConsoleCopy
@@ -48,12 +47,10 @@ class SupervisorOptions(NamedTuple):
 
 
 class StartedService(NamedTuple):
-    """A program that runs beside the command, and the step that has started it. `environment` is a file in memory from
-    which an action learns the environment of the command."""
+    """A program that runs beside the command, and the step that has started it."""
 
     step: Step
     pid: int
-    environment: int | None = None
 
 
 class Session(NamedTuple):
@@ -89,12 +86,6 @@ class Session(NamedTuple):
         for fd in self.held_ports:
             os.close(fd)
         self.held_ports.clear()
-
-    def share_environment(self, variables: Mapping[str, str]) -> None:
-        """Let the services have the environment of the command, which is about to start."""
-        for service in self.services:
-            if service.environment is not None:
-                os.pwrite(service.environment, json.dumps(dict(variables)).encode(), 0)
 
     def broken(self) -> bool:
         """Whether a log or event file could not be written."""

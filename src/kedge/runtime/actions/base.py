@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from kedge.masking import MASKED, SHORTEST_IN_OWN_TEXT
 from kedge.own_files import write_all
 from kedge.runtime.files import NO_SPACE
-
-_LARGEST_ENVIRONMENT = 64 << 20  # bytes as JSON; the kernel's limit is about 2 MiB
+from kedge.runtime.setup import kept_environment
 
 
 class ActionFailed(Exception):
@@ -43,23 +42,17 @@ def of_os_error(error: OSError) -> ActionFailed:
 
 class ActionJob(NamedTuple):
     """What an action gets to know about its job: the number of tasks, TaskSpec.pai, and the secrets in the parameters.
-    `reports` is the descriptor for reports to the supervisor, one line of JSON each. `environment`, of a service, is a
-    file in memory, in which the supervisor leaves the environment of the command."""
+    `reports` is the descriptor for reports to the supervisor, one line of JSON each."""
 
     tasks: int
     pai: str
     secrets: tuple[str, ...]
     reports: int
-    environment: int | None = None
 
     def variables(self) -> Mapping[str, str]:
-        """The environment of the task's command. Until that starts it is the one of this process."""
-        try:
-            data = os.pread(self.environment, _LARGEST_ENVIRONMENT, 0) if self.environment is not None else b""
-            found = json.loads(data or b"null")
-        except ValueError:  # it is being written
-            found = None
-        return found if isinstance(found, dict) else os.environ
+        """The environment of the task's programs, with what its start hooks have exported so far."""
+        kept = kept_environment.read(os.getppid())
+        return kept["environment"] if kept else os.environ
 
     def masked(self, text: str) -> str:
         """The text with the secrets masked."""

@@ -35,9 +35,7 @@ def main(argv: Sequence[str]) -> int:
         data = json.load(file)
     if data["site"]:
         sys.path.append(data["site"])
-    job = ActionJob(data["tasks"], data["pai"], tuple(data["secrets"]), report_fd, data["environment"])
-    if job.environment is not None:
-        os.set_inheritable(job.environment, False)
+    job = ActionJob(data["tasks"], data["pai"], tuple(data["secrets"]), report_fd)
     failed = _run(data["kind"], data["parameters"], job)
     if failed is None:
         return 0

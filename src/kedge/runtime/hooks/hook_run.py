@@ -104,17 +104,10 @@ def action_argv(request: int, channel: SideChannel) -> tuple[str, ...]:
     return sys.executable, "-I", "-S", _LAUNCHER, "--action", str(request), str(channel.fd)
 
 
-def memory_file() -> int:
-    """A file that exists only in memory: secrets in it do not show in argv or environment."""
-    return side_channel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
-
-
-def request_file(session: Session, prepared: PreparedTask, action: Action, environment: int | None = None) -> int:
-    """What the action's process is to do, as a file in memory. `environment` is the descriptor of the file with the
-    command's environment, for a service."""
+def request_file(session: Session, prepared: PreparedTask, action: Action) -> int:
+    """What the action's process is to do, as a file in memory: secrets in it do not show in argv or environment."""
     data = parameters.rendered(action, prepared.secrets, session.spec.pai, prepared.tasks, session.options.site)
-    data["environment"] = environment
-    fd = memory_file()
+    fd = side_channel.high(os.memfd_create("kedge-action", os.MFD_CLOEXEC))
     write_all(fd, json.dumps(data).encode())
     os.lseek(fd, 0, os.SEEK_SET)
     return fd

@@ -19,7 +19,6 @@ from kedge.runtime.hooks.hook_run import (
     HookEnd,
     action_argv,
     has_types,
-    memory_file,
     request_file,
 )
 from kedge.runtime.hooks.schedule import Hook, HookPart
@@ -80,7 +79,6 @@ class RunningService:
         self.ready = False
         self.status: int | None = None  # the wait status, once it has ended
         self.failure: dict[str, Any] = {}
-        self.environment: int | None = None  # of an action: the file with the command's environment
         self._addresses: list[str | None] = []
 
     @property
@@ -134,7 +132,7 @@ def start(session: Session, prepared: PreparedTask, hook: Hook, part: HookPart, 
     session.release_ports()  # it may listen on one
     begin = _start_action if part.action else _start_script
     started.append(begin(session, prepared, hook, part, service, feed))
-    session.services.append(StartedService(hook.step, started[0], service.environment))
+    session.services.append(StartedService(hook.step, started[0]))
     if not part.action:
         service.is_ready(None)
     waits_sec = hook.step.timeout_sec or READY_SEC
@@ -180,11 +178,9 @@ def _start_action(
     session: Session, prepared: PreparedTask, _hook: Hook, part: HookPart, service: RunningService, feed: ServiceFeed
 ) -> int:
     assert part.action
-    environment = memory_file()
     channel = SideChannel(session.loop, service.receive)
-    request = request_file(session, prepared, part.action, environment)
-    inherited = (request, channel.fd, environment)
-    service.environment = environment
+    request = request_file(session, prepared, part.action)
+    inherited = (request, channel.fd)
     try:
         return _spawn(session, prepared, action_argv(request, channel), inherited, service, feed)
     finally:

@@ -1,4 +1,4 @@
-"""The environment of a task, kept for programs that join the task later (`kedge exec`).
+"""The environment of a task, kept for programs that join the task later (`kedge exec`, ssh).
 
 It holds the values of secrets, so it is never a file on a disk: it is a file in memory, which only processes of the
 same user can open, through the supervisor's descriptor.
