@@ -113,12 +113,14 @@ def test_a_terminal_has_its_type_and_size_and_follows_changes(server: SshServer)
 
 
 def test_ctrl_c_and_end_of_file_work_on_a_terminal(server: SshServer) -> None:
-    with terminal(server, "trap 'echo got it' INT; cat; echo then", size=(24, 80)) as fd:
+    with terminal(server, "trap 'echo got it' INT; echo ready; cat; echo then", size=(24, 80)) as fd:
+        read_until(fd, b"ready")  # until then the client's own terminal repeats what is typed
         os.write(fd, b"line\n")
         read_until(fd, b"line\r\nline")
         os.write(fd, b"\x03")
         read_until(fd, b"got it")
-    with terminal(server, "cat; echo over", size=(24, 80)) as fd:
+    with terminal(server, "echo ready; cat; echo over", size=(24, 80)) as fd:
+        read_until(fd, b"ready")
         os.write(fd, b"x\n")
         read_until(fd, b"x\r\nx")
         os.write(fd, b"\x04")

@@ -201,10 +201,10 @@ class RemoteProgram:
             self._waiting.clear()
             self._no_more_input = self._terminal < 0
         self._loop.remove_writer(self._input)
-        self._channel.resume_reading()
         if self._no_more_input and self._terminal < 0:
             os.close(self._input)
             self._input = -1
+        self._channel.resume_reading()  # last, because it may call `feed` and `end_input`
 
     def _finish(self) -> None:
         """Report the end once the program has ended and all it printed is sent."""
