@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -48,9 +50,8 @@ def test_a_user_connects_with_the_key_of_the_job(kedge: Kedge) -> None:
     assert no_client.stdout == "own client\n"
     kedge("stop", "job")
     kedge.finish(process, 1)
-    assert "worker:0 of job is stopped, not running" in kedge("ssh", "job", "worker:0", code=2).stderr.replace(
-        kedge.only_run().name, "job"
-    )
+    run = kedge.only_run().name
+    assert f"worker:0 of {run} is not running: its state is stopped" in kedge("ssh", "job", "worker:0", code=2).stderr
 
 
 @pytest.mark.skipif(not shutil.which("ssh"), reason="needs OpenSSH's client: apt-get install openssh-client")
@@ -71,6 +72,18 @@ def test_a_held_task_is_still_served(kedge: Kedge) -> None:
     wait_until(lambda: any("task-held" in log.read_text() for run in kedge.runs() for log in run.glob("events.jsonl")))
     assert kedge("ssh", "job", "worker:0", "--", "cat file").stdout == "kept\n"
     kedge("release", "job")
+    kedge.finish(process, 1)
+
+
+def test_a_server_that_was_killed_is_named_with_what_to_do(kedge: Kedge) -> None:
+    process = kedge.start("run", with_ssh(kedge, WAITS))
+    kedge.wait_for_output("ready")
+    events = map(json.loads, (kedge.task() / "events.jsonl").read_text().splitlines())
+    os.kill(next(each["pid"] for each in events if each["event"] == "service-started"), signal.SIGKILL)
+    wait_until(lambda: any(each["event"] == "service-ended" for each in kedge.events()))
+    refused = kedge("ssh", "job", "worker:0", "--", "true", code=2).stderr
+    assert f"kedge logs {kedge.only_run().name} worker:0 --stream runtime shows why" in refused
+    kedge("stop", "job")
     kedge.finish(process, 1)
 
 

@@ -84,13 +84,17 @@ def test_it_runs_beside_the_first_task(kedge: Kedge, version: str, logdir: dict[
         ("3.0.0", False, "TensorBoard 3 is not supported"),
         ("nightly", False, "TensorBoard of an unknown version is not supported"),
         ("2.15.1", True, "TensorBoard ended with exit code 1"),
+        ("", False, "TensorBoard is not on the PATH; install it yourself"),  # nothing is put into the user's Python
     ],
 )
 def test_its_failure_is_not_the_tasks(kedge: Kedge, version: str, fails: bool, reason: str) -> None:
     path = stand_in(kedge.folder, version, fails)
     waits = "[ $PAI_TASK_INDEX = 1 ] || until grep -q service-ended $PAI_LOG_DIR/events.jsonl; do sleep 0.05; done"
     printed = kedge("run", job(kedge, waits, port=6006, logdir={"a": "/logs"}), PATH=path)
-    assert "first:0: the service tensorboard ended with exit code 1; the task goes on without it" in printed.stderr
+    assert (
+        "first:0: the service tensorboard ended with exit code 1; the task goes on without it; its output"
+        in printed.stderr
+    )
     assert f"[tensorboard] {reason}" in (kedge.task("first-0") / RUNTIME_LOG).read_text()
 
 

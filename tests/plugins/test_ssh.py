@@ -69,7 +69,11 @@ def test_the_barrier_needs_ssh_between_tasks() -> None:
     assert [a.kind for a in actions({"publicKeys": [KEY], "sshbarrier": True})] == [SSH_SERVER]
 
 
-@pytest.mark.parametrize("written", [{}, {"jobssh": False}, {"jobssh": "false", "sshbarrier": True}])
+@pytest.mark.parametrize(
+    "written",
+    [{}, {"jobssh": False}, {"jobssh": "false", "sshbarrier": True}]
+    + [{"userssh": user} for user in ({"type": "none"}, {"type": "custom"}, {"type": "custom", "value": "# no key"})],
+)
 def test_nothing_runs_if_nobody_could_log_in(written: dict[str, Any]) -> None:
     found = steps_of(Ssh(), written)
     assert found.callbacks == ()

@@ -16,7 +16,7 @@ def run(found: Run, name: str, request: ExecRequest) -> int:
     task = Task(*task_names.find_one(found, name))
     (state,) = (each.state for each in status.read(found).tasks if (each.role, each.index) == task)
     if state != State.RUNNING:
-        raise InputError(f"{task} of {found.id} is {state}, not running")
+        raise InputError(f"{task} of {found.id} is not running: its state is {state}")
     attempt = found.attempts()[-1]
     task_attempt = max(each.task_attempt for each in found.tasks(attempt) if (each.role, each.task_index) == task)
     return runs.engine_of(found).exec(found, TaskAttempt(task, attempt, task_attempt), request)

@@ -74,12 +74,16 @@ def _check_served(found: Run, task: Task) -> None:
             f"or use kedge exec {found.id} {task}"
         )
     if state.state not in (State.LAUNCHED, State.RUNNING):
-        raise InputError(f"{task} of {found.id} is {state.state}, not running")
+        raise InputError(f"{task} of {found.id} is not running: its state is {state.state}")
     service = next((each for each in state.services if each.name == SERVICE), None)
     if service is None:
         raise InputError(f"ssh has not started yet in {task} of {found.id}; try again in a moment")
     if not service.running:
-        raise InputError(f"the ssh server of {task} of {found.id} has ended; its end is in kedge logs --stream runtime")
+        raise InputError(
+            f"the ssh server of {task} of {found.id} has ended; "
+            f"kedge logs {found.id} {task} --stream runtime shows why; "
+            f"kedge exec {found.id} {task} works without it while the task runs"
+        )
 
 
 def _servers(found: Run, task: Task) -> list[dict[str, object]]:

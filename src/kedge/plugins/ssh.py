@@ -48,7 +48,7 @@ class Ssh:
     def steps(self, values: Mapping[str, Any]) -> Steps:
         keys, files = _user_keys(values["userssh"])
         keys += [key for n, written in enumerate(values["publicKeys"]) for key in _keys(written, ("publicKeys", n))]
-        if not (values["jobssh"] or keys or files or values["userssh"]):
+        if not (values["jobssh"] or keys or files):
             return Steps(notes=("nobody would log in: jobssh is false, and there is no public key; no server starts",))
         own = {"key": _reference(_KEY)} if values["jobssh"] else {}
         server = {

@@ -23,7 +23,7 @@ def command(job: str) -> None:
     run = runs.find(job)
     now = status.read(run)
     if now.state in FINAL | WITHOUT_END:
-        raise InputError(f"{run.id} is {now.state}: it holds no task")
+        raise InputError(f"{run.id} holds no task: its state is {now.state}")
     if now.held is None:
         raise InputError(
             f"{run.id} holds no task now; only the first task that fails is held, and only with --hold-on-failure"

@@ -67,7 +67,7 @@ def _event_text(event: Event) -> str | None:
             return f"{task}: {event['name']} at {event['address']}"
         case JobEvent.SERVICE_ENDED if not event["task_over"]:
             what = f"the service {event['name']} ended with exit code {event['code']}"
-            return f"{task}: {what}; the task goes on without it"
+            return f"{task}: {what}; the task goes on without it; its output is in the task's runtime.log"
         case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:

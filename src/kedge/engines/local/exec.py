@@ -48,7 +48,7 @@ def _supervisor(run: Run, attempt: TaskAttempt) -> Process:
             for process in running:
                 if [process.pid, process.start_time] == [event.get("pid"), event.get("start_time")]:
                     return process
-    raise CannotRun(f"{attempt.task} is not running on this machine")
+    raise CannotRun(f"no process of {attempt.task} runs on this machine: it has ended, or has not started yet")
 
 
 def _start(run: Run, supervisor: Process, request: ExecRequest) -> subprocess.Popen[bytes]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from kedge.contract import PAI_HOME
 from kedge.runtime.actions.base import ActionFailed, ActionJob
 
 _NAME = "tensorboard"
@@ -70,9 +71,12 @@ def _is_free(port: int) -> bool:
 
 
 def _program(job: ActionJob) -> str:
-    """The path of TensorBoard, installed by pip if the image has none. ActionFailed."""
+    """The path of TensorBoard, installed by pip if the image has none. ActionFailed. Outside of containers pip would
+    change the user's own Python."""
     if found := shutil.which(_NAME):
         return found
+    if job.pai != PAI_HOME:
+        raise ActionFailed("TensorBoard is not on the PATH; install it yourself: pip install tensorboard")
     python = next(filter(None, map(shutil.which, _PYTHONS)), None)
     if python is None:
         raise ActionFailed("TensorBoard is not in the image, and neither is Python, which could install it")

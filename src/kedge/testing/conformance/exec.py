@@ -51,7 +51,7 @@ def programs(kedge: Kedge) -> None:
         assert "not a terminal" in kedge("exec", "-t", "job", "worker:0", "sh", code=EXIT_INPUT).stderr
     same("the log of the task", kedge.task_log(), "ready\n")
     ended = kedge("exec", "job", "worker:0", "true", code=EXIT_INPUT)
-    assert "is stopped, not running" in ended.stderr, ended.stderr
+    assert "is not running: its state is stopped" in ended.stderr, ended.stderr
 
 
 def shell_on_a_terminal(kedge: Kedge) -> None:
