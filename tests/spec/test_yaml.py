@@ -213,6 +213,13 @@ def test_aliases_cannot_nest_deeper_than_the_limit() -> None:
     assert refusal("\n".join(chain)).startswith("f:4:49: values are nested more than 100 levels deep")
 
 
+def test_a_no_break_space_is_named_beside_the_error() -> None:
+    """Copied from a web page, it looks like a space."""
+    copied = refusal("a: 1\nl:\n- x\n-\xa0name:\xa0y\n- z\n")
+    assert copied.endswith("; line 4 has a no-break space (U+00A0), as copied from web pages: replace it with a space")
+    assert "no-break" not in refusal("a: x\xa0y\nb: [1\n")
+
+
 def test_every_problem_is_kept_up_to_a_limit() -> None:
     text = "a: 0\n" * 1000
     with pytest.raises(InputError) as caught:

@@ -25,6 +25,7 @@ _MESSAGES = {
     "could not find expected ':'": "a ':' is missing after this key",
     "found incompatible YAML document": "job files are YAML 1.2; remove this directive or write '%YAML 1.2'",
 }
+_NO_BREAK = "\xa0"
 _TAB = "tabs are not allowed in indentation; use spaces"
 
 
@@ -34,7 +35,19 @@ def explain(error: yaml.YAMLError, text: str) -> tuple[str, int | None]:
         return f"this is not YAML: {error}", None
     mark = error.context_mark if error.problem == "found unexpected end of stream" else error.problem_mark
     offset = (mark or error.problem_mark).index
-    return _message(error, text, offset), offset
+    start = error.context_mark.index if error.context_mark else offset
+    return _message(error, text, offset) + _no_break_space(text, start, offset), offset
+
+
+def _no_break_space(text: str, start: int, end: int) -> str:
+    """Looks like a space and is none for YAML: a note about the first one in the lines around an error."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    found = text.find(_NO_BREAK, first, last if last >= 0 else len(text))
+    if found < 0:
+        return ""
+    line = text.count("\n", 0, found) + 1
+    return f"; line {line} has a no-break space (U+00A0), as copied from web pages: replace it with a space"
 
 
 def _message(error: yaml.MarkedYAMLError, text: str, offset: int) -> str:
