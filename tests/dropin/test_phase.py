@@ -138,6 +138,8 @@ def test_the_variable_then_the_file_then_the_built_in_list(run_init: RunInit, wo
     (work / "config" / "init_plugins.yaml").write_text(spec({"command": "echo from the file"}))
     assert "from the variable" in run_init(INIT_CONFIG=spec({"command": "echo from the variable"})).log
     assert run_init(INIT_CONFIG=" \n").messages[-1] == "from the file"
+    (work / "config" / "init_plugins.yaml").write_bytes(b"initPlugins: \xff")
+    assert run_init().messages[-1] == f"{work}/config/init_plugins.yaml: it is not UTF-8 text: invalid start byte"
     (work / "config" / "init_plugins.yaml").unlink()
     assert "the built-in list of init programs runs" in run_init().messages
     mounted = work / "config" / "init_plugins.yaml"

@@ -134,7 +134,18 @@ def test_a_large_command_is_in_a_file(folders: InitFolders) -> None:
 
 def test_a_secret_that_is_missing_is_named(folders: InitFolders) -> None:
     log = failure(folders, job(), USER_CMD="echo <% $secrets.token %>")
-    assert "<% $secrets.token %>: no secret is named 'token'" in log
+    file = folders.config / "secrets.yaml"
+    assert f"<% $secrets.token %>: no secret is named 'token'; {file} does not exist, or is empty" in log
+    file.write_text("other: x\n")
+    log = failure(folders, job(), USER_CMD="echo <% $secrets.token %>")
+    assert "no secret is named 'token'" in log
+    assert "does not exist" not in log
+
+
+def test_files_that_are_not_text_are_named(folders: InitFolders) -> None:
+    file = folders.config / "command"
+    file.write_bytes(b"echo \xff")
+    assert f"{file} is not UTF-8 text" in failure(folders, job(), USER_CMD_FILE=str(file))
 
 
 def test_commands_of_a_job_with_a_deployment(folders: InitFolders) -> None:
@@ -241,6 +252,7 @@ def test_a_plugin_whose_dependency_breaks_fails_alone(folders: InitFolders) -> N
     ("use", "reason"),
     [
         ({"plugin": "nothing"}, "Plugin 'nothing' is not supported"),
+        ({"plugin": "cdm"}, "/plugins has no such folder; did you mean 'cmd'?"),
         ({"plugin": "cmd", "parameters": {"preCommands": "x"}}, "preCommands: must be a list, not 'x'"),
         ({"plugin": "cmd", "parameters": {"preCommands": ["<% $secrets.x %>"]}}, "no secret is named 'x'"),
     ],

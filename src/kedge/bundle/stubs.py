@@ -15,6 +15,16 @@ TASK_SPEC = (
 START_FILE = "site/kedge/runtime.pyc"  # see kedge.packed_runtime; imports find the folder `runtime` first
 # Use nothing of the image's Python and no site module; use UTF-8, whatever the image's locale is.
 FLAGS = ("-I", "-S", "-X", "utf8")
+# The supervisor's own line about these two names only the call that fails.
+_CHECK_POD = """\
+    if [ ! -f "$1" ]; then
+        echo "kedge runtime: the init phase has written no $1: see the init container's log for a failed step;" \\
+            "or no command is set (FC_FRAMEWORK_NAME, RUNTIME_CONFIG or runtime_plugin.yaml)" >&2
+    elif [ ! -w "${1%/*}" ]; then
+        echo "kedge runtime: this user cannot write to ${1%/*}: mount the volume writable, and let the" \\
+            "init container and the user's container run as the same user (runAsUser of the pod)" >&2
+    fi
+"""
 _FIND = """\
 #!/bin/sh
 # Starts {what} with the interpreter and the libraries beside this file.
@@ -38,7 +48,7 @@ def runtime(interpreter: str, loader: str) -> bytes:
     """The script `runtime`, which starts the supervisor. It also works beside the bundle's folder, if that is called
     `kedge`; without arguments it then runs the TaskSpec that the init phase has written."""
     text = _FIND.format(what="the supervisor of a task")
-    text += f'[ $# -gt 0 ] || [ ! -d "$here/kedge" ] || set -- "{TASK_SPEC}"\n'
+    text += f'if [ $# -eq 0 ] && [ -d "$here/kedge" ]; then\n    set -- "{TASK_SPEC}"\n{_CHECK_POD}fi\n'
     return (text + _start(interpreter, loader, START_FILE)).encode()
 
 

@@ -13,6 +13,9 @@ CONFIG_VARIABLE = "PAI_CONFIG_DIR"
 RUNTIME_VARIABLE = "PAI_RUNTIME_DIR"
 LOG_VARIABLE = "PAI_LOG_DIR"
 _UIDS = ("FC_POD_UID", "POD_UID")  # of the pod: FrameworkController's, and the usual one for the downward API
+# What to run without a framework: the runtime specification, or the command that OpenPAI's REST server sets.
+SPEC_VARIABLE, SPEC_FILE = "RUNTIME_CONFIG", "runtime_plugin.yaml"
+COMMAND_VARIABLE, COMMAND_FILE_VARIABLE = "USER_CMD", "USER_CMD_FILE"
 # Names of files in the runtime's folder.
 RUNTIME_ENV = "runtime_env.sh"
 JOB_CONFIG = "job_config.yaml"

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
+from kedge import user_files
 from kedge.dropin.init_log import InitLog
-from kedge.dropin.paths import InitPaths, mounted_file
+from kedge.dropin.paths import (
+    COMMAND_FILE_VARIABLE,
+    COMMAND_VARIABLE,
+    SPEC_FILE,
+    SPEC_VARIABLE,
+    InitPaths,
+    mounted_file,
+)
 from kedge.dropin.steps import InitPlugin
 from kedge.light.types import Mapping, NamedTuple
 
@@ -13,9 +22,7 @@ LABEL = "INIT_CONFIG"  # the step's name in the log
 FRAMEWORK_VARIABLE = "FC_FRAMEWORK_NAME"
 INIT_VARIABLE = "INIT_CONFIG"
 INIT_FILE = "init_plugins.yaml"
-# The runtime specification, and the command that OpenPAI's REST server sets (kedge.dropin.task.task_source).
-SPEC_VARIABLE, SPEC_FILE = "RUNTIME_CONFIG", "runtime_plugin.yaml"
-COMMAND_VARIABLE, COMMAND_FILE_VARIABLE = "USER_CMD", "USER_CMD_FILE"
+_LARGEST = 1 << 20  # bytes
 
 
 class Found(NamedTuple):
@@ -63,9 +70,8 @@ def _text(paths: InitPaths, environment: Mapping[str, str]) -> tuple[str, str]:
         return text, INIT_VARIABLE
     path = mounted_file(f"{paths.config}/{INIT_FILE}")
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(), path
+        return user_files.read(path, _LARGEST).decode("utf-8-sig"), path
     except FileNotFoundError:
         return "", path
     except UnicodeDecodeError as error:
-        raise OSError(error.reason) from error
+        raise OSError(errno.EILSEQ, f"it is not UTF-8 text: {error.reason}", path) from error

@@ -6,10 +6,10 @@ import os
 
 from kedge.dropin import exit_codes, program_files
 from kedge.dropin.exit_codes import ErrorMapping
+from kedge.dropin.paths import PORT_LIST
 from kedge.light.types import Iterator, Mapping, NamedTuple, Sequence
 
 FRAMEWORK_FILE = "framework.json"
-PORT_LIST = "portListFile"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@% \t")
 _PYTHONS = ("python", "python3")
 

@@ -46,9 +46,14 @@ class InitDocument(NamedTuple):
 
 def read(path: str, *, secret: bool = False) -> InitDocument:
     """The document in a file. OSError; InvalidDocument, whose message does not quote a `secret` one."""
+    return parse(read_text(path), path, secret=secret)
+
+
+def read_text(path: str) -> str:
+    """The text in a file, without a byte order mark. OSError; InvalidDocument if it is not UTF-8."""
     data = user_files.read(path, 4 * _LARGEST)
     try:
-        return parse(data.decode("utf-8-sig"), path, secret=secret)
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidDocument(f"{path} is not UTF-8 text: {error.reason}") from None
 

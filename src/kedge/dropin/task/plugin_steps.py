@@ -14,6 +14,7 @@ from kedge.dropin.task.secret_values import JobSecrets
 from kedge.dropin.task.task_source import PluginUse
 from kedge.lazy_modules import PLUGINS, load_place
 from kedge.light.types import Any, Mapping, Sequence
+from kedge.spec.suggest import did_you_mean
 
 _OLD_STORAGE = "teamwise_storage"
 _HOOKS = frozenset({"callbacks", "preCommands", "postCommands"})
@@ -56,7 +57,10 @@ def _prepared(
     if use.plugin == ssh_access.PLUGIN:
         use = ssh_access.with_access(use, secrets, context)
     if use.plugin not in PLUGINS:
-        raise FailedPlugin(f"Plugin {use.plugin!r} is not supported: {context.paths.work}/plugins has no such folder")
+        raise FailedPlugin(
+            f"Plugin {use.plugin!r} is not supported: it is not built in, and {context.paths.work}/plugins has no such "
+            f"folder{did_you_mean(use.plugin, PLUGINS)}"
+        )
     return _built_in(name, use, references, context)
 
 

@@ -58,13 +58,16 @@ class TaskReferences:
     def _value(self, reference: Reference) -> str | SecretRef:
         if reference.root == "secrets":
             if isinstance(found := self._lookup(reference, self._secrets, ()), Unresolved):
-                raise UnknownReference(f"{reference.source}: {found.message}")
+                raise UnknownReference(f"{reference.source}: {found.message}{self._without_secrets()}")
             return SecretRef(show_path(reference.path), reference.source)
         path = ("parameters",) if reference.root == "parameters" else self._named.get(reference.root)
         found = self._lookup(reference, self._job, path)
         if isinstance(found, Unresolved):
             raise UnknownReference(f"{reference.source}: {found.message}")
         return found
+
+    def _without_secrets(self) -> str:
+        return "" if self._secrets.value else f"; {self._secrets.file} does not exist, or is empty"
 
     def _lookup(
         self, reference: Reference, document: InitDocument | None, path: tuple[str | int, ...] | None

@@ -31,10 +31,7 @@ def read(paths: InitPaths) -> JobSecrets:
     document = _document(paths.secrets)
     extension = _document(paths.user_extension).value
     texts = {_key(path): text for path, text in _scalars(document.value, (), document)}
-    token = None
-    if os.path.isfile(paths.token):
-        with open(paths.token, encoding="utf-8") as file:
-            token = file.read().strip()
+    token = documents.read_text(paths.token).strip() if os.path.isfile(paths.token) else None
     return JobSecrets(document, texts, extension if isinstance(extension, dict) else {}, token)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from kedge.contract import render_text
-from kedge.dropin.paths import JOB_CONFIG, InitPaths, mounted_file
+from kedge.dropin.paths import JOB_CONFIG, SPEC_FILE, SPEC_VARIABLE, InitPaths, mounted_file
 from kedge.dropin.task import documents, secret_values, task_source
 from kedge.dropin.task.documents import InitDocument, InvalidDocument
 from kedge.dropin.task.rendering import SECRETS, TaskReferences
@@ -69,9 +69,9 @@ def _place_of_role(job: InitDocument, environment: Mapping[str, str]) -> _Path:
 
 
 def _runtime_specification(paths: InitPaths, environment: Mapping[str, str]) -> InitDocument:
-    if text := environment.get(task_source.SPEC_VARIABLE, "").strip():
-        return documents.parse(text, task_source.SPEC_VARIABLE)
-    file = mounted_file(f"{paths.config}/{task_source.SPEC_FILE}")
+    if text := environment.get(SPEC_VARIABLE, "").strip():
+        return documents.parse(text, SPEC_VARIABLE)
+    file = mounted_file(f"{paths.config}/{SPEC_FILE}")
     return documents.read(file) if os.path.exists(file) else documents.parse("", file)
 
 

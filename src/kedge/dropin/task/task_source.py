@@ -6,7 +6,15 @@ from __future__ import annotations
 import os
 
 from kedge.contract import Text, converted_role
-from kedge.dropin.paths import JOB_CONFIG, InitPaths, mounted_file
+from kedge.dropin.paths import (
+    COMMAND_FILE_VARIABLE,
+    COMMAND_VARIABLE,
+    JOB_CONFIG,
+    SPEC_FILE,
+    SPEC_VARIABLE,
+    InitPaths,
+    mounted_file,
+)
 from kedge.dropin.task import documents
 from kedge.dropin.task.documents import InitDocument, InvalidDocument
 from kedge.dropin.task.rendering import SECRETS, TaskReferences
@@ -16,10 +24,6 @@ from kedge.spec.plugins import RUNTIME_PLUGINS, handler, short_name
 from kedge.spec.reference_syntax import SPACE
 from kedge.spec.suggest import did_you_mean
 
-SPEC_VARIABLE = "RUNTIME_CONFIG"
-SPEC_FILE = "runtime_plugin.yaml"
-COMMAND_VARIABLE = "USER_CMD"
-COMMAND_FILE_VARIABLE = "USER_CMD_FILE"
 _SPEC_KEYS = ("commands", "runtimePlugin", "image")  # the image is for the image checker
 _NOT_PARAMETERS = frozenset({"plugin", "failurePolicy", "type", "plugin_params"})
 _ITEMS = ("script", "output", "data")
@@ -111,8 +115,7 @@ def role_names(job: InitDocument) -> list[str]:
 def _assembled(environment: Mapping[str, str]) -> str | None:
     """The command that the REST server has assembled. Large ones are in a file, because a variable has a limit."""
     if file := environment.get(COMMAND_FILE_VARIABLE):
-        with open(file, encoding="utf-8") as opened:
-            return opened.read()
+        return documents.read_text(file)
     return environment.get(COMMAND_VARIABLE)
 
 
