@@ -112,7 +112,9 @@ def test_storage_plugins_request_storages_with_mount_paths() -> None:
 
 
 def test_tensorboard_is_an_optional_service_with_a_port_of_its_own() -> None:
-    assert steps_of(Tensorboard(), {}) == Steps(), "without parameters it is ignored"
+    without = steps_of(Tensorboard(), {})
+    assert (without.callbacks, without.ports) == ((), ())
+    assert "does not start without the parameters" in without.notes[0]
     found = steps_of(Tensorboard(), {"port": 6006, "logdir": {"a": "/b"}})
     (callback,) = found.callbacks
     assert (callback.event, callback.service, found.optional, found.ports) == (

@@ -24,7 +24,7 @@ class Tensorboard:
         if len(missing) == 1:
             raise ParameterError(Wrong(f"the parameter {missing[0]!r} is missing or empty", (missing[0],)))
         if missing:
-            return Steps()
+            return Steps(notes=("it does not start without the parameters port and logdir",))
         action = Action(TENSORBOARD, {"port": values["port"], "logdir": dict(values["logdir"])})
         callback = Callback(TASK_STARTS, action=action, service=TENSORBOARD)
         return Steps((callback,), optional=True, ports=(_LABEL,))

@@ -36,8 +36,10 @@ def collect(case: FailedAttempt) -> Collected:
     spec, outcome = case.spec, case.outcome
     user = tails.of_stream(spec.folder, contract.USER_ALL, case.started)
     platform = tails.of_file(spec.folder, contract.RUNTIME_LOG)
-    logs = [(tail.name, tail.content) for tail in (user, platform)]
-    if outcome.step is not None and outcome.stopped_by is None:  # a hook failed, and hooks print to runtime.log
+    logs = [(user.name, user.content), (platform.name, platform.content)]
+    if outcome.step is None:
+        logs[1] = (platform.name, _without_services(platform.content, spec))
+    elif outcome.stopped_by is None:  # a hook failed, and hooks print to runtime.log
         logs.reverse()
     code = outcome.exit_code if outcome.user_code is None else outcome.user_code
     if outcome.broken:  # the runtime ended the command and may not have been able to log why
@@ -55,6 +57,15 @@ def collect(case: FailedAttempt) -> Collected:
         after_stop=case.after_stop,
     )
     return Collected(evidence, user, platform)
+
+
+def _without_services(log: bytes, spec: TaskSpec) -> bytes:
+    """The lines of runtime.log, with empty ones in place of those that services printed: what fails there is never the
+    failure of the command."""
+    names = {callback.service for step in spec.steps for callback in step.callbacks if callback.service}
+    heads = tuple(f"[openpai-runtime] [{name}] ".encode() for name in names)
+    lines = log.split(b"\n")
+    return b"\n".join(b"" if line.partition(b"] ")[2].startswith(heads) else line for line in lines) if heads else log
 
 
 def error_text(data: Any) -> str:

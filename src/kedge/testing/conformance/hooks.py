@@ -107,6 +107,13 @@ BEHAVIOURS = {
         report={"reason": contract.SUCCEEDED, "exit_code": 0},
         prints=("^kedge: worker:0: the service a ended with exit code 5; the task goes on without it",),
     ),
+    "what a service prints is not the cause of the command's failure": _case(
+        _service("a", "echo 'RuntimeError: CUDA out of memory.'; touch $PAI_LOG_DIR/a; sleep 100"),
+        commands="until [ -e $PAI_LOG_DIR/a ]; do sleep 0.1; done; exit 7",
+        code=EXIT_FAILED,
+        logs="",
+        prints=("^Root cause  worker:0   not recognised: the command exited with code 7",),
+    ),
     "variables that a hook exports reach the command": _case(
         _hook("a", {TASK_STARTS: "export FROM_HOOK='a b'"}), commands='echo "$FROM_HOOK"', logs="a b\n"
     ),
