@@ -489,6 +489,7 @@ def test_the_retriever_gives_up(answer: Any, code: int, api: Api, tmp_path: Path
     with pytest.raises(ReadFailed) as caught:
         retrieve(api, tmp_path)
     assert retriever.exit_code(caught.value) == code
+    assert ("kubectl create role" in retriever.reason(caught.value)) == (code == 1)
     assert len(api.requests) == 3
 
 

@@ -116,7 +116,12 @@ def _late(settings: BarrierSettings, error: ReadFailed | None) -> Failed:
     if error is None:
         return Failed(NOT_ALL_IN_TIME, f"not all Tasks were ready within {settings.timeout:g} seconds")
     reason = f"the Framework object could not be read within {settings.timeout:g} seconds: {error}"
-    return Failed(FAILED, f"{reason}. {_sentence(error.advice)}" if error.advice else reason)
+    return Failed(FAILED, reason + advice(error))
+
+
+def advice(error: ReadFailed) -> str:
+    """What to do about a refused request, as a sentence after the reason; empty for other failures."""
+    return f". {error.advice[:1].upper()}{error.advice[1:]}" if error.advice else ""
 
 
 def _spread(seconds: float) -> float:
@@ -138,7 +143,3 @@ def _shown(settings: BarrierSettings, environment: Mapping[str, str]) -> str:
 
 def _local(path: str) -> str:
     return path if "/" in path else f"./{path}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

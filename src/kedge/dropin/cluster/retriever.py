@@ -59,7 +59,7 @@ def _result(arguments: Sequence[str], context: InitContext) -> tuple[int, str]:
     except CannotReachCluster as error:
         return FAILED, str(error)
     except ReadFailed as error:
-        return exit_code(error), f"the Framework object could not be read: {error}"
+        return exit_code(error), reason(error)
     except OSError as error:
         return FAILED, f"{error.filename} cannot be written: {error.strerror}"
     return SUCCEEDED, ""
@@ -86,3 +86,8 @@ def exit_code(failed: ReadFailed) -> int:
     if failed.not_found:
         return barrier.PERMANENT
     return TRANSIENT if failed.transient else FAILED
+
+
+def reason(failed: ReadFailed) -> str:
+    """Why a framework was not read, and what to do, for the last line of the log."""
+    return f"the Framework object could not be read: {failed}{barrier.advice(failed)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kedge import user_files
 from kedge.dropin.cluster import role_statuses
 from kedge.dropin.cluster.role_statuses import DamagedStatuses
 from kedge.dropin.ports.port_numbers import PortSchedule, port_schedule
@@ -9,6 +10,7 @@ from kedge.light import json
 from kedge.light.types import Any, Mapping, NamedTuple
 
 CONFIG = "config"  # the annotation with the text of the job
+_LARGEST = 512 << 20  # bytes; twice what compressed statuses may become
 _PORTS = "rest-server/port-scheduling-spec"
 
 
@@ -43,8 +45,7 @@ class Framework(NamedTuple):
 
 def read(path: str) -> Framework:
     """The framework in a file. OSError; InvalidFramework if it is not one."""
-    with open(path, "rb") as file:
-        data = file.read()
+    data = user_files.read(path, _LARGEST)
     try:
         return _framework(json.loads(data))
     except (ValueError, RecursionError) as error:
