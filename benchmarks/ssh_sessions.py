@@ -56,7 +56,7 @@ def measure(folder: Path, own: bool, rounds: int, clients: int) -> str:
         while not (folder / "c").exists():
             time.sleep(0.002)
         next_one = statistics.median(seconds([*ssh[:-1], *control, "task-0", "true"]) for _ in range(rounds))
-        master.terminate()
+        master.kill()  # SIGTERM is lost if it comes just before ssh waits
         master.wait()
         began = time.perf_counter()
         for each in [subprocess.Popen([*ssh, "true"]) for _ in range(clients)]:
@@ -79,7 +79,7 @@ def start(folder: Path, port: int, own: bool) -> subprocess.Popen[bytes]:
     parameters = {"jobssh": True, "key": keys[JOB_SSH_KEY], "hostKey": keys[JOB_SSH_HOST_KEY], "imageSshd": not own}
     site = str(Path(__import__("asyncssh").__file__).parents[1])
     request = {"kind": "ssh-server", "parameters": parameters, "pai": str(folder), "tasks": 1, "secrets": []}
-    request |= {"site": site, "environment": None}
+    request["site"] = site
     path = folder / "request"
     path.write_text(json.dumps(request))
     variables = {"PAI_CONTAINER_SSH_PORT": str(port), "PAI_CURRENT_CONTAINER_IP": "127.0.0.1"}
