@@ -57,9 +57,13 @@ const char *nvmlErrorString(int code) { return code == 18 ? "Driver/library vers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start containers."""
+    """Mark the tests that have a target of make of their own."""
     for item in items:
-        if _starts_containers(item):
+        if item.path.parent.name == "zoo":
+            item.add_marker(pytest.mark.zoo)
+        elif item.path.name == "test_benchmarks.py":
+            item.add_marker(pytest.mark.benchmarks)
+        elif _starts_containers(item):
             item.add_marker(pytest.mark.containers)
 
 
@@ -67,7 +71,7 @@ def _starts_containers(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function):
         return False
     values = item.callspec.params if hasattr(item, "callspec") else {}
-    on = [values[name] for name in ("on_engine", "equipped") if name in values]
+    on = [values[name] for name in ("on_engine", "equipped", "with_mpi") if name in values]
     return "container" in on or ("image" in item.fixturenames and "image" not in values)
 
 

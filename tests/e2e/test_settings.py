@@ -179,6 +179,7 @@ def test_the_marketplace_of_the_settings_is_below_that_of_the_environment(kedge:
         assert "echo hello of-shell" in named.stdout
 
 
+@pytest.mark.containers
 def test_the_image_of_the_runtime_is_for_the_registry_of_the_site(kedge: Kedge, site: Write) -> None:
     image = kedge.folder / "image"
     assert "push" not in kedge("bundle", "--layers", "core", "--oci", image).stderr

@@ -109,11 +109,14 @@ def test_a_closed_reader_ends_the_client(server):
         assert process.wait(TIMEOUT) == 255
 
 
+WAITS_FOR_WINDOW = "echo up; until [ \"$(stty size)\" = '33 99' ]; do sleep 0.05; done; echo reached; read line; exit 3"
+
+
 def test_a_terminal_is_given_and_follows_the_window(server):
     assert server.run("-tt", "worker_a-0", "test -t 0 && test -t 1; echo $?").stdout == "0\n"
     assert server.run("worker_a-0", "test -t 0; echo $?").stdout == "1\n"
     main, side = pty.openpty()
-    argv = server.argv("-t", "worker_a-0", "stty size; read line; stty size; exit 3")
+    argv = server.argv("-t", "worker_a-0", WAITS_FOR_WINDOW)
     with subprocess.Popen(argv, stdin=side, stdout=side, stderr=side, start_new_session=True) as process:
         os.close(side)
         text = b""
@@ -131,9 +134,9 @@ def test_a_terminal_is_given_and_follows_the_window(server):
             check=True,
         )
         process.send_signal(signal.SIGWINCH)
-        os.write(main, b"\r")
-        while b"33 99" not in text:
+        while b"reached" not in text:
             text += os.read(main, 100)
+        os.write(main, b"\r")
         assert process.wait(TIMEOUT) == 3
     os.close(main)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge import processes
 from kedge.contract import JOB_SSH_KEY
 from kedge.jobs import ssh_keys
 from kedge.runtime.ssh import image_sshd
@@ -30,7 +31,7 @@ Start = Callable[..., SshServer]
 
 
 def exists(pid: str) -> bool:
-    return Path(f"/proc/{pid}").exists() and b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+    return processes.identify(int(pid)) is not None
 
 
 @pytest.mark.parametrize("name", ["task_role-0", "taskrole-0"])
