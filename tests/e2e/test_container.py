@@ -562,7 +562,7 @@ def test_a_read_only_storage_cannot_be_written(kedge: Kedge, tmp_path: Path) -> 
     kedge.environment["KEDGE_SITE_FILE"] = str(site)
     job = kedge.job('touch "$KEDGE_STORAGE_DATA/file" || echo refused', extras={"storages": [{"name": "data"}]})
     kedge("run", job)
-    assert kedge.task_log().endswith("refused\n")
+    assert "refused\n" in kedge.task_log()
     assert not list((tmp_path / "data").iterdir())
 
 

@@ -6,9 +6,12 @@ import time
 
 from kedge import contract
 from kedge.runtime.outcome import AttemptOutcome
+from kedge.runtime.process.loop import NEVER
 from kedge.runtime.session import Session
 
-_SHARE = 0.9  # of the time left until a time limit: the rest is for the exit hooks
+# What is spared of the time left until a time limit, for the exit hooks and the end of the task: a share, and of a
+# short time at least so many seconds, but not more than half.
+_SPARED_SHARE, _SPARED_SEC = 0.1, 5.0
 
 
 def hold(session: Session, result: AttemptOutcome) -> None:
@@ -22,7 +25,7 @@ def hold(session: Session, result: AttemptOutcome) -> None:
     if not longest or not by_itself or session.broken():
         return
     now = time.monotonic()
-    seconds = min(longest, _SHARE * (supervisor.limit_end - now))
+    seconds = min(longest, _until_limit(supervisor.limit_end - now))
     supervisor.settle()
     duration = contract.duration_text(round(seconds))
     session.log.info(f"The task has failed and is held for up to {duration}: {result.message}")
@@ -30,3 +33,8 @@ def hold(session: Session, result: AttemptOutcome) -> None:
     session.events.emit(contract.HELD, hold_sec=round(seconds, 3), code=result.user_code, message=message)
     session.loop.until(lambda: supervisor.released or supervisor.stopping or session.broken(), now + seconds)
     session.log.info("The hold is over")
+
+
+def _until_limit(left: float) -> float:
+    """How long a task may be held with `left` seconds until its first time limit."""
+    return left - max(_SPARED_SHARE * left, min(_SPARED_SEC, left / 2)) if left < NEVER else left

@@ -96,7 +96,7 @@ def over_in_time(kedge: Kedge) -> None:
 
 
 def within_the_time_limit(kedge: Kedge) -> None:
-    limit = {"kedge": {"timeLimit": "6s"}}
+    limit = {"kedge": {"timeLimit": "9s"}}
     process = _held(kedge, kedge.job("exit 7", extras=limit), *_LONG)
     printed = kedge.finish(process, EXIT_FAILED)
     assert "the command exited with code 7; not retried" in printed, printed
