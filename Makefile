@@ -49,7 +49,7 @@ test-containers test-zoo test-benchmarks: $(VENV)/.test
 # Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
 # in processes of their own, which start with a clean environment and without site-packages.
 coverage: $(VENV)/.test
-	$(BIN)/pytest --cov -q -n $(WORKERS) --rerun-failed $(addprefix tests/,diagnose plan plugins policy resolve runs spec)
+	$(BIN)/pytest --cov -q -n $(WORKERS) --rerun-failed $(addprefix tests/,cli diagnose engines/controller plan plugins policy resolve runs settings spec)
 
 # Warns of what has become slower than the project's goals allow; takes two minutes on an idle machine.
 floors: $(VENV)/.test

@@ -45,7 +45,8 @@ class RerunFailed:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         """Rerun when the workers have ended, before pytest reports the failures."""
         result = yield
-        if session.exitstatus == pytest.ExitCode.TESTS_FAILED and len(self._failures) <= MOST:
+        # Without a failed test, something else has failed the run, such as too little coverage.
+        if session.exitstatus == pytest.ExitCode.TESTS_FAILED and 0 < len(self._failures) <= MOST:
             self._flaky = [test for test in self._failures if self._passes_alone(test)]
             self._report_as_flaky()
             if not self._terminal.stats.get("failed") and not self._terminal.stats.get("error"):

@@ -107,3 +107,8 @@ def test_what_is_no_chance_is_not_run_again(run: Run, tmp_path: Path, tests: str
 def test_nothing_runs_again_unless_asked(run: Run, tmp_path: Path) -> None:
     assert "once more" not in run("def test_wrong(): assert 0", 1)
     assert not (tmp_path / "flaky.txt").exists()
+
+
+def test_a_run_that_failed_although_no_test_did_stays_failed(run: Run) -> None:
+    """As with too little coverage."""
+    run("def test_fine(request): request.session.testsfailed += 1", 1, "--rerun-failed")
