@@ -150,7 +150,7 @@ junk = st.recursive(
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(TEXTS) | st.text(max_size=3), inner, max_size=3)
     ),
     max_leaves=6,
-) | st.sampled_from([_deep(90), _deep(400), {"a": _deep(40)}])
+) | st.sampled_from([lambda: _deep(90), lambda: _deep(400), lambda: {"a": _deep(40)}]).map(lambda make: make())
 DELETED = object()
 
 
