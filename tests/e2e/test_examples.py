@@ -49,6 +49,7 @@ def check_digits(done: subprocess.CompletedProcess[str]) -> None:
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="PyTorch is not installed (make test installs it)")
+@pytest.mark.zoo
 def test_pytorch_ddp_trains_with_torchrun(kedge: Kedge) -> None:
     done = kedge("run", EXAMPLES / "pytorch-ddp.yaml")
     (accuracy,) = re.findall(r"accuracy (\d\.\d+)", done.stdout)

@@ -20,7 +20,7 @@ LAUNCH = "mpirun --bind-to none -H master-0:2,worker-0:1,worker-1:1"
 SSH = {"plugin": "ssh", "parameters": {"jobssh": True}}
 
 
-@pytest.fixture(params=["local", "container"])
+@pytest.fixture(params=[pytest.param("local", marks=pytest.mark.zoo), "container"])
 def with_mpi(request: pytest.FixtureRequest) -> Kedge:
     if request.param == "container":
         found: Callable[[str], Kedge] = request.getfixturevalue("in_containers")
