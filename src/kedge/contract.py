@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from kedge.light.types import Any, Mapping, MappingProxyType, NamedTuple
+from kedge.light.types import Any, Iterable, Mapping, MappingProxyType, NamedTuple
 
 # The events of hooks, in their canonical spelling.
 TASK_STARTS = "taskStarts"
@@ -102,6 +102,17 @@ def show_text(text: Text) -> str:
 def render_text(text: Text, secrets: Mapping[str, str]) -> str:
     """The text with the values of its secrets. KeyError names a secret that is missing."""
     return "".join(part if isinstance(part, str) else secrets[part.key] for part in text)
+
+
+def join_text(parts: Iterable[str | SecretRef]) -> Text:
+    """The parts as a Text, with adjacent strings joined."""
+    joined: list[str | SecretRef] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    return tuple(joined)
 
 
 def text_to_json(text: Text) -> list[Any]:

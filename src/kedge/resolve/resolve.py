@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 
-from kedge.contract import Text, show_text
+from kedge.contract import Text, join_text, show_text
 from kedge.errors import ERROR, UNKNOWN, InputError, Problem, Unreachable, in_order
 from kedge.resolve import document_cache, environment, given_environment, pins, secrets, storages, unused
 from kedge.resolve.code import CodeFolders
@@ -18,7 +18,7 @@ from kedge.resolve.items import Item
 from kedge.resolve.lock_file import Repository
 from kedge.resolve.lookup import Lookup
 from kedge.resolve.model import Inputs, LockState, RequirementEntry, Requirements, ResolvedJob, ResolvedRole, RoleImage
-from kedge.resolve.scope import References, join
+from kedge.resolve.scope import References
 from kedge.resolve.steps import Findings, steps
 from kedge.spec.model import Job, Path, Prerequisite, TaskRole
 from kedge.spec.references import ROOTS, SPACE
@@ -236,7 +236,7 @@ def _command(job: Job, role: TaskRole, render: partial[Text]) -> tuple[Text, tup
     texts = [render(text, path) for path, text in listed]
     pairs = zip(listed, texts, strict=True)
     lines = [line for (path, text), rendered in pairs for line in _lines(job, path, text, rendered)]
-    return _trimmed(join(part for text in texts for part in (*text, "\n"))), tuple(lines)
+    return _trimmed(join_text(part for text in texts for part in (*text, "\n"))), tuple(lines)
 
 
 def _lines(job: Job, path: Path, text: str, rendered: Text) -> Iterator[int]:
@@ -259,4 +259,4 @@ def _trimmed(text: Text) -> Text:
         parts[0] = parts[0].lstrip(SPACE)
     if parts and isinstance(parts[-1], str):
         parts[-1] = parts[-1].rstrip(SPACE)
-    return join(parts)
+    return join_text(parts)

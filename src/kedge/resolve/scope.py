@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from kedge.contract import SecretRef, Text
+from kedge.contract import SecretRef, Text, join_text
 from kedge.errors import Problem
 from kedge.resolve.items import Item
 from kedge.resolve.model import Inputs
@@ -64,7 +64,7 @@ class References:
             else:
                 parts.append(value)
             seen[part.source] += 1
-        return join(parts)
+        return join_text(parts)
 
     def _value(self, reference: Reference, items: Mapping[str, Item | None]) -> str | Unresolved:
         given = self._given.get(reference.root, {})
@@ -108,14 +108,3 @@ class References:
                 what = f"no {root.removesuffix('s')} is named {name!r}{did_you_mean(name, names)}"
                 messages.append(f"{self._job.source.file}: {what}")
         return messages
-
-
-def join(parts: Iterable[str | SecretRef]) -> Text:
-    """The parts as a Text, with adjacent strings joined."""
-    joined: list[str | SecretRef] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        elif part != "":
-            joined.append(part)
-    return tuple(joined)

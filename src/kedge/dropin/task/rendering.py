@@ -3,7 +3,7 @@ which the supervisor fills in when it writes a script."""
 
 from __future__ import annotations
 
-from kedge.contract import SecretRef, Text
+from kedge.contract import SecretRef, Text, join_text
 from kedge.dropin.task.documents import InitDocument
 from kedge.light.types import Any, Mapping, Sequence
 from kedge.spec.message_text import show_path
@@ -41,7 +41,7 @@ class TaskReferences:
                 done.append(part.source)
             else:
                 done.append(self._value(part))
-        return _joined(done)
+        return join_text(done)
 
     def value(self, value: Any) -> Any:
         """A value of any shape with the references in all its strings filled in. A string with a secret becomes a
@@ -84,13 +84,3 @@ def _below(value: Any, step: str | int) -> Any:
     if isinstance(value, dict):
         return value.get(step)
     return value[step] if isinstance(value, list) and isinstance(step, int) else None
-
-
-def _joined(parts: list[str | SecretRef]) -> Text:
-    joined: list[str | SecretRef] = []
-    for part in parts:
-        if isinstance(part, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += part
-        elif part != "":
-            joined.append(part)
-    return tuple(joined)
