@@ -246,6 +246,27 @@ class PreemptionNotice(NamedTuple):
     text: str
 
 
+class TaskPlaced(NamedTuple):
+    """A task has a place: the name of its node, as the cluster calls it, and the address for its peers."""
+
+    task: Task
+    node: str
+    address: str
+
+
+class TaskUnreachable(NamedTuple):
+    """A task has not been heard of for a while; `text` says since when and where it was. That is no end."""
+
+    task: Task
+    text: str
+
+
+class TaskReachable(NamedTuple):
+    """A task that was unreachable has been heard of."""
+
+    task: Task
+
+
 class Ended(NamedTuple):
     """An attempt of a task has ended, and none of its processes is left."""
 
@@ -262,6 +283,9 @@ Update = (
     | ServiceStarted
     | ServiceEnded
     | PreemptionNotice
+    | TaskPlaced
+    | TaskUnreachable
+    | TaskReachable
     | Ended
 )
 
@@ -301,6 +325,11 @@ class Backend(Protocol):
 
     def fileno(self) -> int:
         """A descriptor that becomes readable when `poll` has new updates."""
+        ...
+
+    @property
+    def due(self) -> float:
+        """When `poll` must be called even if `fileno` is not readable, by time.monotonic(); infinite if never."""
         ...
 
     def poll(self) -> list[Update]:

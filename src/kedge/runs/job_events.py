@@ -30,6 +30,9 @@ class JobEvent(StrEnum):
     TASK_RELEASED = "task-released"  # role, index: the user has ended the hold
     SERVICE_STARTED = "service-started"  # role, index, name, address or null; again when the address is known
     SERVICE_ENDED = "service-ended"  # role, index, name, code, task_over: whether it ended with its task
+    TASK_PLACED = "task-placed"  # role, index, node, address: where it runs in a cluster
+    TASK_UNREACHABLE = "task-unreachable"  # role, index, text: it has not been heard of, which is no end
+    TASK_REACHABLE = "task-reachable"  # role, index: it has been heard of again
     STOP_REQUESTED = "stop-requested"  # by, why
     PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
     JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run

@@ -11,6 +11,7 @@ second runs:
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +30,9 @@ from kedge.engines.base import (
     StopAnnounced,
     Task,
     TaskHeld,
+    TaskPlaced,
+    TaskReachable,
+    TaskUnreachable,
     Update,
 )
 
@@ -36,7 +40,8 @@ from kedge.engines.base import (
 Happening = Update | Callable[[], object]
 
 _UPDATES = (
-    Started, TaskHeld, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice, Ended,
+    Started, TaskHeld, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice, TaskPlaced,
+    TaskUnreachable, TaskReachable, Ended,
 )  # fmt: skip
 _THEN = "2026-01-01T00:00:00.000000000Z"
 
@@ -104,6 +109,8 @@ class ScriptedBackend:
 
     def fileno(self) -> int:
         return self._always
+
+    due = math.inf
 
     def poll(self) -> list[Update]:
         if self._started:

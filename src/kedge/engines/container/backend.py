@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import selectors
 import signal
 import time
@@ -128,6 +129,8 @@ class ContainerBackend:
 
     def fileno(self) -> int:
         return self._selector.fileno()
+
+    due = math.inf
 
     def poll(self) -> list[Update]:
         for event in self._status.events():

@@ -33,6 +33,9 @@ from kedge.engines.base import (
     StopAnnounced,
     Task,
     TaskHeld,
+    TaskPlaced,
+    TaskReachable,
+    TaskUnreachable,
     Update,
 )
 from kedge.engines.controller.holds import RunHold
@@ -50,6 +53,7 @@ PATIENCE_SEC = 60.0
 PATIENCE_AFTER_KILL_SEC = 15.0
 _LONGEST_SEC = 86_400.0  # of one wait; the kernel refuses some longer than 24 days
 _STARTED = (State.LAUNCHED, State.RUNNING)
+_FactsUpdate = HookRetrying | ServiceStarted | ServiceEnded | TaskPlaced | TaskUnreachable | TaskReachable
 _ANNOUNCED = "the place where the job runs is about to end it"
 
 
@@ -157,6 +161,8 @@ class Attempt:
     def _timeout(self) -> float | None:
         """Seconds until the next start or kill is due, or a load; None if none is."""
         due = [when for when, _, _ in self._to_start[:1]]
+        if self._backend.due < math.inf:
+            due.append(self._backend.due)
         if self._judging.loads_at is not None:
             due.append(self._judging.loads_at)
         if self._ladders:
@@ -186,6 +192,12 @@ class Attempt:
             self._limit_reached(task, update.key)
         elif isinstance(update, StopAnnounced):
             self._tell(JobEvent.STOP_ANNOUNCED, task, by=update.by, text=update.text)
+        elif isinstance(update, TaskPlaced):
+            self._emit_facts(JobEvent.TASK_PLACED, update)
+        elif isinstance(update, TaskUnreachable):
+            self._emit_facts(JobEvent.TASK_UNREACHABLE, update)
+        elif isinstance(update, TaskReachable):
+            self._emit_facts(JobEvent.TASK_REACHABLE, update)
         elif isinstance(update, PreemptionNotice):
             self._warn(update.text, list(self.tasks) if self._plan.gang else [update.task])
         elif task.state == State.LAUNCHED:
@@ -212,7 +224,7 @@ class Attempt:
         for update in self._hold.over():
             self._ended(self.tasks[update.task], update.report)
 
-    def _emit_facts(self, event: JobEvent, update: HookRetrying | ServiceStarted | ServiceEnded) -> None:
+    def _emit_facts(self, event: JobEvent, update: _FactsUpdate) -> None:
         task, facts = update.task, update._asdict()
         del facts["task"]
         self._emit(event, role=task.role, index=task.task_index, **facts)

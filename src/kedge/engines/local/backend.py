@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import signal
 import socket
@@ -148,6 +149,8 @@ class LocalBackend:
 
     def fileno(self) -> int:
         return self._events
+
+    due = math.inf
 
     def poll(self) -> list[Update]:
         failed, self._failed = self._failed, []
