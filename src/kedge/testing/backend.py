@@ -40,8 +40,8 @@ from kedge.engines.base import (
 Happening = Update | Callable[[], object]
 
 _UPDATES = (
-    Started, TaskHeld, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice, TaskPlaced,
-    TaskUnreachable, TaskReachable, Ended,
+    Started, TaskHeld, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice,
+    TaskPlaced, TaskUnreachable, TaskReachable, Ended,
 )  # fmt: skip
 _THEN = "2026-01-01T00:00:00.000000000Z"
 
