@@ -76,6 +76,10 @@ ALLOWED = {
         "xdg", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
         "resolve.model", "bundle", "runs", "diagnose", "contract", "errors",
     },
+    "engines.cluster": {
+        "link", "processes", "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "runs",
+        "diagnose", "contract", "errors",
+    },
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
     "controller": {

@@ -6,5 +6,6 @@ installed    engines of installed packages
 local/       processes on this machine
 container/   containers on this machine
 machine/     what engines on this machine share
+cluster/     what engines share whose controller runs inside a cluster
 controller/  attempts, retries and stops, for all engines of ours
 """
