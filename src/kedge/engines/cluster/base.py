@@ -62,8 +62,8 @@ class Cluster(Protocol):
         ...
 
     def kill(self, task: Task) -> None:
-        """End all processes of the task by the cluster's own means, because its agent does not. `poll` then says that it
-        is gone. It may end more than the task where the cluster has nothing finer, never less."""
+        """End all processes of the task by the cluster's own means, because its agent does not. `poll` then says that
+        it is gone. It may end more than the task where the cluster has nothing finer, never less."""
         ...
 
     def end(self, attempt: int) -> None:
