@@ -80,6 +80,10 @@ ALLOWED = {
         "link", "processes", "engines.base", "engines.controller", "plan.model", "plan.task", "resolve.model", "runs",
         "diagnose", "contract", "errors",
     },
+    "engines.slurm": {
+        "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "engines.machine", "plan.model", "plan.task",
+        "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
+    },
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
     "controller": {

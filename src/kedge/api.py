@@ -47,7 +47,7 @@ def run(path: FilePath, inputs: Inputs | None = None, engine: str | None = None,
     here. When this call is interrupted the job continues; `kedge stop` ends it.
     """
     prepared = preparation.prepare(os.fspath(path), _inputs(inputs))
-    where = engine_choice.choose(EngineChoice(engine, options), prepared.plan, prepared.settings).where
+    where = engine_choice.choose(EngineChoice(engine, options), prepared).where
     submitted = submission.submit(prepared, where)
     submission.start(submitted)
     try:

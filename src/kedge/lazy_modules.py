@@ -15,6 +15,7 @@ from kedge.light.types import Any
 ENGINES = {
     "local": "kedge.engines.local.engine:LocalEngine",
     "container": "kedge.engines.container.engine:ContainerEngine",
+    "slurm": "kedge.engines.slurm.engine:SlurmEngine",
 }
 # Built-in plugins are known by a table, not by entry points: most jobs need no look at all installed packages, and no
 # package can take the place of these.
@@ -145,6 +146,11 @@ LATE = {
     "kedge.engines.controller.time_limits": ("kedge.diagnose.decide.limits",),
     "kedge.engines.local.engine": ("kedge.engines.local.exec", "kedge.engines.local.job"),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
+    "kedge.engines.slurm.engine": (
+        "kedge.engines.slurm.job",
+        "kedge.engines.slurm.submission",
+        "kedge.engines.slurm.requests",
+    ),
     "kedge.jobs.preparation": (
         "kedge.jobs.pins",
         "kedge.jobs.rerun",

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from kedge import entry_points
 from kedge.engines import registry
 from kedge.engines.container.engine import ContainerEngine
 from kedge.engines.local.engine import LocalEngine
+from kedge.engines.slurm.engine import SlurmEngine
 from kedge.errors import CannotRun, InputError
 
 Install = Callable[..., None]
@@ -48,13 +50,13 @@ def test_an_engine_of_a_package_is_made_and_listed(install: Install) -> None:
     install(MINE)
     made = registry.make("mine", allow_fewer_gpus=True)
     assert (made.name, made.options) == ("mine", {"allow_fewer_gpus": True})
-    assert registry.engine_names() == ["local", "container", "mine"]
+    assert registry.engine_names() == ["local", "container", "slurm", "mine"]
 
 
 def test_no_package_takes_the_place_of_a_built_in_engine(install: Install) -> None:
     install(MINE.replace('"mine"', '"local"'), name="local")
     assert type(registry.make("local")) is LocalEngine
-    assert registry.engine_names() == ["local", "container"]
+    assert registry.engine_names() == ["local", "container", "slurm"]
 
 
 def test_packages_are_looked_at_only_for_names_that_are_not_built_in() -> None:
@@ -104,7 +106,7 @@ def test_two_packages_with_the_same_engine_are_an_error(install: Install) -> Non
     ("name", "message"),
     [
         ("locall", "there is no engine 'locall'; did you mean 'local'?"),
-        ("cloud", "there is no engine 'cloud'; available: local, container, and those of installed packages"),
+        ("cloud", "there is no engine 'cloud'; available: local, container, slurm, and those of installed packages"),
     ],
 )
 def test_a_name_that_no_engine_has(name: str, message: str) -> None:
@@ -143,8 +145,8 @@ def test_options_come_as_texts_too() -> None:
             registry.read_options("container", wrong)
 
 
-@pytest.mark.parametrize("cls", [LocalEngine, ContainerEngine])
-def test_an_engine_declares_all_that_its_class_takes(cls: type[LocalEngine] | type[ContainerEngine]) -> None:
+@pytest.mark.parametrize("cls", [LocalEngine, ContainerEngine, SlurmEngine])
+def test_an_engine_declares_all_that_its_class_takes(cls: Any) -> None:
     assert [option.name for option in cls.accepts] == list(cls().options)
 
 

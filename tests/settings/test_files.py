@@ -77,9 +77,9 @@ def known(settings: AllSettings) -> dict[str, Any]:
             "site.toml:3:12: virtual-clusters.a.options.network: unknown key 'network'; known here: 'allow-fewer-gpus'",
         ),
         (
-            "[virtual-clusters.a]\nengine = 'slurn'",
-            "site.toml:2:10: virtual-clusters.a.engine: there is no engine 'slurn'; available: local, container, and "
-            "those of installed packages",
+            "[virtual-clusters.a]\nengine = 'cloud'",
+            "site.toml:2:10: virtual-clusters.a.engine: there is no engine 'cloud'; available: local, container, "
+            "slurm, and those of installed packages",
         ),
         ("[virtual-clusters.a]", "site.toml:1:19: virtual-clusters.a: the key 'engine' is missing"),
         ("[skus.k80]\ncpu = 4", "site.toml:1:7: skus.k80: the key 'memoryMB' is missing"),

@@ -107,12 +107,16 @@ def test_a_user_without_a_home_folder_has_no_settings(places: Variables, monkeyp
 
 
 def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_limit() -> None:
-    """It may come from a stranger. What it may set: its virtual cluster, its marketplace and its rules."""
+    """It may come from a stranger. What it may set: its virtual cluster, its marketplace and its rules, and what every
+    user of a Slurm cluster may ask for."""
     settable = {setting.key for setting in EVERY if setting.job}
-    assert settable == {"engine", "marketplace", "rules"}
+    slurm = ["partition", "account", "qos", "time", "constraint", "reservation", "exclusive", "gres", "requeue"]
+    assert settable == {"engine", "marketplace", "rules", *(f"engines.slurm.{key}" for key in slurm)}
     limits = {setting.key for setting in EVERY if setting.key.startswith("limits.")}
     of_site = ("nfs", "cifs", "credentials", "users", "writers", "subPath", "makeSubPath")
+    scheduler = ["container", "sbatch", "prologue", "epilogue", "commands", "conf", "link-ports", "fixed"]
     others = {"registry", "groups.*.members", *(f"storages.*.{key}" for key in of_site)}
+    others |= {f"engines.slurm.{key}" for key in scheduler}
     assert {setting.key for setting in EVERY if setting.site_only} == others | limits
 
 

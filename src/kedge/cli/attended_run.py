@@ -32,7 +32,7 @@ def run(
     """Run the job of a file by the controller that is `loading` the modules of the expected engine. Returns the exit
     code of the command. Detached: the user has pressed Ctrl-\\ before it was submitted."""
     prepared = prepare(file, inputs)
-    where, decided = choose(choice, prepared.plan, prepared.settings)
+    where, decided = choose(choice, prepared)
     show_in_brief(prepared.warnings)
     notes = where.notes(prepared.plan)
     print_notes(*prepared.plan.notes, *texts(notes, in_summary=False))

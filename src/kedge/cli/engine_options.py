@@ -30,6 +30,26 @@ def _option_of_engine(option: EngineOption) -> Callable[[F], F]:
     return click.option(*names, type=kind, metavar=option.metavar or None, help=option.help)
 
 
+def _option_of_group(group: str) -> Callable[[F], F]:
+    """The option that sets those of one engine by their keys."""
+    keys = ", ".join(option.key for option in BUILT_IN_OPTIONS if option.group == group and not option.site_only)
+    return click.option(
+        f"--{group}",
+        multiple=True,
+        metavar="KEY=VALUE",
+        shell_complete=functools.partial(_complete_key, group),
+        help=f"Set an option of the {group} engine: {keys}.",
+    )
+
+
+def _complete_key(group: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    options = (option for option in BUILT_IN_OPTIONS if option.group == group and not option.site_only)
+    found = (CompletionItem(f"{option.key}=", help=option.help) for option in options)
+    return [item for item in found if item.value.startswith(incomplete)]
+
+
+_SINGLE = tuple(option for option in BUILT_IN_OPTIONS if not option.group)
+_GROUPS = tuple(dict.fromkeys(option.group for option in BUILT_IN_OPTIONS if option.group))
 _ENGINE_OPTIONS = (
     click.option(
         "--engine",
@@ -39,7 +59,8 @@ _ENGINE_OPTIONS = (
         help=f"Where to run: {', '.join(ENGINES)}, or an engine that an installed package brings. "
         "Defaults to the engine of kedge config, and for a rerun to that of the old run.",
     ),
-    *map(_option_of_engine, BUILT_IN_OPTIONS),
+    *map(_option_of_engine, _SINGLE),
+    *map(_option_of_group, _GROUPS),
     click.option(
         "-o",
         "engine_options",
@@ -56,9 +77,10 @@ def engine(function: F) -> F:
     @functools.wraps(function)
     def with_engine(**given: Any) -> Any:
         name, others = given.pop("engine_name"), given.pop("engine_options")
-        options = {option.name: given.pop(option.name) for option in BUILT_IN_OPTIONS}
+        options = {option.name: given.pop(option.name) for option in _SINGLE}
         named = {option: value for option, value in options.items() if value}
-        choice = EngineChoice(name, named, dict(pair("-o", text) for text in others))
+        groups = {group: dict(pair(f"--{group}", text) for text in given.pop(group)) for group in _GROUPS}
+        choice = EngineChoice(name, named, dict(pair("-o", text) for text in others), groups)
         return function(choice=choice, **given)
 
     decorated: Any = with_engine

@@ -5,6 +5,7 @@ registry     engines by name, and their options
 installed    engines of installed packages
 local/       processes on this machine
 container/   containers on this machine
+slurm/       one allocation of a Slurm cluster
 machine/     what engines on this machine share
 cluster/     what engines share whose controller runs inside a cluster
 controller/  attempts, retries and stops, for all engines of ours

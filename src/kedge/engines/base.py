@@ -67,12 +67,13 @@ class JobOutcome(NamedTuple):
 
 
 class EngineRequest(NamedTuple):
-    """What kedge would request for a task: `value` in the engine's own terms, and `command`, a shell command that does
-    the same; empty if there is none."""
+    """What kedge would request for a task: `value` in the engine's own terms, and `command`, a shell command or a
+    script that does the same; one of the two may be empty. `title` stands above them, instead of the task's name."""
 
     task: str
     value: dict[str, Any]
     command: str = ""
+    title: str = ""
 
 
 class Note(NamedTuple):
@@ -86,22 +87,34 @@ class Note(NamedTuple):
 class EngineOption(NamedTuple):
     """An option of an engine: a keyword of its class, and an option of the command line with dashes in its name.
 
-    `kind` is bool, int, str, or dict for folders of this machine by name. `metavar` stands for the value in the help;
-    `choices` are the allowed values, `least` is the smallest. `default` is shown to the user; False for a bool.
+    `kind` is bool, int, str, list for texts, or dict for folders of this machine by name. `metavar` stands for the
+    value in the help; `choices` are the allowed values, `least` is the smallest. `default` is shown to the user; False
+    for a bool. `pattern`: texts must match it, else `mismatch` says what is wrong, after the value.
+    `group`: on the command line it is `--GROUP KEY=VALUE`, and in a job file `extras.GROUP.KEY`.
+    `site_only`: only the site's file sets it.
     """
 
     name: str
-    kind: type[bool] | type[int] | type[str] | type[dict[str, str]]
+    kind: type[bool] | type[int] | type[str] | type[list[str]] | type[dict[str, str]]
     help: str
     metavar: str = ""
     choices: tuple[str, ...] = ()
     least: int | None = None
     default: str | int | None = None
+    pattern: str = ""
+    mismatch: str = ""
+    group: str = ""
+    site_only: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in settings and in messages."""
+        return self.name.replace("_", "-")
 
     @property
     def flag(self) -> str:
-        """The option on the command line."""
-        return f"--{self.name.replace('_', '-')}"
+        """The option on the command line, without its value."""
+        return f"--{self.group} {self.key}" if self.group else f"--{self.key}"
 
 
 class Engine(Protocol):

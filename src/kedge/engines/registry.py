@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 from kedge.engines.base import Engine, EngineOption
 from kedge.engines.container.options import ACCEPTS as CONTAINER_OPTIONS
 from kedge.engines.local.options import ACCEPTS as LOCAL_OPTIONS
+from kedge.engines.slurm.options import ACCEPTS as SLURM_OPTIONS
 from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES, load_place
 
-_OPTIONS = {"local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS}  # of the built-in engines
+_OPTIONS = {"local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS, "slurm": SLURM_OPTIONS}  # of the built-in engines
 BUILT_IN_OPTIONS = tuple(dict.fromkeys(chain.from_iterable(_OPTIONS.values())))  # each once
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
-_KINDS = {bool: "true or false", int: "a whole number", str: "a text", dict: "folders by name"}
+_KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list of texts", dict: "folders by name"}
 
 
 class UnknownEngine(InputError):
@@ -69,20 +71,37 @@ def read_options(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
 def _declared(name: str, cls: type[Engine], option: str) -> EngineOption:
     found = next((each for each in cls.accepts if each.name == option), None)
     if found is None:
-        has = ", ".join(each.flag for each in cls.accepts)
-        flag = EngineOption(option, str, "").flag
-        raise InputError(f"the {name} engine has no option {flag}; {f'it has {has}' if has else 'it has none'}")
+        raise _unknown(name, cls, option)
     return found
 
 
+def _unknown(name: str, cls: type[Engine], option: str) -> InputError:
+    import difflib  # slow to load, and needed only for an error
+
+    known = {each.name: each for each in cls.accepts if not each.site_only}
+    near = difflib.get_close_matches(option, known, n=1)
+    has = ", ".join(each.flag for each in known.values())
+    advice = f"did you mean {known[near[0]].flag}?" if near else f"it has {has}" if has else "it has none"
+    group = next((each.group for each in known.values()), "")
+    return InputError(f"the {name} engine has no option {EngineOption(option, str, '', group=group).flag}; {advice}")
+
+
 def _check(name: str, option: EngineOption, value: Any) -> None:
-    wrong = type(value) is not option.kind or (option.choices and value not in option.choices)
-    if wrong or (option.least is not None and value < option.least):
+    kind: Any = option.kind
+    if type(value) is not kind or (option.least is not None and value < option.least):
         raise _wrong(name, option, value)
+    texts: list[Any] = value if kind is list else [value]
+    for text in texts:
+        if option.choices and text not in option.choices:
+            raise _wrong(name, option, text)
+        if option.pattern and not (isinstance(text, str) and re.fullmatch(option.pattern, text)):
+            raise InputError(f"{option.flag} of the {name} engine: {text!r} {option.mismatch}")
 
 
 def _read(name: str, option: EngineOption, text: str) -> Any:
     value: Any = text
+    if option.site_only:
+        raise InputError(f"only the site's file may set {option.key} of the {name} engine")
     try:
         if option.kind is bool:
             value = _WORDS[text.lower()]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kedge import untrusted
+from kedge.engines import registry
 from kedge.errors import InputError, Problem
 from kedge.jobs import record
 from kedge.jobs.engine_choice import EngineChoice
@@ -62,8 +63,9 @@ def engine(run: Run, choice: EngineChoice) -> EngineChoice:
     if choice.name not in (None, info.engine):
         return choice
     given = {name: value for name, value in choice.options.items() if value}
-    recorded = {name: value for name, value in options.engine.items() if name != _OLDER_STORAGES}
-    return EngineChoice(info.engine, {**recorded, **given}, choice.texts)
+    of_site = {option.name for option in registry.options_of(info.engine) if option.site_only}
+    recorded = {name: value for name, value in options.engine.items() if name not in {_OLDER_STORAGES, *of_site}}
+    return EngineChoice(info.engine, {**recorded, **given}, choice.texts, choice.groups)
 
 
 def restored(

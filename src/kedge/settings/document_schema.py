@@ -50,6 +50,11 @@ def unknown_engines(document: Document, source: JobFileSource) -> Iterator[Probl
                 yield source.problem(path, str(error))
 
 
+def site_only_options(engine: object) -> set[str]:
+    """The keys of the options of an engine that only the site's file may set."""
+    return {option.key for option in _options(engine) or () if option.site_only}
+
+
 def _options(engine: object) -> Any:
     """The options of an engine, or None if there is no such engine."""
     try:

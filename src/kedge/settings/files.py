@@ -20,6 +20,7 @@ from kedge.spec.schema import check_document
 from kedge.spec.tolerant import mapping
 
 _LARGEST = 1 << 20  # bytes
+_NOT_OF_USERS = "only the site's file may set this, and this is a user's file"
 
 
 @lru_cache(maxsize=4)
@@ -38,7 +39,7 @@ def values(text: str, file: str, is_site: bool) -> dict[Path, SettingValue]:
     problems += storage_checks.problems(document, source)
     found = [(setting, key, value) for setting in settings for key, value in _set(setting, document)]
     if not is_site:
-        problems += _reserved(found, source)
+        problems += [*_reserved(found, source), *_reserved_options(document, source)]
     if problems:
         raise InputError(*in_order(problems))
     folder = os.path.dirname(os.path.abspath(file))
@@ -76,7 +77,16 @@ def _set(setting: Setting, document: Any) -> Iterator[tuple[Path, Any]]:
 def _reserved(found: Iterable[tuple[Setting, Path, Any]], source: JobFileSource) -> Iterator[Problem]:
     for setting, key, _ in found:
         if setting.site_only:
-            yield source.problem(key, "only the site's file may set this, and this is a user's file", key=True)
+            yield source.problem(key, _NOT_OF_USERS, key=True)
+
+
+def _reserved_options(document: Any, source: JobFileSource) -> Iterator[Problem]:
+    """Problems with options in a user's virtual clusters that only the site's file may set."""
+    for name, entry in mapping(mapping(document).get("virtual-clusters")).items():
+        reserved = document_schema.site_only_options(mapping(entry).get("engine"))
+        for option in mapping(mapping(entry).get("options")):
+            if option in reserved:
+                yield source.problem(("virtual-clusters", name, "options", option), _NOT_OF_USERS, key=True)
 
 
 def _final(setting: Setting, value: Any, folder: str) -> Any:

@@ -200,23 +200,26 @@ def engine_settings(engine: str, options: Any) -> Iterator[Setting]:
     for option in options:
         text = option.help.removeprefix("Containers: ")
         yield Setting(
-            f"engines.{engine}.{option.flag.removeprefix('--')}",
+            f"engines.{engine}.{option.key}",
             _schema(option),
             text[:1].upper() + text[1:],
             False if option.kind is bool else option.default,
-            variable=option.kind is not dict,
-            option=option.flag,
+            site_only=option.site_only,
+            variable=option.kind is not dict and not option.site_only,
+            job=f"extras.{option.group}.{option.key}" if option.group and not option.site_only else "",
+            option="" if option.site_only else option.flag,
             is_path=option.kind is dict,
         )
 
 
 def _schema(option: Any) -> dict[str, Any]:
-    if option.choices:
-        return {"type": "string", "enum": list(option.choices)}
     if option.kind is bool:
         return {"type": "boolean"}
     if option.kind is dict:
         return {"type": "object", "additionalProperties": _TEXT}
     if option.kind is int:
         return {"type": "integer"} if option.least is None else {"type": "integer", "minimum": option.least}
-    return _TEXT
+    text = {"type": "string", "enum": list(option.choices)} if option.choices else _TEXT
+    if option.pattern:
+        text = {**text, "pattern": option.pattern, "patternErrorMessage": option.mismatch}
+    return {"type": "array", "items": text} if option.kind is list else text

@@ -40,7 +40,7 @@ def command(
     """Show what will run: roles, resources, policies, commands. FILE may be - for stdin. Nothing is started."""
     prepared = prepare(file, inputs)
     plan = prepared.plan
-    where, decided = choose(choice, plan, prepared.settings)
+    where, decided = choose(choice, prepared)
     wanted = _checked(plan, task) if task else None
     show_problems(prepared.warnings)
     # First: the engine's requests may take seconds.

@@ -1,0 +1,79 @@
+"""The Slurm engine: runs the whole job, with its controller, inside one allocation of a cluster."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+from typing import Any, ClassVar
+
+from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
+from kedge.engines.slurm import render
+from kedge.engines.slurm.options import ACCEPTS, SlurmOptions
+from kedge.engines.slurm.render import SlurmPlace
+from kedge.plan.model import Plan
+from kedge.resolve.model import Secrets
+from kedge.runs.folder import Run
+
+_EXAMPLE = SlurmPlace("RUN", "/RUN-FOLDER", "/BUNDLE")  # what `kedge plan` shows, since there is no run yet
+
+
+class SlurmEngine:
+    """The keywords are those of SlurmOptions."""
+
+    name = "slurm"
+    accepts: ClassVar = ACCEPTS
+    in_cluster: ClassVar[bool] = True
+
+    def __init__(self, **options: Any) -> None:
+        self._options = SlurmOptions(**options)
+        self.options = self._options._asdict()
+
+    @classmethod
+    def load(cls) -> None:
+        return
+
+    def notes(self, plan: Plan) -> tuple[Note, ...]:
+        return ()
+
+    def check(self, plan: Plan) -> None:
+        return
+
+    def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
+        roles = [role.name for role in plan.roles if task is None or role.name == task.role]
+        text = render.script(plan, self._options, _EXAMPLE)
+        batch = EngineRequest("job", {}, text, title="sbatch script") if task is None else None
+        lines = (shlex.join(render.step(plan, role, self._options, _EXAMPLE)) for role in roles)
+        steps = (EngineRequest(role, {}, line, f"step of {role}") for role, line in zip(roles, lines, strict=True))
+        return (*([batch] if batch else []), *steps)
+
+    def secrets_dir(self, run: Run) -> str:
+        return str(run.path / "cluster")
+
+    def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
+        outcome: JobOutcome = importlib.import_module("kedge.engines.slurm.job").run(plan, run, secrets, self._options)
+        return outcome
+
+    def submit(self, run: Run, plan: Plan) -> None:
+        importlib.import_module("kedge.engines.slurm.submission").submit(run, plan, self._options)
+
+    def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
+        notes: tuple[str, ...] = _requests().stop(run, kill)
+        return notes
+
+    def forward(self, run: Run, number: int) -> None:
+        _requests().forward(run, number)
+
+    def suspended(self, run: Run) -> int | None:
+        return None
+
+    def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        code: int = _requests().exec(run, attempt, request)
+        return code
+
+    def forget(self, run: Run) -> None:
+        _requests().forget(run)
+
+
+def _requests() -> Any:
+    """Loaded late: most commands ask nothing of a running job."""
+    return importlib.import_module("kedge.engines.slurm.requests")

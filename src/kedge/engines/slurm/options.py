@@ -1,0 +1,119 @@
+"""The options of the Slurm engine: those of a user, and those that only the site sets."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kedge.engines.base import EngineOption
+from kedge.spec.units import DURATION, NOT_A_DURATION, seconds
+
+GROUP = "slurm"
+BARE, PYXIS, APPTAINER = "none", "pyxis", "apptainer"
+_NAMES = r"^[A-Za-z0-9_.@+-]+(,[A-Za-z0-9_.@+-]+)*$"
+_NO_NAMES = "is not a name, or several with commas between them"
+_NAME = r"^[A-Za-z0-9_.@+-]+$"
+_NO_NAME = "is not a name"
+_CONSTRAINT = r"^[\w.@+:*&|,()\[\]-]+$"
+_NO_CONSTRAINT = "is not an expression of features, such as a100&ib or [rack1|rack2]"
+_GRES = r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]*[A-Za-z_.-][A-Za-z0-9_.-]*)?$"
+_NO_GRES = "is not the name of GPUs; write gpu, or a name and a type such as gpu:a100. The job says how many"
+_LINE = r"^[^\x00-\x1f\x7f]+$"
+_NO_LINE = "must be one line"
+_DIRECTIVE = r"^--?[A-Za-z][^\x00-\x1f\x7f]*$"
+_NO_DIRECTIVE = "is not an option of sbatch, such as --licenses=matlab:1"
+_PATH = r"^/[^\x00-\x1f\x7f:,]*$"
+_NO_PATH = "must be an absolute path without a colon or a comma"
+_PORTS = r"^[0-9]{1,5}-[0-9]{1,5}$"
+_NO_PORTS = "is not a range of ports, such as 20000-20099"
+
+
+def _text(name: str, text: str, metavar: str, pattern: str, mismatch: str) -> EngineOption:
+    return EngineOption(name, str, text, metavar=metavar, pattern=pattern, mismatch=mismatch, group=GROUP)
+
+
+def _of_site(name: str, kind: Any, text: str, **more: Any) -> EngineOption:
+    return EngineOption(name, kind, text, group=GROUP, site_only=True, **more)
+
+
+ACCEPTS = (
+    _text("partition", "The partition, or several of which the first free one is taken.", "NAMES", _NAMES, _NO_NAMES),
+    _text("account", "The account that the time is charged to.", "NAME", _NAME, _NO_NAME),
+    _text("qos", "The quality of service.", "NAME", _NAME, _NO_NAME),
+    _text(
+        "time", "The time limit of the allocation, such as 90m or 2d. Otherwise it follows from the job's time limit.",
+        "TIME", DURATION, NOT_A_DURATION,
+    ),
+    _text("constraint", "The features that nodes must have.", "FEATURES", _CONSTRAINT, _NO_CONSTRAINT),
+    _text("reservation", "The reservation to run in.", "NAME", _NAMES, _NO_NAMES),
+    EngineOption("exclusive", bool, "Share the job's nodes with no other job.", group=GROUP),
+    _text("gres", "How the cluster names the GPUs: a name, or a name and a type.", "NAME[:TYPE]", _GRES, _NO_GRES)
+    ._replace(default="gpu"),
+    EngineOption(
+        "requeue", bool, "Let Slurm put the job back into the queue after a node failure, a preemption or its time "
+        "limit.", group=GROUP,
+    ),
+    _of_site(
+        "container", str, "How the cluster runs images.", choices=(BARE, PYXIS, APPTAINER), default=BARE,
+    ),
+    _of_site(
+        "sbatch", list, "Further options for `sbatch`, one each, such as `--licenses=matlab:1`.",
+        pattern=_DIRECTIVE, mismatch=_NO_DIRECTIVE,
+    ),
+    _of_site(
+        "prologue", list, "Lines of shell that the batch script runs first, such as `module load cuda`.",
+        pattern=_LINE, mismatch=_NO_LINE,
+    ),
+    _of_site(
+        "epilogue", list, "Lines of shell that the batch script runs last.", pattern=_LINE, mismatch=_NO_LINE,
+    ),
+    _of_site(
+        "commands", str, "The folder of Slurm's commands, if they are not on everybody's PATH.",
+        pattern=_PATH, mismatch=_NO_PATH,
+    ),
+    _of_site(
+        "conf", str, "Slurm's configuration file, for `SLURM_CONF`.", pattern=_PATH, mismatch=_NO_PATH,
+    ),
+    _of_site(
+        "link_ports", str, "The ports of which the controller takes one for the link to its tasks.",
+        pattern=_PORTS, mismatch=_NO_PORTS,
+    ),
+    _of_site(
+        "fixed", list, "The names of options that neither users nor job files may set.",
+        choices=("partition", "account", "qos", "time", "constraint", "reservation", "exclusive", "gres", "requeue"),
+    ),
+)  # fmt: skip
+
+
+class SlurmOptions(NamedTuple):
+    """The values of ACCEPTS, by the same names: `SlurmOptions(**engine.options)`."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time: str | None = None
+    constraint: str | None = None
+    reservation: str | None = None
+    exclusive: bool = False
+    gres: str = "gpu"
+    requeue: bool = False
+    container: str = BARE
+    sbatch: tuple[str, ...] | list[str] = ()
+    prologue: tuple[str, ...] | list[str] = ()
+    epilogue: tuple[str, ...] | list[str] = ()
+    commands: str | None = None
+    conf: str | None = None
+    link_ports: str | None = None
+    fixed: tuple[str, ...] | list[str] = ()
+
+    @property
+    def time_sec(self) -> float | None:
+        """The time limit that the user asks for."""
+        return seconds(self.time) if self.time else None
+
+    @property
+    def port_range(self) -> tuple[int, int] | None:
+        """The first and the last port for the link; None: any."""
+        if not self.link_ports:
+            return None
+        first, _, last = self.link_ports.partition("-")
+        return int(first), int(last)
