@@ -81,8 +81,8 @@ ALLOWED = {
         "diagnose", "contract", "errors",
     },
     "engines.slurm": {
-        "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "engines.machine", "plan.model", "plan.task",
-        "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
+        "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "engines.machine",
+        "plan.model", "plan.task", "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
     },
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
