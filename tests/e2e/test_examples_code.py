@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from kedge.engines.machine.claims import Claims
-from kedge.engines.machine.ports import reserve
+from kedge.claims.locks import Claims
+from kedge.claims.ports import reserve
 from kedge.testing.wait import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kedge.claims.locks import Claims
 from kedge.contract import CURRENT, REPORT_FILE, SPEC_FILE, USER_STDOUT
-from kedge.engines.machine.claims import Claims
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK
 from kedge.runs import controller_lock
 from kedge.runs.job_events import JobEvent

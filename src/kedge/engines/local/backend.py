@@ -7,13 +7,13 @@ import importlib.util
 import math
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from kedge import packed_runtime, processes
+from kedge.claims.ports import HeldPort
 from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
 from kedge.engines.base import Deadline, Ended, Task, Update
 from kedge.engines.controller import reports, supervisor_events, time_limits
@@ -90,7 +90,7 @@ class LocalBackend:
         finally:
             _close_all(holds)
 
-    def _spawn(self, spec: str, log: int, holds: list[socket.socket], keeps: list[int]) -> int:
+    def _spawn(self, spec: str, log: int, holds: list[HeldPort], keeps: list[int]) -> int:
         arguments = [spec, "--open-files", str(self._open_files)]
         arguments += ["--site", site] if (site := _site()) else []
         passed = {"--status": [self._events_in], "--hold": [hold.fileno() for hold in holds], "--keep": keeps}
@@ -208,7 +208,7 @@ def _site() -> str | None:
     return os.path.dirname(os.path.dirname(found.origin)) if found and found.origin else None
 
 
-def _close_all(holds: list[socket.socket]) -> None:
+def _close_all(holds: list[HeldPort]) -> None:
     for hold in holds:
         hold.close()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
+from kedge.claims.ports import HeldPort
 from kedge.contract import CODE_DIR, SPEC_FILE, WORK_DIR, TaskTimeLimit
 from kedge.engines.base import Task
 from kedge.engines.machine import gpus
@@ -48,7 +48,7 @@ class LocalPlaces:
             for name, folder in folders.items():
                 (self._run.storages / name).symlink_to(folder)
 
-    def holds(self, task: Task) -> list[socket.socket]:
+    def holds(self, task: Task) -> list[HeldPort]:
         """The sockets that hold the task's ports; the caller closes them. Empty on a retry."""
         return self._ports.holds(task)
 

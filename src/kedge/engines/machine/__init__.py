@@ -2,10 +2,8 @@
 
 options       options that engines on this machine share
 resources     ports and GPUs of each task
-ports         free TCP ports, reserved
 gpus          GPUs, each for one job at a time
 nvml          program: asks the NVIDIA driver for GPUs
-claims        ports and GPUs taken by jobs of all users
 limits        whether this machine can carry a job
 secret_files  secret values in files in memory
 exec_terminal  the terminal and the signals of `kedge exec`

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kedge import processes
-from kedge.engines.machine.claims import FOLDER, Claims, of_others
+from kedge.claims.locks import FOLDER, Claims, Folder, of_others
 from kedge.errors import CannotRun
 from kedge.quick_dataclasses import dataclass
 
@@ -67,7 +67,7 @@ def present() -> str:
 
 
 @contextmanager
-def acquired(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> Iterator[list[Gpu]]:
+def acquired(count: int, folder: Folder = FOLDER, busy: Collection[str] = ()) -> Iterator[list[Gpu]]:
     """A context that acquires GPUs; at its end this process closes their descriptors."""
     gpus = acquire(count, folder, busy)
     try:
@@ -77,7 +77,7 @@ def acquired(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> I
             os.close(gpu.claim_fd)
 
 
-def acquire(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> list[Gpu]:
+def acquire(count: int, folder: Folder = FOLDER, busy: Collection[str] = ()) -> list[Gpu]:
     """Claim `count` GPUs that no other job has. CannotRun names how many are needed, present and taken.
 
     `busy` are the UUIDs of GPUs that are in use whether or not they are claimed.
@@ -86,7 +86,7 @@ def acquire(count: int, folder: Path = FOLDER, busy: Collection[str] = ()) -> li
     return take(count, _ours(), folder, busy) if count else []
 
 
-def take(count: int, devices: Sequence[Device], folder: Path, busy: Collection[str] = ()) -> list[Gpu]:
+def take(count: int, devices: Sequence[Device], folder: Folder, busy: Collection[str] = ()) -> list[Gpu]:
     """Claim `count` of these devices, as `acquire` does."""
     taken: list[Gpu] = []
     try:
@@ -105,7 +105,7 @@ def take(count: int, devices: Sequence[Device], folder: Path, busy: Collection[s
     return taken
 
 
-def _claim(number: int, folder: Path) -> int | None:
+def _claim(number: int, folder: Folder) -> int | None:
     """A descriptor that claims the GPU; None if another job or user has claimed it.
 
     Two users who ask at the same instant may both fail, but never both succeed: each claims before checking."""
@@ -123,7 +123,7 @@ def claim_number(device: Device) -> int:
     return _AFTER_PORTS + zlib.crc32(device.uuid.encode())
 
 
-def _other_users(devices: Sequence[Device], folder: Path) -> str:
+def _other_users(devices: Sequence[Device], folder: Folder) -> str:
     users = {claim.user for claim in of_others(folder) for each in devices if claim_number(each) in claim.numbers}
     return f" (including jobs of {', '.join(sorted(map(_name, users)))})" if users else ""
 

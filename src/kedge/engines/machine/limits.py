@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge.engines.machine import ports as free_ports
+from kedge.claims import ports as free_ports
 from kedge.errors import CannotRun
 
 # What kedge itself needs; the processes and threads of the user's program are unknown and not counted.

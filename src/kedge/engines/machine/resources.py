@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 
+from kedge.claims import ports
+from kedge.claims.locks import Claims
+from kedge.claims.ports import HeldPort
 from kedge.engines.base import Task
-from kedge.engines.machine import gpus, ports
-from kedge.engines.machine.claims import Claims
+from kedge.engines.machine import gpus
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.atomic_files import write_json
@@ -21,7 +22,7 @@ class HeldPorts:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._claims = Claims()
-        self._holds: dict[Task, list[socket.socket]] = {}
+        self._holds: dict[Task, list[HeldPort]] = {}
         self.ports: dict[Task, dict[str, list[int]]] = {}
 
     def reserve(self) -> None:
@@ -33,10 +34,10 @@ class HeldPorts:
             for index in range(role.instances):
                 held = {label: [next(sockets) for _ in range(n)] for label, n in role.resources.ports.items()}
                 task = Task(role.name, index)
-                self.ports[task] = {label: [s.getsockname()[1] for s in group] for label, group in held.items()}
+                self.ports[task] = {label: [s.number for s in group] for label, group in held.items()}
                 self._holds[task] = [s for group in held.values() for s in group]
 
-    def holds(self, task: Task) -> list[socket.socket]:
+    def holds(self, task: Task) -> list[HeldPort]:
         """The sockets that hold the task's ports; the caller closes them. Empty on a retry."""
         return self._holds.pop(task, [])
 

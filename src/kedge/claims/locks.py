@@ -12,12 +12,11 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
 
-FOLDER = Path("/tmp")  # noqa: S108  the files are safe there
+from kedge.light.contextlib import suppress
+from kedge.light.types import Iterator, NamedTuple
+
+FOLDER = "/tmp"  # noqa: S108  the files are safe there
 
 _NAME = "kedge-claims-"
 _NAMES = 10_000  # names to try: other users may have taken the first ones
@@ -25,13 +24,14 @@ _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FLOCK = "hhqqi"  # struct flock: type, whence, start, length, pid
 _KERNEL_LIST = "/proc/locks"
 _LIST_LIMIT = 4 << 20  # bytes
+Folder = str | os.PathLike[str]
 
 
 class Claims:
     """The claims of one job attempt, or of a part of it. If no file can be made, `fd` is None: every claim succeeds and
     none is recorded."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Folder = FOLDER) -> None:
         self.fd = _own_file(folder)
 
     def take(self, number: int) -> bool:
@@ -65,13 +65,13 @@ class OthersClaim(NamedTuple):
     numbers: range
 
 
-def of_others(folder: Path = FOLDER) -> list[OthersClaim]:
+def of_others(folder: Folder = FOLDER) -> list[OthersClaim]:
     """The current claims of other users; none if the kernel does not list them."""
     owners = _owners(folder)
     return [OthersClaim(owners[inode], numbers) for inode, numbers in _locks() if inode in owners]
 
 
-def _owners(folder: Path) -> dict[int, int]:
+def _owners(folder: Folder) -> dict[int, int]:
     """The other users, by the inode of their claim files."""
     owners = {}
     try:
@@ -104,10 +104,10 @@ def _locks() -> Iterator[tuple[int, range]]:
             yield int(fields[5].rpartition(":")[2]), range(int(fields[6]), int(fields[7]) + 1)
 
 
-def _own_file(folder: Path) -> int | None:
+def _own_file(folder: Folder) -> int | None:
     """This user's file, made if necessary: the first name that no other user has taken. None if it cannot be made."""
     for number in range(_NAMES):
-        path = folder / f"{_NAME}{os.geteuid()}{f'.{number}' if number else ''}"
+        path = os.path.join(folder, f"{_NAME}{os.geteuid()}{f'.{number}' if number else ''}")
         try:
             fd = _open(path)
         except OSError:
@@ -121,7 +121,7 @@ def _own_file(folder: Path) -> int | None:
     return None
 
 
-def _open(path: Path) -> int:
+def _open(path: str) -> int:
     """Open the file, made if necessary. An existing file is opened without O_CREAT, which fs.protected_regular may
     forbid."""
     with suppress(FileNotFoundError):

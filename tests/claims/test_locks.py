@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.machine import gpus, ports
-from kedge.engines.machine.claims import Claims, of_others
+from kedge.claims import ports
+from kedge.claims.locks import Claims, of_others
+from kedge.engines.machine import gpus
 from kedge.errors import CannotRun
 
 NOWHERE = Path("/proc/no-claims-here")
@@ -25,7 +26,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be several 
 
 # Another user's process: it locks bytes of its own file and then prints a line.
 CLAIM = (
-    "import fcntl, os, struct, sys; from pathlib import Path; from kedge.engines.machine.claims import Claims\n"
+    "import fcntl, os, struct, sys; from pathlib import Path; from kedge.claims.locks import Claims\n"
     "os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))\n"
     "claims = Claims(Path(sys.argv[2]))\n"
     "lock = struct.pack('hhqqi', fcntl.F_WRLCK, os.SEEK_SET, int(sys.argv[3]), int(sys.argv[4]), 0)\n"

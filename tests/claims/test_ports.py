@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.machine.claims import Claims
-from kedge.engines.machine.ports import around, available, hold, pools, reserve
+from kedge.claims.locks import Claims
+from kedge.claims.ports import around, available, hold, pools, reserve
 
 NOWHERE = Path("/proc/no-locks-here")  # only sockets decide
 
@@ -110,7 +110,7 @@ def test_jobs_that_start_together_get_different_ports(stack: ExitStack) -> None:
 
 TRY = (
     "import os, resource, sys; from pathlib import Path\n"
-    "from kedge.engines.machine.claims import Claims; from kedge.engines.machine.ports import reserve\n"
+    "from kedge.claims.locks import Claims; from kedge.claims.ports import reserve\n"
     "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[1])))\n"
     "before, held = len(os.listdir('/proc/self/fd')), []\n"
     "try: held = reserve(int(sys.argv[2]), Claims(Path('/proc/none')))\n"

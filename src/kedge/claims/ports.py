@@ -7,30 +7,46 @@ those above the ephemeral range.
 
 from __future__ import annotations
 
+import _socket as sockets  # without the part in Python, which an agent does not need
 import errno
-import random
-import socket
-from collections.abc import Iterator, Sequence
+import os
 from itertools import chain
-from pathlib import Path
 
-from kedge.engines.machine.claims import FOLDER, Claims, of_others
+from kedge.claims.locks import FOLDER, Claims, Folder, of_others
 from kedge.errors import CannotRun
+from kedge.light.contextlib import suppress
+from kedge.light.types import Iterator, Sequence
 
 FIRST = 15000
 _LOWEST = 1024
 _END = 65536
-_SETTINGS = Path("/proc/sys/net/ipv4")
+_SETTINGS = "/proc/sys/net/ipv4"
 
 
-def reserve(count: int, claims: Claims, folder: Path = FOLDER) -> list[socket.socket]:
+class HeldPort(sockets.socket):
+    """A socket that is bound to a port and does not listen. Closing it frees the port for programs."""
+
+    @property
+    def number(self) -> int:
+        """The port."""
+        port: int = self.getsockname()[1]
+        return port
+
+    def __enter__(self) -> HeldPort:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def reserve(count: int, claims: Claims, folder: Folder = FOLDER) -> list[HeldPort]:
     """`count` different ports that are free on all addresses, each as a bound socket that does not listen.
 
-    The port is `getsockname()[1]`. Closing the socket frees the port for programs; `claims` keep it from other jobs.
+    Closing the socket frees the port for programs; `claims` keep it from other jobs.
     Ports that other users claim come last, and only if unbound: claims cost nothing, so users could claim all of them.
     CannotRun names how many are needed and how many are free.
     """
-    held: list[socket.socket] = []
+    held: list[HeldPort] = []
     try:
         for port in _candidates(pools(), _claimed(folder)):
             if len(held) == count:
@@ -52,13 +68,10 @@ def reserve(count: int, claims: Claims, folder: Path = FOLDER) -> list[socket.so
     return held
 
 
-def hold(port: int) -> socket.socket | None:
+def hold(port: int) -> HeldPort | None:
     """A socket bound to the port on all addresses, or None if another socket has the port on any of them."""
-    dual_stack = socket.has_dualstack_ipv6()
-    found = socket.socket(socket.AF_INET6 if dual_stack else socket.AF_INET)
+    found = _for_all_addresses()
     try:
-        if dual_stack:
-            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         found.bind(("", port))
     except OSError as error:
         found.close()
@@ -68,6 +81,19 @@ def hold(port: int) -> socket.socket | None:
     return found
 
 
+def _for_all_addresses() -> HeldPort:
+    """A new socket for IPv6 and IPv4, where there are both."""
+    with suppress(OSError):  # the kernel, or the settings of this machine, have no IPv6
+        found = HeldPort(sockets.AF_INET6)
+        try:
+            found.setsockopt(sockets.IPPROTO_IPV6, sockets.IPV6_V6ONLY, 0)
+        except BaseException:
+            found.close()
+            raise
+        return found
+    return HeldPort(sockets.AF_INET)
+
+
 def available() -> int:
     """The number of ports to choose from, including those in use."""
     return sum(len(pool) for pool in pools())
@@ -75,7 +101,7 @@ def available() -> int:
 
 def pools() -> list[range]:
     """The ranges of ports to use on this machine, the best first."""
-    first, last = map(int, (_SETTINGS / "ip_local_port_range").read_text().split())
+    first, last = map(int, _setting("ip_local_port_range").split())
     return around(first, last)
 
 
@@ -90,7 +116,7 @@ def _candidates(ranges: Sequence[range], claimed: Sequence[int]) -> Iterator[int
     at the same time do not collide."""
     reserved, last = _reserved_by_administrator(), []
     for pool in ranges:
-        start = random.randrange(len(pool))  # noqa: S311  nothing secret
+        start = int.from_bytes(os.urandom(4)) % len(pool)
         for port in chain(pool[start:], pool[:start]):
             if port in reserved:
                 continue
@@ -101,7 +127,7 @@ def _candidates(ranges: Sequence[range], claimed: Sequence[int]) -> Iterator[int
     yield from last
 
 
-def _claimed(folder: Path) -> bytearray:
+def _claimed(folder: Folder) -> bytearray:
     """Whether another user claims a port, by port number. Users may claim any number of ranges of any length."""
     claimed = bytearray(_END)
     for _, numbers in of_others(folder):
@@ -113,8 +139,13 @@ def _claimed(folder: Path) -> bytearray:
 def _reserved_by_administrator() -> set[int]:
     """The ports that the administrator reserves for particular services, in the format `8080,9000-9010`."""
     ports: set[int] = set()
-    for item in (_SETTINGS / "ip_local_reserved_ports").read_text().strip().split(","):
+    for item in _setting("ip_local_reserved_ports").split(","):
         if item:
             first, _, last = item.partition("-")
             ports.update(range(int(first), int(last or first) + 1))
     return ports
+
+
+def _setting(name: str) -> str:
+    with open(f"{_SETTINGS}/{name}", encoding="ascii") as file:
+        return file.read().strip()
