@@ -41,6 +41,7 @@ ALLOWED = {
     "states": set(),
     "deadlines": set(),
     "open_files": set(),
+    "claims": {"errors"},
     "entry_points": set(),
     "shortages": {"errors"},
     "processes": {"contract"},
@@ -48,7 +49,7 @@ ALLOWED = {
     "keeper": {"command_line", "processes"},
     "programs": {"processes"},
     "diagnose": {"xdg", "contract", "errors"},
-    "runtime": {"command_line", "xdg", "peers", "contract", "diagnose", "errors"},
+    "runtime": {"claims", "command_line", "xdg", "peers", "contract", "diagnose", "errors"},
     "spec": {"errors"},
     "plugins.parameters": {"contract"},
     "plugins.base": {"plugins.parameters", "contract", "errors"},
@@ -66,11 +67,12 @@ ALLOWED = {
         "shortages", "engines.base", "plan.model", "policy", "runs", "diagnose", "contract", "errors",
     },
     "engines.machine": {
-        "processes", "engines.base", "engines.controller", "plan.model", "resolve.model", "runs", "contract", "errors",
+        "claims", "processes", "engines.base", "engines.controller", "plan.model", "resolve.model", "runs", "contract",
+        "errors",
     },
     "engines": {
-        "keeper", "packed_runtime", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model",
-        "plan.task", "resolve.model", "policy", "runs", "diagnose", "contract", "errors",
+        "claims", "keeper", "packed_runtime", "processes", "engines.base", "engines.controller", "engines.machine",
+        "plan.model", "plan.task", "resolve.model", "policy", "runs", "diagnose", "contract", "errors",
     },
     "engines.container": {
         "xdg", "processes", "engines.base", "engines.controller", "engines.machine", "plan.model", "plan.task",
@@ -109,9 +111,9 @@ ALLOWED = {
 # Part -> its files and rooms in the order of a tower: each imports only what stands before it.
 ROOMS = {
     "runtime": (
-        "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "session", "time_limits",
-        "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join", "main", "warm_parent", "launch",
-        "packed_start", "__main__",
+        "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "control", "session",
+        "time_limits", "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join", "spec_wait", "main",
+        "warm_parent", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

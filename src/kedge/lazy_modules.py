@@ -174,6 +174,8 @@ LATE = {
         "kedge.runtime.bugs",
         "kedge.lazy_modules",
     ),
+    "kedge.runtime.main": ("kedge.runtime.control", "kedge.runtime.spec_wait"),
+    "kedge.runtime.session": ("kedge.runtime.control",),
     "kedge.runtime.attempt": ("kedge.runtime.hold", "kedge.runtime.setup.code_copy"),
     "kedge.runtime.setup.prepare": ("kedge.runtime.setup.ssh_commands",),
     "kedge.runtime.hooks.hook_run": ("kedge.untrusted_values",),

@@ -7,6 +7,8 @@ main          the command line of the supervisor
 warm_parent   forks supervisors for the local engine
 attempt       one attempt: hooks, command, report
 session       the parts of an attempt, connected
+control       requests from the agent of a task
+spec_wait     waits for the TaskSpec
 time_limits   when the attempt is stopped
 join          runs a program beside a task, for `kedge exec`
 hold          keeps a failed task alive

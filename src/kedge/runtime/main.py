@@ -15,7 +15,7 @@ from kedge.runtime.session import SupervisorOptions
 
 USAGE = (
     "usage: python -I -S .../kedge/runtime SPEC_FILE [--status FD|FIFO] [--gate FIFO] [--hold FD,...] [--keep FD,...]"
-    " [--open-files N] [--site DIR]"
+    " [--open-files N] [--site DIR] [--control FIFO] [--wait-spec]"
 )
 
 
@@ -25,6 +25,8 @@ def main(argv: Sequence[str]) -> int:
     _fill_standard_descriptors()
     try:
         options = parse(argv)
+        if options.wait_spec and (code := _wait_for_spec(options)) is not None:
+            return code
         spec = read_spec(options.spec_file)
     except ValueError as error:
         os.write(2, f"kedge runtime: {error}\n".encode(errors="surrogateescape"))
@@ -34,9 +36,11 @@ def main(argv: Sequence[str]) -> int:
 
 def parse(argv: Sequence[str]) -> SupervisorOptions:
     """Parse the arguments. Children do not inherit the descriptors named there. ValueError describes what is wrong."""
-    if not argv or len(argv) % 2 == 0:
+    wait_spec = "--wait-spec" in argv
+    argv = [each for each in argv if each != "--wait-spec"]
+    if len(argv) % 2 == 0:
         raise ValueError(USAGE)
-    options = SupervisorOptions(argv[0])
+    options = SupervisorOptions(argv[0], wait_spec=wait_spec)
     for name, value in zip(argv[1::2], argv[2::2], strict=True):
         options = _with(options, name, value)
     status = [] if options.status is None else [options.status]
@@ -59,9 +63,20 @@ def read_spec(path: str) -> TaskSpec:
     return spec
 
 
+def _wait_for_spec(options: SupervisorOptions) -> int | None:
+    """Wait until the file has been written. Returns an exit code if the task is to be stopped before."""
+    from kedge.runtime.spec_wait import wait
+
+    return wait(options.spec_file, options.control)
+
+
 def _with(options: SupervisorOptions, name: str, value: str) -> SupervisorOptions:
     if name == "--site":
         return options._replace(site=value)
+    if name == "--control":
+        from kedge.runtime.control import open_fifo
+
+        return options._replace(control=open_fifo(value))
     if name == "--gate":
         return options._replace(gate=_open_fifo(value, os.O_RDONLY))
     if name == "--status" and value.startswith("/"):

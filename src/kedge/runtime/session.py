@@ -35,7 +35,8 @@ class SupervisorOptions(NamedTuple):
     """The parsed command line. Four fields are descriptors, which children do not inherit: `status` takes event lines,
     `hold` reserves the task's ports until the command starts, `keep` stays open until the end, and no user code runs
     before `gate` reaches its end of file. `open_files` is the soft limit of open files for the task's programs.
-    `site` is a folder of installed packages (google-re2) for masking secrets and analysing failures."""
+    `site` is a folder of installed packages (google-re2) for masking secrets and analysing failures. `control` is the
+    descriptor of a FIFO with requests (kedge.runtime.control); with `wait_spec` the spec may be written later."""
 
     spec_file: str
     status: int | None = None
@@ -44,6 +45,8 @@ class SupervisorOptions(NamedTuple):
     keep: tuple[int, ...] = ()
     open_files: int | None = None
     site: str | None = None
+    control: int | None = None
+    wait_spec: bool = False
 
 
 class StartedService(NamedTuple):
@@ -143,6 +146,11 @@ def begin(spec: TaskSpec, options: SupervisorOptions) -> Session:
         session.announce("the place where it runs is about to end it", contract.NOTICE)
 
     supervisor = Supervisor(loop, spec.stop, report_stop, report_notice)
+    if options.control is not None:
+        from kedge.runtime.control import Control  # only where an agent has started this process
+
+        supervisor.term_escalates = False
+        Control(loop, options.control, supervisor.on_signal)
     logs = UserLogs(spec.folder, spec.logs, faults, report_removed)
     session = Session(
         spec, options, loop, supervisor, events, Reserve(spec.runtime_d), log, logs, faults, consoles, [], oom_kills,

@@ -66,6 +66,11 @@ class Loop:
             self.turn(deadline)
         return True
 
+    def close(self) -> None:
+        """Let another loop take over. Signals that arrive in between are lost, unless they are blocked."""
+        os.close(signal.set_wakeup_fd(-1))
+        os.close(self._wake)
+
     def _ring(self) -> None:
         now = time.monotonic()
         due = [alarm for alarm in self._alarms if alarm[0] <= now]

@@ -61,6 +61,7 @@ class Supervisor:
         self.released = False  # a NOTICE has arrived since then
         self.limit_end = NEVER  # when the first time limit passes
         self.over = False  # nothing is to run any more, services included
+        self.term_escalates = True  # whether a second TERM ends the grace period, as any other second request does
         self._loop = loop
         self._policy = policy
         self._signal = signals.by_name(policy.signal)
@@ -76,7 +77,7 @@ class Supervisor:
         self._resend_pause = _RESEND_SEC
         self._unsignalled: list[ProcessStat] = []  # children that may have missed the stop signal
         self._signalled: list[ProcessStat] = []  # the command's own processes, if only they got the stop signal
-        loop.on_signal = self._on_signal
+        loop.on_signal = self.on_signal
 
     @property
     def ends_now(self) -> bool:
@@ -254,7 +255,8 @@ class Supervisor:
             return now
         return self._grace_end if self.stopping else now + LEFTOVER_GRACE_SEC
 
-    def _on_signal(self, number: int) -> None:
+    def on_signal(self, number: int) -> None:
+        """Handle a signal of this process, or a request that has the effect of one."""
         if number == signal.SIGCHLD:
             self._children.reap()
         elif number in signals.STOPS:
@@ -269,6 +271,8 @@ class Supervisor:
         first, self.stopped_by = self.stopped_by is None, self.stopped_by or name
         if first and self.limit and name == "TERM":
             return  # the same request: the controller knows the limit, too; to end the grace period it sends INT
+        if not first and name == "TERM" and not self.term_escalates:
+            return  # a scheduler sends it to all processes of a task, and the task's agent has passed it on
         if first:
             self._on_stop(name, None)
         self.stop()
