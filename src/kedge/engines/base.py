@@ -315,6 +315,18 @@ class Backend(Protocol):
         """Reserve what all tasks of a job attempt need, before any of them starts. CannotRun if it is not available."""
         ...
 
+    def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
+        """Take over a job attempt whose controller has died, instead of `place`: the first call of a second controller,
+        if an attempt has begun in the same allocation. What the dead one may not have reserved any more is reserved now.
+
+        `running` are the tasks that have not ended, by their task attempts, for all that the dead controller recorded.
+        Next, `start` is called for each of them: it does nothing if that attempt of the task has started already, but
+        the dead controller may not have come so far. From then on, `poll` also has what the dead one was told and did
+        not record: above all `Ended` for each of them that has ended, and `Started` for those that run. Of other
+        attempts of tasks nothing is reported. Never called for engines whose tasks end with their controller.
+        """
+        ...
+
     def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
         """Start one attempt of one task. Its supervisor enforces the deadlines (`controller.time_limits.left`)."""
         ...

@@ -89,6 +89,9 @@ class ScriptedBackend:
         if attempt in self._refuses:
             raise self._refuses[attempt]
 
+    def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
+        raise AssertionError("a script has one controller")
+
     def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...] = ()) -> None:
         self.calls.append(f"start {task}" + (" again" if task_attempt else ""))
         assert task not in self._running, f"{task} runs already"

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from kedge import packed_runtime, processes
@@ -68,6 +68,9 @@ class LocalBackend:
 
     def place(self, attempt: int) -> None:
         self._places.reserve(attempt)
+
+    def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
+        raise AssertionError("tasks on one machine end with their controller")
 
     def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
         folder = str(self._run.task(task.role, task.task_index, attempt, task_attempt))
