@@ -317,7 +317,7 @@ class Backend(Protocol):
 
     def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
         """Take over a job attempt whose controller has died, instead of `place`: the first call of a second controller,
-        if an attempt has begun in the same allocation. What the dead one may not have reserved any more is reserved now.
+        if an attempt has begun in the same allocation. What the dead one may not have reserved is reserved now.
 
         `running` are the tasks that have not ended, by their task attempts, for all that the dead controller recorded.
         Next, `start` is called for each of them: it does nothing if that attempt of the task has started already, but
