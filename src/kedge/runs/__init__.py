@@ -21,6 +21,7 @@ follow           follows a run that is active
 recent           the recent part of such a run
 outputs          lists what tasks have written for the user
 kept_outputs     deletes everything of a run but them
+storage_links    links to the folders of storages
 inner_links      links within these folders
 transfer         copies it out of the run folder, and files into it
 code_snapshot    copies the user's code

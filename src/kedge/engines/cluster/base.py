@@ -48,6 +48,11 @@ class Cluster(Protocol):
         there any more is reported by `poll`."""
         ...
 
+    def whereabouts(self, task: Task) -> str:
+        """What is known about the place of a task's agent that has not reported, for an error message: its node, where
+        its messages are. Empty if nothing is."""
+        ...
+
     def fileno(self) -> int:
         """A descriptor that becomes readable when `poll` has something to say. It may be that of an epoll object."""
         ...

@@ -29,7 +29,7 @@ from kedge.engines.container.start_gate import StartGate
 from kedge.engines.container.status_pipe import StatusPipe
 from kedge.engines.container.task_container import TaskContainer
 from kedge.engines.container.watcher import Watch
-from kedge.engines.controller import supervisor_events
+from kedge.engines.controller import reports, supervisor_events
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import CannotRun
@@ -117,7 +117,7 @@ class ContainerBackend:
         container = self._containers[task]
         if container.starting and container.starting.cancel():
             # Posted, so that the controller wakes up: nothing else may wake it.
-            self._report_end(container, failures.stopped_before_start(container.launch))
+            self._report_end(container, reports.stopped_before_start(container.launch))
         else:
             self._signal(container, signal.SIGTERM)
 

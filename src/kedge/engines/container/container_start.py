@@ -15,7 +15,7 @@ from kedge.engines.container.images import Cancelled, Images
 from kedge.engines.container.memory_kills import MemoryKills
 from kedge.engines.container.placement import ContainerPlaces
 from kedge.engines.container.task_container import TaskContainer
-from kedge.engines.controller import time_limits
+from kedge.engines.controller import reports, time_limits
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.atomic_files import disk_errors
@@ -39,7 +39,7 @@ class ContainerStart:
         try:
             self._start(container)
         except Cancelled:
-            self._fail(container, failures.stopped_before_start(container.launch))
+            self._fail(container, reports.stopped_before_start(container.launch))
         except Exception as error:  # any error: the controller must not wait for the task forever
             memory = container.spec.memory if container.spec else None
             self._fail(container, failures.of_problem(container.launch, error, memory))

@@ -15,7 +15,6 @@ from kedge.contract import (
     RUNTIME_BROKE,
     RUNTIME_ERROR,
     SHELL_KILLED,
-    SHELL_TERMINATED,
     Report,
 )
 from kedge.diagnose.decide.classify import classify
@@ -129,12 +128,6 @@ def _of_storage(launch: Launch, problem: StorageProblem) -> Report:
         owner=packaged().cause("storage_hang").owner, meaning=_NOT_MOUNTED, remedy=_MOUNT_IT,
     )  # fmt: skip
     return reports.ended(launch, NOT_STARTED, CANNOT_START, what)._replace(diagnosis=found.to_json())
-
-
-def stopped_before_start(launch: Launch) -> Report:
-    """The report of an attempt that was stopped while its container or image was still being prepared."""
-    report = reports.ended(launch, SHELL_TERMINATED, COMMAND_KILLED, "stopped by TERM before the command started")
-    return report._replace(stopped_by="TERM")
 
 
 def of_lost_engine(launch: Launch) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kedge.contract import (
     COMMAND_FAILED,
@@ -14,6 +14,7 @@ from kedge.contract import (
     RUNTIME_BROKE,
     RUNTIME_ERROR,
     SHELL_KILLED,
+    SHELL_TERMINATED,
     SUCCEEDED,
     Report,
     container_code,
@@ -43,10 +44,18 @@ class Launch(NamedTuple):
 def read(launch: Launch) -> Report | None:
     """The supervisor's report; None if it left none, or the task has replaced it."""
     try:
-        report = task_reports.report(read_json(launch.folder, REPORT_FILE, _LARGEST))
+        return of_json(read_json(launch.folder, REPORT_FILE, _LARGEST))
+    except (OSError, ValueError):
+        return None
+
+
+def of_json(data: Any) -> Report | None:
+    """The report of a supervisor from its JSON form, as it was read or received; None if it is none."""
+    try:
+        report = task_reports.report(data)
         if report.diagnosis and not _can_be_used(Diagnosis.from_json(report.diagnosis)):
             return None
-    except (OSError, KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, AttributeError):
         return None
     return report._replace(message=report.message[:_LONGEST_MESSAGE])
 
@@ -69,6 +78,12 @@ def of_forced_stop(launch: Launch) -> Report:
     """The report of a supervisor that was asked to stop, did not end, and was killed by kedge."""
     what = "stopped by KILL: it did not end by itself"
     return ended(launch, SHELL_KILLED, COMMAND_KILLED, what)._replace(stopped_by="KILL", killed=True)
+
+
+def stopped_before_start(launch: Launch) -> Report:
+    """The report of an attempt that was stopped before its supervisor was started."""
+    report = ended(launch, SHELL_TERMINATED, COMMAND_KILLED, "stopped by TERM before the command started")
+    return report._replace(stopped_by="TERM")
 
 
 def of_end(launch: Launch, code: int, what: str) -> Report:

@@ -15,6 +15,7 @@ from kedge.plan.model import Plan, RolePlan
 from kedge.plan.task import Placement, task_spec
 from kedge.runs.atomic_files import write_json
 from kedge.runs.folder import Run
+from kedge.runs.storage_links import link_storages
 
 HOST = "127.0.0.1"
 
@@ -37,16 +38,8 @@ class LocalPlaces:
         """Reserve ports for every task of this job attempt and write the peers file. CannotRun if there are too few."""
         self._ports.reserve()
         self._run.make_attempt(attempt)
-        self._link_storages()
+        link_storages(self._run, {mount.name: mount.folder for mount in self._plan.mounts if mount.folder})
         write_peers(self._run, attempt, dict.fromkeys(self._ports.ports, HOST), self._ports.ports)
-
-    def _link_storages(self) -> None:
-        """Link the folders of the storages, again for each attempt, since a task may have changed the links."""
-        if folders := {mount.name: mount.folder for mount in self._plan.mounts if mount.folder}:
-            clear(self._run.storages)
-            self._run.storages.mkdir()
-            for name, folder in folders.items():
-                (self._run.storages / name).symlink_to(folder)
 
     def holds(self, task: Task) -> list[HeldPort]:
         """The sockets that hold the task's ports; the caller closes them. Empty on a retry."""

@@ -1,0 +1,134 @@
+"""The reports of task attempts whose supervisor left none, from what the cluster or the task's agent said."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from kedge.contract import (
+    CANNOT_START,
+    COMMAND_KILLED,
+    PERHAPS_MEMORY,
+    RUNTIME_BROKE,
+    RUNTIME_ERROR,
+    STOPPED_BY_TIME_LIMIT,
+    TIME_LIMIT,
+    Report,
+)
+from kedge.diagnose import model
+from kedge.diagnose.model import SURE, Diagnosis
+from kedge.diagnose.rules.packaged import packaged
+from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.controller import reports
+from kedge.engines.controller.reports import Launch
+
+# OpenPAI's codes for tasks that end from outside.
+_NODE_LOST = -1001
+_PREEMPTED = -1003
+_OUT_OF_MEMORY = -1200
+_NOT_CREATED = -310  # PodCreationUnknownError
+_ENDED_OUTSIDE = -300  # without a failed container: whether another try helps is left open
+_GANG_TIMEOUT = 251  # JobGangAllocationTimeout: transient, after a pause
+
+_HOST_OOM = "host_oom_kill"
+_UNAVAILABLE = "scheduler_resource_unavailable"
+
+
+class EndKind(NamedTuple):
+    """What an end from outside means: the container's code, the reason of the Report, kedge's cause, and the sentence
+    that the cluster's own text is added to. `remedy` replaces that of the cause."""
+
+    code: int
+    reason: str
+    cause: str
+    sentence: str
+    remedy: tuple[str, ...] = ()
+
+
+_KINDS = {
+    GoneKind.NODE_LOST: EndKind(_NODE_LOST, RUNTIME_ERROR, "node_failure", "the task's node was lost"),
+    GoneKind.OUT_OF_MEMORY: EndKind(
+        _OUT_OF_MEMORY, COMMAND_KILLED, _HOST_OOM, "the cluster killed the task because it needed more memory than it has"
+    ),
+    GoneKind.PREEMPTED: EndKind(_PREEMPTED, COMMAND_KILLED, "preempted", "the cluster preempted the task"),
+    GoneKind.CANCELLED: EndKind(
+        _ENDED_OUTSIDE, COMMAND_KILLED, "job_cancelled", "the task was cancelled in the cluster, not by this job"
+    ),
+    GoneKind.TIME_LIMIT: EndKind(
+        STOPPED_BY_TIME_LIMIT, TIME_LIMIT, model.TIME_LIMIT, "the cluster's own time limit ended the task",
+        ("Ask the cluster for more time, or save checkpoints in $KEDGE_JOB_DIR and continue from them in the next run.",),
+    ),
+    GoneKind.NOT_STARTED: EndKind(
+        _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "the cluster could not start the task",
+        ("Read what the cluster says. If it names a node, the site's administrator should look at that node.",),
+    ),
+}  # fmt: skip
+
+
+def of_gone(launch: Launch, gone: Gone, node: str, *, stopping: bool, killed: bool) -> Report:
+    """The report of an attempt that has ended by the cluster's word. `node` is where it was; empty if that is unknown.
+    `stopping` and `killed`: what this controller had asked for before, which is then why it ended."""
+    if killed and gone.reason in (GoneKind.ENDED, GoneKind.CANCELLED):
+        return reports.of_forced_stop(launch)
+    kind = _KINDS.get(gone.reason)
+    report = _of_kind(launch, kind, gone.text, node) if kind else _of_exit(launch, gone, node)
+    return report._replace(stopped_by="TERM") if stopping else report
+
+
+def _of_kind(launch: Launch, kind: EndKind, text: str, node: str) -> Report:
+    what = kind.sentence + (f" (node {node})" if node else "") + (f": {text}" if text else "")
+    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=_diagnosis(kind, text).to_json())
+
+
+def _diagnosis(kind: EndKind, text: str) -> Diagnosis:
+    known = packaged().cause(kind.cause)
+    meaning = f"{kind.sentence[0].upper()}{kind.sentence[1:]}" + (f": {text.rstrip('.')}." if text else ".")
+    return Diagnosis(kind.cause, known.behaviour, SURE, known.owner, meaning, kind.remedy or known.remedy)
+
+
+def _of_exit(launch: Launch, gone: Gone, node: str) -> Report:
+    """Its agent has ended, and took the supervisor with it."""
+    return without_report(launch, gone.code, gone.text, node)
+
+
+def without_report(launch: Launch, code: int | None, text: str, node: str) -> Report:
+    """The report of an attempt whose supervisor, or whose agent, ended with `code` (-n for signal n; None if that is not
+    known) and left none."""
+    where, more = f" on node {node}" if node else "", f": {text}" if text else ""
+    if code == -signal.SIGKILL:
+        what = f"the task's supervisor{where} was killed by SIGKILL, perhaps because the node ran out of memory{more}"
+        return reports.of_kill(launch, -code, what, PERHAPS_MEMORY)
+    if code is not None and code < 0:
+        return reports.of_kill(launch, -code, f"the task's supervisor{where} was killed by {_signal(-code)}{more}")
+    how = "ended" if code is None else f"ended with exit code {code}"
+    what = f"the task's supervisor{where} {how} and left no report{more}"
+    return reports.of_end(launch, RUNTIME_BROKE if code is None else code, what)
+
+
+def of_barrier(launch: Launch, what: str) -> Report:
+    """The report of an attempt that never started, because not all tasks of the job came together. `what` names those
+    that are missing."""
+    kind = EndKind(
+        _GANG_TIMEOUT, CANNOT_START, _UNAVAILABLE, "not all tasks of the job came together",
+        ("Look at the node of the missing task and at what the cluster says about it.",
+         "Check that all nodes reach the controller's node over the network, and share the run folder with it."),
+    )  # fmt: skip
+    diagnosis = _diagnosis(kind, "")._replace(behaviour="transient_conflict")
+    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=diagnosis.to_json())
+
+
+def of_lost_agent(launch: Launch, what: str) -> Report:
+    """The report of an attempt whose agent is gone while its place is not: another one came in its stead."""
+    return reports.ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
+
+
+def not_started(launch: Launch, reason: str, what: str) -> Report:
+    """The report of an attempt that this controller could not start."""
+    return reports.ended(launch, RUNTIME_BROKE, reason, what)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
