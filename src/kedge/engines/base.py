@@ -281,10 +281,12 @@ class TaskReachable(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An attempt of a task has ended, and none of its processes is left."""
+    """An attempt of a task has ended, and none of its processes is left. `place_lost`: its place is gone, too, so that
+    the task cannot be tried again alone: only in another attempt of the job."""
 
     task: Task
     report: Report
+    place_lost: bool = False
 
 
 Update = (
@@ -354,7 +356,8 @@ class Backend(Protocol):
 
     @property
     def due(self) -> float:
-        """When `poll` must be called even if `fileno` is not readable, by time.monotonic(); infinite if never."""
+        """When `poll` must be called even if `fileno` is not readable, by time.monotonic(); infinite if never. A
+        backend for which it is finite is polled between the attempts of a job, too."""
         ...
 
     def poll(self) -> list[Update]:

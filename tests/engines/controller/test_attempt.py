@@ -342,3 +342,10 @@ def test_the_root_is_the_task_that_failed_first(scene: Scene) -> None:
     root = scene.last.root(judge(scene.last.tasks.values()))
     assert root is not None
     assert root.task == B
+
+
+def test_a_task_whose_place_is_lost_is_not_tried_again_alone(scene: Scene) -> None:
+    made = plan(gang=False, task_retries=5)
+    verdict = scene.attempt(made, (failed(A, -1001)._replace(place_lost=True),), (stopped(B),))
+    assert (verdict.outcome, verdict.code) == (FAILED, -1001)
+    assert scene.said == [*BOTH, done(A, -1001), "stop w:1", done(B, STOPPED_BY_COMPLETION)]

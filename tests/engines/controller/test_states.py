@@ -80,6 +80,33 @@ def test_a_request_to_kill_counts_twice() -> None:
         assert (stops.count, stops.by, stops.interrupted) == (2, "a stop request", False)
 
 
+@pytest.mark.parametrize(
+    ("kind", "by", "expected"),
+    [
+        ("stop", "", (1, "a stop request", False, 0, 0)),
+        ("stop", "ann", (1, "a stop request of ann", False, 0, 0)),
+        ("kill", "", (2, "a stop request", False, 0, 0)),
+        ("interrupt", "", (1, "Ctrl-C", True, 0, 0)),
+        ("hangup", "", (1, "the closed terminal", False, 0, 0)),
+        ("release", "ann", (0, "", False, 1, 0)),
+        ("notice", "", (0, "", False, 0, 1)),
+        ("dance", "", (0, "", False, 0, 0)),
+    ],
+)
+def test_requests_of_a_users_command_count_like_signals(kind: str, by: str, expected: tuple[object, ...]) -> None:
+    with Stops() as stops:
+        stops.take(kind, by)
+        assert (stops.count, stops.by, stops.interrupted, stops.releases, stops.notices) == expected
+        assert bool(select.select([stops], [], [], 0)[0]) is (kind != "dance")
+
+
+def test_the_first_of_two_requests_is_named() -> None:
+    with Stops() as stops:
+        stops.take("stop")
+        stops.take("stop", "ann")
+        assert (stops.count, stops.by) == (2, "a stop request")
+
+
 def test_a_hang_up_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

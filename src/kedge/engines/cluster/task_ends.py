@@ -48,7 +48,7 @@ class EndKind(NamedTuple):
 _KINDS = {
     GoneKind.NODE_LOST: EndKind(_NODE_LOST, RUNTIME_ERROR, "node_failure", "the task's node was lost"),
     GoneKind.OUT_OF_MEMORY: EndKind(
-        _OUT_OF_MEMORY, COMMAND_KILLED, _HOST_OOM, "the cluster killed the task because it needed more memory than it has"
+        _OUT_OF_MEMORY, COMMAND_KILLED, _HOST_OOM, "the cluster killed the task for lack of memory"
     ),
     GoneKind.PREEMPTED: EndKind(_PREEMPTED, COMMAND_KILLED, "preempted", "the cluster preempted the task"),
     GoneKind.CANCELLED: EndKind(
@@ -56,7 +56,7 @@ _KINDS = {
     ),
     GoneKind.TIME_LIMIT: EndKind(
         STOPPED_BY_TIME_LIMIT, TIME_LIMIT, model.TIME_LIMIT, "the cluster's own time limit ended the task",
-        ("Ask the cluster for more time, or save checkpoints in $KEDGE_JOB_DIR and continue from them in the next run.",),
+        ("Ask the cluster for more time, or save checkpoints in $KEDGE_JOB_DIR and continue from them.",),
     ),
     GoneKind.NOT_STARTED: EndKind(
         _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "the cluster could not start the task",
@@ -92,8 +92,8 @@ def _of_exit(launch: Launch, gone: Gone, node: str) -> Report:
 
 
 def without_report(launch: Launch, code: int | None, text: str, node: str) -> Report:
-    """The report of an attempt whose supervisor, or whose agent, ended with `code` (-n for signal n; None if that is not
-    known) and left none."""
+    """The report of an attempt whose supervisor, or whose agent, ended with `code` (-n for signal n; None if that is
+    not known) and left none."""
     where, more = f" on node {node}" if node else "", f": {text}" if text else ""
     if code == -signal.SIGKILL:
         what = f"the task's supervisor{where} was killed by SIGKILL, perhaps because the node ran out of memory{more}"

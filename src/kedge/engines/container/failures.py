@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from kedge.contract import (
     CANNOT_START,
-    COMMAND_KILLED,
     DISK_FULL,
     PERHAPS_MEMORY,
     RUNTIME_BROKE,

@@ -174,6 +174,7 @@ class Attempt:
     def _take(self, update: Update) -> None:
         task = self.tasks[update.task]
         if isinstance(update, Ended):
+            task.place_lost = update.place_lost
             if self._hold.postpones(update):
                 return
             was_held = update.task == self._hold.task
@@ -264,7 +265,7 @@ class Attempt:
 
     def _retried(self, task: TaskState, report: Report) -> bool:
         """Retry the task alone if the job has no gang allocation and the policy allows it. Returns whether it does."""
-        if self._plan.gang or self._verdict is not None or self.disk_full:
+        if self._plan.gang or self._verdict is not None or self.disk_full or task.place_lost:
             return False
         role = self._plan.role(task.task.role)
         policy = retry.Policy(True, role.task_retry_count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import selectors
 import time
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def run_job(
         if delay is None:
             return end(text=f"{text}; not retried: {retries.why}")
         emit(JobEvent.JOB_RETRYING, attempt=number, delay_sec=round(delay, 3), **retries.facts())
-        if not _pause(min(delay, limits.job_left()), stops):
+        if not _pause(min(delay, limits.job_left()), stops, backend):
             return _outcome(completion.STOPPED, stops, attempt=number, judged=judged, text=completion.STOPPED.text)
         if limits.of_job and limits.job_left() <= 0:
             return _without_time(attempt, limits.of_job, stops, emit, number)
@@ -62,14 +63,18 @@ def _without_time(attempt: Attempt, limit: TaskTimeLimit, stops: Stops, emit: Em
     return _outcome(verdict, stops, attempt=number, judged=judged, text=verdict.text)
 
 
-def _pause(seconds: float, stops: Stops) -> bool:
-    """Wait; False if a stop was requested in the meantime."""
-    end = time.monotonic() + max(0.0, seconds)
+def _pause(seconds: float, stops: Stops, backend: Backend) -> bool:
+    """Wait; False if a stop was requested in the meantime. What is left of the attempt changes nothing any more."""
+    end, polled = time.monotonic() + max(0.0, seconds), backend.due < math.inf
     with selectors.DefaultSelector() as selector:
         selector.register(stops, selectors.EVENT_READ)
+        if polled:
+            selector.register(backend, selectors.EVENT_READ)
         while not stops.count and (left := end - time.monotonic()) > 0:
-            selector.select(left)
+            selector.select(min(left, max(0.0, backend.due - time.monotonic())))
             stops.drain()
+            if polled:
+                backend.poll()
     return not stops.count
 
 

@@ -47,6 +47,7 @@ class TaskState:
     deadline: float | None = None  # when the task is killed if its stop has not worked
     report: Report | None = None
     limit: TaskTimeLimit | None = None  # the limit that has passed, other than the run's
+    place_lost: bool = False  # it can be tried again only with the whole job
 
 
 Emit = Callable[..., None]

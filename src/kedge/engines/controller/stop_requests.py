@@ -17,6 +17,14 @@ _SIGNALS = {
     KILL: "a stop request",
     signal.SIGHUP: "the closed terminal",
 }
+_LIKE_SIGNALS = {
+    "stop": signal.SIGTERM,
+    "kill": KILL,
+    "interrupt": signal.SIGINT,
+    "hangup": signal.SIGHUP,
+    "release": RELEASE,
+    "notice": NOTICE,
+}
 
 
 class Stops:
@@ -59,6 +67,16 @@ class Stops:
         self.count += 1
         self.by = self.by or by
         os.write(self._write, b"\0")
+
+    def take(self, kind: str, by: str = "") -> None:
+        """Take what a user's command asks for over the link: `stop`, `kill` (counts twice), `interrupt`, `hangup`,
+        `release` or `notice`. `by` is the user, if it is not the one whose job this is."""
+        if kind in _LIKE_SIGNALS:
+            first = not self.by
+            self._on_signal(_LIKE_SIGNALS[kind], None)
+            if first and self.by and by:
+                self.by = f"{self.by} of {by}"
+            os.write(self._write, b"\0")
 
     def fileno(self) -> int:
         return self._read
