@@ -49,7 +49,8 @@ ALLOWED = {
     "keeper": {"command_line", "processes"},
     "programs": {"processes"},
     "diagnose": {"xdg", "contract", "errors"},
-    "runtime": {"claims", "command_line", "xdg", "peers", "contract", "diagnose", "errors"},
+    "runtime": {"link", "claims", "command_line", "xdg", "peers", "contract", "diagnose", "errors"},
+    "link": {"contract", "errors"},
     "spec": {"errors"},
     "plugins.parameters": {"contract"},
     "plugins.base": {"plugins.parameters", "contract", "errors"},
@@ -96,7 +97,7 @@ ALLOWED = {
     },
     "settings": {"xdg", "engines.registry", "spec", "errors"},
     "jobs": {
-        "settings", "controller", "engines.registry", "programs", "spec", "resolve", "plan", "policy", "runs",
+        "settings", "link", "controller", "engines.registry", "programs", "spec", "resolve", "plan", "policy", "runs",
         "diagnose", "engines.base", "plugins.base", "terminal_text", "contract", "errors",
     },
     "api": {
@@ -113,7 +114,7 @@ ROOMS = {
     "runtime": (
         "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "control", "session",
         "time_limits", "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join", "spec_wait", "main",
-        "warm_parent", "launch", "packed_start", "__main__",
+        "agent", "warm_parent", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (
@@ -125,7 +126,7 @@ ROOMS = {
 THIRD_PARTY = {
     "asyncssh": {"runtime.ssh"},
     "click": {"cli"},
-    "cryptography": {"jobs.ssh_keys"},  # which asyncssh needs
+    "cryptography": {"jobs.link_keys", "jobs.ssh_keys"},  # which asyncssh needs
     "docker": {"engines.container.client"},
     "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python
     "httpx": {"resolve.sources"},

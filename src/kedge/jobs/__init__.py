@@ -17,6 +17,7 @@ stored_job   its job file as a text that runs elsewhere
 export       writes that, and all it refers to, into a folder
 ssh          connects to a task
 ssh_keys     keys of a job's own for ssh
+link_keys    keys of a run's link to its controller on a cluster
 submission   gives it a run folder and a controller
 user         who submits
 task_names   the tasks of a run that a user names

@@ -22,9 +22,26 @@ def do_not_verify(context: Any) -> None:
     context.check_hostname, context.verify_mode = False, _ssl.CERT_NONE
 
 
+def trust_only(context: Any, certificate: str) -> None:
+    """Accept this certificate (PEM), which has signed itself, and no other, whatever the name of the server is."""
+    context.check_hostname = False
+    context.load_verify_locations(cadata=certificate)
+
+
+class WeakSocket(_socket.socket):
+    """A socket that TLS can be put on, which refers to it only weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+def non_blocking(context: Any, raw: WeakSocket) -> Any:
+    """TLS on a connected socket that does not block: an object with `do_handshake`, `read` and `write`, which raise
+    SSLWantReadError and SSLWantWriteError."""
+    return context._wrap_socket(raw, False, None, owner=None, session=None)
+
+
 class TlsSocket:
-    """A connected socket with TLS. The handshake is done when this is made; the socket's time limit is for each call.
-    The socket must allow weak references."""
+    """A connected socket with TLS. The handshake is done when this is made; the socket's time limit is for each one."""
 
     def __init__(self, context: Any, raw: _socket.socket, name: str) -> None:
         self._raw = raw

@@ -23,6 +23,7 @@ logs/         the task's output
 setup/        what is prepared before user code
 hooks/        scripts and actions around the command
 actions/      downloads and clones
+agent/        the agent beside the supervisor, on clusters
 ssh/          ssh between tasks, by asyncssh
 postmortem/   why an attempt failed
 """

@@ -8,13 +8,8 @@ import binascii
 from kedge.deadlines import within
 from kedge.dropin.net.http_addresses import Address
 from kedge.dropin.net.http_wire import Malformed, TimeLeft, Wire
+from kedge.light.tls_clients import WeakSocket
 from kedge.light.types import Any, NamedTuple
-
-
-class _WeakSocket(_socket.socket):
-    """A socket that TLS can be put on, which refers to it only weakly."""
-
-    __slots__ = ("__weakref__",)
 
 
 class Tls(NamedTuple):
@@ -60,7 +55,7 @@ def _first_that_accepts(address: Address, time_left: TimeLeft) -> _socket.socket
     """Connect to the first of a host's addresses that accepts. Each gets an equal share of the time that is left."""
     candidates = _resolved(address, time_left.seconds())
     for number, (family, place) in enumerate(candidates):
-        raw = _WeakSocket(family, _socket.SOCK_STREAM)
+        raw = WeakSocket(family, _socket.SOCK_STREAM)
         try:
             raw.settimeout(time_left.seconds() / (len(candidates) - number))
             raw.connect(place)

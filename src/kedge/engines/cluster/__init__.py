@@ -4,4 +4,12 @@ base       what such an engine adds: how agents are launched, and what the clust
 placement  the folders and TaskSpecs of tasks
 addresses  the address of a task for its peers
 task_ends  the reports of tasks that left none
+link_server     the controller's end of the link to the agents
+link_updates    what it reports
+link_session    what it remembers of an agent while connections come and go
+link_sessions   all of them: whose a connection is, who is silent
+link_admission  who may speak to it
+link_owners     the user's own commands
+link_listener   the socket that waits for connections
+link_selector   the connections that are ready
 """

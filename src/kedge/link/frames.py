@@ -1,0 +1,85 @@
+"""A message on the wire: the length of its header and of its body (4 bytes each, big endian), the header (a JSON object
+in which `kind` is a text), and the body (bytes)."""
+
+from __future__ import annotations
+
+from kedge import untrusted
+from kedge.light import json
+from kedge.light.types import Any, NamedTuple
+
+FIRST_HEADER_LIMIT = 64 << 10  # bytes, before the other side has proved who it is
+HEADER_LIMIT = 16 << 20
+BODY_LIMIT = 1 << 20
+_LENGTHS = 8  # bytes
+
+
+class BadFrame(ValueError):
+    """The other side does not speak this protocol, or a message is too large; the text says which."""
+
+
+class LinkFrame(NamedTuple):
+    """One message. `kind` is that of the header."""
+
+    kind: str
+    header: dict[str, Any]
+    body: bytes = b""
+
+
+def encoded(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """The bytes of a message; the header holds its `kind`. BadFrame if it is larger than the other side accepts."""
+    text = json.dumps(header).encode()
+    _check(len(text), len(body), HEADER_LIMIT)
+    return b"".join((len(text).to_bytes(4, "big"), len(body).to_bytes(4, "big"), text, body))
+
+
+class FrameReader:
+    """Cuts a stream of bytes into messages. It keeps at most one message and what has come with it."""
+
+    def __init__(self) -> None:
+        self.header_limit = FIRST_HEADER_LIMIT
+        self._data = bytearray()
+        self._start = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the stream. Take the messages out before more is fed."""
+        self._data += data
+
+    def next(self) -> LinkFrame | None:
+        """The next complete message. BadFrame as soon as it cannot be one."""
+        start, have = self._start, len(self._data) - self._start
+        if have < _LENGTHS:
+            self._drop_taken()
+            return None
+        header = int.from_bytes(self._data[start : start + 4], "big")
+        body = int.from_bytes(self._data[start + 4 : start + _LENGTHS], "big")
+        _check(header, body, self.header_limit)
+        if have < _LENGTHS + header + body:
+            self._drop_taken()
+            return None
+        middle = start + _LENGTHS + header
+        self._start = middle + body
+        value = _header(bytes(self._data[start + _LENGTHS : middle]))
+        return LinkFrame(value["kind"], value, bytes(self._data[middle : self._start]))
+
+    def _drop_taken(self) -> None:
+        """An idle reader keeps no memory."""
+        if self._start:
+            self._data = self._data[self._start :]
+            self._start = 0
+
+
+def _check(header: int, body: int, header_limit: int) -> None:
+    if header > header_limit:
+        raise BadFrame(f"a message has a header of {header} bytes; the limit is {header_limit}")
+    if body > BODY_LIMIT:
+        raise BadFrame(f"a message has a body of {body} bytes; the limit is {BODY_LIMIT}")
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    try:
+        value = untrusted.parse(data)
+    except ValueError as error:
+        raise BadFrame(f"a message has a header that is not JSON: {error}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        raise BadFrame("a message has a header without a kind")
+    return value
