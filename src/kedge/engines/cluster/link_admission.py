@@ -17,7 +17,7 @@ _MOST_WAITING = 512  # strangers at a time: about 50 MB with TLS
 _LEAST_SEC = 1.0  # which each has, however many there are; an agent needs some milliseconds
 
 
-class Refused(Exception):
+class NotAdmitted(Exception):
     """Somebody may not speak here. `final`: nor later."""
 
     def __init__(self, text: str, final: bool) -> None:
@@ -26,20 +26,20 @@ class Refused(Exception):
 
 
 def admitted(frame: LinkFrame, keys: LinkKeys, expect: Expect) -> Hello | None:
-    """The agent that says hello, None for the owner. Refused; BadFrame."""
+    """The agent that says hello, None for the owner. NotAdmitted; BadFrame."""
     if frame.kind != HELLO:
-        raise Refused("the first message must be hello", True)
+        raise NotAdmitted("the first message must be hello", True)
     if frame.header.get("version") != VERSION:
-        raise Refused(f"the controller speaks version {VERSION} of the protocol", True)
+        raise NotAdmitted(f"the controller speaks version {VERSION} of the protocol", True)
     if "owner" in frame.header:
         if not _same(frame.header["owner"], keys.owner):
-            raise Refused("the token is not the owner's", True)
+            raise NotAdmitted("the token is not the owner's", True)
         return None
     hello = Hello.from_header(frame.header)
     if not _same(hello.token, task_token(keys, hello.attempt, hello.role, hello.task_index)):
-        raise Refused(f"the token is not that of task {hello.role}:{hello.task_index} in this job attempt", True)
+        raise NotAdmitted(f"the token is not that of task {hello.role}:{hello.task_index} in this job attempt", True)
     if not expect(hello.attempt, hello.role, hello.task_index):
-        raise Refused("the job attempt is over", True)
+        raise NotAdmitted("the job attempt is over", True)
     return hello
 
 

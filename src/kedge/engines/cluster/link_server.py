@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kedge.engines.base import Task
-from kedge.engines.cluster.link_admission import Expect, Refused, Stranger, Strangers, admitted
+from kedge.engines.cluster.link_admission import Expect, NotAdmitted, Stranger, Strangers, admitted
 from kedge.engines.cluster.link_listener import LinkListener, TooManyFiles
 from kedge.engines.cluster.link_owners import LinkOwners
 from kedge.engines.cluster.link_selector import LinkSelector
@@ -128,8 +128,8 @@ class LinkServer:
         try:
             while frame := stream.next_frame():
                 self._take(stream, frame)
-        except Refused as refused:
-            self._refuse(stream, str(refused), refused.final)
+        except NotAdmitted as error:
+            self._refuse(stream, str(error), error.final)
         except BadFrame as error:
             self._refuse(stream, str(error), False)
         if lost:
@@ -158,7 +158,7 @@ class LinkServer:
 
     def _join(self, stream: LinkStream, hello: Hello) -> None:
         if self._sessions.was_replaced(hello):
-            raise Refused("another agent has taken over this task", True)
+            raise NotAdmitted("another agent has taken over this task", True)
         stranger = self._strangers.remove(stream)
         assert stranger
         stream.trust()
