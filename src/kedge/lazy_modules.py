@@ -67,6 +67,9 @@ SSH_COMMANDS = {  # what a task's scripts call, where the image has no OpenSSH
     "ssh": "kedge.runtime.ssh.client:main",
     "scp": "kedge.runtime.ssh.copies:main",
 }
+LIVENESS = {  # what the scheduler says of a run, by the engine
+    "slurm": "kedge.engines.slurm.liveness:word",
+}
 INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "frameworkBarrier": "kedge.dropin.cluster.barrier:run",
     "frameworkRetriever": "kedge.dropin.cluster.retriever:run",
@@ -113,6 +116,7 @@ REGISTRIES = {
     "kedge.runtime.actions.program": ACTIONS,
     "kedge.runtime.launch": SSH_COMMANDS,
     "kedge.cli.main": COMMANDS,
+    "kedge.runs.liveness": LIVENESS,
     "kedge.dropin.programs": INIT_PROGRAMS,
 }
 
@@ -164,6 +168,7 @@ LATE = {
     "kedge.program_guard": ("kedge.processes",),
     "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
+    "kedge.runs.folder": ("kedge.runs.liveness",),
     "kedge.runtime.__main__": ("kedge.runtime.launch",),
     "kedge.runtime.launch": (
         "kedge.runtime.setup.environment",

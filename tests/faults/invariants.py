@@ -15,7 +15,7 @@ from typing import Any
 from kedge.claims.locks import Claims
 from kedge.contract import CURRENT, REPORT_FILE, SPEC_FILE, USER_STDOUT
 from kedge.errors import EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK
-from kedge.runs import controller_lock
+from kedge.runs import controller_lock, liveness
 from kedge.runs.job_events import JobEvent
 from kedge.states import FINAL, State
 
@@ -159,7 +159,7 @@ def lines_are_kept(scene: Scene) -> Iterator[str]:
 def locks_are_free(scene: Scene) -> Iterator[str]:
     """The lock of every run is free, and so are the ports of its tasks."""
     for run in scene.runs():
-        if controller_lock.is_held(run.lock):
+        if liveness.is_controlled(run):
             yield f"{run.lock} is held by {controller_lock.owner(run.lock)}"
     if taken := _until_none(lambda: [port for port in _ports(scene) if not _free(port)]):
         yield f"ports are still taken: {taken}"

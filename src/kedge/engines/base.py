@@ -125,6 +125,9 @@ class Engine(Protocol):
 
     name: str
     accepts: ClassVar[tuple[EngineOption, ...]]
+    in_cluster: ClassVar[bool]
+    """Whether the controller runs there, too: then `submit` is called instead of `run`, which a process in the cluster
+    calls."""
 
     @classmethod
     def load(cls) -> None:
@@ -158,6 +161,11 @@ class Engine(Protocol):
 
         All output goes to the run folder. The caller holds its lock and has reserved its disk space.
         """
+        ...
+
+    def submit(self, run: Run, plan: Plan) -> None:
+        """Hand a run, whose orders are in its folder (`runs.cluster_files`), over to the cluster. CannotRun if it is
+        refused; the caller then removes the folder. Never called unless `in_cluster`."""
         ...
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:

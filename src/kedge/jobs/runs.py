@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedge.errors import CannotRun, InputError
-from kedge.runs import controller_lock, folder, kept_outputs, status
+from kedge.runs import controller_lock, folder, kept_outputs, liveness, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
 from kedge.runs.status import JobStatus
@@ -36,7 +36,7 @@ def wait(run: Run, deadline: float | None = None) -> JobStatus:
     """Wait until the run has ended, with its report written, or is lost, and return its status. At `deadline` (a value
     of time.monotonic) return the current status."""
     while True:
-        over = not controller_lock.is_held(run.lock)
+        over = not liveness.is_controlled(run)
         now = status.read(run)
         if over or (deadline and time.monotonic() > deadline):
             return now
@@ -98,7 +98,7 @@ def _end_if_lost(run: Run) -> None:
     if status.read(run).state in WITHOUT_END:
         engine_of(run).stop(run, kill=False)
     now = wait(run, time.monotonic() + ENDING_SEC)  # for its report
-    if controller_lock.is_held(run.lock) or now.state == State.LOST:
+    if liveness.is_controlled(run) or now.state == State.LOST:
         os.lstat(run.run_file)
         raise CannotRun(
             f"{run.id} has not ended{controller_lock.shown(controller_lock.owner(run.lock))}, so it is not removed"

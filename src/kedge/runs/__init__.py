@@ -6,7 +6,9 @@ run_limits       the time limits of a run
 events           event logs
 job_events       the names of events, and how runs use them
 status           the status of a run, from its events
+cluster_files    the files of a run in a cluster
 controller_lock  shows that the controller is alive
+liveness         whether a run has a controller, wherever it is
 report           report.json and report.md
 job_report       the report of a job as values
 task_reports     reports of task attempts

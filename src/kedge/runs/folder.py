@@ -6,6 +6,7 @@ JOBS/<id>/
   events.jsonl lock  the controller's log, and the lock that it holds while it lives
   inputs/            what the job used besides its file: lock, documents, rule files
   code/              the snapshot of the user's code
+  cluster/           what a run in a cluster has besides (runs.cluster_files)
   job-dir/           $KEDGE_JOB_DIR, which all tasks and attempts share
   storages/          links to the folders of storages, on the local engine: $KEDGE_STORAGE_NAME
   attempt-0/         one folder per job attempt
@@ -36,8 +37,9 @@ from kedge.errors import CannotRun, InputError
 from kedge.late_patterns import late_pattern
 from kedge.own_files import clear
 from kedge.quick_dataclasses import dataclass
+from kedge.runs import cluster_files
 from kedge.runs.atomic_files import disk_errors, write_json
-from kedge.runs.controller_lock import is_held
+from kedge.runs.cluster_files import ClusterFiles
 from kedge.runs.events import is_time
 
 _NAME_LENGTH = 40
@@ -145,6 +147,11 @@ class Run:
     @property
     def lock(self) -> Path:
         return self.path / "lock"
+
+    @property
+    def cluster(self) -> ClusterFiles:
+        """What a run in a cluster has besides."""
+        return cluster_files.of(self.path)
 
     @property
     def code(self) -> Path:
@@ -288,7 +295,9 @@ def sweep(jobs: Path) -> None:
 def _abandoned(path: Path) -> bool:
     if os.path.lexists(path / _RUN_FILE) or _age_sec(path / "lock") < _NEW_SEC:
         return False
-    return not is_held(path / "lock")
+    from kedge.runs.liveness import is_controlled  # it knows runs, too
+
+    return not is_controlled(Run(path))
 
 
 def _age_sec(path: Path) -> float:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
-from kedge.runs.controller_lock import is_held
 from kedge.runs.events import Event, EventReader
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import is_controlled
 from kedge.runs.logs import tail
 from kedge.runs.merged_logs import LogMerger
 from kedge.runs.task_logs import NO_LOGS, FirstLines, SelectedLogs, log_of
@@ -92,7 +92,7 @@ def follow(
     following = _Following(run, stream, wanted, begin.logs)
     first = FirstLines(begin.skipped)
     with following.merger:
-        for item in _items(following, alive or (lambda: is_held(run.lock)), progress, pause):
+        for item in _items(following, alive or (lambda: is_controlled(run)), progress, pause):
             shown = first.without(item) if isinstance(item, TaskLines) else item
             if shown is not None or item is None:
                 yield shown

@@ -12,10 +12,10 @@ from kedge.errors import InputError
 from kedge.quick_dataclasses import dataclass
 from kedge.runs import events as logs
 from kedge.runs import task_reports
-from kedge.runs.controller_lock import is_held
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import is_controlled
 from kedge.states import FINAL, State
 
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT)
@@ -86,7 +86,7 @@ def read(run: Run) -> JobStatus:
     """The current status of a run. Never fails on files that a crash or a running controller left half-written, or that
     tasks have replaced."""
     # The lock first: then everything that a controller wrote before it released the lock is read.
-    held = is_held(run.lock)
+    held = is_controlled(run)
     status = fold(logs.read(run.events))
     if held:
         return status

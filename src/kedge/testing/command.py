@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
-from kedge.runs.controller_lock import is_held
+from kedge.runs.folder import Run
+from kedge.runs.liveness import is_controlled
 from kedge.testing.wait import wait_until
 
 _SETTINGS = ["KEDGE_CONFIG_FILE", "KEDGE_SITE_FILE"]  # variables that name other files
@@ -109,7 +110,7 @@ class Kedge:
     def lose_controller(self) -> None:
         """Kill the controller of the only run, so that the run is lost."""
         os.kill(self.controller(), signal.SIGKILL)
-        wait_until(lambda: not is_held(self.only_run() / "lock"), TIMEOUT)
+        wait_until(lambda: not is_controlled(Run(self.only_run())), TIMEOUT)
 
     def task(self, task: str = "worker-0", attempt: int = 0) -> Path:
         """The folder of a task of the only run."""

@@ -12,7 +12,7 @@ from kedge.cli import options
 from kedge.cli.view.notes import print_notes
 from kedge.errors import CannotRun
 from kedge.jobs import runs
-from kedge.runs import controller_lock, status
+from kedge.runs import liveness, status
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus
 from kedge.states import FINAL, WITHOUT_END, State
@@ -49,7 +49,7 @@ def command(job: str, kill: bool, no_wait: bool) -> None:
 
 def _complete(run: Run) -> None:
     """Write the report of an ended run if its controller was killed before it could."""
-    if not controller_lock.is_held(run.lock):
+    if not liveness.is_controlled(run):
         with suppress(FileNotFoundError):  # the run was removed in the meantime
             runs.stop(run)
 

@@ -53,6 +53,7 @@ class ContainerEngine:
 
     name = "container"
     accepts: ClassVar = ACCEPTS
+    in_cluster: ClassVar = False
 
     def __init__(
         self,
@@ -205,6 +206,9 @@ class ContainerEngine:
         return ContainerPlaces(
             plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks()))
         )
+
+    def submit(self, run: Run, plan: Plan) -> None:
+        raise NotImplementedError("this engine's controller runs on the submitter's machine")
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         return stop_run.stop(run, kill, leftovers.end)

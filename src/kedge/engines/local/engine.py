@@ -23,6 +23,7 @@ class LocalEngine:
 
     name = "local"
     accepts: ClassVar = ACCEPTS
+    in_cluster: ClassVar = False
 
     def __init__(self, allow_fewer_gpus: bool = False) -> None:
         self._allow_fewer_gpus = allow_fewer_gpus
@@ -57,6 +58,9 @@ class LocalEngine:
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         outcome: JobOutcome = _job().run(plan, run, secrets, self._allow_fewer_gpus)
         return outcome
+
+    def submit(self, run: Run, plan: Plan) -> None:
+        raise NotImplementedError("this engine's controller runs on the submitter's machine")
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         notes: tuple[str, ...] = _job().stop(run, kill)

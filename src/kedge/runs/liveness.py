@@ -1,0 +1,139 @@
+"""Whether anything controls a run: the one question behind every status.
+
+On one machine the controller holds a lock. In a cluster it may be anywhere, or not have started yet: it lives while its
+heartbeat is fresh, and otherwise the scheduler decides. A scheduler that does not answer has not said that the job is
+gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple
+
+from kedge.contract import EVENTS_FILE
+from kedge.lazy_modules import LIVENESS, load_place
+from kedge.own_files import replace_file
+from kedge.runs import cluster_files
+from kedge.runs.cluster_files import ClusterFiles
+from kedge.runs.controller_lock import is_held
+from kedge.runs.events import is_event
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.untrusted import open_regular, parse
+from kedge.untrusted_values import fits, named
+
+FRESH_SEC = 60.0  # older heartbeats prove nothing
+CACHED_SEC = 5.0  # how long the scheduler is not asked again
+_TAIL = 1 << 16  # bytes
+_END = b'"job-completed"'
+
+
+class JobPhase(StrEnum):
+    """What the scheduler says of a job."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    GONE = "gone"
+    UNKNOWN = "unknown"  # it did not answer
+
+
+class SchedulerWord(NamedTuple):
+    """What the scheduler said last about the job of a run, and when (seconds since 1970).
+
+    `job` is its id there, `reason` why it has to wait, in the scheduler's own term, and `text` the same in words.
+    `start` is when it may start, as the scheduler estimates, in the format of events.
+    """
+
+    job: str = ""
+    state: str = JobPhase.UNKNOWN
+    reason: str = ""
+    text: str = ""
+    start: str = ""
+    checked: float = 0.0
+
+
+def is_controlled(run: Run) -> bool:
+    """Whether the run has a controller, or will have one. False means that nothing will change any more by itself.
+
+    The end of a job that its cluster has ended is recorded by this, once.
+    """
+    if is_held(run.lock):  # also while it is being submitted to a cluster
+        return True
+    files = cluster_files.of(run.path)
+    if not files.exists:
+        return False
+    if _is_over(run, files):
+        return False
+    return is_fresh(files) or word(run).state != JobPhase.GONE
+
+
+def word(run: Run) -> SchedulerWord:
+    """What the scheduler says of a run in a cluster. It is asked at most every CACHED_SEC seconds."""
+    files = cluster_files.of(run.path)
+    last = last_word(files)
+    if 0 <= time.time() - last.checked < CACHED_SEC and last.state != JobPhase.GONE:
+        return last
+    engine = files.object(files.job).get("engine")
+    if engine not in LIVENESS:
+        return last
+    found: SchedulerWord = load_place(LIVENESS[engine])(run)
+    return found
+
+
+def last_word(files: ClusterFiles) -> SchedulerWord:
+    """What was written last about what the scheduler said."""
+    try:
+        found = named(SchedulerWord, files.object(files.scheduler))
+    except ValueError:
+        return SchedulerWord()
+    return found if fits(found, SchedulerWord) else SchedulerWord()
+
+
+def write_word(files: ClusterFiles, said: SchedulerWord) -> None:
+    """Keep what the scheduler said for other commands, of which several may do this at once."""
+    with suppress(OSError):
+        replace_file(files.scheduler, json.dumps(said._asdict()).encode(), synced=False)
+
+
+def is_fresh(files: ClusterFiles) -> bool:
+    """Whether the controller has given a sign of life a short time ago.
+
+    The clocks of this machine, of the controller's and of the file server may differ, so the newer one of the written
+    time and the file's own counts. A heartbeat from the future proves nothing: the scheduler is asked.
+    """
+    try:
+        times = (os.stat(files.heartbeat).st_mtime, float(files.object(files.heartbeat).get("time", 0)))
+    except (OSError, TypeError, ValueError):
+        return False
+    now = time.time()
+    return any(-FRESH_SEC < now - when < FRESH_SEC for when in times)
+
+
+def has_end(run: Run) -> bool:
+    """Whether the end of the job is recorded. Reads only the last part of the log."""
+    try:
+        fd = open_regular(run.path, EVENTS_FILE)
+    except OSError:
+        return False
+    try:
+        data = os.pread(fd, _TAIL, max(0, os.fstat(fd).st_size - _TAIL))
+    finally:
+        os.close(fd)
+    return any(_END in line and _is_end(line) for line in data.split(b"\n"))
+
+
+def _is_end(line: bytes) -> bool:
+    try:
+        event = parse(line)
+    except ValueError:
+        return False
+    return is_event(event) and event["event"] == JobEvent.JOB_COMPLETED
+
+
+def _is_over(run: Run, files: ClusterFiles) -> bool:
+    """Whether the job has ended, and its controller has written its report or is not there any more."""
+    return has_end(run) and (os.path.lexists(run.path / "report.json") or not is_fresh(files))
