@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "zoo":
             item.add_marker(pytest.mark.zoo)
+        elif item.path.parent.name == "slurm":
+            item.add_marker(pytest.mark.slurm)
         elif item.path.name == "test_benchmarks.py":
             item.add_marker(pytest.mark.benchmarks)
         elif _starts_containers(item):

@@ -1,0 +1,94 @@
+"""The slurm.conf of a test cluster: two nodes on this machine that claim more than it has, and quick decisions."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import stat
+from pathlib import Path
+
+NODES = ("n1", "n2")
+GPUS = 4  # on each node
+
+_SLURM = """\
+ClusterName=kedge-test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+MailProg=/bin/true
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+MpiDefault=none
+# More cores than the machine has.
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=100
+GresTypes=gpu
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+JobRequeue=1
+KillWait=5
+InactiveLimit=0
+ReturnToService=2
+# A busy machine answers late; a node is lost soon all the same.
+MessageTimeout=10
+BatchStartTimeout=60
+SlurmdTimeout=10
+SlurmctldTimeout=10
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=64 RealMemory=200000 Gres=gpu:{gpus}
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=64 RealMemory=200000 Gres=gpu:{gpus}
+PartitionName=main Nodes=n1,n2 Default=YES MaxTime=60 PriorityTier=2 PreemptMode=OFF
+PartitionName=short Nodes=n1,n2 MaxTime=1 PriorityTier=2 PreemptMode=OFF
+# What runs in `spare` is requeued for what is submitted to `urgent`.
+PartitionName=spare Nodes=n1,n2 MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=3 PreemptMode=OFF
+"""
+
+
+def write(folder: Path, extra: str) -> None:
+    """Write slurm.conf with `extra` lines, gres.conf and the key of munge into the cluster's folder."""
+    values = {"host": socket.gethostname().partition(".")[0], "folder": folder, "ports": free_ports(3), "gpus": GPUS}
+    (folder / "slurm.conf").write_text(_SLURM.format(**values) + extra)
+    (folder / "gres.conf").write_text(f"NodeName=n[1-2] Name=gpu {_gpus(folder)}\n")
+    for name in ("state", "munge", "own", *(f"spool-{node}" for node in NODES)):
+        (folder / name).mkdir(mode=0o755)
+    (folder / "own").chmod(0o1777)
+    (folder / "munge.key").touch(0o600)
+    (folder / "munge.key").write_bytes(os.urandom(128))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below those that the kernel gives to other programs. Another program can still take one first."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(10000, 30000)
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("", port))
+            except OSError:
+                continue
+            found.append(port)
+    return found
+
+
+def _gpus(folder: Path) -> str:
+    """Devices like /dev/null, so that Slurm gives each job its own ones and names them to its tasks."""
+    try:
+        for number in range(GPUS):
+            os.mknod(folder / f"nvidia{number}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        return f"Count={GPUS}"
+    return f"File={folder}/nvidia[0-{GPUS - 1}]"
