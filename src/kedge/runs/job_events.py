@@ -15,16 +15,19 @@ class JobEvent(StrEnum):
     JOB_SUBMITTED = "job-submitted"  # roles: {"worker": 2, ...}
     ATTEMPT_STARTED = "attempt-started"  # attempt
     TASK_LAUNCHED = "task-launched"  # role, index, task_attempt
-    # role, index, task_attempt, succeeded, code, user_exit_code, reason; if tasks are retried one by one: why,
-    # decided_by
+    # role, index, task_attempt, state, succeeded, code, user_exit_code, reason; report if the task's folder has no such
+    # report; if tasks are retried one by one: why, decided_by
     TASK_COMPLETED = "task-completed"
-    # role, index, delay_sec, why, decided_by; code, user_exit_code, reason of the failed attempt
+    # role, index, delay_sec, why, decided_by; code, user_exit_code, reason, report of the failed attempt; retries and
+    # history: what the next decision needs
     TASK_RETRYING = "task-retrying"
     HOOK_RETRYING = "hook-retrying"  # role, index, step, message, next_try, tries, delay_sec
     ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
-    JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by
+    JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by, retries, history
+    TASK_STOPPING = "task-stopping"  # role, index, by: the task's own time limit has passed, so it is stopped
     TIME_LIMIT_REACHED = "time-limit-reached"  # by: the key of the limit, text; role, index unless it is the run's
-    STOP_ANNOUNCED = "stop-announced"  # by: the key of a limit, or notice; text; role, index of the first task with it
+    # by: the key of a limit, or notice; text; role, index of the first task with it, or of the only one
+    STOP_ANNOUNCED = "stop-announced"
     # role, index, run, code, message, until: it has failed, and stays alive for its user until then
     TASK_HELD = "task-held"
     TASK_RELEASED = "task-released"  # role, index: the user has ended the hold
@@ -33,7 +36,11 @@ class JobEvent(StrEnum):
     TASK_PLACED = "task-placed"  # role, index, node, address: where it runs in a cluster
     TASK_UNREACHABLE = "task-unreachable"  # role, index, text: it has not been heard of, which is no end
     TASK_REACHABLE = "task-reachable"  # role, index: it has been heard of again
-    STOP_REQUESTED = "stop-requested"  # by, why
+    STOP_REQUESTED = "stop-requested"  # by, kill, interrupted: by the user's own Ctrl-C
+    ALLOCATION_REQUESTED = "allocation-requested"  # text: the controller asks its cluster for another allocation
+    # text: why, and when; allocation: the number of its allocation, from 0; adopts: it is that of the tasks, which go
+    # on; cause: why there is another, if known; waited_sec: how long nothing of the job had a place
+    CONTROLLER_RESTARTED = "controller-restarted"
     PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
     JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run
     # text: a slow step of the engine, or a fault that may pass, shown while the job runs; with in_summary true, what a

@@ -18,6 +18,7 @@ from kedge.runs.job_events import JobEvent
 from kedge.runs.liveness import is_controlled
 from kedge.states import FINAL, State
 
+_MOST_RESTARTS = 3  # that are shown
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT)
 
 
@@ -120,13 +121,24 @@ def fold(events: Iterable[Event]) -> JobStatus:
     tasks = list(fold.tasks.values())
     if fold.status.state in FINAL:  # the others were never launched
         tasks = [replace(task, state=State.STOPPED) if task.state not in FINAL else task for task in tasks]
-    return replace(fold.status, tasks=tuple(tasks))
+    return replace(fold.status, tasks=tuple(tasks), notes=(*fold.status.notes, *_some(fold.restarts)))
+
+
+def _some(notes: list[str]) -> list[str]:
+    """The latest notes, and the number of the others."""
+    others = len(notes) - _MOST_RESTARTS
+    return (
+        [f"the same happened {others} more time{'s' * (others > 1)} before", *notes[-_MOST_RESTARTS:]]
+        if others > 0
+        else notes
+    )
 
 
 class _StatusFold:
     def __init__(self) -> None:
         self.status = JobStatus(State.WAITING, 0, ())
         self.tasks: dict[tuple[str, int], TaskStatus] = {}
+        self.restarts: list[str] = []  # of the controller
 
     def submitted(self, event: Event) -> None:
         for role, instances in event.get("roles", {}).items():
@@ -145,8 +157,9 @@ class _StatusFold:
         self._set(TaskStatus(task.role, task.index, State.RUNNING, attempts, task.tries + 1, started=started))
 
     def completed(self, event: Event) -> None:
-        stopped = event.get("code") in _STOP_CODES
-        self._ended(event, State.SUCCEEDED if event.get("succeeded") else State.STOPPED if stopped else State.FAILED)
+        stopped = event.get("code") in _STOP_CODES  # older versions did not record the state
+        state = State.SUCCEEDED if event.get("succeeded") else State.STOPPED if stopped else State.FAILED
+        self._ended(event, State(event["state"]) if event.get("state") in FINAL else state)
 
     def task_retrying(self, event: Event) -> None:
         self._ended(event, State.WAITING)
@@ -187,6 +200,9 @@ class _StatusFold:
 
     def note_in_summary(self, event: Event) -> None:
         self.status = replace(self.status, notes=(*self.status.notes, str(event.get("text"))))
+
+    def controller_restarted(self, event: Event) -> None:
+        self.restarts.append(f"{event.get('text')} ({event.get('time')})")
 
     def processes_left(self, event: Event) -> None:
         self.note_in_summary(event)
@@ -253,6 +269,7 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     JobEvent.TIME_LIMIT_REACHED: _StatusFold.time_limit_reached,
     JobEvent.NOTE: _StatusFold.note,
     "remark": _StatusFold.note_in_summary,  # in the run folders of older versions
+    JobEvent.CONTROLLER_RESTARTED: _StatusFold.controller_restarted,
     JobEvent.PROCESSES_LEFT: _StatusFold.processes_left,
     JobEvent.JOB_COMPLETED: _StatusFold.job_completed,
 }

@@ -149,7 +149,7 @@ def test_a_stop_stops_every_task(scene: Scene) -> None:
     assert verdict is completion.STOPPED
     ends = [done(B, STOPPED_BY_USER), done(A, STOPPED_BY_USER)]
     assert scene.said == [*BOTH, "stop-requested", "stop w:0", "stop w:1", *ends]
-    assert scene.facts[JobEvent.STOP_REQUESTED] == {"by": "Ctrl-C", "kill": False}
+    assert scene.facts[JobEvent.STOP_REQUESTED] == {"by": "Ctrl-C", "kill": False, "interrupted": False}
 
 
 def test_a_second_stop_ends_the_grace(scene: Scene) -> None:

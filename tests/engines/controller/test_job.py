@@ -69,6 +69,7 @@ def test_an_attempt_is_announced_with_its_verdict_and_its_root(scene: Scene) -> 
 def test_a_retry_is_announced_with_what_decided_it(scene: Scene) -> None:
     scene.job(plan(1, job_retries=1), FAIL, PASS)
     facts = {"attempt": 0, "delay_sec": 0.0, "why": "no cause found, retry 1 of 1", "decided_by": "retry-count"}
+    facts |= {"retries": {"accountable": 1, "transient": 0, "unseen": 0}, "history": None}
     assert scene.facts[JobEvent.JOB_RETRYING] == facts
     again = [each for each in scene.said if each.startswith(("attempt-", "job-", "place"))]
     assert again == [

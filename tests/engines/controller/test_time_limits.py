@@ -155,4 +155,5 @@ def test_a_preemption_notice_reaches_all_tasks_that_are_lost_with_it(
     turns = (Started(A), Started(B)), (PreemptionNotice(B, "the node is drained"),)
     scene.attempt(plan(gang=gang), *turns, (failed(A, 3),), (stopped(B),))
     assert [each for each in scene.said if each.startswith("warn")] == warned
-    assert scene.facts[JobEvent.STOP_ANNOUNCED] == {"by": "notice", "text": "the node is drained"}
+    place = {} if gang else {"role": "w", "index": 1}
+    assert scene.facts[JobEvent.STOP_ANNOUNCED] == {**place, "by": "notice", "text": "the node is drained"}

@@ -72,6 +72,8 @@ def _event_text(event: Event) -> str | None:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:
             return f"stopping all tasks, as requested by {event['by']}; repeat to kill them"
+        case JobEvent.CONTROLLER_RESTARTED:
+            return str(event["text"])
         case JobEvent.NOTE if not event.get("in_summary"):
             return str(event["text"])
     return None

@@ -38,6 +38,8 @@ from kedge.engines.base import (
     TaskUnreachable,
     Update,
 )
+from kedge.engines.controller import task_facts
+from kedge.engines.controller.attempt_record import AttemptRecord
 from kedge.engines.controller.holds import RunHold
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.states import Emit, TaskState, move
@@ -53,7 +55,15 @@ PATIENCE_SEC = 60.0
 PATIENCE_AFTER_KILL_SEC = 15.0
 _LONGEST_SEC = 86_400.0  # of one wait; the kernel refuses some longer than 24 days
 _STARTED = (State.LAUNCHED, State.RUNNING)
-_FactsUpdate = HookRetrying | ServiceStarted | ServiceEnded | TaskPlaced | TaskUnreachable | TaskReachable
+# Updates that are only recorded.
+_FACTS: dict[type, JobEvent] = {
+    HookRetrying: JobEvent.HOOK_RETRYING,
+    ServiceStarted: JobEvent.SERVICE_STARTED,
+    ServiceEnded: JobEvent.SERVICE_ENDED,
+    TaskPlaced: JobEvent.TASK_PLACED,
+    TaskUnreachable: JobEvent.TASK_UNREACHABLE,
+    TaskReachable: JobEvent.TASK_REACHABLE,
+}
 _ANNOUNCED = "the place where the job runs is about to end it"
 
 
@@ -71,29 +81,32 @@ class Attempt:
         random: Callable[[], float],
         limits: TimeLimits | None = None,
         hold: RunHold | None = None,
+        record: AttemptRecord | None = None,
     ) -> None:
+        self._record = record or AttemptRecord(plan)
         self._hold = hold or RunHold()
         self._limits = limits or TimeLimits(plan)
         self._plan, self._number, self._backend, self._stops = plan, number, backend, stops
         self._judging, self._emit, self._random = judging, emit, random
-        self._tally = completion.Tally(
-            [
-                completion.Role(r.name, r.instances, r.completion.min_failed, r.completion.min_succeeded)
-                for r in plan.roles
-            ],
-            every=plan.every_task_succeeds,
-        )
-        self.tasks = {task: TaskState(task) for task in (Task(*item) for item in plan.tasks())}
+        self.tasks = self._record.tasks
         # A heap of (earliest time, place in the job file, task).
-        self._to_start = [(0.0, number, task) for number, task in enumerate(self.tasks)]
-        self._open = len(self.tasks)  # tasks that have not ended for good
+        due = self._record.due
+        waiting = [(place, task) for place, task in enumerate(self.tasks) if self.tasks[task].state == State.WAITING]
+        self._to_start = [(due.get(task, 0.0), place, task) for place, task in waiting]
+        heapq.heapify(self._to_start)
+        self._open = self._record.open  # tasks that have not ended for good
         self._verdict: completion.AttemptVerdict | None = None
         self._at_limit: completion.AttemptVerdict | None = None  # the verdict that the time of the run is over
         self._ladders = False  # whether a task has been asked to stop
         self._look_at = math.inf  # when a limit must be enforced here
-        self._stops_seen = self._notices_seen = 0
-        self._told: set[str] = set()  # the events about limits and notices, of which one for all tasks is enough
-        self.disk_full = False
+        self.stops_seen = self._record.stops
+        self._notices_seen = 0
+        self._told = self._record.told
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether a task has ended because the disk was full."""
+        return self._record.disk_full
 
     def explain(self, judged: JobVerdict) -> str:
         """The verdict as text for people: the root cause if it is known, otherwise the end that decided."""
@@ -117,13 +130,64 @@ class Attempt:
         return next((state for task, state in self.tasks.items() if str(task) == judged.task), None)
 
     def run(self) -> completion.AttemptVerdict:
-        self._emit(JobEvent.ATTEMPT_STARTED, attempt=self._number)
-        self._backend.place(self._number)
+        if self._record.begun:
+            self._take_over()
+        else:
+            self._emit(JobEvent.ATTEMPT_STARTED, attempt=self._number)
+            self._backend.place(self._number)
         with selectors.DefaultSelector() as selector:
             selector.register(self._backend, selectors.EVENT_READ)
             selector.register(self._stops, selectors.EVENT_READ)
             while self._open or self._verdict is None:
                 self._step(selector)
+        return self._verdict
+
+    def _take_over(self) -> None:
+        """Go on with what an earlier controller has begun. It may have recorded more than it has done."""
+        running = self._record.running
+        self._backend.adopt(self._number, running)
+        for name in running:
+            self._start(self.tasks[name])
+        self._decided()
+        for task in self.tasks.values():
+            if task.limit and task.state in _STARTED:
+                self._stopping(task)
+                self._backend.stop(task.task)
+        if self.stops_seen > 1:
+            self._end_all_graces()
+        if self._record.released and self._hold.task:
+            self._backend.warn(self._hold.task)
+
+    def _decided(self) -> None:
+        """Take up the verdict that the events contain, if there is one."""
+        if verdict := self._record.verdict:
+            self._at_limit = verdict if verdict.code == STOPPED_BY_TIME_LIMIT and verdict.task is None else None
+            self._end(verdict)
+
+    def take_verdict(self) -> completion.AttemptVerdict:
+        """The verdict of an attempt that an earlier controller has completed."""
+        self._verdict = self._record.verdict
+        assert self._verdict is not None
+        return self._verdict
+
+    def abandon(self) -> completion.AttemptVerdict:
+        """End an attempt whose allocation is gone, and its tasks with it; that of a task which had succeeded counts."""
+        ended = [self.tasks[name] for name in self._record.running]
+        for task in ended:
+            move(task, State.STOPPING, self._emit)
+        self._decided()
+        for task in ended:
+            found = self._judging.report(task, self._number)
+            if found and found.exit_code == 0 and not found.stopped_by:
+                task.report = found
+                self._complete(task, State.SUCCEEDED, 0)
+        if self._open:
+            self._end(self._record.loss)
+        for task in ended:
+            if task.state == State.STOPPING:
+                task.report = None
+                self._complete(task, State.STOPPED, self._stop_code())
+        assert self._verdict is not None
         return self._verdict
 
     def _step(self, selector: selectors.BaseSelector) -> None:
@@ -135,11 +199,11 @@ class Attempt:
             self._judging.load()
         for update in self._backend.poll():
             self._take(update)
-        if self._stops.count > self._stops_seen:
+        if self._stops.count > self.stops_seen:
             self._stop_requested()
         if self._stops.notices > self._notices_seen:
             self._notices_seen = self._stops.notices
-            self._warn(_ANNOUNCED, list(self.tasks))
+            self._warn(_ANNOUNCED)
         self._release_if_asked()
         self._enforce_limits()
         if self._verdict is not None:
@@ -154,9 +218,12 @@ class Attempt:
         if task.state != State.WAITING:  # its time is over
             return True
         move(task, State.LAUNCHED, self._emit, JobEvent.TASK_LAUNCHED)
-        self._backend.start(name, self._number, task.task_attempt, self._limits.start(name))
-        self._look_at = min(self._look_at, self._limits.next_end([name]))
+        self._start(task)
         return True
+
+    def _start(self, task: TaskState) -> None:
+        self._backend.start(task.task, self._number, task.task_attempt, self._limits.start(task.task))
+        self._look_at = min(self._look_at, self._limits.next_end([task.task]))
 
     def _timeout(self) -> float | None:
         """Seconds until the next start or kill is due, or a load; None if none is."""
@@ -183,26 +250,18 @@ class Attempt:
                 self._end_hold()
         elif isinstance(update, TaskHeld):
             self._held(update)
-        elif isinstance(update, HookRetrying):
-            self._emit_facts(JobEvent.HOOK_RETRYING, update)
-        elif isinstance(update, ServiceStarted):
-            self._emit_facts(JobEvent.SERVICE_STARTED, update)
-        elif isinstance(update, ServiceEnded):
-            self._emit_facts(JobEvent.SERVICE_ENDED, update)
+        elif event := _FACTS.get(type(update)):
+            self._emit_facts(event, update)
         elif isinstance(update, LimitReached):
             self._limit_reached(task, update.key)
         elif isinstance(update, StopAnnounced):
             self._tell(JobEvent.STOP_ANNOUNCED, task, by=update.by, text=update.text)
-        elif isinstance(update, TaskPlaced):
-            self._emit_facts(JobEvent.TASK_PLACED, update)
-        elif isinstance(update, TaskUnreachable):
-            self._emit_facts(JobEvent.TASK_UNREACHABLE, update)
-        elif isinstance(update, TaskReachable):
-            self._emit_facts(JobEvent.TASK_REACHABLE, update)
         elif isinstance(update, PreemptionNotice):
-            self._warn(update.text, list(self.tasks) if self._plan.gang else [update.task])
+            self._warn(update.text, None if self._plan.gang else update.task)
         elif task.state == State.LAUNCHED:
             move(task, State.RUNNING, self._emit)
+            if update.task in self._record.warned:
+                self._backend.warn(update.task)
 
     def _held(self, update: TaskHeld) -> None:
         """A task has failed, and its supervisor holds it. Only the first of the run stays so."""
@@ -225,7 +284,7 @@ class Attempt:
         for update in self._hold.over():
             self._ended(self.tasks[update.task], update.report)
 
-    def _emit_facts(self, event: JobEvent, update: _FactsUpdate) -> None:
+    def _emit_facts(self, event: JobEvent, update: Update) -> None:
         task, facts = update.task, update._asdict()
         del facts["task"]
         self._emit(event, role=task.role, index=task.task_index, **facts)
@@ -238,15 +297,15 @@ class Attempt:
             self._end_at_limit(ended=task)
             if task.state in _STARTED:
                 move(task, State.STOPPING, self._emit)
-        if report.reason == DISK_FULL and not self.disk_full:
-            self.disk_full = True
-            self._end(completion.AttemptVerdict(State.FAILED, None, report.exit_code, report.message), ended=task)
         if self._verdict is not None and self._was_stopped(task, report):
             self._complete(task, State.STOPPED, self._stop_code())
         elif report.exit_code == 0:
             self._complete(task, State.SUCCEEDED, 0)
         elif not self._retried(task, report):
             self._complete(task, State.FAILED, report.exit_code)
+
+    def _facts(self, task: TaskState, code: int) -> dict[str, Any]:
+        return task_facts.of_end(task, code, self._judging, self._number)
 
     def _was_stopped(self, task: TaskState, report: Report) -> bool:
         """Whether the task has ended because the attempt was over."""
@@ -256,16 +315,17 @@ class Attempt:
 
     def _complete(self, task: TaskState, state: State, code: int) -> None:
         """Record that the task has ended for good, and check whether that decides the attempt."""
-        facts = _facts(task.report, code) | (task.retries.facts() if state == State.FAILED else {})
-        move(task, state, self._emit, JobEvent.TASK_COMPLETED, succeeded=state == State.SUCCEEDED, **facts)
+        facts = self._facts(task, code) | (task.retries.facts() if state == State.FAILED else {})
+        succeeded = state == State.SUCCEEDED
+        move(task, state, self._emit, JobEvent.TASK_COMPLETED, state=state, succeeded=succeeded, **facts)
         self._open -= 1
-        verdict = self._tally.add(completion.Completed(*task.task, state == State.SUCCEEDED, code))
+        verdict = self._record.count(task, code)
         if verdict is not None:
             self._end(verdict)
 
     def _retried(self, task: TaskState, report: Report) -> bool:
         """Retry the task alone if the job has no gang allocation and the policy allows it. Returns whether it does."""
-        if self._plan.gang or self._verdict is not None or self.disk_full or task.place_lost:
+        if self._plan.gang or self._verdict is not None or report.reason == DISK_FULL or task.place_lost:
             return False
         role = self._plan.role(task.task.role)
         policy = retry.Policy(True, role.task_retry_count)
@@ -274,7 +334,8 @@ class Attempt:
         delay = task.retries.again(policy, self._plan.retry, failure, self._random, job=False)
         if delay is None:
             return False
-        facts = {"delay_sec": round(delay, 3), **task.retries.facts(), **_facts(report, report.exit_code)}
+        facts = {"delay_sec": round(delay, 3), **task.retries.facts(), **self._facts(task, report.exit_code)}
+        facts |= task.retries.counts() | task.history.facts()
         move(task, State.FAILED, self._emit, JobEvent.TASK_RETRYING, **facts)
         task.task_attempt += 1
         task.limit = None
@@ -288,8 +349,7 @@ class Attempt:
             if self._limits.job_is_over():
                 self._end_at_limit()
         elif self._verdict is None and task.state in _STARTED and (limit := self._limit(task, key)):
-            self._tell(JobEvent.TIME_LIMIT_REACHED, task, by=key, text=reached(limit))
-            task.limit = limit
+            self._at_own_limit(task, limit)
             self._stopping(task)
 
     def _limit(self, task: TaskState, key: str) -> TaskTimeLimit | None:
@@ -325,14 +385,18 @@ class Attempt:
                     self._backend.stop(task.task)
 
     def _stop_at_limit(self, task: TaskState, limit: TaskTimeLimit) -> None:
-        self._tell(JobEvent.TIME_LIMIT_REACHED, task, by=limit.key, text=reached(limit))
-        task.limit = limit
+        self._at_own_limit(task, limit)
         if task.state != State.WAITING:
             self._stopping(task)
             self._backend.stop(task.task)
         elif task.report:  # it waits for a retry, for which no time is left
             task.report = at_limit(task.report, limit)
             self._complete(task, State.FAILED, task.report.exit_code)
+
+    def _at_own_limit(self, task: TaskState, limit: TaskTimeLimit) -> None:
+        self._tell(JobEvent.TIME_LIMIT_REACHED, task, by=limit.key, text=reached(limit))
+        self._emit(JobEvent.TASK_STOPPING, role=task.task.role, index=task.task.task_index, by=limit.key)
+        task.limit = limit
 
     def _stopping(self, task: TaskState) -> None:
         self._ladders = True
@@ -352,19 +416,21 @@ class Attempt:
             self._told.add(f"{event} {by}")
             self._emit(event, role=task.task.role, index=task.task.task_index, by=by, text=text)
 
-    def _warn(self, text: str, tasks: list[Task]) -> None:
-        """These tasks will be stopped soon: their hooks before a stop run now, where a command runs."""
+    def _warn(self, text: str, only: Task | None = None) -> None:
+        """All tasks, or only this one, will be stopped soon: their hooks before a stop run now, where a command
+        runs."""
         self._told.add(f"{JobEvent.STOP_ANNOUNCED} {NOTICE}")  # the supervisors announce it, too
-        self._emit(JobEvent.STOP_ANNOUNCED, by=NOTICE, text=text)
-        for task in tasks:
+        place = {"role": only.role, "index": only.task_index} if only else {}
+        self._emit(JobEvent.STOP_ANNOUNCED, **place, by=NOTICE, text=text)
+        for task in [only] if only else self.tasks:
             if self.tasks[task].state == State.RUNNING:
                 self._backend.warn(task)
 
     def _stop_requested(self) -> None:
         """The first request starts every task's ladder, the next ends its grace period; both may arrive together."""
         kill = self._stops.count > 1
-        self._stops_seen = self._stops.count
-        self._emit(JobEvent.STOP_REQUESTED, by=self._stops.by, kill=kill)
+        self.stops_seen = self._stops.count
+        self._emit(JobEvent.STOP_REQUESTED, **self._stops.facts())
         self._end(completion.STOPPED)
         if kill:
             self._end_all_graces()
@@ -398,6 +464,8 @@ class Attempt:
     def _stop_code(self) -> int:
         if self._verdict is self._at_limit:
             return STOPPED_BY_TIME_LIMIT
+        if self._record.lost and self._verdict == self._record.loss:
+            return self._record.lost.code
         return STOPPED_BY_USER if self._verdict is completion.STOPPED else STOPPED_BY_COMPLETION
 
     def _enforce_stops(self) -> None:
@@ -408,15 +476,3 @@ class Attempt:
             if task.deadline is not None and task.deadline < now:
                 task.deadline = None
                 self._backend.kill(task.task)
-
-
-def _facts(report: Report | None, code: int) -> dict[str, Any]:
-    if report is None:
-        return {"code": code}
-    return {
-        "code": code,
-        "user_exit_code": report.user_exit_code,
-        "reason": report.reason,
-        "message": report.message,
-        "removed_bytes": report.removed_bytes,
-    }

@@ -31,6 +31,13 @@ def of_code(report: Report) -> Diagnosis:
     return found._replace(meaning=_UNSEEN) if report.reason == PERHAPS_MEMORY else found
 
 
+def of_loss(cause: str, text: str) -> Diagnosis:
+    """The diagnosis of a job whose place was taken away for this cause."""
+    known = packaged.content().causes[cause]
+    remedy = tuple(known["remedy"])
+    return Diagnosis(cause, known["behaviour"], SURE, known["owner"], f"{known['meaning']} {text}.", remedy)
+
+
 class Failures:
     """Collects what matters for a retry after a failure, including the rows of the user's own exit spec, if one is
     among the files of `rules`."""

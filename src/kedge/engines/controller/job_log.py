@@ -11,7 +11,18 @@ from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
-_FINAL = frozenset({JobEvent.ATTEMPT_COMPLETED, JobEvent.JOB_COMPLETED})
+# What must also be known after a crash of the machine: another one may take over, which would decide it otherwise.
+_SYNCED = frozenset(
+    {
+        JobEvent.TASK_RETRYING,
+        JobEvent.STOP_REQUESTED,
+        JobEvent.ATTEMPT_COMPLETED,
+        JobEvent.JOB_RETRYING,
+        JobEvent.ALLOCATION_REQUESTED,
+        JobEvent.CONTROLLER_RESTARTED,
+        JobEvent.JOB_COMPLETED,
+    }
+)
 
 
 class JobLog:
@@ -33,10 +44,10 @@ class JobLog:
 
     def __call__(self, event: str, **facts: Any) -> None:
         try:
-            self._log.append(event, sync=event in _FINAL, **facts)
+            self._log.append(event, sync=event in _SYNCED, **facts)
         except DiskFull as error:
             if not disk_reserve.free(self._run.path):
                 raise
             self.disk_full = str(error)
-            self._log.append(event, sync=event in _FINAL, **facts)
+            self._log.append(event, sync=event in _SYNCED, **facts)
             self._stops.request("the full disk")

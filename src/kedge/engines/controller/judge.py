@@ -12,7 +12,7 @@ from kedge.contract import CANNOT_START, HOOK_FAILED, TIME_LIMIT, Report, TaskTi
 from kedge.diagnose.decide import job
 from kedge.diagnose.decide.job import JobVerdict, TaskResult
 from kedge.diagnose.model import STOPPED, Diagnosis
-from kedge.engines.controller import time_limits
+from kedge.engines.controller import reports, time_limits
 from kedge.engines.controller.states import History, TaskState
 from kedge.policy.retry_decision import Failure
 from kedge.runs.folder import Run
@@ -27,6 +27,11 @@ def judge(tasks: Iterable[TaskState], limit: TaskTimeLimit | None = None) -> Job
     whole run is the cause, and no task."""
     results = [_result(task, task.report) for task in tasks if task.report]
     return job.at_time_limit(time_limits.diagnosis(limit), results) if limit else job.verdict(results)
+
+
+def judge_loss(cause: str | None, text: str) -> JobVerdict:
+    """Why an attempt ended whose allocation is gone: by no task. Without a cause, nothing is known."""
+    return JobVerdict(None, _failures().of_loss(cause, text) if cause else None)
 
 
 def _result(task: TaskState, report: Report) -> TaskResult:
@@ -69,9 +74,13 @@ class Judge:
     """
 
     def __init__(self, run: Run, rules: Iterable[str] = ()) -> None:
-        self._run, self._rules = run, tuple(rules)
+        self.run, self._rules = run, tuple(rules)
         self._made = self._make() if rules else None  # the rules as they are before any task can change them
         self.loads_at: float | None = time.monotonic() + _SHORT_JOB_SEC
+
+    def report(self, task: TaskState, attempt: int) -> Report | None:
+        """The report in the folder of a task's latest attempt; None if there is none."""
+        return reports.stored(self.run, task.task, attempt, task.task_attempt)
 
     def load(self) -> None:
         """Load what explains failures."""
@@ -86,7 +95,7 @@ class Judge:
         return found
 
     def _make(self) -> Any:
-        return _failures().Failures(self._run, self._rules)
+        return _failures().Failures(self.run, self._rules)
 
 
 def _failures() -> Any:

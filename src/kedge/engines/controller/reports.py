@@ -24,6 +24,7 @@ from kedge.diagnose.model import Diagnosis
 from kedge.engines.base import Task
 from kedge.policy.codes import Behaviour
 from kedge.runs import task_reports
+from kedge.runs.folder import Run
 from kedge.untrusted import read_json
 from kedge.untrusted_values import fits
 
@@ -58,6 +59,12 @@ def of_json(data: Any) -> Report | None:
     except (KeyError, ValueError, TypeError, AttributeError):
         return None
     return report._replace(message=report.message[:_LONGEST_MESSAGE])
+
+
+def stored(run: Run, task: Task, attempt: int, task_attempt: int) -> Report | None:
+    """The supervisor's report in the folder of a task attempt; None as in `read`."""
+    folder = str(run.task(task.role, task.task_index, attempt, task_attempt))
+    return read(Launch(task, folder, attempt, task_attempt, 0))
 
 
 def _can_be_used(diagnosis: Diagnosis) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Any
 
 from kedge.plan.model import RetryPolicy
 from kedge.policy import retry, retry_decision
@@ -36,6 +37,15 @@ class Retries:
         low, high = decision.delay_sec
         conflict = low + (high - low) * random()
         return max(asked, conflict or retry.backoff(self.done.transient, random, limits.backoff_sec))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """The retries so far for the event log."""
+        return {"retries": self.done._asdict()}
+
+    @classmethod
+    def of_counts(cls, facts: Mapping[str, Any]) -> Retries:
+        """The inverse of `counts`. KeyError or TypeError if the facts are not from there."""
+        return cls(RetriesSoFar(**facts["retries"]))
 
     def facts(self) -> dict[str, str]:
         """The latest decision for the event log."""

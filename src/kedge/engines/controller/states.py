@@ -34,6 +34,19 @@ class History:
     def forget(self) -> None:
         self.failure = None
 
+    def facts(self) -> dict[str, Any]:
+        """It for the event log."""
+        if self.failure is None:
+            return {"history": None}
+        diagnosis, progress = self.failure
+        return {"history": {"diagnosis": diagnosis.to_json(), "progress": dict(progress)}}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> History:
+        """The inverse of `facts`. KeyError, TypeError or ValueError if they are not from there."""
+        found = facts["history"]
+        return cls((Diagnosis.from_json(found["diagnosis"]), found["progress"]) if found else None)
+
 
 @dataclass(slots=True)
 class TaskState:
@@ -53,7 +66,7 @@ class TaskState:
 Emit = Callable[..., None]
 
 
-def move(task: TaskState, state: State, emit: Emit, event: str | None = None, **facts: Any) -> None:
+def move(task: TaskState, state: State, emit: Emit, event: str | None = None, /, **facts: Any) -> None:
     """Move a task to a state and emit the event. A move that is not in MOVES is a bug."""
     assert state in MOVES[task.state], f"{task.task}: {task.state} -> {state}"
     task.state = state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kedge.runs.controller_lock import RELEASE
 
@@ -25,6 +25,14 @@ _LIKE_SIGNALS = {
     "release": RELEASE,
     "notice": NOTICE,
 }
+
+
+class StopFacts(NamedTuple):
+    """The requests as the event log has them. `kill`: there was more than one."""
+
+    by: str
+    kill: bool
+    interrupted: bool = False
 
 
 class Stops:
@@ -77,6 +85,17 @@ class Stops:
             if first and self.by and by:
                 self.by = f"{self.by} of {by}"
             os.write(self._write, b"\0")
+
+    def facts(self) -> dict[str, Any]:
+        """The requests so far for the event log."""
+        return StopFacts(self.by, self.count > 1, self.interrupted)._asdict()
+
+    def remember(self, facts: StopFacts) -> int:
+        """Add the requests that an earlier controller has recorded, and return their number."""
+        count = 2 if facts.kill else 1
+        self.by, self.interrupted = facts.by, self.interrupted or facts.interrupted
+        self.count += count
+        return count
 
     def fileno(self) -> int:
         return self._read

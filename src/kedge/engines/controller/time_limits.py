@@ -38,13 +38,29 @@ class TimeLimits:
         self._job_end = time.monotonic() + plan.time_limit.limit_sec if plan.time_limit else math.inf
         self._task_ends: dict[Task, float] = {}
 
+    def began(self, when: float) -> None:
+        """The run began at another time, by time.monotonic(), which may be before the boot."""
+        if self.of_job:
+            self._job_end = when + self.of_job.limit_sec
+
+    def task_began(self, task: Task, when: float) -> None:
+        """A task was started at this time, by time.monotonic(). Only its first start counts."""
+        if limit := self._plan.role(task.role).time_limit:
+            self._task_ends.setdefault(task, when + limit.limit_sec)
+
+    def stood_still(self, seconds: float) -> None:
+        """Nothing of the run had a place for so long, which counts for no limit."""
+        self._job_end += seconds
+        for task in self._task_ends:
+            self._task_ends[task] += seconds
+
     def start(self, task: Task) -> tuple[Deadline, ...]:
         """The deadlines of an attempt of a task that starts now."""
         role = self._plan.role(task.role)
         found = [Deadline(self.of_job, self._job_end)] if self.of_job else []
         if role.time_limit:
-            end = self._task_ends.setdefault(task, time.monotonic() + role.time_limit.limit_sec)
-            found.append(Deadline(role.time_limit, end))
+            self.task_began(task, time.monotonic())
+            found.append(Deadline(role.time_limit, self._task_ends[task]))
         return (*found, *([Deadline(role.attempt_time_limit, None)] if role.attempt_time_limit else ()))
 
     def job_left(self) -> float:
