@@ -1,0 +1,197 @@
+"""What the agent does: what the controller asks, and telling it what becomes of the task. The task goes on whether
+there is a connection or not."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from kedge.errors import KedgeError
+from kedge.light.contextlib import suppress
+from kedge.light.types import Any, Callable
+from kedge.link import messages
+from kedge.link.frames import LinkFrame
+from kedge.runtime.agent import results, shared_folder, supervisor, task_files, tree
+from kedge.runtime.agent.keeper import FINISHED, AgentTask
+from kedge.runtime.agent.node_folders import NodeFolders
+from kedge.runtime.agent.node_ports import NodePorts
+from kedge.runtime.agent.running import RunningSupervisor
+from kedge.runtime.agent.state import load
+from kedge.runtime.process import procfs, signals
+from kedge.runtime.process.loop import Loop
+
+KEEPER_LOST = 3  # exit code
+Send = Callable[[str, dict[str, Any]], None]
+
+
+class Agent:
+    """One task's agent. `state` is what it knows, saved before anybody is told; `send` tells the controller."""
+
+    def __init__(self, task: AgentTask, folders: NodeFolders, loop: Loop, send: Send) -> None:
+        self.state = load(folders.files)
+        self.exit_code: int | None = None  # once it is to end
+        self._send = send
+        self._task, self._folders, self._loop, self._keeper = task, folders, loop, os.getppid()
+        self._ports = NodePorts()
+        self._running: RunningSupervisor | None = None
+        self._stop_next = False  # the scheduler wants a stop, and no supervisor has got it
+        self._kill_until = 0.0
+        self._files_due = 0.0  # until when the run folder may be missing
+
+    def take_over(self) -> None:
+        """Go on where an agent that was killed has stopped."""
+        if self.state.ports and self.state.task_attempt is None:
+            self._ports.hold_again(self.state.ports)
+        if self.state.ended:
+            self._send(messages.ENDED, self.state.ended)
+        if self.state.running:
+            lines = results.event_lines(self.state.folder)
+            self._watch(lines)
+            for event in filter(None, map(results.event, lines)):
+                self._event(event)
+
+    def check_taken_over(self) -> None:
+        """After all that the keeper has told was read: a supervisor that is gone, and whose end was told to the agent
+        before alone, has ended."""
+        running = self._running
+        if running and self.state.running and (running.pid is None or procfs.process(running.pid) is None):
+            self._supervisor_gone(None)
+
+    def told(self, line: str) -> None:
+        """Handle a line from the keeper."""
+        what, *numbers = line.split()
+        if what == "signal":
+            self._signal(int(numbers[0]))
+        elif self._running and self._running.pid == int(numbers[0]):
+            self._supervisor_gone(os.waitstatus_to_exitcode(int(numbers[1])))
+
+    def keeper_lost(self) -> None:
+        """The scheduler takes the task for ended, so nothing of it may go on."""
+        if self._running and self._running.pid:
+            tree.kill_alone(self._running.pid)
+        self._folders.remove()
+        self.exit_code = KEEPER_LOST
+
+    def command(self, frame: LinkFrame) -> None:
+        """Do what the controller asks. The same command may come again. KeyError, TypeError: it is not complete."""
+        header = frame.header
+        if frame.kind == messages.RESERVE:
+            self._reserve(header["ports"])
+        elif frame.kind == messages.START:
+            self._start(header)
+        elif frame.kind == messages.CONTROL and header["task_attempt"] == self.state.task_attempt:
+            self._control(header["what"])
+        elif frame.kind in (messages.FINISH, messages.REFUSED):  # refused for good: there is another agent of the task
+            self.exit_code = FINISHED  # the keeper ends what is left, and removes the folders
+
+    def _save(self, **changes: Any) -> None:
+        self.state = self.state._replace(**changes)
+        with suppress(OSError):  # the disk is full: only an agent that is killed now would need it
+            self.state.save(self._folders.files)
+
+    def _reserve(self, counts: dict[str, int]) -> None:
+        if path := shared_folder.missing(self._task.orders.address_file):
+            return self._wait_for_folder(path, counts)
+        try:
+            if self.state.ports is None or {k: len(v) for k, v in self.state.ports.items()} != counts:
+                self._save(ports=self._ports.reserve(counts))
+        except (KedgeError, OSError) as error:
+            return self._send(messages.RESERVED, {"error": f"node {self._task.node}: {error}"})
+        return self._send(messages.RESERVED, {"ports": self.state.ports})
+
+    def _wait_for_folder(self, path: str, counts: dict[str, int]) -> None:
+        """Network file systems may show new folders late: look again for a while."""
+        now = time.monotonic()
+        self._files_due = self._files_due or now + shared_folder.PATIENCE_SEC
+        if now < self._files_due:
+            return self._loop.alarm(now + shared_folder.LOOK_SEC, lambda: self._reserve(counts))
+        return self._send(messages.RESERVED, {"error": shared_folder.explain(path, self._task.node)})
+
+    def _start(self, start: dict[str, Any]) -> None:
+        number = start["task_attempt"]
+        if self.state.running or (self.state.task_attempt is not None and number <= self.state.task_attempt):
+            return None  # it came again
+        folder = start["spec"]["folder"]
+        self._save(task_attempt=number, folder=folder, pid=None, start_time=0, ended=None)
+        try:
+            if self.state.ports:
+                self._ports.hold_again(self.state.ports)  # after the first attempt they were handed over
+            files = task_files.paths(self._folders, number)
+            task_files.write(self._folders, files, start)
+            self._watch([])
+            pid = supervisor.start(self._task, files, folder, self._ports)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            why = f"the task's supervisor could not be started on node {self._task.node}: {where}{error.strerror}"
+            return self._ended(None, None, why)
+        self._ports.hand_over()
+        found = procfs.process(pid)
+        self._save(pid=pid, start_time=found.start_time if found else 0)
+        assert self._running
+        self._running.pid = pid
+        if self._stop_next:
+            self._control(messages.STOP)
+        return None
+
+    def _watch(self, known: list[bytes]) -> None:
+        assert self.state.task_attempt is not None
+        files = task_files.paths(self._folders, self.state.task_attempt)
+        self._running = RunningSupervisor(self._loop, files, self._event, known)
+        self._running.pid = self.state.pid
+
+    def _event(self, event: dict[str, Any]) -> None:
+        self._send(messages.EVENT, {"task_attempt": self.state.task_attempt, "line": event})
+
+    def _control(self, what: str) -> None:
+        running = self._running
+        if running is None:
+            return
+        if what == messages.KILL:
+            self._kill()
+            return
+        self._stop_next = False
+        running.request(what)
+        running.wake()
+
+    def _signal(self, number: int) -> None:
+        """A signal of the scheduler, which was sent to the keeper."""
+        if number in signals.STOPS:
+            self._stop_next = True
+            self._control(messages.STOP)
+        elif number == signals.NOTICE:
+            self._control(messages.WARN)
+        elif self._running:
+            self._running.signal(number)
+
+    def _kill(self) -> None:
+        """Kill all that the task has started. What is left of it after the supervisor's end is killed then."""
+        tree.kill(self._below())
+
+    def _below(self) -> list[procfs.ProcessStat]:
+        return tree.below(self._keeper, {os.getpid()})
+
+    def _supervisor_gone(self, code: int | None) -> None:
+        """The supervisor has ended. Usually nothing of the task is left; if it was killed, end the rest."""
+        self._kill_until = time.monotonic() + tree.GIVE_UP_SEC
+        self._finish_task(code)
+
+    def _finish_task(self, code: int | None) -> None:
+        left = self._below()
+        now = time.monotonic()
+        if left and now < self._kill_until:
+            tree.kill(left)
+            self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code))
+            return
+        text = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else ""
+        self._ended(results.report(self.state.folder), code, text)
+
+    def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:
+        """Tell the end of a task attempt."""
+        if self._running:
+            self._running.finish()
+            self._running = None
+        with suppress(OSError):
+            task_files.remove_secrets(self._folders)
+        ended = {"task_attempt": self.state.task_attempt, "report": report, "code": code, "text": text}
+        self._save(ended=ended)
+        self._send(messages.ENDED, ended)

@@ -1,0 +1,139 @@
+"""The keeper: the main process of a task on a cluster, above its agent. It adopts and reaps what runs below, starts the
+agent again if that is killed, and passes on to it the scheduler's signals, so that the supervisor gets each of them
+once and the agent lives to tell how the task has ended. It loads next to nothing.
+
+What it tells an agent are lines in a pipe, which a new agent goes on reading: `ended PID WAIT_STATUS`, `signal NUMBER`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+
+from kedge.light import signal
+from kedge.light.types import NamedTuple, NoReturn
+from kedge.link.launch import AgentOrders
+from kedge.runtime.agent import tree
+from kedge.runtime.agent.node_folders import NodeFolders
+from kedge.runtime.process import children, signals
+
+WRONG = 2  # exit code: it was started with wrong arguments, so that another start cannot help
+FINISHED = 0
+_MOST_STARTS = 6  # of agents
+_HANDLED = (*signals.STOPS, signals.NOTICE, *sorted(signals.FORWARDED))
+
+
+class AgentTask(NamedTuple):
+    """Whose agent this is. `orders` is without the tokens of other tasks; `supervisor` is the first part of the command
+    line of supervisors, and `site` their option."""
+
+    orders: AgentOrders
+    task_index: int
+    node: str
+    supervisor: list[str]
+    site: str | None
+
+    @property
+    def name(self) -> str:
+        """A name that no other task of this user has."""
+        return f"{self.orders.run}-{self.orders.attempt}-{self.orders.role}-{self.task_index}"
+
+
+def keep(task: AgentTask, folders: NodeFolders) -> int:
+    """Keep an agent running until it finishes; then end everything below, and return the exit code of the task."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, (signal.SIGCHLD, *_HANDLED))
+    children.become_subreaper()
+    told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return _keep(task, folders, told, tell)
+    finally:
+        _end_all()
+        folders.remove()
+
+
+def _keep(task: AgentTask, folders: NodeFolders, told: int, tell: int) -> int:
+    code = 1
+    for start in range(_MOST_STARTS):
+        agent = os.fork()
+        if agent == 0:
+            os.close(tell)
+            _become_agent(task, folders, told, restarted=start > 0)
+        code = _watch(agent, tell)
+        if code in (FINISHED, WRONG):
+            return code
+        _say(f"the agent of {task.name} on {task.node} ended with {_shown(code)}")
+    _say(f"the agent of {task.name} was started {_MOST_STARTS} times; the task is given up")
+    return code
+
+
+def _become_agent(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) -> NoReturn:
+    """In the child: a session of its own, so that signals to the group of the keeper come through the keeper alone."""
+    code = 1
+    try:
+        os.setsid()
+        for number in _HANDLED:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        gc.disable()
+        from kedge.runtime.agent.run import run  # the keeper does not need what it loads
+
+        gc.freeze()
+        gc.enable()
+        code = run(task, folders, told, restarted=restarted)
+    except BaseException as error:
+        from kedge.runtime import bugs
+
+        _say(bugs.describe(error) if isinstance(error, Exception) else repr(error))
+    finally:
+        os._exit(code)
+
+
+def _watch(agent: int, tell: int) -> int:
+    """Reap and pass signals on until the agent has ended; its exit code, negative for a signal."""
+    while True:
+        status = _reap(agent, tell)
+        if status is not None:
+            return os.waitstatus_to_exitcode(status)
+        number = signal.sigwait((signal.SIGCHLD, *_HANDLED))
+        if number != signal.SIGCHLD:
+            _tell(tell, f"signal {int(number)}")
+
+
+def _reap(agent: int, tell: int) -> int | None:
+    """Reap what has ended, and tell it before: a process that is gone has been told. The agent's own status."""
+    while True:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        status = found.si_status << 8 if found.si_code == os.CLD_EXITED else found.si_status
+        if found.si_pid != agent:
+            _tell(tell, f"ended {found.si_pid} {status}")
+        os.waitpid(found.si_pid, 0)
+        if found.si_pid == agent:
+            return status
+
+
+def _tell(tell: int, line: str) -> None:
+    try:
+        os.write(tell, f"{line}\n".encode())
+    except OSError:
+        return  # the pipe is full: the agent does not read, and looks itself at what it has started
+
+
+def _end_all() -> None:
+    """Kill and reap everything below."""
+    give_up = time.monotonic() + tree.GIVE_UP_SEC
+    while children.exist() and time.monotonic() < give_up:
+        tree.kill(tree.below(os.getpid()))
+        signal.sigtimedwait((signal.SIGCHLD,), tree.RESCAN_SEC)
+        while children.exist() and os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+
+
+def _shown(code: int) -> str:
+    return f"signal {signals.name_of(-code)}" if code < 0 else f"exit code {code}"
+
+
+def _say(text: str) -> None:
+    os.write(2, f"kedge agent: {text}\n".encode(errors="backslashreplace"))

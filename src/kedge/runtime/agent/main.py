@@ -1,0 +1,106 @@
+"""The command line of the agent, and what it is told on stdin."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kedge.light.contextlib import suppress
+from kedge.light.types import Mapping, NamedTuple, Sequence
+from kedge.link.launch import AgentOrders
+from kedge.runtime.agent import keeper, node_folders
+from kedge.runtime.agent.keeper import WRONG, AgentTask
+
+USAGE = "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR]"
+_LONGEST_ORDERS = 64 << 20  # bytes
+_START_FILE = "runtime.pyc"  # of supervisors, beside that of the agent, in a bundle
+
+
+class AgentOptions(NamedTuple):
+    """The parsed command line: the variables with the task's index in its role and with the node's name; what to start
+    supervisors from; and their option of the same name, `site`."""
+
+    index_variable: str = ""
+    node_variable: str = ""
+    runtime: str = ""
+    site: str | None = None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Read the orders from stdin and keep an agent running until it is told to finish. Returns 0 then, and WRONG when
+    the arguments or the orders are wrong."""
+    try:
+        options = parse(argv)
+        orders = AgentOrders.from_line(_read_orders())
+        task = _task(orders, options, os.environ)
+        folders = node_folders.make(task.name)
+    except ValueError as error:
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(f"the agent cannot make a folder on this node: {error.filename}: {error.strerror}")
+    return keeper.keep(task, folders)
+
+
+def parse(argv: Sequence[str]) -> AgentOptions:
+    """Parse the arguments. ValueError."""
+    options = AgentOptions()
+    if len(argv) % 2:
+        raise ValueError(USAGE)
+    for name, value in zip(argv[::2], argv[1::2], strict=True):
+        field = name.removeprefix("--").replace("-", "_")
+        if not name.startswith("--") or field not in AgentOptions._fields:
+            raise ValueError(f"unknown option {name} {value}\n{USAGE}")
+        options = options._replace(**{field: value})
+    if not options.index_variable or not options.node_variable:
+        raise ValueError(USAGE)
+    return options
+
+
+def _task(orders: AgentOrders, options: AgentOptions, variables: Mapping[str, str]) -> AgentTask:
+    index = variables.get(options.index_variable, "")
+    if not index.isdecimal() or int(index) >= len(orders.tokens):
+        raise ValueError(
+            f"the variable {options.index_variable} is {index!r}; it must be a number below {len(orders.tokens)}"
+        )
+    node = variables.get(options.node_variable) or os.uname().nodename
+    # The tokens of the other tasks are not this agent's.
+    own = [token if number == int(index) else "" for number, token in enumerate(orders.tokens)]
+    return AgentTask(orders._replace(tokens=own), int(index), node, _supervisor(options), options.site)
+
+
+def _supervisor(options: AgentOptions) -> list[str]:
+    """The first part of the command line of supervisors: the same interpreter, with the same options."""
+    own = _own_command_line()
+    interpreter = own[: len(own) - len(sys.argv)]
+    if "/" not in interpreter[0]:  # it was looked up in PATH
+        interpreter[0] = sys.executable
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), _START_FILE)
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return [*interpreter, options.runtime or (beside if os.path.exists(beside) else folder)]
+
+
+def _own_command_line() -> list[str]:
+    with open("/proc/self/cmdline", "rb", buffering=0) as file:
+        return [os.fsdecode(each) for each in file.readall().split(b"\0")[:-1]]
+
+
+def _read_orders() -> bytes:
+    """One line of stdin. What follows is not read, and programs below get /dev/null."""
+    data = b""
+    while b"\n" not in data and len(data) < _LONGEST_ORDERS and (more := _read(0)):
+        data += more
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(null, 0)
+    os.close(null)
+    return data.partition(b"\n")[0]
+
+
+def _read(fd: int) -> bytes:
+    with suppress(OSError):
+        return os.read(fd, 1 << 16)
+    return b""
+
+
+def _failed(why: str) -> int:
+    os.write(2, f"kedge agent: {why}\n".encode(errors="backslashreplace"))
+    return WRONG

@@ -1,0 +1,40 @@
+"""What a supervisor leaves in the folder of its task attempt. Tasks can write there, so nothing of it is trusted; the
+controller checks the values again."""
+
+from __future__ import annotations
+
+from kedge import untrusted
+from kedge.contract import EVENTS_FILE, REPORT_FILE
+from kedge.light.types import Any
+
+_LARGEST_REPORT = 8 << 20  # bytes; it must fit into one message
+_LARGEST_EVENTS = 4 << 20
+_LONGEST_LINE = 4096
+
+
+def report(folder: str) -> dict[str, Any] | None:
+    """The report; None if there is none that can be used."""
+    try:
+        found = untrusted.read_json(folder, REPORT_FILE, _LARGEST_REPORT)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def event_lines(folder: str) -> list[bytes]:
+    """The complete lines of events so far."""
+    try:
+        return untrusted.read(folder, EVENTS_FILE, _LARGEST_EVENTS).split(b"\n")[:-1]
+    except OSError:
+        return []
+
+
+def event(line: bytes) -> dict[str, Any] | None:
+    """The event in a line; None if it is not from a supervisor."""
+    if len(line) > _LONGEST_LINE:
+        return None
+    try:
+        found = untrusted.parse(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,75 @@
+"""The loop of the agent, below its keeper."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from kedge.link.frames import LinkFrame
+from kedge.runtime.agent import addresses
+from kedge.runtime.agent.agent import Agent
+from kedge.runtime.agent.connection import AgentConnection, AgentFacts
+from kedge.runtime.agent.keeper import AgentTask
+from kedge.runtime.agent.node_folders import NodeFolders
+from kedge.runtime.process.loop import READABLE, Loop
+
+ORPHAN_SEC = 3600.0  # with nothing to do and without a controller
+ORPHAN = 2  # exit code: nobody needs another agent
+
+
+def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) -> int:
+    """Serve until the controller lets the agent finish; its exit code."""
+    loop, orders = Loop(), task.orders
+    facts = AgentFacts(task.task_index, task.node, addresses.of_node(orders.addresses), addresses.boot_id(), os.getpid())
+    link = AgentConnection(orders, facts, lambda: agent.state.told())
+    agent = Agent(task, folders, loop, link.send)
+    keeper = KeeperLines(told, agent)
+    loop.watch(told, READABLE, keeper.read)
+    if restarted:
+        agent.take_over()
+        keeper.read()
+        agent.check_taken_over()
+    loop.watch(link.fileno(), READABLE, lambda _events: None)  # it is polled in every turn
+    heard = time.monotonic()
+    while agent.exit_code is None:
+        for frame in link.poll():
+            _obey(agent, frame)
+        now = time.monotonic()
+        heard = now if link.connected or agent.state.running else heard
+        if now > heard + ORPHAN_SEC:
+            _say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
+            return ORPHAN
+        if agent.exit_code is None:
+            loop.turn(min(link.due, heard + ORPHAN_SEC + 1))
+    link.close()
+    return agent.exit_code
+
+
+class KeeperLines:
+    """Reads what the keeper tells."""
+
+    def __init__(self, fd: int, agent: Agent) -> None:
+        self._fd, self._agent = fd, agent
+        self._partial = b""
+
+    def read(self, _events: int = 0) -> None:
+        """Take all the lines that are there."""
+        try:
+            while data := os.read(self._fd, 1 << 16):
+                *lines, self._partial = (self._partial + data).split(b"\n")
+                for line in lines:
+                    self._agent.told(line.decode())
+        except BlockingIOError:
+            return
+        self._agent.keeper_lost()
+
+
+def _obey(agent: Agent, frame: LinkFrame) -> None:
+    try:
+        agent.command(frame)
+    except (KeyError, TypeError, ValueError) as error:
+        _say(f"the controller sent a {frame.kind} that is not complete: {error!r}")
+
+
+def _say(text: str) -> None:
+    os.write(2, f"kedge agent: {text}\n".encode(errors="backslashreplace"))

@@ -1,0 +1,54 @@
+"""What a new agent of a task needs to go on after the one before was killed: a file in its folder on the node."""
+
+from __future__ import annotations
+
+from kedge import untrusted
+from kedge.light import json
+from kedge.light.types import Any, NamedTuple
+from kedge.own_files import replace_file
+
+_FILE = "state.json"
+_LARGEST = 64 << 20  # bytes
+_LONGEST_TOLD = 32 << 10
+
+
+class AgentState(NamedTuple):
+    """`ports` are those of the task, by label. `task_attempt` is the last one that was started in this job attempt, in
+    the task's `folder`, by the supervisor with `pid` and `start_time` (None: it could not be started). `ended` is what
+    was told of its end."""
+
+    ports: dict[str, list[int]] | None = None
+    task_attempt: int | None = None
+    folder: str = ""
+    pid: int | None = None
+    start_time: int = 0
+    ended: dict[str, Any] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a supervisor was started whose end has not been told."""
+        return self.task_attempt is not None and self.ended is None
+
+    def told(self) -> dict[str, Any]:
+        """What a controller is told at the beginning of each connection, when messages must still be short: without a
+        report that is long, which the controller finds in the task's folder or has already."""
+        ended = self.ended
+        if ended and len(json.dumps(ended)) > _LONGEST_TOLD:
+            ended = {**ended, "report": None}
+        return {
+            "ports": self.ports, "task_attempt": self.task_attempt, "started": self.task_attempt is not None,
+            "ended": ended,
+        }  # fmt: skip
+
+    def save(self, folder: str) -> None:
+        """Write the file in one step. OSError."""
+        # Not synced: nothing of a task outlives a crash of its node.
+        replace_file(f"{folder}/{_FILE}", json.dumps(self._asdict()).encode(), synced=False)
+
+
+def load(folder: str) -> AgentState:
+    """The state that the agent before has saved; that of a new agent if there is none."""
+    try:
+        return AgentState(**untrusted.read_json(folder, _FILE, _LARGEST))
+    except FileNotFoundError:
+        return AgentState()

@@ -1,0 +1,67 @@
+"""What the agent writes for the supervisor of one task attempt, in its own folders on the node."""
+
+from __future__ import annotations
+
+import os
+
+from kedge.contract import SECRET_DOCUMENT, SECRET_VALUES, SPEC_FILE
+from kedge.light import json
+from kedge.light.types import Any, Mapping, NamedTuple
+from kedge.own_files import clear, open_own, write_all
+from kedge.runtime.agent.node_folders import NodeFolders
+
+SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
+
+
+class AttemptFiles(NamedTuple):
+    """The paths of one task attempt: the TaskSpec, the addresses of all tasks, the FIFO for the supervisor's events and
+    the one for requests to it."""
+
+    folder: str
+    spec: str
+    peers: str
+    status: str
+    control: str
+
+
+def paths(folders: NodeFolders, task_attempt: int) -> AttemptFiles:
+    """The paths of a task attempt."""
+    folder = f"{folders.files}/{task_attempt}"
+    return AttemptFiles(folder, *(f"{folder}/{name}" for name in (SPEC_FILE, "peers.json", "status", "control")))
+
+
+def write(folders: NodeFolders, files: AttemptFiles, start: Mapping[str, Any]) -> None:
+    """Write everything for the task attempt that a START describes, and make its folder where the controller has not.
+    OSError; KeyError or TypeError if a part of it is missing."""
+    clear(files.folder)
+    os.mkdir(files.folder, 0o700)
+    os.mkfifo(files.status, 0o600)
+    os.mkfifo(files.control, 0o600)
+    _write(files.peers, start["peers"])
+    secrets = write_secrets(folders, start["secrets"])
+    _write(files.spec, {**start["spec"], "peers_file": files.peers, "secrets_dir": secrets})
+    os.makedirs(start["spec"]["folder"], exist_ok=True)
+
+
+def write_secrets(folders: NodeFolders, secrets: Mapping[str, Any] | None) -> str | None:
+    """Write the files with the values of secrets, and return their folder; None if there are none."""
+    remove_secrets(folders)
+    if not secrets:
+        return None
+    _write(f"{folders.secrets}/{SECRET_VALUES}", secrets["texts"])
+    _write(f"{folders.secrets}/{SECRET_DOCUMENT}", secrets["document"])  # JSON is also YAML, the format of the document
+    return folders.secrets
+
+
+def remove_secrets(folders: NodeFolders) -> None:
+    """Remove the values of secrets; the folder stays, locked."""
+    for name in (SECRET_VALUES, SECRET_DOCUMENT):
+        clear(f"{folders.secrets}/{name}")
+
+
+def _write(path: str, value: Any) -> None:
+    fd = open_own(path, os.O_WRONLY | os.O_TRUNC)
+    try:
+        write_all(fd, json.dumps(value).encode())
+    finally:
+        os.close(fd)

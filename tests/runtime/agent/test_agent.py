@@ -1,0 +1,229 @@
+"""What an agent does for its controller, from the start of a task to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from kedge import contract
+from kedge.contract import StopPolicy
+from kedge.testing.wait import wait_until
+
+WAITS = "touch ready; while :; do sleep 0.05; done"
+IGNORES = f"trap '' TERM; {WAITS}"
+
+
+def test_a_task_from_its_start_to_its_end(agent, bound):
+    agent.start()
+    hello = agent.joined().hello
+    assert (hello.node, hello.attempt, hello.role, hello.task_index) == ("n7", 3, "worker", 0)
+    assert hello.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert hello.addresses
+    assert not hello.addresses[0].startswith("127.") or all(a.startswith("127.") for a in hello.addresses)
+    assert hello.state == {"ports": None, "task_attempt": None, "started": False, "ended": None}
+    ports = agent.reserve()
+    assert {label: len(numbers) for label, numbers in ports.items()} == {"ssh": 1, "http": 2}
+    assert all(bound(port) for numbers in ports.values() for port in numbers)
+    agent.run("cat $KEDGE_PEERS_FILE; echo; echo $PAI_CURRENT_CONTAINER_PORT")
+    end = agent.ended()
+    assert (end["task_attempt"], end["code"], end["text"]) == (0, 0, "")
+    assert (end["report"]["exit_code"], end["report"]["task"]) == (0, "worker:0")
+    peers, port = (agent.task_folder() / "user-stdout" / "current").read_text().splitlines()
+    assert json.loads(peers)["roles"]["worker"][0]["ports"] == ports
+    assert int(port) == ports["http"][0]
+    assert agent.events() == ["starting", "running", "exited", "finished"]
+    assert agent.finish() == 0
+    assert agent.leftovers() == []
+
+
+def test_ports_are_held_until_the_command_starts_and_claimed_until_the_end(agent, bound):
+    agent.start()
+    port = agent.reserve()["ssh"][0]
+    assert agent.reserve()["ssh"] == [port], "the same request has the same answer"
+    agent.run(WAITS)
+    agent.wait_for_file("ready")
+    assert not bound(port)
+    assert agent.finish() == 0
+
+
+def test_two_attempts_of_a_task(agent):
+    agent.start()
+    ports = agent.reserve()
+    agent.run("exit 3")
+    assert (agent.ended()["code"], agent.ended()["report"]["user_exit_code"]) == (255, 3)
+    agent.run("echo again", 1)
+    end = agent.ended(2)
+    assert (end["task_attempt"], end["code"]) == (1, 0)
+    assert agent.reserve() == ports
+    agent.run("echo late", 0)  # a command that comes again
+    agent.run("echo late", 1)
+    assert agent.finish() == 0
+    assert (agent.task_folder(1) / "user-stdout" / "current").read_text() == "again\n"
+    assert len(agent.said("ended")) == 2
+
+
+def test_a_stop_and_its_repetition(agent):
+    agent.start()
+    agent.run(WAITS)
+    agent.wait_for_file("ready")
+    agent.control("stop")
+    agent.control("stop")
+    end = agent.ended()
+    assert (end["code"], end["report"]["stopped_by"], end["report"]["killed"]) == (143, "TERM", False)
+
+
+def test_the_end_of_the_grace_period(agent):
+    agent.start()
+    agent.run(IGNORES)
+    agent.wait_for_file("ready")
+    agent.control("stop")
+    agent.wait_for_event(contract.STOPPING)
+    agent.control("end-grace")
+    assert (agent.ended()["code"], agent.ended()["report"]["killed"]) == (137, True)
+
+
+def test_a_warning(agent):
+    agent.start()
+    agent.run(WAITS, steps=())
+    agent.wait_for_file("ready")
+    agent.control("warn")
+    agent.control("warn", 7)  # about another attempt
+    agent.control("stop")
+    assert agent.ended()["code"] == 143
+
+
+def test_a_kill_leaves_nothing(agent, alive):
+    agent.start()
+    agent.run("setsid sleep 1000 & echo $! > pid; trap '' TERM; touch ready; sleep 1000")
+    agent.wait_for_file("ready")
+    supervisor, sleeper = agent.supervisor_pid(), int(agent.wait_for_file("pid").read_text())
+    agent.control("kill")
+    end = agent.ended()
+    assert (end["report"], end["code"]) == (None, -signal.SIGKILL)
+    assert not alive(supervisor)
+    assert not alive(sleeper)
+    assert agent.finish() == 0
+
+
+def test_a_supervisor_that_is_killed(agent, alive):
+    agent.start()
+    agent.run("setsid sleep 1000 & echo $! > pid; touch ready; sleep 1000")
+    agent.wait_for_file("ready")
+    sleeper = int(agent.wait_for_file("pid").read_text())
+    os.kill(agent.supervisor_pid(), signal.SIGKILL)
+    end = agent.ended()
+    assert (end["report"], end["code"], end["text"]) == (None, -signal.SIGKILL, "")
+    assert not alive(sleeper)
+    agent.run("true", 1)
+    assert agent.ended(2)["code"] == 0
+
+
+def test_a_supervisor_that_cannot_start(agent):
+    agent.start()
+    agent.joined()
+    (agent.folder / "run" / "tasks").touch()
+    agent.run("true")
+    end = agent.ended()
+    assert (end["report"], end["code"]) == (None, None)
+    assert end["text"].startswith("the task's supervisor could not be started on node n7: ")
+
+
+def test_secrets_are_in_memory_as_long_as_the_task_runs(agent):
+    agent.start()
+    secrets = {"document": {"token": "abc"}, "texts": {"token": "abc"}}
+    agent.run("cp -rL ../pai/secrets copy; touch ready; sleep 1000", secrets=secrets)
+    agent.wait_for_file("ready")
+    folder = Path(os.readlink(agent.task_folder() / "pai" / "secrets"))
+    assert str(folder).startswith("/dev/shm/kedge-agent-")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        "values.json": 0o600, "secrets.yaml": 0o600
+    }  # fmt: skip
+    assert json.loads((agent.task_folder() / "work" / "copy" / "secrets.yaml").read_text()) == {"token": "abc"}
+    environments = [
+        Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
+        for pid in (agent.process.pid, agent.agent_pid(), agent.supervisor_pid())
+    ]
+    agent.control("stop")
+    agent.ended()
+    assert not list(folder.iterdir())
+    assert not [each for each in environments if b"abc" in each]
+    assert agent.finish() == 0
+    assert not folder.exists()
+
+
+def test_finish_ends_a_task_that_still_runs(agent, alive):
+    agent.start()
+    agent.run(IGNORES)
+    agent.wait_for_file("ready")
+    supervisor = agent.supervisor_pid()
+    assert agent.finish() == 0
+    assert not alive(supervisor)
+    assert agent.leftovers() == []
+
+
+def test_a_run_folder_that_appears_late(agent):
+    late = agent.folder / "late" / "cluster" / "address.json"
+    agent.start(address_file=str(late))
+    agent.joined()
+    agent.send("reserve", ports={})
+    late.parent.mkdir(parents=True)
+    late.write_text("{}")
+    assert agent.wait_for("reserved")["ports"] == {}
+
+
+def test_too_many_ports(agent):
+    agent.start()
+    agent.joined()
+    agent.send("reserve", ports={"many": 100_000})
+    assert "node n7: " in agent.wait_for("reserved")["error"]
+
+
+def test_a_signal_of_the_scheduler_reaches_the_ladder_once(agent):
+    agent.start()
+    agent.run(IGNORES, stop=StopPolicy("TERM", 600.0))
+    agent.wait_for_file("ready")
+    os.killpg(agent.process.pid, signal.SIGTERM)
+    agent.wait_for_event(contract.STOPPING)
+    os.kill(agent.supervisor_pid(), signal.SIGTERM)  # some schedulers signal all processes of a task
+    os.killpg(agent.process.pid, signal.SIGTERM)
+    agent.control("end-grace")
+    end = agent.ended()
+    assert (end["code"], end["report"]["stopped_by"], end["report"]["killed"]) == (137, "TERM", True)
+    assert agent.events().count(contract.STOPPING) == 1
+    assert agent.finish() == 0
+
+
+def test_a_signal_of_the_scheduler_reaches_the_command(agent):
+    agent.start()
+    agent.run("trap 'exit 5' USR1; touch ready; while :; do sleep 0.05; done")
+    agent.wait_for_file("ready")
+    os.killpg(agent.process.pid, signal.SIGUSR1)
+    assert agent.ended()["report"]["user_exit_code"] == 5
+
+
+def test_a_stop_by_the_scheduler_before_the_task_starts(agent):
+    agent.start()
+    agent.joined()
+    agent.process.terminate()
+    agent.reserve()
+    agent.run(WAITS)
+    assert agent.ended()["report"]["stopped_by"] == "TERM"
+
+
+def test_what_others_have_left_behind_is_removed(agent):
+    left = agent.tmp / f"kedge-agent-{os.geteuid()}-other-run-0-worker-0"
+    young, foreign = left.with_name(left.name + "9"), agent.tmp / "kedge-agent-9999999-x"
+    for each in (left, young, foreign):
+        each.mkdir()
+        (each / "file").touch()
+    for each in (left, foreign):
+        os.utime(each, (1, 1))
+    agent.start()
+    agent.joined()
+    assert not left.exists()
+    assert young.exists()
+    assert foreign.exists()
+    wait_until(lambda: agent.finish() == 0)

@@ -1,0 +1,161 @@
+"""Agents, supervisors, keepers, controllers and connections that are lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kedge.testing.wait import wait_until
+
+GOES_ON = "touch ready; until [ -e go ]; do sleep 0.02; done; exit 4"
+
+
+def running(agent, command=GOES_ON):
+    agent.start()
+    agent.run(command)
+    agent.wait_for_file("ready")
+
+
+def go(agent, task_attempt=0):
+    agent.wait_for_file("ready", task_attempt).with_name("go").touch()
+
+
+def kill_agent(agent, number=1):
+    os.kill(agent.agent_pid(number), signal.SIGKILL)
+    return agent.joined(number + 1)
+
+
+def test_an_agent_that_is_killed_while_its_task_runs(agent, alive):
+    running(agent)
+    supervisor = agent.supervisor_pid()
+    ports = agent.reserve()
+    state = kill_agent(agent).hello.state
+    assert state == {"ports": ports, "task_attempt": 0, "started": True, "ended": None}
+    assert alive(supervisor)
+    go(agent)
+    end = agent.ended()
+    assert (end["task_attempt"], end["code"], end["report"]["user_exit_code"]) == (0, 255, 4)
+    assert agent.events()[-2:] == ["exited", "finished"]
+    agent.run("true", 1)
+    assert agent.ended(2)["code"] == 0
+    assert agent.finish() == 0
+    assert len(agent.said("ended")) == 2
+    assert agent.leftovers() == []
+
+
+def test_it_takes_requests_after_that(agent):
+    running(agent)
+    kill_agent(agent)
+    agent.control("stop")
+    assert agent.ended()["report"]["stopped_by"] == "TERM"
+
+
+def test_a_supervisor_that_ends_while_there_is_no_agent(agent):
+    running(agent)
+    os.kill(agent.process.pid, signal.SIGSTOP)  # the keeper starts no agent meanwhile
+    os.kill(agent.agent_pid(), signal.SIGKILL)
+    supervisor = agent.supervisor_pid()
+    go(agent)
+    stat = Path(f"/proc/{supervisor}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    os.kill(agent.process.pid, signal.SIGCONT)
+    end = agent.ended()
+    assert (end["code"], end["report"]["user_exit_code"]) == (255, 4)
+    assert agent.events()[-2:] == ["exited", "finished"]
+
+
+def test_an_agent_that_is_killed_after_the_end_tells_it(agent):
+    running(agent, "touch ready; exit 4")
+    agent.ended()
+    ended = kill_agent(agent).hello.state["ended"]
+    assert (ended["task_attempt"], ended["code"], ended["report"]["user_exit_code"]) == (0, 255, 4)
+    assert agent.finish() == 0
+
+
+def test_an_agent_that_is_killed_before_the_start_holds_the_ports_again(agent, bound):
+    agent.start()
+    ports = agent.reserve()
+    assert kill_agent(agent).hello.state["ports"] == ports
+    assert all(bound(port) for numbers in ports.values() for port in numbers)
+    assert agent.reserve() == ports
+    agent.run("true")
+    assert agent.ended()["code"] == 0
+
+
+def test_an_agent_that_is_killed_too_often(agent, alive):
+    running(agent)
+    supervisor = agent.supervisor_pid()
+    for number in range(1, 6):
+        kill_agent(agent, number)
+    os.kill(agent.agent_pid(6), signal.SIGKILL)
+    assert agent.process.wait(60) != 0
+    assert not alive(supervisor)
+    assert agent.leftovers() == []
+
+
+def test_a_keeper_that_is_killed_leaves_nothing_running(agent, alive):
+    running(agent, "setsid sleep 1000 & echo $! > pid; touch ready; sleep 1000")
+    pids = [agent.agent_pid(), agent.supervisor_pid(), int(agent.wait_for_file("pid").read_text())]
+    agent.process.kill()
+    agent.process.wait()
+    wait_until(lambda: not any(map(alive, pids)))
+    assert agent.leftovers() == []
+
+
+def test_a_controller_that_is_started_again_elsewhere(agent):
+    running(agent)
+    ports = agent.reserve()
+    agent.restart_controller()
+    joined = agent.joined(2)
+    assert joined.hello.agent == agent.joined().hello.agent
+    assert joined.hello.state == {"ports": ports, "task_attempt": 0, "started": True, "ended": None}
+    agent.run(GOES_ON)  # what it has begun already
+    go(agent)
+    assert agent.ended()["report"]["user_exit_code"] == 4
+    assert agent.finish() == 0
+    assert len(agent.said("ended")) == 1
+
+
+def test_a_task_goes_on_without_a_controller_and_is_told_once(agent, alive):
+    running(agent)
+    with agent.lock:
+        agent.server.close()
+        go(agent)
+        supervisor = agent.supervisor_pid()
+        wait_until(lambda: not alive(supervisor))
+    agent.restart_controller()
+    end = agent.joined(2).hello.state["ended"] or agent.ended()
+    assert end["report"]["user_exit_code"] == 4
+    assert agent.finish() == 0
+    assert len(agent.said("ended")) <= 1
+
+
+AGENT = [sys.executable, "-I", "-S", str(Path(__file__).parents[3] / "src/kedge/runtime/agent")]
+OPTIONS = ["--index-variable", "INDEX", "--node-variable", "NODE"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line", "error"),
+    [
+        (["--index-variable"], "", "usage: "),
+        ([], "", "usage: "),
+        ([*OPTIONS, "--else", "1"], "", "unknown option --else 1"),
+        (OPTIONS, "", "the line on stdin does not hold the orders of an agent"),
+        (OPTIONS, "[]", "the line on stdin does not hold the orders of an agent"),
+    ],
+)
+def test_wrong_starts(arguments, line, error):
+    done = subprocess.run([*AGENT, *arguments], input=line, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_index_without_a_token(agent):
+    agent.start(tokens=[])
+    assert agent.process.wait(60) == 2
