@@ -169,6 +169,9 @@ LATE = {
     "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
     "kedge.runs.folder": ("kedge.runs.liveness",),
+    "kedge.runtime.agent.__main__": ("kedge.runtime.agent.launch",),
+    "kedge.runtime.agent.keeper": ("kedge.runtime.agent.run", "kedge.runtime.bugs"),
+    "kedge.runtime.agent.launch": ("kedge.runtime.agent.main",),
     "kedge.runtime.__main__": ("kedge.runtime.launch",),
     "kedge.runtime.launch": (
         "kedge.runtime.setup.environment",

@@ -27,7 +27,7 @@ FOLDER = PACKAGE / "runtime"  # a supervisor can also be started from there
 START = "kedge.runtime.packed_start"
 LAUNCHER = "kedge.runtime.launch"  # what START runs, if nothing else is packed
 HEADER = 16  # bytes of a .pyc file before its code
-PARTS = ("light", "claims", "runtime", "diagnose")  # besides the modules of kedge itself
+PARTS = ("light", "claims", "link", "runtime", "diagnose")  # besides the modules of kedge itself
 # Modules of Python that a supervisor loads at its start, or for a diagnosis.
 _PYTHON = ("__future__", "bisect", "collections", "functools", "keyword", "operator", "reprlib", "types")
 _KEPT = 8  # files in the cache: kedge's own developers make a new one with every change

@@ -1,7 +1,23 @@
-"""The agent beside a task's supervisor on a cluster. It speaks to the controller over the link.
+"""The agent beside a task's supervisor on a cluster: it connects the task with the job's controller.
 
-connection  the agent's end of the link
-dialing     finds the controller
-dial        one try to connect
-unacked     what the controller may not have yet
+__main__       starts it from a folder
+launch         its first steps
+main           its command line, and what it is told on stdin
+keeper         the process above it, which starts it again
+node_folders   its own folders on the node
+run            its loop
+agent          what it does
+state          what a new agent needs to go on
+addresses      where the node can be reached
+shared_folder  whether the node sees the run folder
+node_ports     takes and holds ports of the node
+task_files     what a supervisor reads
+supervisor     starts a supervisor
+running        the supervisor that runs
+results        what a supervisor leaves
+tree           kills what runs below
+connection     the agent's end of the link
+dialing        finds the controller
+dial           one try to connect
+unacked        what the controller may not have yet
 """

@@ -20,7 +20,9 @@ ORPHAN = 2  # exit code: nobody needs another agent
 def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) -> int:
     """Serve until the controller lets the agent finish; its exit code."""
     loop, orders = Loop(), task.orders
-    facts = AgentFacts(task.task_index, task.node, addresses.of_node(orders.addresses), addresses.boot_id(), os.getpid())
+    facts = AgentFacts(
+        task.task_index, task.node, addresses.of_node(orders.addresses), addresses.boot_id(), os.getpid()
+    )
     link = AgentConnection(orders, facts, lambda: agent.state.told())
     agent = Agent(task, folders, loop, link.send)
     keeper = KeeperLines(told, agent)
