@@ -1,9 +1,15 @@
 """What engines share whose controller runs inside a cluster, apart from the tasks.
 
-base       what such an engine adds: how agents are launched, and what the cluster says about their ends
-placement  the folders and TaskSpecs of tasks
-addresses  the address of a task for its peers
-task_ends  the reports of tasks that left none
+base            what such an engine adds: how agents are launched, and what the cluster says about their ends
+backend         starts and follows tasks through their agents
+member          what is known of one task and its agent
+barrier         all tasks come together before any starts
+placement       the folders and TaskSpecs of tasks
+addresses       the address of a task for its peers
+agent_messages  what agents say about their supervisors
+task_ends       the reports of tasks that left none
+attempt_close   agents clean up and leave
+heartbeat       a file that shows that the controller lives
 link_server     the controller's end of the link to the agents
 link_updates    what it reports
 link_session    what it remembers of an agent while connections come and go

@@ -28,7 +28,6 @@ _PREEMPTED = -1003
 _OUT_OF_MEMORY = -1200
 _NOT_CREATED = -310  # PodCreationUnknownError
 _ENDED_OUTSIDE = -300  # without a failed container: whether another try helps is left open
-_GANG_TIMEOUT = 251  # JobGangAllocationTimeout: transient, after a pause
 
 _HOST_OOM = "host_oom_kill"
 _UNAVAILABLE = "scheduler_resource_unavailable"
@@ -109,12 +108,11 @@ def of_barrier(launch: Launch, what: str) -> Report:
     """The report of an attempt that never started, because not all tasks of the job came together. `what` names those
     that are missing."""
     kind = EndKind(
-        _GANG_TIMEOUT, CANNOT_START, _UNAVAILABLE, "not all tasks of the job came together",
+        _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "not all tasks of the job came together",
         ("Look at the node of the missing task and at what the cluster says about it.",
          "Check that all nodes reach the controller's node over the network, and share the run folder with it."),
     )  # fmt: skip
-    diagnosis = _diagnosis(kind, "")._replace(behaviour="transient_conflict")
-    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=diagnosis.to_json())
+    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=_diagnosis(kind, "").to_json())
 
 
 def of_lost_agent(launch: Launch, what: str) -> Report:

@@ -1,0 +1,443 @@
+"""Runs a job's tasks through agents beside them, which come to the controller over the link."""
+
+from __future__ import annotations
+
+import math
+import selectors
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kedge.contract import CANNOT_START, DISK_FULL, Report, duration_text
+from kedge.engines.base import (
+    Deadline,
+    Ended,
+    Started,
+    Task,
+    TaskPlaced,
+    TaskReachable,
+    TaskUnreachable,
+    Update,
+)
+from kedge.engines.cluster import agent_messages, barrier, task_ends
+from kedge.engines.cluster.attempt_close import finish_agents
+from kedge.engines.cluster.barrier import Peers
+from kedge.engines.cluster.base import Cluster, Gone, GoneKind
+from kedge.engines.cluster.heartbeat import Heartbeat
+from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, Message, OwnerRequest, Silent
+from kedge.engines.cluster.member import Member, ports_of
+from kedge.engines.cluster.placement import ClusterPlaces
+from kedge.engines.controller import reports, time_limits
+from kedge.engines.controller.reports import Launch
+from kedge.engines.controller.states import Emit
+from kedge.errors import DiskFull
+from kedge.link import messages
+from kedge.link.keys import LinkKeys, task_token
+from kedge.plan.model import Plan
+from kedge.resolve.model import Secrets
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+
+_AT_ONCE = 50  # starts in one turn, so that the link is served between them
+_AGAIN_SEC = 60.0  # until the cluster is asked again to kill a task
+
+
+class ClusterSettings(NamedTuple):
+    """Times in seconds: `barrier_sec` for all tasks to come together, and `barrier_note_sec` until a note says who is
+    missing; `unreachable_sec` without a word until a task is called unreachable; `report_sec` for a report after the
+    cluster has said that its task is gone; `kill_sec` for an agent to kill its task before the cluster does;
+    `finish_sec` for agents to clean up at the end."""
+
+    barrier_sec: float = 600.0
+    barrier_note_sec: float = 60.0
+    unreachable_sec: float = 120.0
+    report_sec: float = 10.0
+    kill_sec: float = 10.0
+    finish_sec: float = 10.0
+
+
+class ClusterBackend:
+    """Starts and follows the tasks of a job on a cluster whose nodes share the run folder. It never waits, except in
+    `close`; the controller does, on `fileno`.
+
+    `requests` is called with what the user's commands ask for over the link, and with who does. `server` must admit
+    whom `expects` names.
+    """
+
+    def __init__(
+        self, plan: Plan, run: Run, secrets: Secrets, keys: LinkKeys, server: LinkServer, cluster: Cluster, emit: Emit,
+        requests: Callable[[str, str], None], settings: ClusterSettings | None = None,
+    ) -> None:  # fmt: skip
+        self._plan, self._run, self._keys, self._server, self._cluster = plan, run, keys, server, cluster
+        self._emit, self._requests, self._settings = emit, requests, settings or ClusterSettings()
+        self._secrets = {"document": secrets.document, "texts": secrets.texts} if secrets.texts else None
+        self._places = ClusterPlaces(plan, run)
+        self._heartbeat = Heartbeat(run)
+        self._attempt: int | None = None
+        self._members: dict[Task, Member] = {}
+        self._updates: list[Update] = []
+        self._look_at = math.inf
+        self._new_attempt()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(server, selectors.EVENT_READ)
+        self._selector.register(cluster, selectors.EVENT_READ)
+
+    def _new_attempt(self) -> None:
+        self._members = {Task(*item): Member(Task(*item)) for item in self._plan.tasks()}
+        self._missing = set(self._members)  # at the barrier
+        self._peers: Peers | None = None
+        self._barrier_end = self._note_at = math.inf
+        self._failed = ""  # why the barrier can never be passed
+        self._updates.clear()
+
+    # What the controller's loop calls.
+
+    def expects(self, attempt: int, role: str, index: int) -> bool:
+        """Whether the agent of this task may join: it is one of the job attempt that runs."""
+        return attempt == self._attempt and Task(role, index) in self._members
+
+    def place(self, attempt: int) -> None:
+        self._finish_attempt()
+        self._places.make_attempt(attempt)
+        self._begin_attempt(attempt)
+        tokens = {
+            role.name: [task_token(self._keys, attempt, role.name, index) for index in range(role.instances)]
+            for role in self._plan.roles
+        }
+        self._cluster.launch(attempt, tokens)
+
+    def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
+        self._begin_attempt(attempt)
+        self._peers = barrier.read_peers(self._plan, self._run, attempt)
+        if self._peers:
+            self._barrier_end = self._note_at = math.inf
+        now = time.monotonic()
+        for task in running:
+            self._members[task].silent_since = now
+        self._cluster.adopt(attempt)
+        self._look(now + self._settings.unreachable_sec)
+
+    def _begin_attempt(self, attempt: int) -> None:
+        self._attempt = attempt
+        self._new_attempt()
+        self._barrier_end = time.monotonic() + self._settings.barrier_sec
+        self._note_at = time.monotonic() + self._settings.barrier_note_sec
+        self._look(min(self._barrier_end, self._note_at))
+
+    def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
+        folder = self._places.folder(task, attempt, task_attempt)
+        member = self._members[task]
+        member.begin(Launch(task, folder, attempt, task_attempt, time.time_ns()), deadlines)
+        self._compare(member)
+        self._look()
+
+    def warn(self, task: Task) -> None:
+        self._control(self._members[task], messages.WARN)
+
+    def stop(self, task: Task) -> None:
+        member = self._members[task]
+        if member.launch and not self._may_have_started(member):
+            self._end(member, reports.stopped_before_start(member.launch))
+            return
+        member.stopping = member.launch is not None
+        self._control(member, messages.STOP)
+
+    def end_grace(self, task: Task) -> None:
+        self._control(self._members[task], messages.END_GRACE)
+
+    def kill(self, task: Task) -> None:
+        member = self._members[task]
+        if member.launch and not self._may_have_started(member):
+            self._end(member, reports.stopped_before_start(member.launch))
+        elif member.launch:
+            member.killed = True
+            self._control(member, messages.KILL)
+            member.kill_at = time.monotonic() + (0.0 if member.silent_since else self._settings.kill_sec)
+            self._look(member.kill_at)
+
+    def fileno(self) -> int:
+        return self._selector.fileno()
+
+    @property
+    def due(self) -> float:
+        if self._updates:
+            return 0.0
+        return min(self._server.due, self._cluster.due, self._heartbeat.due, self._look_at)
+
+    def poll(self) -> list[Update]:
+        self._heartbeat.beat()
+        for update in self._server.poll():
+            self._take(update)
+        for gone in self._cluster.poll():
+            self._take_gone(gone)
+        if self._look_at <= time.monotonic():
+            self._look_around()
+        updates, self._updates = self._updates, []
+        return updates
+
+    def close(self) -> None:
+        """Release everything; waits until the agents have cleaned up, or the time for that is over."""
+        self._finish_attempt()
+        self._cluster.close()
+        self._selector.close()
+        self._server.close()
+
+    def _finish_attempt(self) -> None:
+        """Let the agents of the job attempt end, and wait for that: the next ones need their places."""
+        if self._attempt is None:
+            return
+        finish_agents(self._server, self._cluster, list(self._members.values()), self._settings.finish_sec)
+        self._cluster.end(self._attempt)
+        self._server.forget_attempt(self._attempt)
+        self._attempt = None
+
+    # What the link says.
+
+    def _take(self, update: LinkUpdate) -> None:
+        if isinstance(update, OwnerRequest):
+            self._requests(update.kind, "" if update.by == self._plan.user else update.by)
+        elif update.attempt != self._attempt:
+            return
+        elif isinstance(update, Joined):
+            self._joined(self._members[update.task], update)
+        elif isinstance(update, Message):
+            self._message(self._members[update.task], update)
+        elif isinstance(update, Lost):
+            self._members[update.task].silent_since = update.since
+        elif isinstance(update, Silent):
+            self._silent(self._members[update.task], update.since)
+        elif isinstance(update, Heard):
+            self._heard(self._members[update.task])
+
+    def _joined(self, member: Member, joined: Joined) -> None:
+        self._heard(member)
+        if joined.again:
+            return
+        restarted = bool(member.agent)
+        if member.met(joined.hello):
+            self._updates.append(TaskPlaced(member.task, member.node, member.address))
+        role = self._plan.role(member.task.role)
+        member.ports, member.problem = ports_of(member.state.get("ports"), role), ""
+        if restarted:
+            self._restarted(member)
+        if member.ports is None:
+            self._missing.add(member.task)
+            self._server.send(member.task, messages.RESERVE, {"ports": dict(role.resources.ports)})
+        self._compare(member)
+        self._look()
+
+    def _restarted(self, member: Member) -> None:
+        """Another agent process has come for a task. It goes on where the one before has stopped, or knows nothing of
+        that: then what that one ran is gone, and so are its ports."""
+        if not member.launch or not member.sent:
+            return
+        if member.ports is None:
+            what = f"the agent of {member.where()} has ended, and the one in its place knows nothing of the task"
+            report = reports.read(member.launch) or task_ends.of_lost_agent(member.launch, what)
+            self._end(member, report, place_lost=True)
+            return
+        member.sent = False  # what was sent may be lost; it does nothing if it comes twice
+        asked = {messages.STOP: member.stopping, messages.KILL: member.killed}
+        member.pending = [what for what, was_asked in asked.items() if was_asked]
+
+    def _compare(self, member: Member) -> None:
+        """Learn from its agent what has become of a task attempt that an earlier controller may have started."""
+        launch, state = member.launch, member.state
+        if launch is None or not member.agent or member.sent or state.get("task_attempt") != launch.task_attempt:
+            return
+        member.sent = True
+        if state.get("started"):
+            self._updates.append(Started(member.task))
+        if isinstance(state.get("ended"), dict):
+            self._ended(member, agent_messages.end(state["ended"]))
+        for what in member.pending:
+            self._control(member, what)
+
+    def _message(self, member: Member, message: Message) -> None:
+        self._heard(member)
+        if message.kind == messages.RESERVED:
+            self._reserved(member, message)
+        elif not member.launch or message.header.get("task_attempt") != member.launch.task_attempt:
+            return
+        elif message.kind == messages.EVENT:
+            if update := agent_messages.update(message.header, member.task):
+                self._updates.append(update)
+        elif message.kind == messages.ENDED:
+            self._ended(member, agent_messages.end(message.header))
+
+    def _reserved(self, member: Member, message: Message) -> None:
+        ports = ports_of(message.header.get("ports"), self._plan.role(member.task.role))
+        if ports is None:
+            member.problem = str(message.header.get("error") or "its agent could not reserve its ports")
+        else:
+            member.ports = ports
+        self._look()
+
+    def _silent(self, member: Member, since: float) -> None:
+        member.silent_since = since
+        self._look()
+
+    def _heard(self, member: Member) -> None:
+        member.silent_since = None
+        if member.unreachable:
+            member.unreachable = False
+            self._updates.append(TaskReachable(member.task))
+
+    def _ended(self, member: Member, end: agent_messages.AgentEnd) -> None:
+        """The agent says that the supervisor has ended. The file is the supervisor's own word."""
+        if launch := member.launch:
+            report = reports.read(launch) or end.report
+            if report is None and member.killed:
+                report = reports.of_forced_stop(launch)
+            self._end(member, report or task_ends.without_report(launch, end.code, end.text, member.node))
+
+    # What the cluster says.
+
+    def _take_gone(self, gone: Gone) -> None:
+        if gone.attempt != self._attempt or self._members[gone.task].gone:
+            return
+        member = self._members[gone.task]
+        member.gone, member.report_by = gone, time.monotonic() + self._settings.report_sec
+        if member.sent and member.silent_since is None and gone.reason == GoneKind.NODE_LOST:
+            self._control(member, messages.KILL)  # the cluster has given it up, so nothing of it may go on
+        self._look()
+
+    def _end_gone(self, member: Member, gone: Gone, now: float) -> None:
+        """End a task attempt by the cluster's word, once its report has come or will not come any more."""
+        if (launch := member.launch) is None:
+            return
+        found = reports.read(launch) if member.sent or self._adopted(member) else None
+        if found is None and member.sent and now < member.report_by:
+            self._look(member.report_by)
+            return
+        asked = {"stopping": member.stopping, "killed": member.killed}
+        self._end(member, found or task_ends.of_gone(launch, gone, member.node, **asked), place_lost=True)
+
+    # What follows.
+
+    def _look(self, when: float = 0.0) -> None:
+        """Look at all tasks at that time at the latest."""
+        self._look_at = min(self._look_at, when)
+
+    def _look_around(self) -> None:
+        """Do what is due, whatever has made it so."""
+        now, self._look_at = time.monotonic(), math.inf
+        for member in self._members.values():
+            if member.gone:
+                self._end_gone(member, member.gone, now)
+            else:
+                self._watch(member, now)
+        if self._failed:
+            self._fail_the_rest()
+        elif self._peers is None:
+            self._look_at_barrier(now)
+        if self._peers:
+            self._send_starts()
+
+    def _watch(self, member: Member, now: float) -> None:
+        """Call a task unreachable, or have it killed, when it is time."""
+        if member.launch is None:
+            return
+        if member.silent_since is not None and not member.unreachable and self._may_have_started(member):
+            at = member.silent_since + self._settings.unreachable_sec
+            if at <= now:
+                member.unreachable = True
+                text = f"nothing was heard of {member.where()} for {duration_text(round(now - member.silent_since))}"
+                self._updates.append(TaskUnreachable(member.task, f"{text}; it may still run there"))
+            else:
+                self._look(at)
+        if member.kill_at is not None:
+            if member.kill_at <= now:
+                self._cluster.kill(member.task)
+                member.kill_at = now + _AGAIN_SEC
+            self._look(member.kill_at)
+
+    def _look_at_barrier(self, now: float) -> None:
+        members = list(self._members.values())
+        self._missing = {task for task in self._missing if not self._members[task].is_ready}
+        if not self._missing:
+            self._pass_barrier(members)
+        elif any(member.gone or member.problem for member in members):
+            self._fail(barrier.failure(members, self._cluster.whereabouts))
+        elif self._barrier_end <= now:
+            self._fail(barrier.failure(members, self._cluster.whereabouts, self._settings.barrier_sec))
+        else:
+            if self._note_at <= now:
+                self._note_at = math.inf
+                waited = self._settings.barrier_note_sec
+                self._emit(JobEvent.NOTE, text=barrier.waiting(members, self._cluster.whereabouts, waited))
+            self._look(min(self._barrier_end, self._note_at))
+
+    def _pass_barrier(self, members: list[Member]) -> None:
+        for member in barrier.unreachable_peers(members):
+            member.problem = f"it has no address that other nodes can reach ({member.address or 'none at all'})"
+            self._look()
+        if not any(member.problem for member in members):
+            peers = barrier.peers_of(self._plan, self._members)
+            assert self._attempt is not None
+            self._places.write_peers(self._attempt, peers)  # before any task starts: it is also the record of that
+            self._peers = peers
+            self._barrier_end = self._note_at = math.inf
+
+    def _fail(self, text: str) -> None:
+        """The barrier cannot be passed. First the tasks end for which it is so, as the root of it all."""
+        self._failed = text
+        for member in self._members.values():
+            if member.launch and not member.is_ready:
+                self._end(member, task_ends.of_barrier(member.launch, text), place_lost=True)
+        self._look()
+
+    def _fail_the_rest(self) -> None:
+        for member in self._members.values():
+            if member.launch and not self._may_have_started(member):
+                self._end(member, task_ends.of_barrier(member.launch, self._failed), place_lost=True)
+
+    def _send_starts(self) -> None:
+        count = 0
+        for member in self._members.values():
+            if member.launch and not member.sent and member.agent and not member.gone:
+                if member.stopping or member.killed:  # its agent has come back, and had not started it
+                    self._end(member, reports.stopped_before_start(member.launch))
+                    continue
+                if count == _AT_ONCE:
+                    self._look()
+                    return
+                self._send_start(member, member.launch)
+                count += 1
+
+    def _send_start(self, member: Member, launch: Launch) -> None:
+        assert self._peers is not None
+        host, ports = barrier.own(self._peers, member.task)
+        limits = time_limits.left(member.deadlines)
+        try:
+            spec = self._places.write_spec(member.task, launch.job_attempt, launch.task_attempt, host, ports, limits)
+        except (OSError, DiskFull) as error:
+            reason = DISK_FULL if isinstance(error, DiskFull) else CANNOT_START
+            what = f"the task's folder could not be made: {error}"
+            self._end(member, task_ends.not_started(launch, reason, what))
+            return
+        header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._peers}
+        self._server.send(member.task, messages.START, {**header, "secrets": self._secrets})
+        member.sent = True
+
+    def _adopted(self, member: Member) -> bool:
+        """Whether an earlier controller may have started the task, for all that is known here."""
+        return self._peers is not None and not member.agent
+
+    def _may_have_started(self, member: Member) -> bool:
+        return member.sent or self._adopted(member)
+
+    def _control(self, member: Member, what: str) -> None:
+        """Tell the agent, or remember to do so when it comes back to this controller."""
+        if member.launch and member.sent:
+            header = {"task_attempt": member.launch.task_attempt, "what": what}
+            self._server.send(member.task, messages.CONTROL, header)
+        elif member.launch and self._adopted(member):
+            member.pending.append(what)
+
+    def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
+        """A task attempt has ended: the controller's loop is told once."""
+        if member.launch:
+            member.launch, member.kill_at, member.unreachable = None, None, False
+            self._updates.append(Ended(member.task, report, place_lost))

@@ -1,0 +1,102 @@
+"""The barrier of a job attempt: no task starts before all have reported and hold their ports; then all get their
+peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kedge import untrusted
+from kedge.contract import duration_text
+from kedge.engines.base import Task
+from kedge.engines.cluster.addresses import reachable
+from kedge.engines.cluster.member import Member, Ports, ports_of
+from kedge.plan.model import Plan
+from kedge.runs.folder import Run
+
+_LARGEST = 64 << 20  # bytes of a file of peers
+_MOST_NAMED = 8
+
+Peers = Mapping[str, Any]  # the content of peers.json
+
+
+def peers_of(plan: Plan, members: Mapping[Task, Member]) -> Peers:
+    """The addresses and ports of all tasks, which are all ready."""
+    roles = {
+        role.name: [_peer(members[Task(role.name, index)]) for index in range(role.instances)] for role in plan.roles
+    }
+    return {"roles": roles}
+
+
+def _peer(member: Member) -> dict[str, Any]:
+    return {"host": member.address, "ports": member.ports}
+
+
+def own(peers: Peers, task: Task) -> tuple[str, Ports]:
+    """The address and the ports of one of them."""
+    found = peers["roles"][task.role][task.task_index]
+    return found["host"], found["ports"]
+
+
+def read_peers(plan: Plan, run: Run, attempt: int) -> Peers | None:
+    """What an earlier controller of the run has written at this barrier; None if the tasks had not come together, or
+    the file is damaged, since tasks can write to it."""
+    path = run.peers(attempt)
+    try:
+        found = untrusted.read_json(path.parent, path.name, _LARGEST)
+        roles = found["roles"]
+        complete = all(len(roles[role.name]) == role.instances for role in plan.roles)
+        fits = (_fits(each, ports_of(each["ports"], role)) for role in plan.roles for each in roles[role.name])
+        return {"roles": roles} if complete and all(fits) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _fits(peer: Mapping[str, Any], ports: Ports | None) -> bool:
+    return ports is not None and isinstance(peer["host"], str)
+
+
+def unreachable_peers(members: Iterable[Member]) -> list[Member]:
+    """Of tasks on several nodes, those with an address that only their own node can reach."""
+    found = list(members)
+    several = len({member.node for member in found}) > 1
+    # Nodes that are one machine reach each other by its own address.
+    only_loopback = len({member.address for member in found}) == 1
+    return [one for one in found if not reachable([one.address])] if several and not only_loopback else []
+
+
+def failure(members: Sequence[Member], whereabouts: Callable[[Task], str], waited_sec: float | None = None) -> str:
+    """Why the barrier has failed: who is missing, how many, and what is known of where. `waited_sec`: the time that is
+    over; None if it can never be passed."""
+    missing = [member for member in members if not member.is_ready]
+    named = [_known(member, whereabouts) for member in missing[:_MOST_NAMED]]
+    more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    count = f"{len(missing)} of {len(members)} {'task' if len(members) == 1 else 'tasks'}"
+    when = f"after {duration_text(waited_sec)}, " if waited_sec is not None else ""
+    return f"the tasks did not come together: {when}{count} {_are(missing)} not there: {'; '.join(named)}{more}"
+
+
+def _are(missing: Sequence[Member]) -> str:
+    return "is" if len(missing) == 1 else "are"
+
+
+def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
+    if member.gone:
+        return f"{member.where()} has ended ({member.gone.text or member.gone.reason})"
+    if member.problem:
+        return f"{member.where()}: {member.problem}"
+    if member.agent:
+        return f"{member.where()} has reported, but holds no ports yet"
+    known = whereabouts(member.task)
+    return f"{member.task} has not reported" + (f" ({known})" if known else "")
+
+
+def waiting(members: Sequence[Member], whereabouts: Callable[[Task], str], waited_sec: float) -> str:
+    """A note about a barrier that takes long."""
+    missing = [member for member in members if not member.is_ready]
+    named = "; ".join(_known(member, whereabouts) for member in missing[:_MOST_NAMED])
+    more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return (
+        f"after {duration_text(waited_sec)}, {len(missing)} of {len(members)} tasks {_are(missing)} not there yet: "
+        f"{named}{more}"
+    )

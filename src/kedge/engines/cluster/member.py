@@ -1,0 +1,92 @@
+"""What the controller knows of one task of the job attempt, and of its agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from kedge.engines.base import Deadline, Task
+from kedge.engines.cluster.addresses import reachable
+from kedge.engines.cluster.base import Gone
+from kedge.engines.controller.reports import Launch
+from kedge.link.messages import Hello
+from kedge.plan.model import RolePlan
+from kedge.quick_dataclasses import dataclass
+
+Ports = dict[str, list[int]]
+_MOST_PORT = 65_535
+
+
+@dataclass(slots=True)
+class Member:
+    """One task. Times are from time.monotonic().
+
+    `agent` is the id of its agent; empty until that has reported to this controller. `state` is what it said then: see
+    link.messages.Hello. `ports` are None until the agent holds them; `problem` is why it cannot. `launch` is the task
+    attempt in progress, if any: it was started by the controller's loop and has not ended. It is `sent` once its agent
+    has it; `pending` is what to tell an agent that has not come back to this controller. `silent_since`: since when the
+    agent was not heard of; None while it is there. `kill_at`: when the cluster kills it. `report_by`: how long to wait
+    for a report after the cluster's word that it is `gone`.
+    """
+
+    task: Task
+    agent: str = ""
+    node: str = ""
+    address: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    ports: Ports | None = None
+    problem: str = ""
+    launch: Launch | None = None
+    deadlines: tuple[Deadline, ...] = ()
+    sent: bool = False
+    pending: list[str] = field(default_factory=list)
+    stopping: bool = False
+    killed: bool = False
+    kill_at: float | None = None
+    silent_since: float | None = None
+    unreachable: bool = False
+    gone: Gone | None = None
+    report_by: float = 0.0
+
+    def met(self, hello: Hello) -> bool:
+        """Its agent has reported from a node. Returns whether that tells where the task is, or that it has moved."""
+        self.state = hello.state
+        before = self.node, self.address
+        self.agent, self.node, self.address = hello.agent, hello.node, reachable(hello.addresses)
+        if not self.address and hello.addresses:
+            self.address = hello.addresses[0]  # of this machine only: enough if all tasks are there
+        return before != (self.node, self.address)
+
+    def begin(self, launch: Launch, deadlines: tuple[Deadline, ...] = ()) -> None:
+        """A task attempt is in progress from now on."""
+        self.launch, self.deadlines = launch, deadlines
+        self.sent = self.stopping = self.killed = False
+        self.kill_at, self.pending = None, []
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can take part in the barrier: its agent is there and holds its ports."""
+        return bool(self.agent) and self.ports is not None and not self.problem and self.gone is None
+
+    def silence(self) -> float:
+        """For how many seconds its agent was not heard of."""
+        return 0.0 if self.silent_since is None else time.monotonic() - self.silent_since
+
+    def where(self) -> str:
+        """Its name with its node, for messages."""
+        return f"{self.task} on node {self.node}" if self.node else str(self.task)
+
+
+def ports_of(value: Any, role: RolePlan) -> Ports | None:
+    """The ports in a message of an agent; None if they are not as many as the role requests of each label."""
+    wanted = role.resources.ports
+    if not isinstance(value, dict) or value.keys() != wanted.keys():
+        return None
+    for label, numbers in value.items():
+        if not isinstance(numbers, list) or len(numbers) != wanted[label]:
+            return None
+        if not all(type(number) is int and 0 < number <= _MOST_PORT for number in numbers):
+            return None
+    return value

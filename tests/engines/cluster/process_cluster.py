@@ -1,0 +1,174 @@
+"""A cluster of this machine: its agents are processes, its nodes are names. For tests of what is the same in all
+clusters."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import kedge
+from kedge import processes
+from kedge.engines.base import Task
+from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.link.launch import AgentOrders
+from kedge.own_files import write_all
+
+AGENT = Path(kedge.__file__).parent / "runtime" / "agent"
+INDEX, NODE = "TEST_TASK_INDEX", "TEST_NODE"
+
+
+class AgentProcess(NamedTuple):
+    """An agent with all that it has started. `start_time` tells its pid from a later process with the same."""
+
+    task: Task
+    attempt: int
+    pid: int
+    start_time: int
+
+
+class ProcessCluster:
+    """Starts the agents of a run, and knows what has become of them, even those that an earlier controller started: the
+    file `record` is what a real cluster would remember. `orders` is what every agent is told, without tokens.
+
+    `nodes` are the names of its nodes, to which tasks are dealt in turn. A task in `absent` gets no agent.
+    """
+
+    due = math.inf
+
+    def __init__(self, record: Path, orders: AgentOrders, nodes: Sequence[str] = ("n1", "n2")) -> None:
+        self._record, self._orders, self._nodes = record, orders, nodes
+        self.agents: dict[Task, AgentProcess] = {}
+        self.absent: set[Task] = set()
+        self.killed: list[Task] = []  # by `kill`
+        self.words: dict[Task, tuple[GoneKind, str]] = {}  # what is said about a task's end, unless it is ENDED
+        self._epoll = select.epoll()
+        self._fds: dict[int, AgentProcess] = {}  # of pidfds
+        self._gone: list[Gone] = []
+        self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._epoll.register(self._wake, select.EPOLLIN)
+
+    def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
+        self.agents.clear()
+        tasks = [Task(role, index) for role, each in tokens.items() for index in range(len(each))]
+        for number, task in enumerate(tasks):
+            if task not in self.absent:
+                orders = self._orders._replace(attempt=attempt, role=task.role, tokens=list(tokens[task.role]))
+                self._start(task, orders, self._nodes[number % len(self._nodes)])
+        self._record.write_text(json.dumps([[*each.task, *each[1:]] for each in self.agents.values()]))
+
+    def _start(self, task: Task, orders: AgentOrders, node: str) -> None:
+        spec = importlib.util.find_spec("re2")
+        assert spec
+        assert spec.origin
+        site = os.path.dirname(os.path.dirname(spec.origin))
+        argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", INDEX, "--node-variable", NODE]
+        process = subprocess.Popen(
+            [*argv, "--site", site],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, INDEX: str(task.task_index), NODE: node},
+        )
+        assert process.stdin
+        with process.stdin as stdin:
+            write_all(stdin.fileno(), orders.line())
+        found = processes.identify(process.pid)
+        assert found
+        process.returncode = 0  # it is reaped here, not by the module subprocess
+        self._add(AgentProcess(task, orders.attempt, found.pid, found.start_time))
+
+    def _add(self, agent: AgentProcess) -> None:
+        self.agents[agent.task] = agent
+        with suppress(ProcessLookupError):
+            fd = os.pidfd_open(agent.pid)
+            if processes.is_alive(_process(agent)):
+                self._fds[fd] = agent
+                self._epoll.register(fd, select.EPOLLIN)
+                return
+            os.close(fd)
+        self._say(Gone(agent.task, agent.attempt, GoneKind.ENDED))
+
+    def adopt(self, attempt: int) -> None:
+        for role, index, *rest in json.loads(self._record.read_text()):
+            self._add(AgentProcess(Task(role, index), *rest))
+
+    def whereabouts(self, task: Task) -> str:
+        return "" if task in self.absent else "on a node of this machine"
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def poll(self) -> list[Gone]:
+        for fd, _ in self._epoll.poll(0):
+            if fd == self._wake:
+                os.read(self._wake, 4096)
+            else:
+                self._ended(fd, self._fds.pop(fd))
+        gone, self._gone = self._gone, []
+        return gone
+
+    def _ended(self, fd: int, agent: AgentProcess) -> None:
+        self._epoll.unregister(fd)
+        os.close(fd)
+        code = None
+        with suppress(ChildProcessError):  # it is another controller's child
+            code = os.waitstatus_to_exitcode(os.waitpid(agent.pid, 0)[1])
+        kind, text = self.words.get(agent.task, (GoneKind.ENDED, ""))
+        self._gone.append(Gone(agent.task, agent.attempt, kind, text, code))
+
+    def kill(self, task: Task) -> None:
+        self.killed.append(task)
+        self._kill(self.agents[task])
+
+    def lose(self, task: Task, kind: GoneKind, text: str = "") -> None:
+        """Everything of the task ends, and the cluster says why."""
+        self.words[task] = (kind, text)
+        self._kill(self.agents[task])
+
+    def _kill(self, agent: AgentProcess) -> None:
+        root = _process(agent)
+        processes.kill(lambda: [root, *processes.descendants(agent.pid)] if processes.is_alive(root) else [])
+
+    def say(self, task: Task, kind: GoneKind, text: str = "") -> None:
+        """The cluster says that the task has gone, whatever is the case."""
+        self._say(Gone(task, self.agents[task].attempt, kind, text))
+
+    def _say(self, gone: Gone) -> None:
+        self._gone.append(gone)
+        os.write(self._waker, b"\0")
+
+    def end(self, attempt: int) -> None:
+        for agent in list(self._fds.values()):
+            if agent.attempt == attempt:
+                self._kill(agent)
+
+    def close(self) -> None:
+        end = time.monotonic() + 10.0
+        for agent in self._fds.values():
+            self._kill(agent)
+        while self._fds and time.monotonic() < end:
+            self._epoll.poll(0.1)
+            self.poll()
+        self.leave()
+
+    def leave(self) -> None:
+        """Release what this process has, and let the agents live."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+        self._epoll.close()
+        os.close(self._wake)
+        os.close(self._waker)
+
+
+def _process(agent: AgentProcess) -> processes.Process:
+    return processes.Process(agent.pid, agent.start_time)

@@ -1,0 +1,153 @@
+"""Jobs of a cluster that is this machine: real agents and supervisors, the real link, the controller's own loop."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kedge.engines.base import JobOutcome, Task
+from kedge.engines.cluster.backend import ClusterBackend, ClusterSettings
+from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.controller.job import run_job
+from kedge.engines.controller.stop_requests import Stops
+from kedge.jobs import link_keys
+from kedge.link.launch import AgentOrders
+from kedge.plan.build import build
+from kedge.plan.model import Plan
+from kedge.resolve.model import Inputs, Secrets
+from kedge.resolve.resolve import resolve
+from kedge.runs import cluster_files
+from kedge.runs.folder import Run
+from kedge.spec.parse import parse
+from kedge.testing.wait import wait_until
+
+from .process_cluster import ProcessCluster
+
+W0, W1, W2 = (Task("w", index) for index in range(3))
+
+
+def plan(command: str, tasks: int = 1, *, gang: bool = True, job_retries: int = 0, **role: Any) -> Plan:
+    """A job of one role `w`; `role` are more keys of it."""
+    resources = {"cpu": 1, "memoryMB": 64, "gpu": 0} | role.pop("resources", {})
+    document = {
+        "protocolVersion": 2, "name": "j", "type": "job", "jobRetryCount": job_retries,
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "x"}],
+        "taskRoles": {
+            "w": {
+                "dockerImage": "image", "resourcePerInstance": resources, "instances": tasks,
+                "commands": command.splitlines(), **role,
+            }
+        },
+        "extras": {"gangAllocation": gang, "kedge": {"retry": {"backoffSec": 0}}},
+    }  # fmt: skip
+    return build(resolve(parse(yaml.safe_dump(document)), Inputs("me")))
+
+
+class ClusterScene:
+    """One run. `events` are those of the controller, as (name, facts)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = Run(folder / "j-1")
+        self.run.path.mkdir()
+        self.run.job_dir.mkdir()
+        self.files = cluster_files.of(self.run.path)
+        self.files.make()
+        self.keys = link_keys.made()
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.cluster: ProcessCluster
+        self.server: LinkServer
+        self.backend: ClusterBackend
+        self.absent: set[Task] = set()
+        self.link_port: Callable[[int], int] = lambda port: port  # where agents dial, if a proxy is between
+        self.secrets = Secrets({}, {})
+
+    def job(
+        self,
+        made: Plan,
+        meanwhile: Callable[[], object] | None = None,
+        settings: ClusterSettings | None = None,
+        stops: Stops | None = None,
+    ) -> JobOutcome:
+        """How the job ended. `meanwhile` is called in another thread; what it raises is raised at the end."""
+        with Stops() as own, self.controller(made, stops or own, settings), _thread(meanwhile):
+            return run_job(made, self.run, self.backend, stops or own, self.emit, lambda: 0.0)
+
+    @contextmanager
+    def controller(self, made: Plan, stops: Stops, settings: ClusterSettings | None = None) -> Iterator[None]:
+        """A controller that listens, with the backend of this job."""
+        settings = settings or ClusterSettings()
+        identity = os.urandom(8).hex()
+        self.server = LinkServer(
+            self.keys, lambda *task: self.backend.expects(*task), identity, unreachable_sec=settings.unreachable_sec
+        )
+        port = self.link_port(self.server.port)
+        self.files.write(self.files.address, {"addresses": ["127.0.0.1"], "port": port, "controller": identity})
+        orders = AgentOrders(
+            ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self.files.address), 0, "", []
+        )  # fmt: skip
+        self.cluster = ProcessCluster(self.run.path / "cluster" / "agents.json", orders)
+        self.cluster.absent = self.absent
+        self.backend = ClusterBackend(
+            made, self.run, self.secrets, self.keys, self.server, self.cluster, self.emit, stops.take, settings
+        )
+        try:
+            yield
+        finally:
+            self.backend.close()
+
+    def emit(self, event: str, **facts: Any) -> None:
+        self.events.append((event, facts))
+
+    def seen(self, name: str) -> list[dict[str, Any]]:
+        """The facts of all events of this name."""
+        return [facts for event, facts in self.events if event == name]
+
+    def task_file(self, task: Task, name: str, attempt: int = 0, task_attempt: int = 0) -> Path:
+        return self.run.task(task.role, task.task_index, attempt, task_attempt) / name
+
+    def log(self, task: Task, attempt: int = 0, task_attempt: int = 0) -> str:
+        """What the task has printed."""
+        path = self.task_file(task, "user-all/current", attempt, task_attempt)
+        return path.read_text() if path.exists() else ""
+
+    def report(self, task: Task, attempt: int = 0, task_attempt: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.task_file(task, "report.json", attempt, task_attempt).read_text())
+        return found
+
+    def wait_for_log(self, task: Task, text: str, attempt: int = 0, task_attempt: int = 0) -> None:
+        """Wait until the task has printed it."""
+        wait_until(lambda: text in self.log(task, attempt, task_attempt), 30)
+
+    def close(self) -> None:
+        shutil.rmtree(self.run.path, ignore_errors=True)
+
+
+@contextmanager
+def _thread(call: Callable[[], object] | None) -> Iterator[None]:
+    if call is None:
+        yield
+        return
+    raised: list[BaseException] = []
+
+    def catch() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=catch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(30)
+        if raised:
+            raise raised[0]
