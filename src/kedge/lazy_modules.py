@@ -79,6 +79,9 @@ INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "imageChecker": "kedge.dropin.registry.image_checker:run",
     "portChecker": "kedge.dropin.ports.port_checker:run",
 }
+CONTROLLERS = {  # inside a cluster, by the engine
+    "slurm": "kedge.engines.local.job:run",
+}
 COMMANDS = {
     "run": "kedge.cli.commands.run:command",
     "validate": "kedge.cli.commands.validate:command",
@@ -118,6 +121,7 @@ REGISTRIES = {
     "kedge.cli.main": COMMANDS,
     "kedge.runs.liveness": LIVENESS,
     "kedge.dropin.programs": INIT_PROGRAMS,
+    "kedge.controller.in_cluster": CONTROLLERS,
 }
 
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.

@@ -1,6 +1,8 @@
 """The process that runs one job. It lives on when the terminal closes.
 
-__main__  starts it: finds kedge, waits for its orders
-main      runs the job, writes its report, sends how it ended
-client    the submitter's side: starts it, orders it, waits for its end
+__main__    starts it: finds kedge, waits for its orders
+main        runs the job, sends how it ended
+in_cluster  the same inside a cluster, with orders from the run folder
+ending      the report of the job, or the message of an error
+client      the submitter's side: starts it, orders it, waits for its end
 """

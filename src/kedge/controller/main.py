@@ -10,20 +10,18 @@ import json
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kedge import shortages
+from kedge.controller.ending import code_and_message, write_report
 from kedge.engines.base import JobOutcome
 from kedge.engines.registry import make
-from kedge.errors import EXIT_BUG, EXIT_OK, KedgeError
+from kedge.errors import EXIT_OK
 from kedge.own_files import clear, write_all
 from kedge.plan.lossless import from_lossless
 from kedge.resolve.model import Secrets
-from kedge.runs import report, status
 from kedge.runs.folder import Run
 
 
@@ -39,7 +37,7 @@ def main(folder: str, channel: int, next_order: Callable[[], bytes]) -> NoReturn
     try:
         code, error = _run(run, json.loads(line), channel).exit_code, ""
     except Exception as problem:
-        code, error = _code_and_message(problem)
+        code, error = code_and_message(problem)
     _send(channel, {"exit_code": code, "error": error})
     sys.stdout.flush()
     sys.stderr.flush()
@@ -59,21 +57,8 @@ def _run(run: Run, order: Mapping[str, Any], channel: int) -> JobOutcome:
     plan = from_lossless(order["plan"])  # the plan in the run folder has masked secrets
     _send(channel, {"started": True})
     outcome = engine.run(plan, run, Secrets(**order["secrets"]))
-    now = status.read(run)
-    with suppress(KedgeError, OSError):  # mostly a full disk; the events hold the same facts
-        lines = {role.name: role.lines for role in plan.roles}
-        report.write(run, report.build(run, now, outcome.judged.to_json(), lines))
+    write_report(run, plan, outcome)
     return outcome
-
-
-def _code_and_message(error: Exception) -> tuple[int, str]:
-    """The exit code and the message of an error. An error that kedge did not raise on purpose is written to the
-    controller's log with its traceback."""
-    if isinstance(error, KedgeError):
-        return error.exit_code, str(error)
-    traceback.print_exception(error)
-    found = shortages.explained(error)
-    return (found.exit_code, str(found)) if found else (EXIT_BUG, repr(error))
 
 
 def _send(channel: int, message: Mapping[str, Any]) -> None:

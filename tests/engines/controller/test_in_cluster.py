@@ -1,0 +1,113 @@
+"""A controller inside a cluster: its orders come from the run folder, and it records an end whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kedge.controller import in_cluster
+from kedge.diagnose.decide.job import JobVerdict
+from kedge.engines.base import JobOutcome
+from kedge.engines.controller.job_lifetime import controlled
+from kedge.errors import EXIT_BUG, EXIT_CANNOT_RUN, EXIT_FAILED, CannotRun
+from kedge.lazy_modules import CONTROLLERS
+from kedge.plan.lossless import to_lossless
+from kedge.runs import cluster_files, events
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
+
+from .scripted import plan
+
+FAILED = JobOutcome(State.FAILED, 7, "it broke", 0, JobVerdict(None, None))
+
+
+class Engine:
+    """What the orders name; `act` is what it does with the run."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.error: Exception | None = None
+
+    def run(self, made: Any, run: Run, secrets: Any, options: Any) -> JobOutcome:
+        self.calls.append((made.job, dict(secrets.texts), options))
+        if self.error:
+            raise self.error
+        return controlled(run, lambda stops, log, stack: FAILED)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    made = Engine()
+    monkeypatch.setitem(sys.modules, "engine_of_test", SimpleNamespace(run=made.run))
+    monkeypatch.setitem(CONTROLLERS, "slurm", "engine_of_test:run")
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield made
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    files = cluster_files.of(tmp_path)
+    files.make()
+    files.write(files.orders, {"engine": "slurm", "options": {"partition": "main"}, "plan": to_lossless(plan(1))})
+    files.write(files.secrets, {"document": {"token": "x"}, "texts": {"token": "x"}})
+    with EventLog(tmp_path / "events.jsonl") as log:
+        log.append(JobEvent.JOB_SUBMITTED, roles={"w": 1})
+    return Run(tmp_path)
+
+
+def ends(run: Run) -> list[events.Event]:
+    return [event for event in events.read(run.events) if event["event"] == JobEvent.JOB_COMPLETED]
+
+
+def start(run: Run) -> int:
+    return in_cluster.main([str(run.path)])
+
+
+def test_it_runs_the_job_of_its_orders_and_writes_the_report(run: Run, engine: Engine) -> None:
+    assert start(run) == EXIT_FAILED
+    assert engine.calls == [("j", {"token": "x"}, {"partition": "main"})]
+    assert json.loads((run.path / "report.json").read_text())["text"] == "it broke"
+    assert not cluster_files.of(run.path).secrets.exists()
+
+
+def test_of_a_job_that_has_ended_it_only_completes_the_report(run: Run, engine: Engine) -> None:
+    with EventLog(run.events) as log:
+        log.append(JobEvent.JOB_COMPLETED, state=State.FAILED, code=7, text="it broke", exit_code=5)
+    assert start(run) == 5
+    assert not engine.calls
+    assert json.loads((run.path / "report.json").read_text())["state"] == "failed"
+    assert not cluster_files.of(run.path).secrets.exists()
+
+
+def test_orders_that_cannot_be_read_end_the_job(run: Run, engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
+    orders = cluster_files.of(run.path).orders
+    orders.unlink()
+    assert start(run) == EXIT_CANNOT_RUN
+    assert [end["text"].partition(" cannot be read")[0] for end in ends(run)] == [str(orders)]
+    assert "must be on a file system that all nodes of the cluster share" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "code"), [(CannotRun("no node"), EXIT_CANNOT_RUN), (ValueError("x"), EXIT_BUG)])
+def test_an_error_before_the_job_begins_is_its_end(run: Run, engine: Engine, error: Exception, code: int) -> None:
+    engine.error = error
+    assert start(run) == code
+    assert [end["exit_code"] for end in ends(run)] == [code]
+    assert start(run) == code
+    assert len(engine.calls) == 1
+
+
+def test_an_unknown_engine_is_named(run: Run, engine: Engine) -> None:
+    files = cluster_files.of(run.path)
+    files.write(files.orders, {"engine": "other", "options": {}, "plan": {}})
+    assert start(run) == EXIT_CANNOT_RUN
+    assert "the engine other has no controller" in ends(run)[0]["text"]
