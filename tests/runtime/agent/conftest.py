@@ -69,17 +69,17 @@ class AgentUnderTest:
             self.server = LinkServer(self.keys, lambda *_who: True, "second")
             self.tell_address(self.server.port)
 
-    def start(self, *, session: bool = True, **orders: Any) -> None:
+    def start(self, variables: dict[str, str] | None = None, **orders: Any) -> None:
         """Start an agent as a scheduler does."""
         token = task_token(self.keys, self.attempt, *TASK)
         line = AgentOrders(
             ["127.0.0.1"], self.server.port, self.keys.certificate, self.run_id, str(self.address_file), self.attempt,
-            "worker", ["not ours" if "task" in orders else token],
+            "worker", [token],
         )._replace(**orders).line()  # fmt: skip
         argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", "INDEX", "--node-variable", "NODE"]
-        environment = {**os.environ, "INDEX": "0", "NODE": "n7", "TMPDIR": str(self.tmp)}
+        environment = {**os.environ, "INDEX": "0", "NODE": "n7", "TMPDIR": str(self.tmp), **(variables or {})}
         self.process = subprocess.Popen(
-            [*argv, "--site", SITE], stdin=subprocess.PIPE, env=environment, start_new_session=session
+            [*argv, "--site", SITE], stdin=subprocess.PIPE, env=environment, start_new_session=True
         )
         assert self.process.stdin
         with self.process.stdin as stdin:
@@ -167,6 +167,15 @@ class AgentUnderTest:
         self.send("finish")
         assert self.process
         return self.process.wait(60)
+
+    @property
+    def state_file(self) -> Path:
+        (folder,) = self.tmp.iterdir()
+        return folder / "state.json"
+
+    def all_is_safe(self) -> None:
+        """Wait until the agent knows that the controller has all events so far."""
+        wait_until(lambda: json.loads(self.state_file.read_text())["events"] == len(self.events()) > 0)
 
     def leftovers(self) -> list[str]:
         """What is left on the node."""

@@ -130,6 +130,13 @@ def test_a_supervisor_that_cannot_start(agent):
     assert end["text"].startswith("the task's supervisor could not be started on node n7: ")
 
 
+def test_the_environment_is_that_of_the_step(agent):
+    agent.start({"LC_ALL": "", "LANG": "C", "SLURM_JOB_ID": "77"})
+    agent.run("echo ${LC_CTYPE-unset} $LANG $SLURM_JOB_ID; env | grep -c ^PWD")
+    assert agent.ended()["code"] == 0
+    assert (agent.task_folder() / "user-stdout" / "current").read_text().splitlines()[0] == "unset C 77"
+
+
 def test_secrets_are_in_memory_as_long_as_the_task_runs(agent):
     agent.start()
     secrets = {"document": {"token": "abc"}, "texts": {"token": "abc"}}
@@ -214,7 +221,7 @@ def test_a_stop_by_the_scheduler_before_the_task_starts(agent):
 
 
 def test_what_others_have_left_behind_is_removed(agent):
-    left = agent.tmp / f"kedge-agent-{os.geteuid()}-other-run-0-worker-0"
+    left = agent.tmp / f"kedge-agent-{os.geteuid()}-{os.uname().nodename}-other-run-0-worker-0"
     young, foreign = left.with_name(left.name + "9"), agent.tmp / "kedge-agent-9999999-x"
     for each in (left, young, foreign):
         each.mkdir()

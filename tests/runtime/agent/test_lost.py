@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -34,13 +35,14 @@ def test_an_agent_that_is_killed_while_its_task_runs(agent, alive):
     running(agent)
     supervisor = agent.supervisor_pid()
     ports = agent.reserve()
+    agent.all_is_safe()
     state = kill_agent(agent).hello.state
     assert state == {"ports": ports, "task_attempt": 0, "started": True, "ended": None}
     assert alive(supervisor)
     go(agent)
     end = agent.ended()
     assert (end["task_attempt"], end["code"], end["report"]["user_exit_code"]) == (0, 255, 4)
-    assert agent.events()[-2:] == ["exited", "finished"]
+    assert agent.events() == ["starting", "running", "exited", "finished"]
     agent.run("true", 1)
     assert agent.ended(2)["code"] == 0
     assert agent.finish() == 0
@@ -75,6 +77,26 @@ def test_an_agent_that_is_killed_after_the_end_tells_it(agent):
     ended = kill_agent(agent).hello.state["ended"]
     assert (ended["task_attempt"], ended["code"], ended["report"]["user_exit_code"]) == (0, 255, 4)
     assert agent.finish() == 0
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_an_agent_that_is_killed_in_the_middle_of_the_start(agent, files):
+    agent.start()
+    ports = agent.reserve()
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    os.kill(agent.agent_pid(), signal.SIGKILL)
+    state = {"ports": ports, "task_attempt": 0, "folder": str(agent.task_folder())}
+    agent.state_file.write_text(json.dumps(state))
+    if files:
+        agent.state_file.with_name("0").mkdir()
+        for name in ("status", "control"):
+            os.mkfifo(agent.state_file.parent / "0" / name)
+    os.kill(agent.process.pid, signal.SIGCONT)
+    end = agent.ended()
+    assert (end["task_attempt"], end["report"], end["code"]) == (0, None, None)
+    assert "was killed while it started" in end["text"]
+    agent.run("true", 1)
+    assert agent.ended(2)["code"] == 0
 
 
 def test_an_agent_that_is_killed_before_the_start_holds_the_ports_again(agent, bound):

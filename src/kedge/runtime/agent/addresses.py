@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import _socket
-import fcntl
-import os
 import struct
-from array import array
 
 from kedge.light.contextlib import suppress
-from kedge.light.types import Sequence
+from kedge.light.types import Iterator, Sequence
 
-_SIOCGIFCONF = 0x8912  # netdevice(7): the IPv4 addresses of all interfaces
-_ENTRY = 40  # bytes of struct ifreq on 64-bit machines
-_MOST = 256  # interfaces
-_IPV6 = "/proc/net/if_inet6"
-_GLOBAL = "00"  # scope, in that file
-_LOCAL = ("127.", "169.254.", "::1")
+# rtnetlink(7)
+_NETLINK, _ROUTE = 16, 0
+_GET_ADDRESSES, _DUMP = 22, 0x301
+_NEW_ADDRESS = 20
+_HEADER = struct.Struct("IHHII")
+_ADDRESS = struct.Struct("BBBBI")
+_ATTRIBUTE = struct.Struct("HH")
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_OTHER_SCOPES = (253,)  # link: such addresses need the name of an interface besides
+_MOST = 64  # pieces of an answer
+_PATIENCE_SEC = 5.0
+_OWN = ("127.", "::1")  # nobody else can reach the node there
 
 
 def of_node(controller: Sequence[str]) -> list[str]:
     """The addresses of this node, the best first: the one that it has in the controller's network, then those of its
-    other networks, those of its own interfaces last (127.0.0.1)."""
+    other networks, those that only the node itself can reach last."""
     towards = [found for address in controller if (found := _towards(address))]
-    known = dict.fromkeys([*towards, *_ipv4(), *_ipv6()])
-    return sorted(known, key=lambda address: address.startswith(_LOCAL))  # stable
+    known = dict.fromkeys([*towards, *_interfaces()])
+    return sorted(known, key=lambda address: address.startswith(_OWN))  # otherwise in this order
 
 
 def boot_id() -> str:
@@ -48,31 +51,40 @@ def _towards(address: str) -> str | None:
     return None
 
 
-def _ipv4() -> list[str]:
-    entries = array("B", bytes(_ENTRY * _MOST))
-    at, size = entries.buffer_info()
+def _interfaces() -> list[str]:
+    """The addresses of all interfaces, as the kernel lists them."""
+    found: list[str] = []
     with suppress(OSError):
-        probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+        kernel = _socket.socket(_NETLINK, _socket.SOCK_RAW, _ROUTE)
         try:
-            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFCONF, struct.pack("iP", size, at))
+            kernel.settimeout(_PATIENCE_SEC)
+            kernel.send(_HEADER.pack(_HEADER.size + 4, _GET_ADDRESSES, _DUMP, 1, 0) + bytes(4))
+            for _ in range(_MOST):
+                kinds = []
+                for kind, body in _parts(_HEADER, kernel.recv(1 << 16)):
+                    kinds.append(kind)
+                    if kind == _NEW_ADDRESS:
+                        found += _of_message(body)
+                if not kinds or kinds[-1] != _NEW_ADDRESS:
+                    break
         finally:
-            probe.close()
-        used = struct.unpack("iP", answer)[0]
-        data = entries.tobytes()[:used]
-        return [_socket.inet_ntoa(data[start + 20 : start + 24]) for start in range(0, used, _ENTRY)]
-    return []
-
-
-def _ipv6() -> list[str]:
-    """Those that can be reached from other networks: link-local ones need the name of an interface besides."""
-    found = []
-    with suppress(OSError):
-        fd = os.open(_IPV6, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            lines = os.read(fd, 1 << 16).decode().splitlines()
-        finally:
-            os.close(fd)
-        for fields in map(str.split, lines):
-            if len(fields) == 6 and fields[3] == _GLOBAL:
-                found.append(_socket.inet_ntop(_socket.AF_INET6, bytes.fromhex(fields[0])))
+            kernel.close()
     return found
+
+
+def _of_message(body: bytes) -> Iterator[str]:
+    family, _, _, scope, _ = _ADDRESS.unpack_from(body)
+    attributes = dict(_parts(_ATTRIBUTE, body[_ADDRESS.size :]))
+    value = attributes.get(_IFA_LOCAL) or attributes.get(_IFA_ADDRESS)
+    if value and scope not in _OTHER_SCOPES and family in (_socket.AF_INET, _socket.AF_INET6):
+        yield _socket.inet_ntop(family, value)
+
+
+def _parts(head: struct.Struct, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The kind and the content of each part; its head begins with its length and its kind."""
+    while len(data) >= head.size:
+        length, kind, *_ = head.unpack_from(data)
+        if not head.size <= length <= len(data):
+            break
+        yield kind, data[head.size : length]
+        data = data[length + 3 & ~3 :]

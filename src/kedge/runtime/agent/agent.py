@@ -21,6 +21,7 @@ from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import Loop
 
 KEEPER_LOST = 3  # exit code
+_KILLED = "the agent of the task was killed while it started the supervisor"
 Send = Callable[[str, dict[str, Any]], None]
 
 
@@ -34,6 +35,7 @@ class Agent:
         self._task, self._folders, self._loop, self._keeper = task, folders, loop, os.getppid()
         self._ports = NodePorts()
         self._running: RunningSupervisor | None = None
+        self._events = 0  # that were passed on
         self._stop_next = False  # the scheduler wants a stop, and no supervisor has got it
         self._kill_until = 0.0
         self._files_due = 0.0  # until when the run folder may be missing
@@ -42,13 +44,18 @@ class Agent:
         """Go on where an agent that was killed has stopped."""
         if self.state.ports and self.state.task_attempt is None:
             self._ports.hold_again(self.state.ports)
-        if self.state.ended:
+        if self.state.ended and not self.state.safe:
             self._send(messages.ENDED, self.state.ended)
         if self.state.running:
             lines = results.event_lines(self.state.folder)
-            self._watch(lines)
-            for event in filter(None, map(results.event, lines)):
+            try:
+                self._watch(lines)
+            except OSError:  # the agent was killed before it had made the files
+                return self._ended(None, None, _KILLED)
+            self._events = self.state.events
+            for event in filter(None, map(results.event, lines[self.state.events :])):
                 self._event(event)
+        return None
 
     def check_taken_over(self) -> None:
         """After all that the keeper has told was read: a supervisor that is gone, and whose end was told to the agent
@@ -64,6 +71,11 @@ class Agent:
             self._signal(int(numbers[0]))
         elif self._running and self._running.pid == int(numbers[0]):
             self._supervisor_gone(os.waitstatus_to_exitcode(int(numbers[1])))
+
+    def all_is_safe(self) -> None:
+        """The controller has all that it was told."""
+        if not self.state.safe or self._events != self.state.events:
+            self._save(events=self._events, safe=True)
 
     def keeper_lost(self) -> None:
         """The scheduler takes the task for ended, so nothing of it may go on."""
@@ -112,7 +124,8 @@ class Agent:
         if self.state.running or (self.state.task_attempt is not None and number <= self.state.task_attempt):
             return None  # it came again
         folder = start["spec"]["folder"]
-        self._save(task_attempt=number, folder=folder, pid=None, start_time=0, ended=None)
+        self._save(task_attempt=number, folder=folder, pid=None, start_time=0, ended=None, events=0)
+        self._events = 0
         try:
             if self.state.ports:
                 self._ports.hold_again(self.state.ports)  # after the first attempt they were handed over
@@ -140,6 +153,7 @@ class Agent:
         self._running.pid = self.state.pid
 
     def _event(self, event: dict[str, Any]) -> None:
+        self._events += 1
         self._send(messages.EVENT, {"task_attempt": self.state.task_attempt, "line": event})
 
     def _control(self, what: str) -> None:
@@ -182,7 +196,8 @@ class Agent:
             tree.kill(left)
             self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code))
             return
-        text = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else ""
+        text = _KILLED if self.state.pid is None else ""
+        text = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else text
         self._ended(results.report(self.state.folder), code, text)
 
     def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:
@@ -193,5 +208,5 @@ class Agent:
         with suppress(OSError):
             task_files.remove_secrets(self._folders)
         ended = {"task_attempt": self.state.task_attempt, "report": report, "code": code, "text": text}
-        self._save(ended=ended)
+        self._save(ended=ended, safe=False)
         self._send(messages.ENDED, ended)

@@ -69,7 +69,8 @@ def folder_name(task: str) -> str:
 
 
 def _prefix() -> str:
-    return f"kedge-agent-{os.geteuid()}-"
+    """With the node's name: the parent may be on a file system that nodes share, without locks between them."""
+    return f"kedge-agent-{os.geteuid()}-{os.uname().nodename}-"
 
 
 def _writable(folder: str, otherwise: str) -> str:

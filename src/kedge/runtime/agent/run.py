@@ -36,6 +36,8 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
     while agent.exit_code is None:
         for frame in link.poll():
             _obey(agent, frame)
+        if not link.unacked:
+            agent.all_is_safe()
         now = time.monotonic()
         heard = now if link.connected or agent.state.running else heard
         if now > heard + ORPHAN_SEC:

@@ -15,7 +15,7 @@ _LONGEST_TOLD = 32 << 10
 class AgentState(NamedTuple):
     """`ports` are those of the task, by label. `task_attempt` is the last one that was started in this job attempt, in
     the task's `folder`, by the supervisor with `pid` and `start_time` (None: it could not be started). `ended` is what
-    was told of its end."""
+    was told of its end. The controller surely has the first `events` of the supervisor's and, if `safe`, its end."""
 
     ports: dict[str, list[int]] | None = None
     task_attempt: int | None = None
@@ -23,6 +23,8 @@ class AgentState(NamedTuple):
     pid: int | None = None
     start_time: int = 0
     ended: dict[str, Any] | None = None
+    events: int = 0
+    safe: bool = True
 
     @property
     def running(self) -> bool:

@@ -12,6 +12,7 @@ from kedge.runtime.agent.keeper import AgentTask
 from kedge.runtime.agent.node_ports import NodePorts
 from kedge.runtime.agent.task_files import SUPERVISOR_LOG, AttemptFiles
 from kedge.runtime.process import signals
+from kedge.runtime.setup import environment
 
 _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signals.NOTICE, *signals.STOPS, *signals.FORWARDED)  # by this process
 
@@ -27,21 +28,23 @@ def start(task: AgentTask, files: AttemptFiles, folder: str, ports: NodePorts) -
     for fd in inherited:
         os.set_inheritable(fd, True)
     try:
-        return _spawn_orphan(argv, {**os.environ, JOB_ID_VARIABLE: task.orders.run}, log)
+        variables = {**os.environ, JOB_ID_VARIABLE: task.orders.run}
+        environment.undo_coercion(variables)
+        return _spawn_orphan(argv, variables, log)
     finally:
         for fd in inherited:
             os.set_inheritable(fd, False)
         os.close(log)
 
 
-def _spawn_orphan(argv: list[str], environment: dict[str, str], log: int) -> int:
+def _spawn_orphan(argv: list[str], variables: dict[str, str], log: int) -> int:
     """Start the program through a child that ends at once, and return its pid. OSError."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
         between = os.fork()
         if between == 0:
             try:
-                os.write(writer, b"%d" % _spawn(argv, environment, log))
+                os.write(writer, b"%d" % _spawn(argv, variables, log))
             finally:
                 os._exit(0)
         os.waitpid(between, 0)
@@ -57,7 +60,7 @@ def _spawn_orphan(argv: list[str], environment: dict[str, str], log: int) -> int
     return answer
 
 
-def _spawn(argv: list[str], environment: dict[str, str], log: int) -> int:
+def _spawn(argv: list[str], variables: dict[str, str], log: int) -> int:
     """The pid, or the negative number of the error. The supervisor has a session of its own, because signals to the
     group of the keeper come to it as requests; stop signals stay blocked until it can handle them."""
     actions = [
@@ -67,7 +70,7 @@ def _spawn(argv: list[str], environment: dict[str, str], log: int) -> int:
     ]
     try:
         return os.posix_spawn(
-            argv[0], argv, environment, file_actions=actions, setsid=True, setsigmask=signals.STOPS,
+            argv[0], argv, variables, file_actions=actions, setsid=True, setsigmask=signals.STOPS,
             setsigdef=_IGNORED,
         )  # fmt: skip
     except OSError as error:

@@ -36,6 +36,11 @@ def restore(variables: MutableMapping[str, str]) -> None:
     names back (see contract.LOADER_VARIABLES), and changes that Python itself made are undone."""
     for name in [name for name in variables if name.startswith(SHELVED)]:
         variables[name.removeprefix(SHELVED)] = variables.pop(name)
+    undo_coercion(variables)
+
+
+def undo_coercion(variables: MutableMapping[str, str]) -> None:
+    """Undo the change that Python makes to the environment of its own process in the C locale."""
     if variables.get(_COERCIBLE) in _COERCED and (initial := _initial_variables()) is not None:
         del variables[_COERCIBLE]
         variables.update((_COERCIBLE, value) for name, _, value in initial if name == _COERCIBLE)
