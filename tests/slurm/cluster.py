@@ -55,7 +55,7 @@ class SlurmCluster:
 
     def start(self) -> None:
         """Start all daemons and wait until both nodes take jobs."""
-        self._start_munged()
+        self.start_munged()
         self.start_slurmctld()
         for node in NODES:
             self.start_slurmd(node)
@@ -93,6 +93,22 @@ class SlurmCluster:
             wait_until(lambda: all(self.node_state(node) == "idle" for node in NODES), DEADLINE, "both nodes idle")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{[self.node_state(node) for node in NODES]}\n{self.logs()}") from None
+
+    def start_munged(self) -> None:
+        """Start the daemon by which the others and the users know each other, unless it runs."""
+        if self._runs("munged"):
+            return
+        munge = self.folder / "munge"
+        files = {
+            "socket": munge / "socket",
+            "pid-file": munge / "pid",
+            "log-file": munge / "log",
+            "seed-file": munge / "seed",
+        }
+        options = [f"--{name}={path}" for name, path in files.items()]
+        key = f"--key-file={self.folder / 'munge.key'}"
+        self.start_daemon("munged", ("munged", "--foreground", "--force", "--num-threads=2", key, *options))
+        wait_until((munge / "socket").exists, DEADLINE, "munged")
 
     def start_slurmctld(self) -> None:
         """Start slurmctld and wait until it answers."""
@@ -160,19 +176,6 @@ class SlurmCluster:
         self._guard.stdin.write(json.dumps(order) + "\n")
         self._guard.stdin.flush()
         self.pids[name] = int(self._guard.stdout.readline())
-
-    def _start_munged(self) -> None:
-        munge = self.folder / "munge"
-        files = {
-            "socket": munge / "socket",
-            "pid-file": munge / "pid",
-            "log-file": munge / "log",
-            "seed-file": munge / "seed",
-        }
-        options = [f"--{name}={path}" for name, path in files.items()]
-        key = f"--key-file={self.folder / 'munge.key'}"
-        self.start_daemon("munged", ("munged", "--foreground", "--force", "--num-threads=2", key, *options))
-        wait_until((munge / "socket").exists, DEADLINE, "munged")
 
     def ping(self) -> str:
         """What scontrol says about slurmctld: UP or DOWN."""

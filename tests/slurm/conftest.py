@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from . import cluster
+from . import accounting, cluster
 from .cluster import SlurmCluster
+from .configuration import free_ports
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +32,16 @@ def slurm(own_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture
-def another_cluster() -> Iterator[Callable[[str], SlurmCluster]]:
-    """Makes clusters with more lines in slurm.conf. They are not started yet."""
-    with_reason(cluster.missing())
-    made: list[SlurmCluster] = []
-
-    def make(extra: str) -> SlurmCluster:
-        made.append(SlurmCluster(extra))
-        return made[-1]
-
-    yield make
-    for slurm in made:
+def with_accounts() -> Iterator[SlurmCluster]:
+    """A cluster of its own that keeps accounts, enforces memory and soon forgets jobs that have ended."""
+    with_reason(cluster.missing() or accounting.missing())
+    port = free_ports(1)[0]
+    slurm = SlurmCluster(accounting.lines(port) + "MinJobAge=2\nJobAcctGatherParams=OverMemoryKill\n")
+    try:
+        accounting.start(slurm, port)
+        slurm.start()
+        yield slurm
+    finally:
         print(slurm.logs())
         slurm.close()
 
