@@ -34,7 +34,7 @@ _PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
 class SlurmCluster:
-    """Daemons that run until `close`. `environment` has what commands need to speak to them.
+    """Daemons that run until `close`. `variables` are what commands need to speak to them.
 
     Each node has a mount namespace of its own; `own` is a folder that they do not share.
     """
@@ -44,7 +44,8 @@ class SlurmCluster:
         self.folder.chmod(0o755)  # jobs of other users read slurm.conf
         self.own = self.folder / "own"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "SBATCH_"))}
-        self.environment = {**inherited, "SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.variables = {"SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.environment = {**inherited, **self.variables}
         self.pids: dict[str, int] = {}
         configuration.write(self.folder, extra)
         guard = Path(__file__).with_name("guard.py")

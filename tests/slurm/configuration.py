@@ -58,7 +58,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=3 PreemptMode=OFF
 
 
 def write(folder: Path, extra: str) -> None:
-    """Write slurm.conf with `extra` lines, gres.conf and the key of munge into the folder, which is `{folder}` in them."""
+    """Write slurm.conf with `extra` lines (in which `{folder}` may stand), gres.conf and the key of munge."""
     values = {"host": socket.gethostname().partition(".")[0], "folder": folder, "ports": free_ports(3), "gpus": GPUS}
     (folder / "slurm.conf").write_text((_SLURM + extra).format(**values))
     (folder / "gres.conf").write_text(f"NodeName=n[1-2] Name=gpu {_gpus(folder)}\n")

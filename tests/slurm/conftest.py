@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from . import accounting, cluster
 from .cluster import SlurmCluster
 from .configuration import free_ports
+from .kedge_on_slurm import OnSlurm
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +46,14 @@ def with_accounts() -> Iterator[SlurmCluster]:
     finally:
         print(slurm.logs())
         slurm.close()
+
+
+@pytest.fixture
+def kedge(slurm: SlurmCluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnSlurm]:
+    """kedge, whose jobs run on the cluster."""
+    command = OnSlurm(tmp_path, slurm, tmp_path_factory.getbasetemp().parent / "cache")
+    yield command
+    command.close()
 
 
 def with_reason(reason: str) -> None:
