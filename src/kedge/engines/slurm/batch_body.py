@@ -1,0 +1,77 @@
+"""The shell part of the batch script: it starts the controller, passes signals on to it, and starts it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from kedge.engines.slurm.options import SlurmOptions
+
+# A trap ends `wait` early, so the code is known only after a wait during which no signal came; a wait for a process that
+# an earlier one has seen end returns 127. A controller that died of TERM or INT was told to by this script.
+_LOOP = """\
+run=%(run)s
+bundle=%(bundle)s
+controller= signalled=
+
+forward() {
+    signalled=yes
+    if [ -n "$controller" ]; then
+        kill -s "$1" "$controller" 2>/dev/null
+    elif [ "$1" = TERM ] || [ "$1" = INT ]; then
+        exit 143 # between two controllers: there is nobody who could stop the job more gently
+    fi
+}
+trap 'forward TERM' TERM
+trap 'forward INT' INT
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+
+restarts=0
+while :; do
+    "$bundle/controller" "$run" &
+    controller=$! code=
+    while :; do
+        signalled=
+        wait "$controller"
+        last=$?
+        if [ "$last" -ne 127 ] || [ -z "$code" ]; then code=$last; fi
+        if [ -z "$signalled" ]; then break; fi
+    done
+    controller=
+    # Above 128 a signal has killed it. It took up TERM and INT (143, 130) as a request to stop.
+    if [ "$code" -le 128 ] || [ "$code" -eq 143 ] || [ "$code" -eq 130 ]; then break; fi
+    if [ "$restarts" -ge %(most)d ]; then
+        echo "kedge: the controller was killed by signal $((code - 128)), and not started again after $restarts restarts" >&2
+        break
+    fi
+    restarts=$((restarts + 1))
+    echo "kedge: the controller was killed by signal $((code - 128)); restart $restarts of %(most)d" >&2
+    sleep $((restarts * 2)) &
+    wait $!
+done
+"""
+MOST_RESTARTS = 5
+
+
+def body(run: str, bundle: str, options: SlurmOptions) -> Iterator[str]:
+    """The script below its directives, as blocks of lines. `run` and `bundle` are folders."""
+    if settings := tuple(_settings(options)):
+        yield "".join(f"{line}\n" for line in settings)
+    if options.prologue:
+        yield _of_site("prologue", options.prologue)
+    yield _LOOP % {"run": shlex.quote(run), "bundle": shlex.quote(bundle), "most": MOST_RESTARTS}
+    if options.epilogue:
+        yield _of_site("epilogue", options.epilogue)
+    yield 'exit "$code"\n'
+
+
+def _settings(options: SlurmOptions) -> Iterator[str]:
+    if options.commands:
+        yield f'PATH={shlex.quote(options.commands)}:"$PATH"'
+    if options.conf:
+        yield f"export SLURM_CONF={shlex.quote(options.conf)}"
+
+
+def _of_site(name: str, lines: tuple[str, ...] | list[str]) -> str:
+    return "\n".join((f"# engines.slurm.{name} of the site", *lines, ""))

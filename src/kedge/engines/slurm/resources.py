@@ -1,0 +1,64 @@
+"""What the roles of a plan ask Slurm for, as options that `sbatch` and `srun` share. Pure.
+
+Memory is asked for by core even where a task has GPUs: Slurm then counts it the same way for the allocation and for
+each of its steps, however the tasks lie on the nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kedge.engines.slurm.options import SlurmOptions
+from kedge.plan.model import Plan, RolePlan
+
+_GPU = "gpu"  # the only name of GPUs for which Slurm counts them by task
+
+
+class Shape(NamedTuple):
+    """What one task needs, in Slurm's units: whole cores, MiB for each of them, and GPUs."""
+
+    cpus: int
+    memory_per_cpu_mb: int
+    gpus: int
+
+    @property
+    def memory_mb(self) -> int:
+        return self.cpus * self.memory_per_cpu_mb
+
+
+def shape(role: RolePlan) -> Shape:
+    """What each task of a role needs."""
+    cpus = max(1, role.resources.whole_cpus)
+    return Shape(cpus, math.ceil(role.resources.memory_mb / cpus), role.resources.gpu)
+
+
+def is_packed(plan: Plan) -> bool:
+    """Whether all roles have one shape, so that one allocation holds their tasks in any order; otherwise each role has
+    a component of a heterogeneous job."""
+    return len({shape(role) for role in plan.roles}) == 1
+
+
+def components(plan: Plan) -> tuple[tuple[RolePlan, ...], ...]:
+    """The roles of each component of the job."""
+    return (plan.roles,) if is_packed(plan) else tuple((role,) for role in plan.roles)
+
+
+def of_task(role: RolePlan, options: SlurmOptions) -> Iterator[str]:
+    """The options for the resources of each task of a role."""
+    needs = shape(role)
+    yield f"--cpus-per-task={needs.cpus}"
+    # Slurm would multiply memory by core with all cores of an exclusive node, and then find no node that is large enough.
+    yield "--mem=0" if options.exclusive else f"--mem-per-cpu={needs.memory_per_cpu_mb}M"
+    if needs.gpus:
+        yield from _gpus(needs.gpus, options.gres)
+
+
+def _gpus(count: int, gres: str) -> Iterator[str]:
+    name, _, kind = gres.partition(":")
+    if name == _GPU:
+        yield f"--gpus-per-task={f'{kind}:' if kind else ''}{count}"
+    else:  # Slurm counts these by node
+        yield "--ntasks-per-node=1"
+        yield f"--gres={gres}:{count}"
