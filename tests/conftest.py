@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name == "zoo":
             item.add_marker(pytest.mark.zoo)
-        elif item.path.parent.name == "slurm":
+        elif item.path.parent == Path(__file__).parent / "slurm":
             item.add_marker(pytest.mark.slurm)
         elif item.path.name == "test_benchmarks.py":
             item.add_marker(pytest.mark.benchmarks)

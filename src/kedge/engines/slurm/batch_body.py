@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kedge.engines.slurm.options import SlurmOptions
 
-# A trap ends `wait` early, so the code is known only after a wait during which no signal came; a wait for a process that
-# an earlier one has seen end returns 127. A controller that died of TERM or INT was told to by this script.
+# A trap ends `wait` early, so the code is known only after a wait during which no signal came. A second wait for a
+# process that has ended returns 127. A controller that died of TERM or INT was told to by this script.
 _LOOP = """\
 run=%(run)s
 bundle=%(bundle)s
@@ -42,7 +42,7 @@ while :; do
     # Above 128 a signal has killed it. It took up TERM and INT (143, 130) as a request to stop.
     if [ "$code" -le 128 ] || [ "$code" -eq 143 ] || [ "$code" -eq 130 ]; then break; fi
     if [ "$restarts" -ge %(most)d ]; then
-        echo "kedge: the controller was killed by signal $((code - 128)), and not started again after $restarts restarts" >&2
+        echo "kedge: the controller was killed by signal $((code - 128)); $restarts restarts did not help" >&2
         break
     fi
     restarts=$((restarts + 1))

@@ -49,7 +49,7 @@ def of_task(role: RolePlan, options: SlurmOptions) -> Iterator[str]:
     """The options for the resources of each task of a role."""
     needs = shape(role)
     yield f"--cpus-per-task={needs.cpus}"
-    # Slurm would multiply memory by core with all cores of an exclusive node, and then find no node that is large enough.
+    # On an exclusive node, Slurm would multiply memory by core with all cores, and find no node that is large enough.
     yield "--mem=0" if options.exclusive else f"--mem-per-cpu={needs.memory_per_cpu_mb}M"
     if needs.gpus:
         yield from _gpus(needs.gpus, options.gres)

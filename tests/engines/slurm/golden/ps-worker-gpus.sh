@@ -1,0 +1,69 @@
+#!/bin/sh
+# Runs the job train of ada with kedge: kedge show train-abc2345
+#SBATCH --job-name=train
+#SBATCH --comment="kedge train-abc2345"
+#SBATCH --chdir=/shared/kedge/jobs/train-abc2345
+#SBATCH --output=/shared/kedge/jobs/train-abc2345/cluster/batch.log
+#SBATCH --open-mode=append
+#SBATCH --export=ALL
+#SBATCH --no-kill
+#SBATCH --no-requeue
+#SBATCH --signal=B:USR2@390
+#SBATCH --time=1-00:09:00
+
+#SBATCH --ntasks=2
+#SBATCH --cpus-per-task=4
+#SBATCH --mem-per-cpu=4096M
+
+#SBATCH hetjob
+#SBATCH --ntasks=4
+#SBATCH --cpus-per-task=8
+#SBATCH --mem-per-cpu=8192M
+#SBATCH --gpus-per-task=a100:2
+
+run=/shared/kedge/jobs/train-abc2345
+bundle=/shared/kedge/bundles/1f2e3d
+controller= signalled=
+
+forward() {
+    signalled=yes
+    if [ -n "$controller" ]; then
+        kill -s "$1" "$controller" 2>/dev/null
+    elif [ "$1" = TERM ] || [ "$1" = INT ]; then
+        exit 143 # between two controllers: there is nobody who could stop the job more gently
+    fi
+}
+trap 'forward TERM' TERM
+trap 'forward INT' INT
+trap 'forward USR1' USR1
+trap 'forward USR2' USR2
+
+restarts=0
+while :; do
+    "$bundle/controller" "$run" &
+    controller=$! code=
+    while :; do
+        signalled=
+        wait "$controller"
+        last=$?
+        if [ "$last" -ne 127 ] || [ -z "$code" ]; then code=$last; fi
+        if [ -z "$signalled" ]; then break; fi
+    done
+    controller=
+    # Above 128 a signal has killed it. It took up TERM and INT (143, 130) as a request to stop.
+    if [ "$code" -le 128 ] || [ "$code" -eq 143 ] || [ "$code" -eq 130 ]; then break; fi
+    if [ "$restarts" -ge 5 ]; then
+        echo "kedge: the controller was killed by signal $((code - 128)); $restarts restarts did not help" >&2
+        break
+    fi
+    restarts=$((restarts + 1))
+    echo "kedge: the controller was killed by signal $((code - 128)); restart $restarts of 5" >&2
+    sleep $((restarts * 2)) &
+    wait $!
+done
+
+exit "$code"
+
+# srun --het-group=0 --job-name=ps --nodes=1-2 --ntasks=2 --cpus-per-task=4 --mem-per-cpu=4096M --exact --kill-on-bad-exit=0 --wait=0 --no-kill --mpi=none --export=ALL --input=all --output=/shared/kedge/jobs/train-abc2345/cluster/step-0-ps.log --open-mode=append /shared/kedge/bundles/1f2e3d/agent --index-variable SLURM_PROCID --node-variable SLURMD_NODENAME
+
+# srun --het-group=1 --job-name=worker --nodes=1-4 --ntasks=4 --cpus-per-task=8 --mem-per-cpu=8192M --gpus-per-task=a100:2 --exact --kill-on-bad-exit=0 --wait=0 --no-kill --mpi=none --export=ALL --input=all --output=/shared/kedge/jobs/train-abc2345/cluster/step-0-worker.log --open-mode=append /shared/kedge/bundles/1f2e3d/agent --index-variable SLURM_PROCID --node-variable SLURMD_NODENAME

@@ -1,0 +1,93 @@
+"""What is rendered, as a real Slurm takes it."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.engines.slurm import render
+from kedge.testing.wait import wait_until
+
+from .cluster import DEADLINE, SlurmCluster
+
+_JOBS = Path(__file__).parents[1] / "engines" / "slurm" / "jobs.py"  # in a package of tests of its own
+jobs = runpy.run_path(str(_JOBS))
+GOLDEN, Case, role = jobs["GOLDEN"], jobs["Case"], jobs["role"]
+# The others name what only other clusters have.
+HERE = ("one-role", "same-shape", "pyxis", "apptainer")
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_sbatch_accepts_the_golden_files(slurm: SlurmCluster, name: str) -> None:
+    done = subprocess.run(
+        ["sbatch", "--test-only", GOLDEN / f"{name}.sh"], env=slurm.environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert re.search("Job [0-9]+ to start at .* in partition main", done.stderr), done.stderr
+    assert done.returncode == 0
+
+
+def run(slurm: SlurmCluster, folder: Path, case: Any, agent: str) -> Path:
+    """Run a batch script whose controller starts all steps at once, with a line for each on stdin. Returns the folder
+    of logs."""
+    place = case.place._replace(folder=str(folder / "run"), bundle=str(folder / "bundle"))
+    (folder / "run" / "cluster").mkdir(parents=True)
+    (folder / "bundle").mkdir()
+    plan = case.plan
+    steps = (render.step(plan, each.name, case.options, place) for each in plan.roles)
+    lines = "".join(f"{_line(step)} <<'END' &\norders of {step[-5]}\nEND\n" for step in steps)
+    for name, text in (("controller", f'cd "$1"\n{lines}wait\ntouch ended'), ("agent", agent)):
+        (folder / "bundle" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / "bundle" / name).chmod(0o755)
+    (folder / "script").write_text(render.script(plan, case.options, place))
+    slurm.run("sbatch", str(folder / "script"))
+    wait_until((folder / "run" / "ended").exists, DEADLINE)
+    return folder / "run" / "cluster"
+
+
+def _line(argv: tuple[str, ...]) -> str:
+    return " ".join("'" + word.replace("'", "'\\''") + "'" for word in argv)
+
+
+# Every task waits for all others, as a job's tasks do.
+_TOGETHER = """\
+read -r orders
+echo "$SLURM_PROCID $(nproc --all >/dev/null; echo "$orders") $CUDA_VISIBLE_DEVICES"
+touch "$(dirname "$0")/here-$SLURM_JOB_ID-$SLURM_STEP_ID-$SLURM_PROCID"
+while [ $(ls "$(dirname "$0")" | grep -c ^here-) -lt TASKS ]; do sleep 0.1; done
+"""
+
+
+def test_paths_with_any_characters(slurm: SlurmCluster, tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s 100% "own" #1 $HOME é'
+    folder.mkdir()
+    case = Case({"w": role(2, 1, 100)})
+    logs = run(slurm, folder, case, _TOGETHER.replace("TASKS", "2"))
+    found = sorted(line.split()[0] for line in (logs / "step-0-w.log").read_text().splitlines())
+    assert found == ["0", "1"]
+    assert (logs / "batch.log").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("roles", "tasks"),
+    [
+        # Three of these tasks fit on a node: one step must not wait for a node that another one has filled.
+        ({"a": role(2, 20, 100), "b": role(2, 20, 100)}, 4),
+        ({"ps": role(1, 1, 100), "worker": role(3, 2, 200)}, 4),
+        ({"ps": role(1, 1, 100), "worker": role(2, 2, 200, 2)}, 3),
+    ],
+    ids=["packed", "heterogeneous", "gpus"],
+)
+def test_all_tasks_of_all_roles_run_at_once(
+    slurm: SlurmCluster, tmp_path: Path, roles: dict[str, dict[str, object]], tasks: int
+) -> None:
+    logs = run(slurm, tmp_path, Case(roles), _TOGETHER.replace("TASKS", str(tasks)))
+    found = [line.split() for path in sorted(logs.glob("step-*")) for line in path.read_text().splitlines()]
+    assert sum(words[1:3] == ["orders", "of"] for words in found) == tasks, "stdin of srun reaches every task"
+    if "gpus" in str(tmp_path):
+        assert [len(words[-1].split(",")) for words in found if len(words) == 5] == [2] * 2
