@@ -90,8 +90,8 @@ ALLOWED = {
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
     "controller": {
-        "shortages", "keeper", "engines.base", "engines.registry", "plan.lossless", "plan.model", "resolve.model",
-        "runs", "errors",
+        "shortages", "keeper", "link", "engines.base", "engines.registry", "plan.lossless", "plan.model",
+        "resolve.model", "runs", "errors",
     },
     "dropin": {
         "xdg", "peers", "spec", "resolve", "plugins", "plan", "diagnose", "contract", "errors",

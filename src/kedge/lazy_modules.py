@@ -155,6 +155,7 @@ LATE = {
     "kedge.engines.local.engine": ("kedge.engines.local.exec", "kedge.engines.local.job"),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
     "kedge.engines.slurm.engine": (
+        "kedge.engines.slurm.exec",
         "kedge.engines.slurm.job",
         "kedge.engines.slurm.submission",
         "kedge.engines.slurm.requests",
@@ -168,7 +169,13 @@ LATE = {
         "kedge.jobs.storages",
     ),
     "kedge.jobs.runs": ("kedge.engines.registry",),
-    "kedge.jobs.submission": ("kedge.jobs.rules", "kedge.jobs.ssh_keys", "kedge.jobs.storages", "kedge.runs.tree_copy"),
+    "kedge.jobs.submission": (
+        "kedge.jobs.link_keys",
+        "kedge.jobs.rules",
+        "kedge.jobs.ssh_keys",
+        "kedge.jobs.storages",
+        "kedge.runs.tree_copy",
+    ),
     "kedge.program_guard": ("kedge.processes",),
     "kedge.resolve.steps": ("kedge.resolve.plugin_files",),
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),

@@ -5,4 +5,5 @@ main        runs the job, sends how it ended
 in_cluster  the same inside a cluster, with orders from the run folder
 ending      the report of the job, or the message of an error
 client      the submitter's side: starts it, orders it, waits for its end
+remote      the same for a controller that runs in a cluster
 """

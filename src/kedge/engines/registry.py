@@ -17,6 +17,7 @@ from kedge.lazy_modules import ENGINES, load_place
 
 _OPTIONS = {"local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS, "slurm": SLURM_OPTIONS}  # of the built-in engines
 BUILT_IN_OPTIONS = tuple(dict.fromkeys(chain.from_iterable(_OPTIONS.values())))  # each once
+_IN_CLUSTER = frozenset({"slurm"})  # of the built-in engines
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list of texts", dict: "folders by name"}
 
@@ -48,6 +49,12 @@ def load(name: str) -> type[Engine]:
 def options_of(name: str) -> tuple[EngineOption, ...]:
     """The options of the engine of that name, without loading a built-in one. The errors of `load`."""
     return _OPTIONS[name] if name in _OPTIONS else load(name).accepts
+
+
+def is_in_cluster(name: str) -> bool:
+    """Whether the controller of the engine of that name runs in a cluster, without loading a built-in one. The errors
+    of `load`."""
+    return name in _IN_CLUSTER if name in ENGINES else load(name).in_cluster
 
 
 def make(name: str, **options: Any) -> Engine:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kedge import __version__
 from kedge.controller.client import Controller, LoadingController
+from kedge.controller.remote import RemoteController
 from kedge.engines.base import Engine
 from kedge.file_copies import shares_blocks
 from kedge.jobs import record
@@ -46,7 +47,7 @@ class Submitted:
     run: Run
     prepared: PreparedJob
     where: Engine
-    controller: Controller
+    controller: Controller | RemoteController
     secrets: Secrets = field(repr=False)
     notes: tuple[str, ...] = ()
 
@@ -75,8 +76,7 @@ def submit(
     run = folder.create(jobs_dir(), prepared.plan.job)
     controller = None
     try:
-        with controller_lock.hold(run.lock) as held:
-            controller = Controller(run, held, where.name, loading)  # early: it is ready when the folder is
+        controller = _controller(run, prepared.plan, where, loading)  # early: it is ready when the folder is
         notes = _fill(run, prepared, where, progress)
     except BaseException:
         if controller:
@@ -84,6 +84,21 @@ def submit(
         _discard(run)
         raise
     return Submitted(run, prepared, where, controller, secrets, notes)
+
+
+def _controller(
+    run: Run, plan: Plan, where: Engine, loading: LoadingController | None
+) -> Controller | RemoteController:
+    """The controller of a run, which waits for its orders and holds the run's lock."""
+    held = controller_lock.hold(run.lock)
+    try:
+        if not where.in_cluster:
+            return Controller(run, held, where.name, loading)
+        keys = importlib.import_module("kedge.jobs.link_keys").made()  # slow to import, and only for clusters
+        return RemoteController(run, held, where, plan, keys)
+    except BaseException:
+        held.close()
+        raise
 
 
 def _with_keys(prepared: PreparedJob) -> Secrets:
@@ -178,9 +193,15 @@ def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], Non
 
 
 def start(submitted: Submitted) -> None:
-    """Let the controller run the job and write its report. It continues even if this process ends."""
+    """Let the controller run the job and write its report. It continues even if this process ends. CannotRun: a cluster
+    refuses the job, of which nothing is left then."""
     where, prepared = submitted.where, submitted.prepared
-    submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), submitted.secrets)
+    try:
+        submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), submitted.secrets)
+    except BaseException:
+        if where.in_cluster:
+            withdraw(submitted)
+        raise
 
 
 def withdraw(submitted: Submitted) -> None:

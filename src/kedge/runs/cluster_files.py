@@ -1,7 +1,8 @@
 """The folder RUN/cluster/: what a run in a cluster has besides, for its submitter, its controller and its tasks.
 
 RUN/cluster/
-  orders.json     what the controller runs: engine, options, plan; without secrets
+  orders.json     what the controller runs: engine, options, plan; removed when the job ends, as a job file may hold
+                  passwords
   secrets.json    the values of secrets, removed when the job ends
   link.json       the keys of the link between controller and tasks, removed when the job ends
   address.json    where the controller listens, written each time it does
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kedge import untrusted
+from kedge.own_files import clear
 from kedge.runs.atomic_files import write_json
 
 HEARTBEAT_SEC = 15.0
@@ -71,6 +73,11 @@ class ClusterFiles(NamedTuple):
         return self.folder / "steps.jsonl"
 
     @property
+    def ssh(self) -> Path:
+        """What clients of ssh need (jobs.ssh), removed when the job ends."""
+        return self.folder / "ssh"
+
+    @property
     def exists(self) -> bool:
         """Whether the run is one in a cluster."""
         return os.path.lexists(self.folder)
@@ -101,10 +108,10 @@ class ClusterFiles(NamedTuple):
         self.write(self.heartbeat, value, synced=False)
 
     def remove_secrets(self) -> None:
-        """Remove the values of secrets and the keys of the link, if they are there."""
-        for path in (self.secrets, self.link):
-            with suppress(FileNotFoundError):
-                path.unlink()
+        """Remove the orders, the values of secrets, the keys of the link and of ssh, if they are there."""
+        for path in (self.orders, self.secrets, self.link, self.ssh):
+            with suppress(OSError):
+                clear(path)
 
 
 def of(run: Path) -> ClusterFiles:

@@ -1,11 +1,19 @@
 """Runs a job inside an allocation of a Slurm cluster.
 
-batch_body  the shell part of the batch script
-containers  how a step runs its agents in containers
-resources   what roles ask Slurm for
-times       time limits of allocations, and when Slurm warns
-engine    the engine: check, plan, run, submit, stop
-options   the options of this engine
-liveness  what Slurm says of a run
-render    from a plan to the sbatch script and the srun lines, pure
+batch_body       the shell part of the batch script
+containers       how a step runs its agents in containers
+resources        what roles ask Slurm for
+times            time limits of allocations, and when Slurm warns
+engine           the engine: check, plan, run, submit, stop
+options          the options of this engine
+liveness         what Slurm says of a run, and the end that its job did not record
+render           from a plan to the sbatch script and the srun lines, pure
+commands         runs Slurm's commands
+submission       hands a run over: bundle, batch script, sbatch
+refusals         why sbatch refuses a job, and what to change
+job_table        this user's jobs, as squeue lists them
+job_ends         why a job has ended that did not record it
+pending_reasons  why a job is pending, in words
+requests         what the owner asks of a run: over the link, else by Slurm
+exec             a program beside a task
 """

@@ -67,7 +67,7 @@ class SlurmEngine:
         return None
 
     def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
-        code: int = _requests().exec(run, attempt, request)
+        code: int = importlib.import_module("kedge.engines.slurm.exec").run(run, attempt, request)
         return code
 
     def forget(self, run: Run) -> None:

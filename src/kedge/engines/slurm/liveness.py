@@ -1,11 +1,92 @@
-"""What Slurm says of a run."""
+"""What Slurm says of a run, and the end of a run that its job did not record itself."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from typing import Any
+
+from kedge.engines.slurm import job_ends, job_table, pending_reasons
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.job_ends import RecordedEnd
+from kedge.engines.slurm.job_table import ListedJob
+from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED, KedgeError
+from kedge.runs import disk_reserve, events, report, status
+from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
-from kedge.runs.liveness import SchedulerWord, last_word
+from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import JobPhase, SchedulerWord, last_word, write_word
+from kedge.states import FINAL, State
+
+_SUBMIT_SEC = 180.0  # sbatch may still be at work although its caller was killed
+_PATIENCE_SEC = 2.0  # for another command that records the end
+_INTERRUPTS = ("Ctrl-C",)
 
 
 def word(run: Run) -> SchedulerWord:
-    """What Slurm says of the job of a run."""
-    return last_word(run.cluster)
+    """What Slurm says of the job of a run. Records the end of a run whose job is gone, once."""
+    files = run.cluster
+    said = _asked(run, files.object(files.job))
+    if said != last_word(files):
+        write_word(files, said)
+    return said
+
+
+def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
+    site, known = SlurmSite.of(job), job.get("job")
+    try:
+        found = job_table.of_run(job_table.listed(site), run.id, known)
+        if found and not found.has_ended:
+            _adopt(run, job, found)
+            return _alive(found)
+        number = found.id if found else known
+        if not number and time.time() - float(job.get("time", 0)) < _SUBMIT_SEC:
+            return SchedulerWord(text="it is being submitted", checked=time.time())
+        end = job_ends.asked(site, number) if number else None
+        if number and end is None:
+            return SchedulerWord(number, JobPhase.RUNNING, checked=time.time())
+    except SlurmError as error:
+        return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=str(error), checked=time.time())
+    stopped_by = _stopped_by(run)
+    if end is None:
+        text = "its submission was interrupted before Slurm had it"
+        record_end(run, RecordedEnd(State.FAILED, None, text), stopped_by)
+    else:
+        record_end(run, job_ends.recorded(end, number or "", stopped_by), stopped_by)
+    return SchedulerWord(number or "", JobPhase.GONE, checked=time.time())
+
+
+def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
+    """Keep the id of a job whose submitter was killed before it could."""
+    if not job.get("job"):
+        run.cluster.write(run.cluster.job, job | {"job": found.id})
+
+
+def _alive(found: ListedJob) -> SchedulerWord:
+    now = time.time()
+    if not found.is_pending:
+        return SchedulerWord(found.id, JobPhase.RUNNING, checked=now)
+    text = pending_reasons.text(found.reason)
+    return SchedulerWord(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
+
+
+def _stopped_by(run: Run) -> str:
+    """Who has asked kedge to stop the run; empty if nobody has."""
+    found = ""
+    for event in events.read(run.events):
+        if event.get("event") == JobEvent.STOP_REQUESTED:
+            found = found or event.get("by", "")
+    return found
+
+
+def record_end(run: Run, end: RecordedEnd, stopped_by: str = "") -> None:
+    """Record the end of a run that has no controller any more, with its report, unless it is recorded already. Does
+    nothing if that is not possible: the run is lost then."""
+    run.cluster.remove_secrets()
+    with suppress(OSError, TimeoutError, KedgeError), EventLog(run.events, _PATIENCE_SEC) as log:
+        if status.fold(events.read(run.events)).state not in FINAL:
+            disk_reserve.free(run.path)
+            code = EXIT_INTERRUPTED if stopped_by in _INTERRUPTS else EXIT_FAILED
+            facts = {"state": end.state, "code": end.code, "text": end.text, "exit_code": code}
+            log.append(JobEvent.JOB_COMPLETED, sync=True, **facts)
+        report.complete(run)

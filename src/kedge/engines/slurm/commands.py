@@ -1,0 +1,86 @@
+"""Slurm's commands: run with a deadline, with their plain output read and their errors in Slurm's own words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kedge.errors import CannotRun
+
+ANSWER_SEC = 20.0  # for a question
+SUBMIT_SEC = 120.0  # sbatch waits that long for a busy slurmctld
+_FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_", "SALLOC_")  # of an allocation, or habits
+_KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
+_SILENT = (
+    "unable to contact slurm controller",
+    "unable to contact slurm controller daemon",
+    "socket timed out",
+    "connection refused",
+    "connect failure",
+    "zero bytes were transmitted or received",
+    "slurm controller in standby mode",
+    "slurm backup controller in standby mode",
+)
+
+
+class SlurmError(CannotRun):
+    """A command of Slurm has failed; the text has its own words."""
+
+
+class SlurmSilent(SlurmError):
+    """Slurm did not answer. That says nothing about any job."""
+
+
+class SlurmSite(NamedTuple):
+    """Where Slurm's commands and its configuration are; None: on PATH, and at the usual place."""
+
+    commands: str | None = None
+    conf: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> SlurmSite:
+        """From the options of the engine, or from what was kept of them. Ignores others."""
+        return cls(options.get("commands"), options.get("conf"))
+
+    def program(self, name: str) -> str:
+        """The path of one of Slurm's commands, or its name."""
+        return os.path.join(self.commands, name) if self.commands else name
+
+    def environment(self) -> dict[str, str]:
+        """The environment for Slurm's commands: that of this process, without what changes their meaning."""
+        kept = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(_FOREIGN)}
+        conf = {"SLURM_CONF": self.conf} if self.conf else {}
+        return kept | conf | {"LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+
+
+def run(site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str | None = None) -> str:
+    """Run a command to its end and return what it prints; `text` is its input. SlurmError; SlurmSilent."""
+    try:
+        done = subprocess.run(
+            [site.program(argv[0]), *argv[1:]], input=text or "", capture_output=True, text=True, errors="replace",
+            env=site.environment(), timeout=patience_sec, check=False,
+            start_new_session=True,  # Ctrl-C in the terminal reaches kedge alone
+        )  # fmt: skip
+    except FileNotFoundError:
+        where = site.commands or "on PATH"
+        raise SlurmError(
+            f"there is no {argv[0]} {'in ' if site.commands else ''}{where}: Slurm cannot be used from this machine; "
+            "use a login node, or set `commands` of the slurm engine to the folder of its commands"
+        ) from None
+    except OSError as error:
+        raise SlurmError(f"{site.program(argv[0])} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise SlurmSilent(f"{argv[0]} has not answered for {patience_sec:g} s") from None
+    if done.returncode:
+        raise _error(argv[0], done.stderr.strip() or done.stdout.strip(), done.returncode)
+    return done.stdout
+
+
+def _error(program: str, said: str, code: int) -> SlurmError:
+    lines = (line.removeprefix(f"{program}: ") for line in said.split("\n"))
+    words = [line.removeprefix("error: ").removeprefix("fatal: ") for line in lines]
+    text = "; ".join(filter(None, words)) or f"exit code {code}"
+    kind = SlurmSilent if any(each in text.lower() for each in _SILENT) else SlurmError
+    return kind(f"{program}: {text}")

@@ -1,0 +1,110 @@
+"""Runs a program of `kedge exec` beside a task: as a step of its own, on the task's node, that shares its resources."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from kedge.contract import EVENTS_FILE, FINISHED, STARTING
+from kedge.engines.base import ExecRequest, TaskAttempt
+from kedge.engines.machine import exec_terminal
+from kedge.engines.slurm import commands
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.errors import CannotRun
+from kedge.runs import events
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+
+_LOOK_SEC = 1.0  # between two looks at whether the task still runs
+_LINGER_SEC = 10.0  # for srun to end
+
+
+def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+    """Run the program to its end and return its exit code. It is ended when the task ends. CannotRun: the task is not
+    running."""
+    job = run.cluster.object(run.cluster.job)
+    number, bundle, site = job.get("job"), job.get("bundle"), SlurmSite.of(job)
+    node, pid = _node(run, attempt), _pid(run, attempt)
+    if not number or not bundle:
+        raise CannotRun(f"{run.cluster.job} is damaged, so the Slurm job of {run.id} is not known")
+    argv = [
+        site.program("srun"), f"--jobid={number}", *_component(site, run, attempt, str(number)), "--overlap",
+        f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
+        "--export=ALL", "--quiet", "--job-name=exec", *(["--pty"] if request.terminal else ["--unbuffered"]),
+        *([] if request.stdin or request.terminal else ["--input=none"]),
+        f"{bundle}/runtime", "--join", str(pid), *request.argv,
+    ]  # fmt: skip
+    return _run(argv, site, run, attempt, request)
+
+
+def _run(argv: list[str], site: SlurmSite, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+    with exec_terminal.signals_for(request, same_terminal=request.terminal) as signals:
+        stdin = None if request.stdin else subprocess.DEVNULL
+        try:
+            child = subprocess.Popen(argv, stdin=stdin, env=site.environment(), start_new_session=not request.terminal)
+        except OSError as error:
+            raise CannotRun(f"{argv[0]} cannot be run: {error.strerror}") from None
+        signals.send_to(child.pid)
+        while True:
+            try:
+                code = child.wait(_LOOK_SEC)
+                return code if code >= 0 else 128 - code
+            except subprocess.TimeoutExpired:
+                if _has_finished(run, attempt):
+                    return _ended(child)
+
+
+def _ended(child: subprocess.Popen[bytes]) -> int:
+    """End the program because its task has ended."""
+    child.terminate()
+    try:
+        code = child.wait(_LINGER_SEC)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _own_events(run: Run, attempt: TaskAttempt) -> Iterator[dict[str, Any]]:
+    folder = run.task(attempt.task.role, attempt.task.task_index, attempt.job_attempt, attempt.task_attempt)
+    return events.read(folder / EVENTS_FILE)
+
+
+def _has_finished(run: Run, attempt: TaskAttempt) -> bool:
+    return any(event.get("event") == FINISHED for event in _own_events(run, attempt))
+
+
+def _pid(run: Run, attempt: TaskAttempt) -> int:
+    """The pid of the task's supervisor on its node. CannotRun: it does not run."""
+    found = None
+    for event in _own_events(run, attempt):
+        if event.get("event") == STARTING:
+            found = event.get("pid")
+        elif event.get("event") == FINISHED:
+            found = None
+    if not isinstance(found, int):
+        raise CannotRun(f"{attempt.task} does not run: it has ended, or has not started yet")
+    return found
+
+
+def _node(run: Run, attempt: TaskAttempt) -> str:
+    """The name of the task's node. CannotRun: it has none yet."""
+    found = ""
+    for event in events.read(run.events):
+        of_task = (event.get("role"), event.get("index")) == tuple(attempt.task)
+        if of_task and event.get("event") == JobEvent.TASK_PLACED:
+            found = str(event.get("node") or "")
+    if not found:
+        raise CannotRun(f"{attempt.task} has no node yet; try again in a moment")
+    return found
+
+
+def _component(site: SlurmSite, run: Run, attempt: TaskAttempt, number: str) -> list[str]:
+    """The option for the task's component, if the job is a heterogeneous one: it has one for each role."""
+    try:
+        listed = commands.run(site, "squeue", "--noheader", f"--jobs={number}", "--format=%i")
+        names = [role["name"] for role in run.plan()["roles"]]
+    except (SlurmError, OSError, ValueError, LookupError, TypeError):
+        return []
+    return [f"--het-group={names.index(attempt.task.role)}"] if "+" in listed and attempt.task.role in names else []

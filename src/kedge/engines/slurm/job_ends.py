@@ -1,0 +1,122 @@
+"""Why a job of Slurm has ended that did not record its own end."""
+
+from __future__ import annotations
+
+import pwd
+from typing import NamedTuple
+
+from kedge.contract import STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
+from kedge.engines.slurm import commands
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.job_table import ENDED
+from kedge.late_patterns import late_pattern
+from kedge.states import State
+
+_NODE_LOST, _PREEMPTED, _OUT_OF_MEMORY = -1001, -1003, -1200  # OpenPAI's codes
+_FACT = late_pattern(r"(?:^| )(JobState|Reason|ExitCode|BatchHost|NodeList|JobName|TimeLimit)=(\S*)")
+_BY = late_pattern(r"CANCELLED by ([0-9]+)")
+_LOG = "see controller.log in its folder"
+
+
+class SlurmJobEnd(NamedTuple):
+    """What Slurm says about the end of a job: the final state in its own term; empty if it does not know the job any
+    more. `by` is the user who cancelled it, `exit_code` that of the batch script, as Slurm writes it (code:signal)."""
+
+    state: str = ""
+    by: str = ""
+    node: str = ""
+    exit_code: str = ""
+    time_limit: str = ""
+    reason: str = ""
+
+
+class RecordedEnd(NamedTuple):
+    """How the run ended: the facts of the event job-completed."""
+
+    state: State
+    code: int | None
+    text: str
+
+
+def asked(site: SlurmSite, job: str) -> SlurmJobEnd | None:
+    """What Slurm's accounting says, and where there is none, its controller, which forgets a job after some minutes.
+    None if the job has not ended. SlurmSilent: nobody answers."""
+    for question in (_of_accounting, _of_controller):
+        try:
+            found = question(site, job)
+        except commands.SlurmSilent:
+            raise
+        except SlurmError:  # there is no accounting, or the job is not known any more
+            continue
+        if found.state in ENDED:
+            return found
+        if found.state:
+            return None
+    return SlurmJobEnd()
+
+
+def _of_accounting(site: SlurmSite, job: str) -> SlurmJobEnd:
+    fields = "State,ExitCode,NodeList,Timelimit"
+    argv = ("sacct", "--allocations", "--noheader", "--parsable2", f"--jobs={job}", f"--format={fields}")
+    text = commands.run(site, *argv)
+    lines = [line.split("|") for line in text.splitlines() if line.count("|") == fields.count(",")]
+    if not lines:
+        return SlurmJobEnd()
+    state, code, nodes, limit = lines[-1]
+    by = _BY.match(state)
+    return SlurmJobEnd(_word(state), _user(by[1]) if by else "", _known(nodes), code, limit)
+
+
+def _of_controller(site: SlurmSite, job: str) -> SlurmJobEnd:
+    text = commands.run(site, "scontrol", "--oneliner", "show", "job", job)
+    line = text.split("\n", 1)[0]
+    facts = dict(_FACT.findall(line))
+    node = _known(facts.get("BatchHost", "")) or _known(facts.get("NodeList", ""))
+    known = (facts.get("ExitCode", ""), facts.get("TimeLimit", ""), _known(facts.get("Reason", "")))
+    return SlurmJobEnd(_word(facts.get("JobState", "")), "", node, *known)
+
+
+def _word(state: str) -> str:
+    """`CANCELLED by 0` and `CANCELLED+` are CANCELLED."""
+    return state.split(" ", 1)[0].rstrip("+")
+
+
+def _known(value: str) -> str:
+    return "" if value in ("(null)", "None", "None assigned", "n/a", "N/A", "Unknown") else value
+
+
+def _user(number: str) -> str:
+    try:
+        return pwd.getpwuid(int(number)).pw_name
+    except (KeyError, OverflowError):
+        return f"the user {number}"
+
+
+def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "") -> RecordedEnd:
+    """How a run ended whose job ended like this. `stopped_by`: who had asked kedge to stop it."""
+    where = f" (Slurm job {job}{f', node {end.node}' if end.node else ''})"
+    if stopped_by and end.state in ("", "CANCELLED"):
+        return RecordedEnd(State.STOPPED, STOPPED_BY_USER, f"stopped by {stopped_by}")
+    match end.state:
+        case "CANCELLED":
+            by = f" by {end.by}" if end.by else ", with scancel or by Slurm"
+            return RecordedEnd(State.STOPPED, STOPPED_BY_USER, f"cancelled outside of kedge{by}{where}")
+        case "TIMEOUT" | "DEADLINE":
+            limit = f"the time limit of the allocation{f' ({end.time_limit})' if end.time_limit else ''} has passed"
+            more = "; ask for more time with --slurm time=TIME"
+            return RecordedEnd(State.FAILED, STOPPED_BY_TIME_LIMIT, f"{limit}{where}{more}")
+        case "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL":
+            text = f"the node of the job's controller has failed{where}"
+            return RecordedEnd(State.FAILED, _NODE_LOST, text)
+        case "OUT_OF_MEMORY":
+            return RecordedEnd(State.FAILED, _OUT_OF_MEMORY, f"Slurm ended the job because it ran out of memory{where}")
+        case "PREEMPTED":
+            return RecordedEnd(State.FAILED, _PREEMPTED, f"preempted by Slurm for another job{where}")
+        case "REVOKED":
+            text = f"Slurm has revoked the submission{where}: another cluster runs the job"
+            return RecordedEnd(State.FAILED, None, text)
+        case "":
+            text = f"Slurm does not know the job any more, and it recorded no end{where}; {_LOG}"
+            return RecordedEnd(State.FAILED, None, text)
+    code = f" with exit code {end.exit_code.partition(':')[0]}" if end.exit_code not in ("", "0:0") else ""
+    return RecordedEnd(State.FAILED, None, f"its controller ended{code} and recorded no end{where}; {_LOG}")

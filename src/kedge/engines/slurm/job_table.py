@@ -1,0 +1,107 @@
+"""The jobs of this user as squeue lists them, read once for all of kedge's questions."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
+from typing import NamedTuple
+
+from kedge.contract import timestamp
+from kedge.engines.slurm import commands
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.runs.liveness import CACHED_SEC
+
+_FORMAT = "%A|%i|%T|%r|%S|%B|%k"
+_FIELDS = 7
+COMMENT = "kedge "  # before the run's id, in the comment of its job
+_PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+ENDED = frozenset({
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
+})  # fmt: skip
+
+
+class ListedJob(NamedTuple):
+    """One line of squeue. `start` is in the format of events, empty if it is not known; `node` that of the batch
+    script."""
+
+    id: str
+    state: str
+    reason: str
+    start: str
+    node: str
+    comment: str
+
+    @property
+    def is_pending(self) -> bool:
+        return self.state in _PENDING
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+
+class _Listing(NamedTuple):
+    checked: float  # by time.monotonic()
+    jobs: list[ListedJob]
+    error: SlurmError | None
+
+
+_answers: dict[SlurmSite, _Listing] = {}
+
+
+def listed(site: SlurmSite) -> list[ListedJob]:
+    """This user's jobs, those that ended a short time ago included. SlurmError. Slurm is asked once in CACHED_SEC, for
+    all runs together."""
+    answer = _answers.get(site)
+    if answer is None or time.monotonic() - answer.checked > CACHED_SEC:
+        answer = _answers[site] = _asked(site)
+    if answer.error:
+        raise answer.error
+    return answer.jobs
+
+
+def forget() -> None:
+    """Ask again next time: something was changed."""
+    _answers.clear()
+
+
+def of_run(jobs: list[ListedJob], run: str, job: str | None) -> ListedJob | None:
+    """The job of a run: the one with this number, or the one that carries the run's id. Slurm uses numbers again, so
+    the job of another run is none."""
+    own = f"{COMMENT}{run}"
+    for each in reversed(jobs):
+        if each.comment == own or (each.id == job and not each.comment.startswith(COMMENT)):
+            return each
+    return None
+
+
+def _asked(site: SlurmSite) -> _Listing:
+    argv = ("squeue", "--noheader", "--states=all", f"--user={os.getuid()}", f"--format={_FORMAT}")
+    try:
+        text = commands.run(site, *argv)
+    except SlurmError as error:
+        return _Listing(time.monotonic(), [], error)
+    return _Listing(time.monotonic(), parse(text), None)
+
+
+def parse(text: str) -> list[ListedJob]:
+    """The jobs in the output of squeue. Of a heterogeneous job only the first component counts."""
+    found = []
+    for line in text.splitlines():
+        fields = line.split("|", _FIELDS - 1)
+        if len(fields) == _FIELDS and ("+" not in fields[1] or fields[1].endswith("+0")):
+            number, _, state, reason, start, node, comment = fields
+            node = "" if node == "n/a" else node
+            found.append(ListedJob(number.strip(), state, reason, _time(start), node, comment.strip()))
+    return found
+
+
+def _time(text: str) -> str:
+    """A time of Slurm's, which is local, in the format of events; empty for none."""
+    try:
+        when = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        return ""
+    return timestamp(int(when.timestamp()) * 10**9)

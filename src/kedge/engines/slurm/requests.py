@@ -1,0 +1,130 @@
+"""What the owner of a run asks of it from a login node: over the link, and where that does not work, by Slurm."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+from typing import NamedTuple
+
+from kedge.engines.cluster import owner_client
+from kedge.engines.controller.stop_requests import KILL, NOTICE
+from kedge.engines.slurm import commands, job_table, liveness
+from kedge.engines.slurm.commands import SlurmSite
+from kedge.engines.slurm.job_table import ListedJob
+from kedge.errors import CannotRun
+from kedge.link.keys import LinkKeys
+from kedge.runs import events
+from kedge.runs.controller_lock import RELEASE
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import is_controlled
+
+_LINK_SEC = 5.0  # for each address, and for the answer
+_PATIENCE_SEC = 5.0  # for another command that writes the log of a pending job
+
+
+class _Request(NamedTuple):
+    """A request: its name on the link, the signal that the batch script passes on, and who asks, in words."""
+
+    kind: str
+    signal: str
+    by: str
+    kill: bool = False
+
+
+_REQUESTS = {
+    signal.SIGINT: _Request("interrupt", "INT", "Ctrl-C"),
+    signal.SIGTERM: _Request("stop", "TERM", "a stop request"),
+    signal.SIGHUP: _Request("hangup", "TERM", "the closed terminal"),
+    KILL: _Request("kill", "USR1", "a stop request", True),
+    NOTICE: _Request("notice", "USR2", ""),
+    RELEASE: _Request("release", "", ""),
+}
+
+
+def stop(run: Run, kill: bool) -> tuple[str, ...]:
+    """Stop a run. Returns notes for the user. CannotRun: neither the controller nor Slurm can be reached."""
+    return _ask(run, _REQUESTS[KILL if kill else signal.SIGTERM])
+
+
+def forward(run: Run, number: int) -> None:
+    """Pass on what a signal to a controller would ask for. CannotRun as from `stop`."""
+    _ask(run, _REQUESTS[signal.Signals(number)])
+
+
+def forget(run: Run) -> None:
+    """Nothing of an ended run is left outside its folder."""
+    run.cluster.remove_secrets()
+
+
+def _ask(run: Run, request: _Request) -> tuple[str, ...]:
+    if not is_controlled(run):
+        return ()
+    try:
+        _ask_controller(run, request.kind)
+    except CannotRun as unreached:
+        return _ask_slurm(run, request, unreached)
+    return ()
+
+
+def _ask_controller(run: Run, kind: str) -> None:
+    """Ask over the link. CannotRun."""
+    files = run.cluster
+    place = files.object(files.address)
+    addresses, port = place.get("addresses"), place.get("port")
+    if not isinstance(addresses, list) or not isinstance(port, int):
+        raise CannotRun("the controller of this run has not said yet where it is")
+    try:
+        keys = LinkKeys.from_json(files.read(files.link))
+    except (OSError, ValueError) as error:
+        raise CannotRun(f"the keys of the link of this run cannot be read: {error}") from None
+    owner_client.ask(keys, [str(each) for each in addresses], port, kind, _other_user(run), _LINK_SEC)
+
+
+def _other_user(run: Run) -> str:
+    """The user of this process if the run is another user's; otherwise empty."""
+    if run.path.stat().st_uid == os.getuid():
+        return ""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"the user {os.getuid()}"
+
+
+def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, ...]:
+    """Ask by Slurm, because the link does not work, or does not yet."""
+    job = run.cluster.object(run.cluster.job)
+    site = SlurmSite.of(job)
+    job_table.forget()
+    found = job_table.of_run(job_table.listed(site), run.id, job.get("job"))
+    if found is None or found.has_ended:
+        liveness.word(run)
+        return ()
+    if found.is_pending and request.by:
+        _cancel_pending(run, site, found, request)
+        found = job_table.of_run(job_table.listed(site), run.id, found.id)
+        if found is None or found.has_ended:
+            liveness.word(run)
+            return ()
+    if found.is_pending:
+        return ()  # there is nothing to warn or to release
+    if not request.signal:
+        raise CannotRun(f"{run.id}: {unreached}")
+    commands.run(site, "scancel", "--batch", f"--signal={request.signal}", found.id)
+    return (f"{unreached}; Slurm passes the request on", *_last_resort(request, found))
+
+
+def _last_resort(request: _Request, found: ListedJob) -> tuple[str, ...]:
+    return (f"if that does not help, scancel {found.id} ends everything at once",) if request.kill else ()
+
+
+def _cancel_pending(run: Run, site: SlurmSite, found: ListedJob, request: _Request) -> None:
+    """Cancel a job that has not started, and record first who asked for it. If it starts now, it is not cancelled."""
+    recorded = any(event.get("event") == JobEvent.STOP_REQUESTED for event in events.read(run.events))
+    if not recorded:
+        with EventLog(run.events, _PATIENCE_SEC) as log:
+            log.append(JobEvent.STOP_REQUESTED, by=request.by, kill=request.kill)
+    commands.run(site, "scancel", "--state=PENDING", found.id)
+    job_table.forget()

@@ -1,0 +1,74 @@
+"""Hands a run over to Slurm: builds the bundle, writes the batch script, calls sbatch."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Any
+
+from kedge.bundle import cache, layers
+from kedge.contract import timestamp
+from kedge.engines.slurm import commands, job_table, refusals, render
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.render import SlurmPlace
+from kedge.errors import CannotRun
+from kedge.plan.model import Plan
+from kedge.runs.atomic_files import write_atomic
+from kedge.runs.folder import Run
+
+_DRIVER = "driver"  # the layer with the controller and the agents
+
+
+def chosen_layers(plan: Plan) -> tuple[str, ...]:
+    """The layers of the bundle that a job on a cluster needs."""
+    wanted = {layers.CORE, layers.NET, _DRIVER, *((layers.SSH,) if plan.has_ssh else ())}
+    return tuple(layer for layer in layers.LAYERS if layer in wanted)
+
+
+def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
+    """Submit a run whose orders are in its folder. CannotRun: Slurm refuses it, with its reason and what to change.
+
+    The job carries the run's id as its comment, so that it is found again if this process is killed before it has
+    written the number of the job.
+    """
+    bundle = cache.ensure(chosen_layers(plan))
+    place = SlurmPlace(run.id, str(run.path), str(bundle))
+    files, site = run.cluster, SlurmSite(options.commands, options.conf)
+    write_atomic(files.script, render.script(plan, options, place).encode(), followed=True)
+    job: dict[str, Any] = {
+        "engine": "slurm", "commands": options.commands, "conf": site.conf or os.environ.get("SLURM_CONF"),
+        "bundle": str(bundle), "submitted": timestamp(time.time_ns()), "time": time.time(), "job": None,
+    }  # fmt: skip
+    files.write(files.job, job)
+    try:
+        number = _sbatch(site, run)
+    except SlurmError as error:
+        _cancel(site, run, error)
+        raise CannotRun(refusals.explained(str(error), plan, options)) from None
+    except BaseException:
+        _cancel(site, run)
+        raise
+    job_table.forget()
+    files.write(files.job, job | {"job": number})
+
+
+def _sbatch(site: SlurmSite, run: Run) -> str:
+    """The number of the new job. With several clusters its name follows, after a semicolon."""
+    argv = ("sbatch", "--parsable", f"--comment={job_table.COMMENT}{run.id}", str(run.cluster.script))
+    said = commands.run(site, *argv, patience_sec=commands.SUBMIT_SEC)
+    number = said.strip().rpartition("\n")[2].partition(";")[0]
+    if not number.isascii() or not number.isdigit():
+        raise SlurmError(f"sbatch: answered {said.strip()!r:.200} instead of the number of a job")
+    return number
+
+
+def _cancel(site: SlurmSite, run: Run, error: SlurmError | None = None) -> None:
+    """Cancel a job that sbatch may have submitted although it did not say so."""
+    if error and not isinstance(error, commands.SlurmSilent):
+        return
+    with suppress(SlurmError):
+        job_table.forget()
+        if found := job_table.of_run(job_table.listed(site), run.id, None):
+            commands.run(site, "scancel", found.id)

@@ -1,0 +1,183 @@
+"""A run is handed over to Slurm, refused by it, or found again."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kedge.errors import CannotRun
+from kedge.jobs import runs, submission
+from kedge.jobs.submission import Submitted
+from kedge.runs import liveness, report, status
+from kedge.runs.liveness import JobPhase
+from kedge.states import State
+from kedge.testing.wait import wait_until
+
+from . import fake_slurm
+
+_DEADLINE = 30.0
+_TIME = "2026-01-02T03:04:05+00:00"
+_ENDS_WELL = f"""
+echo '{{"time": "{_TIME}", "event": "job-completed", "state": "succeeded", "code": 0}}' >> "$run/events.jsonl"
+"""
+
+
+def _phase(submitted: Submitted) -> str:
+    return liveness.word(submitted.run).state
+
+
+def test_a_run_goes_to_slurm_and_ends(submitted: Submitted, slurm: Path, controller: Callable[[str], None]) -> None:
+    controller(_ENDS_WELL)
+    submission.start(submitted)
+    assert submitted.controller.started() is None
+    assert submitted.controller.wait() is None
+    assert status.read(submitted.run).state == State.SUCCEEDED
+    (job,) = fake_slurm.jobs(slurm)
+    assert submitted.run.cluster.object(submitted.run.cluster.job)["job"] == str(job["id"])
+
+
+def test_only_this_user_reads_the_orders(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("Resources")
+    submission.start(submitted)
+    files = submitted.run.cluster
+    assert files.object(files.secrets)["texts"]
+    assert files.object(files.orders)["engine"] == "slurm"
+    assert {path.stat().st_mode & 0o077 for path in (files.folder, *files.folder.iterdir())} == {0}
+
+
+def test_a_pending_run_has_a_reason_and_a_start(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("Resources")
+    submission.start(submitted)
+    word = liveness.word(submitted.run)
+    assert (word.state, word.reason, word.job) == (JobPhase.PENDING, "Resources", "1")
+    assert word.start.startswith("2030-01-0")
+    assert liveness.is_controlled(submitted.run)
+
+
+def test_a_refused_run_leaves_nothing(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "refuse").write_text(
+        "sbatch: error: invalid partition specified: nope\n"
+        "sbatch: error: Batch job submission failed: Invalid partition name specified"
+    )
+    with pytest.raises(CannotRun, match=r"invalid partition specified: nope.*sinfo lists them"):
+        submission.start(submitted)
+    assert not submitted.run.path.exists()
+    assert not runs.all_runs()
+
+
+def test_a_silent_slurm_is_said(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "silent").touch()
+    with pytest.raises(CannotRun, match=r"Unable to contact slurm controller.*try again later"):
+        submission.start(submitted)
+    assert not submitted.run.path.exists()
+
+
+def test_the_job_of_a_killed_submitter_is_found(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("Priority")
+    (slurm / "slow").touch()
+    process = multiprocessing.get_context("fork").Process(target=submission.start, args=(submitted,))
+    process.start()
+    process.join(_DEADLINE)
+    assert process.exitcode == -signal.SIGKILL
+    submitted.controller.close()
+    files = submitted.run.cluster
+    assert files.object(files.job)["job"] is None
+    assert liveness.is_controlled(submitted.run)
+    assert files.object(files.job)["job"] == "1"
+    (slurm / "slow").unlink()
+    runs.stop(submitted.run)
+    now = runs.wait(submitted.run)
+    assert (now.state, now.text) == (State.STOPPED, "stopped by a stop request")
+
+
+def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm: Path) -> None:
+    files = submitted.run.cluster
+    files.make()
+    files.write(files.job, {"engine": "slurm", "job": None, "time": 1e9})
+    submitted.controller.close()
+    now = status.read(submitted.run)
+    assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm had it")
+
+
+@pytest.mark.parametrize(
+    ("slurms", "accounting", "state", "code", "text"),
+    [
+        ("CANCELLED", True, State.STOPPED, -210, f"cancelled outside of kedge by {os.environ.get('USER') or 'root'}"),
+        ("CANCELLED", False, State.STOPPED, -210, "cancelled outside of kedge, with scancel or by Slurm"),
+        ("TIMEOUT", False, State.FAILED, -1004, r"the time limit of the allocation \(01:00:00\) has passed"),
+        ("NODE_FAIL", True, State.FAILED, -1001, "the node of the job's controller has failed .*node n1"),
+        ("OUT_OF_MEMORY", False, State.FAILED, -1200, "ran out of memory"),
+        ("PREEMPTED", True, State.FAILED, -1003, "preempted by Slurm"),
+        ("FAILED", False, State.FAILED, None, "its controller ended with exit code 3 and recorded no end"),
+        ("FORGOTTEN", False, State.FAILED, None, "Slurm does not know the job any more"),
+    ],
+)
+def test_an_end_that_the_job_did_not_record(
+    submitted: Submitted, slurm: Path, slurms: str, accounting: bool, state: State, code: int | None, text: str
+) -> None:
+    (slurm / "hold").write_text("None")
+    if accounting:
+        (slurm / "accounting").touch()
+    submission.start(submitted)
+    assert liveness.is_controlled(submitted.run)
+    fake_slurm.change(slurm, 1, state=slurms, by=str(os.getuid()), code="3:0")
+    assert not liveness.is_controlled(submitted.run)
+    now = status.read(submitted.run)
+    assert (now.state, now.code) == (state, code)
+    assert re.search(text, now.text or "")
+    assert report.read(submitted.run)
+    files = submitted.run.cluster
+    assert not any(path.exists() for path in (files.secrets, files.link, files.orders))
+
+
+def test_a_slurm_that_does_not_answer_ends_nothing(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("None")
+    submission.start(submitted)
+    (slurm / "silent").touch()
+    assert liveness.is_controlled(submitted.run)
+    word = liveness.last_word(submitted.run.cluster)
+    assert word.state == JobPhase.UNKNOWN
+    assert "Unable to contact slurm controller" in word.text
+    (slurm / "silent").unlink()
+    assert _phase(submitted) == JobPhase.PENDING
+
+
+def test_many_runs_are_one_question(
+    submitted: Submitted, slurm: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (slurm / "hold").write_text("None")
+    submission.start(submitted)
+    for _ in range(2):
+        again = submission.submit(submitted.prepared, submitted.where)
+        submission.start(again)
+    monkeypatch.setattr("kedge.engines.slurm.job_table.CACHED_SEC", 600.0)
+    (slurm / "calls").unlink()
+    assert {now.state for _, _, now in runs.all_runs()} == {State.WAITING}
+    assert (slurm / "calls").read_text().count("squeue") == 1
+
+
+def test_a_pending_run_is_cancelled(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("Priority")
+    submission.start(submitted)
+    submitted.controller.signal(signal.SIGINT)
+    submitted.controller.wait()
+    now = status.read(submitted.run)
+    assert (now.state, now.text, now.exit_code) == (State.STOPPED, "stopped by Ctrl-C", 130)
+    assert fake_slurm.jobs(slurm)[0]["state"] == "CANCELLED"
+
+
+def test_without_a_link_slurm_passes_a_stop_on(
+    submitted: Submitted, slurm: Path, controller: Callable[[str], None]
+) -> None:
+    controller('trap "echo TERM > $run/got; exit 0" TERM; touch "$run/up"; while :; do sleep 0.05; done')
+    submission.start(submitted)
+    wait_until((submitted.run.path / "up").exists, _DEADLINE)
+    notes = runs.stop(submitted.run)
+    assert "Slurm passes the request on" in notes[0]
+    wait_until((submitted.run.path / "got").exists, _DEADLINE)
