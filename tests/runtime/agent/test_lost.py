@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kedge.jobs import link_keys
+from kedge.link.launch import AgentOrders
+from kedge.runtime.agent import node_folders, run
+from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
 from kedge.testing.wait import wait_until
 
 GOES_ON = "touch ready; until [ -e go ]; do sleep 0.02; done; exit 4"
@@ -181,3 +185,17 @@ def test_wrong_starts(arguments, line, error):
 def test_an_index_without_a_token(agent):
     agent.start(tokens=[])
     assert agent.process.wait(60) == 2
+
+
+def test_an_agent_without_a_task_or_a_controller_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "ORPHAN_SEC", 0.2)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    told, tell = os.pipe2(os.O_NONBLOCK)
+    orders = AgentOrders(["127.0.0.1"], 1, link_keys.made().certificate, "me~none", None, 0, "worker", ["x"])
+    folders = node_folders.make(f"none-{os.getpid()}")
+    try:
+        assert run.run(AgentTask(orders, 0, "n7", [], None), folders, told, restarted=False) == GIVEN_UP
+    finally:
+        folders.remove()
+        for fd in (told, tell, *folders.locks):
+            os.close(fd)

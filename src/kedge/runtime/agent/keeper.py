@@ -18,7 +18,7 @@ from kedge.runtime.agent import tree
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.process import children, signals
 
-WRONG = 2  # exit code: it was started with wrong arguments, so that another start cannot help
+GIVEN_UP = 2  # exit code: another start cannot help
 FINISHED = 0
 _MOST_STARTS = 6  # of agents
 _HANDLED = (*signals.STOPS, signals.NOTICE, *sorted(signals.FORWARDED))
@@ -60,7 +60,7 @@ def _keep(task: AgentTask, folders: NodeFolders, told: int, tell: int) -> int:
             os.close(tell)
             _become_agent(task, folders, told, restarted=start > 0)
         code = _watch(agent, tell)
-        if code in (FINISHED, WRONG):
+        if code in (FINISHED, GIVEN_UP):
             return code
         _say(f"the agent of {task.name} on {task.node} ended with {_shown(code)}")
     _say(f"the agent of {task.name} was started {_MOST_STARTS} times; the task is given up")

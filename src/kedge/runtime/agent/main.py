@@ -9,7 +9,7 @@ from kedge.light.contextlib import suppress
 from kedge.light.types import Mapping, NamedTuple, Sequence
 from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import keeper, node_folders
-from kedge.runtime.agent.keeper import WRONG, AgentTask
+from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
 
 USAGE = "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR]"
 _LONGEST_ORDERS = 64 << 20  # bytes
@@ -27,8 +27,8 @@ class AgentOptions(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Read the orders from stdin and keep an agent running until it is told to finish. Returns 0 then, and WRONG when
-    the arguments or the orders are wrong."""
+    """Read the orders from stdin and keep an agent running until it is told to finish. Returns 0 then, and GIVEN_UP
+    when the arguments or the orders are wrong."""
     try:
         options = parse(argv)
         orders = AgentOrders.from_line(_read_orders())
@@ -105,4 +105,4 @@ def _read(fd: int) -> bytes:
 
 def _failed(why: str) -> int:
     os.write(2, f"kedge agent: {why}\n".encode(errors="backslashreplace"))
-    return WRONG
+    return GIVEN_UP

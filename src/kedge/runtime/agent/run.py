@@ -9,12 +9,11 @@ from kedge.link.frames import LinkFrame
 from kedge.runtime.agent import addresses
 from kedge.runtime.agent.agent import Agent
 from kedge.runtime.agent.connection import AgentConnection, AgentFacts
-from kedge.runtime.agent.keeper import AgentTask
+from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.process.loop import READABLE, Loop
 
 ORPHAN_SEC = 3600.0  # with nothing to do and without a controller
-ORPHAN = 2  # exit code: nobody needs another agent
 
 
 def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) -> int:
@@ -42,7 +41,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         heard = now if link.connected or agent.state.running else heard
         if now > heard + ORPHAN_SEC:
             _say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
-            return ORPHAN
+            return GIVEN_UP
         if agent.exit_code is None:
             loop.turn(min(link.due, heard + ORPHAN_SEC + 1))
     link.close()
