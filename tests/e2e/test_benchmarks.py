@@ -24,6 +24,7 @@ SMALLEST = {
     "failure_overhead": ["1"],
     "floors": ["--short"],
     "init_phase": ["1"],
+    "link": ["2", "1"],
     "log_throughput": ["1", ".", "3"],
     "merged_logs": ["2", "1"],
     "planning": ["10"],

@@ -13,8 +13,8 @@ from kedge.link.messages import FIRST_FRAME_SEC, HELLO, VERSION, Hello
 from kedge.link.stream import LinkStream
 
 Expect = Callable[[int, str, int], bool]  # whether an agent of (job attempt, role, task index) is wanted
-_MOST_WAITING = 512  # strangers at a time: about 50 MB with TLS
-_LEAST_SEC = 1.0  # which each has, however many there are; an agent needs some milliseconds
+_MOST_WAITING = 1024  # strangers at a time: about 50 MB with TLS
+_LEAST_SEC = 2.0  # which each has, however many there are; an agent needs some milliseconds
 
 
 class NotAdmitted(Exception):
@@ -56,7 +56,7 @@ class Stranger(NamedTuple):
 
 
 class Strangers:
-    """They are few, and have little time. When there are too many, those leave that have had their second, from where
+    """They are few, and have little time. When there are too many, those leave that have had their time, from where
     most come: a flood from one place does not keep others out."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import ssl
 from kedge.link.keys import LinkKeys
 from kedge.link.stream import LinkStream
 
-_BACKLOG = 4096  # connections that the kernel keeps, if it may, while the controller is busy
+_BACKLOG = 1024  # connections that the kernel keeps while the controller is busy; more would wait for too long
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
