@@ -124,6 +124,10 @@ REGISTRIES = {
     "kedge.controller.in_cluster": CONTROLLERS,
 }
 
+# What a bundle starts besides the supervisor and the init phase: a launcher, and what it loads late.
+AGENT_START = ("kedge.runtime.agent.launch", "kedge.runtime.agent.main")
+CONTROLLER_START = ("kedge.controller.launch", "kedge.controller.in_cluster")
+
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.
 LATE = {
     "kedge": ("kedge.lazy_modules",),

@@ -15,10 +15,15 @@ from kedge.bundle import contents, elf, kedge_files, layers, machine, manifest, 
 from kedge.bundle.contents import SITE, BundleFile, parts
 from kedge.bundle.manifest import ManifestFile
 from kedge.errors import CannotRun
-from kedge.lazy_modules import INIT_PROGRAMS
+from kedge.lazy_modules import AGENT_START, CONTROLLER_START, CONTROLLERS, INIT_PROGRAMS
 from kedge.packed_runtime import HEADER, PackedModule, packed
 
-_INIT_LAUNCHER, _INIT_MAIN = "kedge.dropin.launch", "kedge.dropin.main"
+# What starts from a packed file of all modules that it loads: its launcher, and what that loads late.
+_STARTS = {
+    contents.INIT: ("kedge.dropin.launch", "kedge.dropin.main", *INIT_PROGRAMS.values()),
+    contents.AGENT: AGENT_START,
+    contents.CONTROLLER: (*CONTROLLER_START, *CONTROLLERS.values()),
+}
 _COMPILER = Path(__file__).with_name("compile_program.py")
 
 
@@ -69,15 +74,15 @@ def _compile(folder: Path, pieces: Sequence[BundleFile]) -> None:
 
 def _packed(folder: Path, pieces: Sequence[BundleFile], what: str) -> bytes:
     """A file of modules, which stands beside the runtime's folder: for the supervisor kedge's own in the core layer,
-    for the init phase all that it loads."""
+    for everything else all that it loads."""
     if what == contents.RUNTIME:
         own = [piece for piece in pieces if piece.layer == layers.CORE and piece.untyped]
         return packed({_name(piece): _module(folder, piece) for piece in own}, "..")
-    loaded = _loaded_by_init(folder)
+    loaded = _loaded(folder, [place.partition(":")[0] for place in _STARTS[what]])
     found = {str(folder / piece.path): piece for piece in pieces if piece.compiled}
     chosen = {name: found[path] for name, path in loaded.items() if path in found}
     chosen[packed_runtime.START] = found[str(folder / SITE / packed_runtime.START.replace(".", "/")) + ".pyc"]
-    return packed({name: _module(folder, piece) for name, piece in chosen.items()}, "..", _INIT_LAUNCHER)
+    return packed({name: _module(folder, piece) for name, piece in chosen.items()}, "..", _STARTS[what][0])
 
 
 def _name(piece: BundleFile) -> str:
@@ -91,9 +96,8 @@ def _module(folder: Path, piece: BundleFile) -> PackedModule:
     return PackedModule(path, (folder / piece.path).read_bytes()[HEADER:])
 
 
-def _loaded_by_init(folder: Path) -> dict[str, str]:
-    """The modules, and their files, that the init phase loads before it starts its programs, and with them."""
-    modules = [_INIT_LAUNCHER, _INIT_MAIN, *(place.split(":")[0] for place in INIT_PROGRAMS.values())]
+def _loaded(folder: Path, modules: list[str]) -> dict[str, str]:
+    """These modules and those that are loaded with them, and their files."""
     program = (
         f"import sys, importlib, json; sys.path.append({str(folder / SITE)!r})\n"
         f"[*map(importlib.import_module, {modules})]\n"

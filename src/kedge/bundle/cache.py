@@ -83,7 +83,7 @@ def key(chosen: Sequence[str]) -> str:
 
 def _files(chosen: Sequence[str]) -> Iterator[Path]:
     """kedge's files that the bundle may contain, and those that determine how it is built."""
-    parts = ("",) if layers.INIT in chosen else (*packed_runtime.PARTS, "bundle")
+    parts = ("",) if {layers.INIT, layers.DRIVER} & {*chosen} else (*packed_runtime.PARTS, "link", "bundle")
     for file in (*PACKAGE.glob("*.py"), *(file for part in parts for file in (PACKAGE / part).rglob("*"))):
         if file.suffix in _CARRIED:
             yield file

@@ -16,7 +16,8 @@ from kedge.errors import CannotRun
 SITE = "site"
 INIT_D = "init.d"
 BUSYBOX = "shell/busybox"
-RUNTIME, INIT = "runtime", "init"  # what starts from a packed file
+# What starts from a packed file; also the names of the scripts.
+RUNTIME, INIT, AGENT, CONTROLLER = "runtime", "init", "agent", "controller"
 _INSTALL = Path(__file__).with_name("install_program.py")
 _UNTYPED = kedge_files.PACKAGE / "dropin"  # it starts as often as the supervisor
 _NO_DATA = frozenset({".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".typed"})
@@ -48,8 +49,12 @@ def parts(chosen: Sequence[str]) -> list[BundleFile]:
         pieces = [*_own(layer, owned.get(layer)), *_modules(layer, interpreter, added[layer])]
         if layer == layers.CORE:
             pieces += _start(interpreter)
+        elif layer == layers.NET:
+            pieces += _program(AGENT, "the agent of a task", stubs.AGENT_FILE, layer, interpreter)
         elif layer == layers.INIT:
             pieces += _init_start(interpreter)
+        elif layer == layers.DRIVER:
+            pieces += _program(CONTROLLER, "the controller of a job", stubs.CONTROLLER_FILE, layer, interpreter)
         elif layer == layers.SHELL:
             pieces += _shell()
         pieces += _libraries(layer, interpreter, pieces)
@@ -74,12 +79,18 @@ def _start(interpreter: Interpreter) -> Iterator[BundleFile]:
 def _init_start(interpreter: Interpreter) -> Iterator[BundleFile]:
     """What starts the init phase, and its programs as files."""
     own = origins.of_kedge()
-    name, loader = interpreter.name, interpreter.loader.name
-    yield BundleFile(stubs.INIT_FILE, b"", layers.INIT, own, packed=INIT)
-    yield BundleFile("init", stubs.init(name, loader), layers.INIT, own, program=True)
-    yield BundleFile("bin/python", stubs.python(name, loader), layers.INIT, own, program=True)
+    python = stubs.python(interpreter.name, interpreter.loader.name)
+    yield from _program(INIT, "the init phase", stubs.INIT_FILE, layers.INIT, interpreter)
+    yield BundleFile("bin/python", python, layers.INIT, own, program=True)
     for path, program in program_files.FILES.items():
         yield BundleFile(f"{INIT_D}/{path}", program_files.text(program).encode(), layers.INIT, own, program=True)
+
+
+def _program(name: str, what: str, file: str, layer: str, interpreter: Interpreter) -> Iterator[BundleFile]:
+    """A packed file, and the script that starts it."""
+    own, script = origins.of_kedge(), stubs.program(what, file, interpreter.name, interpreter.loader.name)
+    yield BundleFile(file, b"", layer, own, packed=name)
+    yield BundleFile(name, script, layer, own, program=True)
 
 
 def _shell() -> Iterator[BundleFile]:
@@ -97,7 +108,8 @@ def _own(layer: str, owned: kedge_files.Own | None) -> Iterator[BundleFile]:
         if file in owned.plain:
             yield BundleFile(path, file, layer, origin)
         else:  # the runtime does not use annotations; dataclasses, which do, are only on the job's side
-            yield _module(path, file, layer, origin)._replace(untyped=layer != layers.INIT or _UNTYPED in file.parents)
+            typed = layer in (layers.INIT, layers.DRIVER) and _UNTYPED not in file.parents
+            yield _module(path, file, layer, origin)._replace(untyped=not typed)
 
 
 def _modules(layer: str, interpreter: Interpreter, found: Origins) -> Iterator[BundleFile]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kedge import lazy_modules
-from kedge.bundle.layers import CORE, INIT, NET, SSH
+from kedge.bundle.layers import CORE, DRIVER, INIT, NET, SSH
 
 PACKAGE = Path(__file__).parents[1]
 _STARTS = ("kedge.runtime.__main__", "kedge.runtime.packed_start")
@@ -36,10 +36,13 @@ def own_files() -> dict[str, Own]:
     core = _reach(map(_path, _STARTS))
     late = (*lazy_modules.ACTIONS.values(), *lazy_modules.SSH_COMMANDS.values())
     about_ssh = {place.partition(":")[0] for place in late if place.startswith(_SSH_ROOM)}
-    net = _reach(_path(place) for place in lazy_modules.ACTIONS.values() if place not in about_ssh) - core
+    actions = (place for place in lazy_modules.ACTIONS.values() if place not in about_ssh)
+    net = _reach(map(_path, (*actions, *lazy_modules.AGENT_START))) - core
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
     ssh = _reach(map(_path, about_ssh)) - core - net - init
-    return {CORE: _own(core), NET: _own(net), INIT: _own(init), SSH: _own(ssh)}
+    controllers = (place.partition(":")[0] for place in lazy_modules.CONTROLLERS.values())
+    driver = _reach(map(_path, (*lazy_modules.CONTROLLER_START, *controllers))) - core - net
+    return {CORE: _own(core), NET: _own(net), INIT: _own(init), DRIVER: _own(driver), SSH: _own(ssh)}
 
 
 def module_name(path: Path) -> str:

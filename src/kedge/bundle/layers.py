@@ -1,4 +1,4 @@
-"""The layers of a bundle. Each one needs those before it."""
+"""The layers of a bundle. Each one needs the core; the driver also needs `net`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from kedge.errors import CannotRun, InputError
 CORE = "core"  # the supervisor and the diagnosis
 NET = "net"  # TLS and HTTP: the actions `git` and `download`
 INIT = "init"  # reading and planning a job beside a cluster's tasks
+DRIVER = "driver"  # the controller of a job, inside a cluster
 SSH = "ssh"  # ssh between tasks
 SHELL = "shell"  # a shell for the image of the runtime
-LAYERS = (CORE, NET, INIT, SSH, SHELL)
+LAYERS = (CORE, NET, INIT, DRIVER, SSH, SHELL)
 
 # Descriptions for the user.
 WORDS = {
     CORE: "Python, the supervisor, the diagnosis",
-    NET: "TLS and HTTP, for the prerequisites git and download",
+    NET: "TLS and HTTP, for the prerequisites git and download, and the agents of cluster tasks",
     INIT: "the init phase: reading and planning a job",
+    DRIVER: "the controller of a job, inside a cluster",
     SSH: "ssh between tasks",
     SHELL: "sh and the usual small programs, for the image",
 }
 # Third-party packages of a layer; their own dependencies are included.
-PACKAGES = {CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), SSH: ("asyncssh",), SHELL: ()}
+PACKAGES = {
+    CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), DRIVER: (), SSH: ("asyncssh",), SHELL: (),
+}  # fmt: skip
 # Modules of the standard library that no code imports by name. Host names are encoded with `idna`, names in zip files
 # with `cp437`, and bugs are reported with `traceback`.
 STANDARD = {
@@ -34,6 +38,7 @@ STANDARD = {
     ),
     NET: ("encodings.idna", "encodings.cp437", "encodings.utf_16_le"),
     INIT: (),
+    DRIVER: (),
     SSH: ("encodings.idna",),
     SHELL: (),
 }  # fmt: skip
@@ -60,4 +65,5 @@ def choose(names: Sequence[str]) -> tuple[str, ...]:
         if packages := missing(name):
             install = "apt-get" if name == SHELL else "pip"
             raise CannotRun(f"the layer {name} needs {' and '.join(packages)}: {install} install {' '.join(packages)}")
-    return tuple(layer for layer in LAYERS if layer == CORE or layer in names)
+    needed = {CORE, *names, *((NET,) if DRIVER in names else ())}
+    return tuple(layer for layer in LAYERS if layer in needed)

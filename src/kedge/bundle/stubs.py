@@ -12,7 +12,10 @@ INIT_FILE = "site/kedge/init.pyc"
 TASK_SPEC = (
     "${PAI_RUNTIME_DIR:-$here/runtime.d}/kedge-task.json"  # what the init phase has written; $here holds the bundle
 )
-START_FILE = "site/kedge/runtime.pyc"  # see kedge.packed_runtime; imports find the folder `runtime` first
+# See kedge.packed_runtime. Imports find the folders `runtime` and `controller` first.
+START_FILE = "site/kedge/runtime.pyc"
+AGENT_FILE = "site/kedge/agent.pyc"
+CONTROLLER_FILE = "site/kedge/controller.pyc"
 # Use nothing of the image's Python and no site module; use UTF-8, whatever the image's locale is.
 FLAGS = ("-I", "-S", "-X", "utf8")
 # The supervisor's own line about these two names only the call that fails.
@@ -52,10 +55,9 @@ def runtime(interpreter: str, loader: str) -> bytes:
     return (text + _start(interpreter, loader, START_FILE)).encode()
 
 
-def init(interpreter: str, loader: str) -> bytes:
-    """The script `init`, which starts the init phase. It also works beside the bundle's folder."""
-    text = _FIND.format(what="the init phase")
-    return (text + _start(interpreter, loader, INIT_FILE)).encode()
+def program(what: str, file: str, interpreter: str, loader: str) -> bytes:
+    """A script that starts a file of the bundle. It also works beside the bundle's folder. `what` describes it."""
+    return (_FIND.format(what=what) + _start(interpreter, loader, file)).encode()
 
 
 def _start(interpreter: str, loader: str, file: str) -> str:
