@@ -1,0 +1,40 @@
+"""Why nothing of a task runs any more, from what its srun has said."""
+
+from __future__ import annotations
+
+from kedge.engines.base import Task
+from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.slurm.step_log import TaskExit
+from kedge.engines.slurm.step_process import SlurmStep
+
+
+def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:
+    """srun has said how the main process of the task has ended."""
+    facts = step.facts
+    if facts.cause:
+        return Gone(task, step.attempt, facts.cause, facts.cause_text, found.code)
+    memory = found.out_of_memory or (facts.out_of_memory and found.code in (-9, 137))
+    kind = GoneKind.OUT_OF_MEMORY if memory else GoneKind.ENDED
+    return Gone(task, step.attempt, kind, f"Slurm says of its main process: {found.text}", found.code)
+
+
+def of_node(step: SlurmStep, task: Task) -> Gone:
+    """srun has said that the task's node failed."""
+    return Gone(task, step.attempt, GoneKind.NODE_LOST, "Slurm has taken the node for failed")
+
+
+def of_step(step: SlurmStep, task: Task) -> Gone:
+    """The srun of the step has ended, and with it all its tasks."""
+    facts = step.facts
+    if facts.cause:
+        return Gone(task, step.attempt, facts.cause, facts.cause_text)
+    if task.task_index not in facts.nodes:
+        return Gone(task, step.attempt, GoneKind.NOT_STARTED, facts.why or _how(step))
+    return Gone(task, step.attempt, GoneKind.ENDED, _how(step))
+
+
+def _how(step: SlurmStep) -> str:
+    if step.code is None:
+        return f"the srun of {step.role} has ended"
+    how = f"was killed by signal {-step.code}" if step.code < 0 else f"ended with exit code {step.code}"
+    return f"the srun of {step.role} {how}"

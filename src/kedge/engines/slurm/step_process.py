@@ -1,0 +1,105 @@
+"""One srun, which starts the agents of a role and lives as long as they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kedge import processes
+from kedge.contract import SHELVED
+from kedge.engines.slurm.step_log import StepFacts
+from kedge.engines.slurm.step_record import StepProcess
+from kedge.errors import CannotRun
+from kedge.own_files import open_own
+
+_LOG = os.O_WRONLY | os.O_APPEND
+_PIECE = 1 << 16  # bytes
+
+
+class SlurmStep:
+    """`fd` is a descriptor of the process (pidfd), -1 once it has ended. `code` is its exit code (-n for signal n) if
+    this controller is its parent."""
+
+    def __init__(self, record: StepProcess, log: Path, *, own: bool) -> None:
+        self.attempt, self.role, self.facts = record.attempt, record.role, StepFacts()
+        self.code: int | None = None
+        self.record, self._own, self._log, self._read, self._rest = record, own, log, 0, b""
+        self.fd = -1
+        if own or record.is_here:
+            with suppress(ProcessLookupError):
+                self.fd = os.pidfd_open(record.process.pid)
+        if not own and self.fd >= 0 and not record.is_here:  # the number belongs to another process by now
+            self._close()
+
+    @property
+    def runs(self) -> bool:
+        return self.fd >= 0
+
+    def look(self) -> None:
+        """Read what has come in its log since the last call, at most 64 KiB at once."""
+        with suppress(FileNotFoundError):
+            with open(self._log, "rb", buffering=0) as file:
+                file.seek(self._read)
+                data = file.read(_PIECE) or b""
+            self._read += len(data)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            self._rest = self._rest[-_PIECE:]
+            for line in lines:
+                self.facts.take(line.decode(errors="replace"))
+            if len(data) == _PIECE:
+                self.look()
+
+    def ended(self) -> None:
+        """It has ended: learn how."""
+        if self._own:
+            _, status = os.waitpid(self.record.process.pid, 0)
+            self.code = os.waitstatus_to_exitcode(status)
+        self._close()
+        self.look()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it runs."""
+        if self.fd >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.fd, number)
+
+    def _close(self) -> None:
+        os.close(self.fd)
+        self.fd = -1
+
+
+def log_path(folder: Path, attempt: int, role: str) -> Path:
+    """The log of a step, in which render.step has its tasks write, too."""
+    return folder / f"step-{attempt}-{role}.log"
+
+
+def start(argv: Sequence[str], stdin: bytes, log: Path, attempt: int, role: str) -> SlurmStep:
+    """Start an srun with this standard input. CannotRun."""
+    told = os.memfd_create("kedge-orders", os.MFD_CLOEXEC)  # the tokens in it are in no file
+    output = open_own(log, _LOG)
+    try:
+        os.write(told, stdin)
+        os.lseek(told, 0, os.SEEK_SET)
+        actions = [(os.POSIX_SPAWN_DUP2, told, 0), (os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
+        # In a new session: Slurm signals the group of the batch script when it ends the job, and srun would leave at
+        # once, without the last words of its tasks.
+        pid = os.posix_spawnp(
+            argv[0], argv, environment(os.environ), file_actions=actions, setsid=True, setsigmask=(),
+            setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2),
+        )  # fmt: skip
+    except OSError as error:
+        raise CannotRun(f"{argv[0]} cannot be started on {os.uname().nodename}: {error.strerror}") from error
+    finally:
+        os.close(told)
+        os.close(output)
+    process = processes.identify(pid) or processes.Process(pid, 0)
+    return SlurmStep(StepProcess(attempt, role, process, processes.boot_id()), log, own=True)
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment as it was before the start of this bundle's interpreter, see contract.LOADER_VARIABLES."""
+    shelved = {name.removeprefix(SHELVED): value for name, value in variables.items() if name.startswith(SHELVED)}
+    return {name: value for name, value in variables.items() if not name.startswith(SHELVED)} | shelved

@@ -1,0 +1,160 @@
+"""The tasks of a job as steps of its allocation: one srun for each role and job attempt."""
+
+from __future__ import annotations
+
+import math
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from kedge.engines.base import Task
+from kedge.engines.cluster.base import Gone
+from kedge.engines.slurm import step_process, step_record
+from kedge.engines.slurm.step_ends import of_exit, of_node, of_step
+from kedge.engines.slurm.step_process import SlurmStep
+from kedge.plan.model import Plan
+from kedge.runs.cluster_files import ClusterFiles
+
+_LOOK_SEC = 1.0  # between looks at the logs of running steps: files of a shared file system wake nobody
+_PATIENCE_SEC = 10.0  # between asking a step to end and killing its srun, with which its tasks end
+_CLOSE_SEC = 20.0
+
+StepLine = Callable[[int, str], Sequence[str]]  # the srun of a role in a job attempt
+Orders = Callable[[int, str, Sequence[str]], bytes]  # what its tasks read, with their tokens
+
+
+class SlurmSteps:
+    """`cancel` ends a step of that id, without waiting for it."""
+
+    def __init__(
+        self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, cancel: Callable[[str], None]
+    ) -> None:
+        self._plan, self._files, self._line, self._orders, self._cancel = plan, files, line, orders, cancel
+        self._steps: list[SlurmStep] = []
+        self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
+        self._kill_at: dict[SlurmStep, float] = {}
+        self._look_at = math.inf
+        self._epoll = select.epoll()
+
+    def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
+        for role, of_role in tokens.items():
+            log = step_process.log_path(self._files.folder, attempt, role)
+            argv = self._line(attempt, role)
+            step = step_process.start(argv, self._orders(attempt, role, of_role), log, attempt, role)
+            step_record.add(self._files.steps, step.record)
+            self._add(step)
+
+    def adopt(self, attempt: int) -> None:
+        for record in step_record.read(self._files.steps, attempt):
+            log = step_process.log_path(self._files.folder, attempt, record.role)
+            self._add(SlurmStep(record, log, own=False))
+        missing = {role.name for role in self._plan.roles} - {step.role for step in self._steps}
+        for role in missing:  # the controller was killed before it had started all
+            self._add(SlurmStep(step_record.never_started(attempt, role), self._files.folder / "none", own=False))
+
+    def _add(self, step: SlurmStep) -> None:
+        self._steps.append(step)
+        if step.runs:
+            self._epoll.register(step.fd, select.EPOLLIN)
+        self._look_at = 0.0
+
+    def whereabouts(self, task: Task) -> str:
+        for step in self._steps:
+            if step.role == task.role:
+                node = step.facts.nodes.get(task.task_index)
+                said = f"srun says: {step.facts.why}" if step.facts.why else ""
+                where = f"started on node {node}" if node else "srun has not started it"
+                log = step_process.log_path(self._files.folder, step.attempt, step.role)
+                return "; ".join(filter(None, (where, said, f"see {log}")))
+        return ""
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    @property
+    def due(self) -> float:
+        return min([self._look_at, *self._kill_at.values()])
+
+    @property
+    def running(self) -> list[SlurmStep]:
+        """The steps whose srun runs."""
+        return [step for step in self._steps if step.runs]
+
+    def poll(self) -> list[Gone]:
+        ready = {fd for fd, _ in self._epoll.poll(0)}
+        now = time.monotonic()
+        found = []
+        for step in list(self._steps):
+            if step.fd in ready:
+                self._epoll.unregister(step.fd)
+                step.ended()
+                self._kill_at.pop(step, None)
+            elif self._look_at <= now:
+                step.look()
+            if not step.runs or self._look_at <= now:
+                found += self._gone(step)
+            if not step.runs:
+                self._steps.remove(step)
+        if self._look_at <= now:
+            self._look_at = now + _LOOK_SEC if self._steps else math.inf
+        self._kill_late(now)
+        return found
+
+    def _gone(self, step: SlurmStep) -> list[Gone]:
+        """The tasks of a step that are known to have gone since the last time."""
+        found = []
+        for index in range(self._plan.role(step.role).instances):
+            task = Task(step.role, index)
+            if (step.attempt, task) not in self._told and (gone := _gone(step, task)):
+                self._told.add((step.attempt, task))
+                found.append(gone)
+        return found
+
+    def _kill_late(self, now: float) -> None:
+        for step in [step for step, when in self._kill_at.items() if when <= now]:
+            step.signal(signal.SIGKILL)
+            del self._kill_at[step]
+
+    def kill(self, task: Task) -> None:
+        """Ends the whole step: Slurm has no command for a single task of it."""
+        for step in self.running:
+            if step.role == task.role:
+                self._end(step)
+
+    def end(self, attempt: int) -> None:
+        for step in self.running:
+            if step.attempt == attempt:
+                self._end(step)
+
+    def _end(self, step: SlurmStep) -> None:
+        if step not in self._kill_at:
+            step.look()
+            self._kill_at[step] = time.monotonic() + _PATIENCE_SEC
+            if step.facts.id:
+                self._cancel(step.facts.id)
+            else:  # it waits for a place
+                step.signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        for step in self.running:
+            self._end(step)
+        end = time.monotonic() + _CLOSE_SEC
+        while self._steps and (left := end - time.monotonic()) > 0:
+            with suppress(InterruptedError):
+                self._epoll.poll(min(left, max(0.0, self.due - time.monotonic())))
+            self.poll()
+        for step in self.running:
+            step.signal(signal.SIGKILL)
+        self._epoll.close()
+
+
+def _gone(step: SlurmStep, task: Task) -> Gone | None:
+    """The task's end, if the step's srun has said it or has itself ended."""
+    facts = step.facts
+    if found := facts.exits.get(task.task_index):
+        return of_exit(step, task, found)
+    if facts.nodes.get(task.task_index) in facts.failed_nodes:
+        return of_node(step, task)
+    return None if step.runs else of_step(step, task)
