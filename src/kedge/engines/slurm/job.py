@@ -1,0 +1,99 @@
+"""Runs a whole job inside an allocation of Slurm."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from kedge.engines.base import JobOutcome
+from kedge.engines.cluster.backend import ClusterBackend
+from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.cluster.own_addresses import own_addresses
+from kedge.engines.controller import resume
+from kedge.engines.controller.allocation import Allocation
+from kedge.engines.controller.job import run_job
+from kedge.engines.controller.job_lifetime import controlled
+from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.slurm import allocation, inside_commands, render
+from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.render import SlurmPlace
+from kedge.engines.slurm.steps import SlurmSteps
+from kedge.errors import CannotRun
+from kedge.link.keys import LinkKeys
+from kedge.link.launch import AgentOrders
+from kedge.open_files import raise_limit
+from kedge.plan.model import Plan
+from kedge.resolve.model import Secrets
+from kedge.runs.folder import Run
+
+_BUNDLED = "site/kedge/controller.pyc"
+
+
+def run(plan: Plan, run: Run, secrets: Secrets, options: SlurmOptions) -> JobOutcome:
+    """Run the job to its end, in the allocation of this process."""
+    here = allocation.current(os.environ)
+    keys = _keys(run)
+    bundle = bundle_folder()
+
+    def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
+        raise_limit()
+        controller = os.urandom(8).hex()
+        server = _listening(keys, controller, options, lambda *task: backend.expects(*task))
+        address = {"addresses": own_addresses(), "port": server.port, "controller": controller}
+
+        def line(attempt: int, role: str) -> Sequence[str]:
+            srun, *rest = render.step(plan, role, options, SlurmPlace(run.id, str(run.path), bundle, attempt))
+            return (srun, "--verbose", *rest)  # it then says which task is on which node
+
+        def orders(attempt: int, role: str, tokens: Sequence[str]) -> bytes:
+            return AgentOrders(
+                addresses=own_addresses(),
+                port=server.port,
+                certificate=keys.certificate,
+                run=run.id,
+                address_file=str(run.cluster.address),
+                attempt=attempt,
+                role=role,
+                tokens=list(tokens),
+            ).line()
+
+        steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(options).cancel)
+        backend = ClusterBackend(plan, run, secrets, keys, server, steps, log, stops.take)
+        stack.callback(backend.close)
+        run.cluster.write(run.cluster.address, address)
+        progress = resume.read(plan, run, Allocation(here.restarts))
+        return run_job(plan, run, backend, stops, log, random.random, progress)
+
+    return controlled(run, body)
+
+
+def bundle_folder() -> str:
+    """The folder of the bundle that this process was started from. CannotRun: it was not."""
+    program = Path(sys.argv[0]).absolute()
+    if not program.match(f"*/{_BUNDLED}"):
+        raise CannotRun("the controller of a job in a cluster must be started from a bundle")
+    return str(program.parents[2])
+
+
+def _keys(run: Run) -> LinkKeys:
+    try:
+        return LinkKeys.from_json(run.cluster.read(run.cluster.link))
+    except (OSError, ValueError) as error:
+        raise CannotRun(f"the keys of the link cannot be read from {run.cluster.link}: {error}") from error
+
+
+def _listening(keys: LinkKeys, controller: str, options: SlurmOptions, expect: object) -> LinkServer:
+    """The controller's end of the link, at a port of the site's choice. CannotRun: they are all in use."""
+    first, last = options.port_range or (0, 0)
+    for port in range(first, last + 1):
+        try:
+            return LinkServer(keys, expect, controller, port=port)  # type: ignore[arg-type]
+        except OSError as error:
+            last_error = error
+    ports = f"of the ports {first}-{last} (engines.slurm.link_ports) none is free" if first else "no port is free"
+    raise CannotRun(f"{ports} on {os.uname().nodename}: {last_error.strerror}")

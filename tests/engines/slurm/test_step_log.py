@@ -1,0 +1,106 @@
+"""What is learned from srun's messages. The texts are those of Slurm 22.05."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from kedge.engines.cluster.base import GoneKind
+from kedge.engines.slurm.step_log import StepFacts, exit_code, numbers
+
+
+def facts(text: str) -> StepFacts:
+    found = StepFacts()
+    for line in text.strip().splitlines():
+        found.take(line)
+    return found
+
+
+def test_where_tasks_are() -> None:
+    found = facts("""
+srun: launching StepId=12.1 on host n1, 3 tasks: [0-2]
+srun: launching StepId=12.1 on host n2, 1 tasks: 3
+srun: launch/slurm: _task_start: Node n2, 1 tasks started
+""")
+    assert found.id == "12.1"
+    assert found.nodes == {0: "n1", 1: "n1", 2: "n1", 3: "n2"}
+    assert not found.exits
+    assert found.cause is None
+
+
+def test_the_step_of_a_component_of_a_heterogeneous_job() -> None:
+    assert facts("srun: launching StepId=12+1.0 on host n2, 2 tasks: 0,4").id == "12+1.0"
+
+
+def test_how_tasks_end() -> None:
+    found = facts("""
+srun: error: n2: task 3: Exited with exit code 3
+srun: error: n1: tasks 0-1: Killed
+srun: error: n1: task 2: Out Of Memory
+""")
+    assert found.exits[3][:3] == ("n2", "Exited with exit code 3", 3)
+    assert [found.exits[index].code for index in (0, 1)] == [-signal.SIGKILL] * 2
+    assert [index for index, exit_ in found.exits.items() if exit_.out_of_memory] == [2]
+
+
+def test_the_first_word_about_a_task_counts() -> None:
+    found = facts("srun: error: n1: task 0: Out Of Memory\nsrun: error: n1: task 0: Killed\n")
+    assert found.exits[0].out_of_memory
+
+
+def test_a_node_that_fails() -> None:
+    assert facts("srun: error: Node failure on n2").failed_nodes == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("CANCELLED AT 2026-11-23T11:22:24", GoneKind.CANCELLED),
+        ("CANCELLED AT 2026-11-23T11:22:24 DUE TO TIME LIMIT", GoneKind.TIME_LIMIT),
+        ("CANCELLED AT 2026-11-23T11:22:24 DUE TO PREEMPTION", GoneKind.PREEMPTED),
+        ("CANCELLED AT 2026-11-23T11:22:24 DUE TO JOB REQUEUE", GoneKind.PREEMPTED),
+        ("CANCELLED AT 2026-11-23T11:22:24 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", GoneKind.NODE_LOST),
+        ("FAILED (non-zero exit code or other failure mode)", None),
+    ],
+)
+def test_why_slurm_ends_a_step(words: str, kind: GoneKind | None) -> None:
+    found = facts(f"slurmstepd-n1: error: *** STEP 2.0 ON n1 {words} ***")
+    assert found.cause == kind
+    assert found.cause_text == (f"STEP 2.0 ON n1 {words}" if kind else "")
+
+
+def test_a_known_reason_is_not_forgotten_for_a_cancellation_that_follows() -> None:
+    found = facts("""
+slurmstepd-n1: error: *** STEP 2.0 ON n1 CANCELLED AT 2026-11-23T11:22:24 DUE TO PREEMPTION ***
+slurmstepd-n1: error: *** STEP 2.0 ON n1 CANCELLED AT 2026-11-23T11:22:25 ***
+""")
+    assert found.cause == GoneKind.PREEMPTED
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "Unable to create step for job 3: More processors requested than permitted",
+        "Job 3 step creation temporarily disabled, retrying (Requested nodes are busy)",
+        "Task launch for StepId=3.0 failed on node n2: Communication connection failure",
+    ],
+)
+def test_why_a_step_does_not_start(why: str) -> None:
+    assert facts(f"srun: error: {why}").why == why
+
+
+def test_what_a_task_prints_is_not_a_word_of_slurm() -> None:
+    found = facts("Node failure on n2\nn1: task 0: Killed\nkedge agent: unable to do anything")
+    assert (found.failed_nodes, found.exits, found.why) == (set(), {}, "")
+
+
+def test_lists_of_numbers() -> None:
+    assert list(numbers("[0-2,7]")) == [0, 1, 2, 7]
+    assert list(numbers("5")) == [5]
+
+
+def test_words_for_signals() -> None:
+    assert exit_code("Segmentation fault (core dumped)") == -signal.SIGSEGV
+    assert exit_code("Exited with exit code 137") == 137
+    assert exit_code("something else") is None

@@ -1,0 +1,198 @@
+"""The steps of a job attempt, with a stand-in for srun that says what the real one says."""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.engines.base import Task
+from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.slurm import step_record
+from kedge.engines.slurm.steps import SlurmSteps
+from kedge.runs.cluster_files import ClusterFiles
+from kedge.testing.wait import wait_until
+
+SRUN = """\
+import os, signal, sys, time
+orders, told = sys.stdin.read(), sys.argv[1]
+open(told + ".orders", "w").write(orders)
+print("srun: launching StepId=7.0 on host n1, 2 tasks: [0-1]", file=sys.stderr, flush=True)
+open(told, "w").close()
+exec(sys.argv[2])
+"""
+WAITS = "time.sleep(60)"
+
+
+class OnePlan:
+    """As much of a plan as the steps look at."""
+
+    def __init__(self, **roles: int) -> None:
+        self.roles = [OneRole(name, instances) for name, instances in roles.items()]
+
+    def role(self, name: str) -> Any:
+        return next(role for role in self.roles if role.name == name)
+
+
+class OneRole:
+    def __init__(self, name: str, instances: int) -> None:
+        self.name, self.instances = name, instances
+
+
+class Rig:
+    def __init__(self, folder: Path) -> None:
+        self.files = ClusterFiles(folder)
+        self.files.make()
+        self.program = WAITS
+        self.plan: Any = OnePlan(worker=2)
+        self.cancelled: list[str] = []
+        self.made: list[SlurmSteps] = []
+
+    def steps(self) -> SlurmSteps:
+        made = SlurmSteps(self.plan, self.files, self.line, self.orders, self.cancelled.append)
+        self.made.append(made)
+        return made
+
+    def line(self, attempt: int, role: str) -> Sequence[str]:
+        return (sys.executable, "-c", SRUN, str(self.told(attempt, role)), self.program)
+
+    def told(self, attempt: int, role: str) -> Path:
+        return self.files.folder / f"started-{attempt}-{role}"
+
+    def orders(self, attempt: int, role: str, tokens: Sequence[str]) -> bytes:
+        return f"{attempt} {role} {' '.join(tokens)}\n".encode()
+
+    def launch(self, program: str = WAITS) -> SlurmSteps:
+        self.program = program
+        steps = self.steps()
+        steps.launch(0, {role.name: [f"t{n}" for n in range(role.instances)] for role in self.plan.roles})
+        for role in self.plan.roles:
+            wait_until(self.told(0, role.name).exists)
+        return steps
+
+
+def collect(steps: SlurmSteps, done: Callable[[list[Gone]], Any], seconds: float = 20.0) -> list[Gone]:
+    """What `poll` says until it is enough; waits as the controller's loop does, but looks more often."""
+    found: list[Gone] = []
+    end = time.monotonic() + seconds
+    poller = select.poll()
+    poller.register(steps.fileno(), select.POLLIN)
+    while not done(found):
+        assert time.monotonic() < end, found
+        poller.poll(min(100, max(0, 1000 * (steps.due - time.monotonic()))))
+        found += steps.poll()
+    return found
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path / "cluster")
+    yield made
+    for steps in made.made:
+        for step in steps.running:
+            step.signal(signal.SIGKILL)
+
+
+def test_its_tasks_get_their_orders_on_stdin(rig: Rig) -> None:
+    rig.launch()
+    assert Path(f"{rig.told(0, 'worker')}.orders").read_text() == "0 worker t0 t1\n"
+    assert not [path for path in rig.files.folder.glob("step-*") if b"t0" in path.read_bytes()]
+
+
+def test_where_a_task_is(rig: Rig) -> None:
+    steps = rig.launch()
+    collect(steps, lambda found: "node n1" in steps.whereabouts(Task("worker", 0)))
+    assert "step-0-worker.log" in steps.whereabouts(Task("worker", 1))
+
+
+def test_a_task_that_ends_alone(rig: Rig) -> None:
+    say = "print('srun: error: n1: task 1: Exited with exit code 4', file=sys.stderr, flush=True)"
+    steps = rig.launch(f"{say}; {WAITS}")
+    (gone,) = collect(steps, bool)
+    assert gone[:3] == (Task("worker", 1), 0, GoneKind.ENDED)
+    assert gone.code == 4
+    assert steps.running
+
+
+def test_all_tasks_have_gone_with_their_srun(rig: Rig) -> None:
+    steps = rig.launch("sys.exit(5)")
+    found = collect(steps, lambda found: len(found) == 2)
+    assert {gone.task for gone in found} == {Task("worker", 0), Task("worker", 1)}
+    assert {gone.text for gone in found} == {"the srun of worker ended with exit code 5"}
+    assert not steps.running
+
+
+def test_each_task_has_gone_once(rig: Rig) -> None:
+    say = "print('srun: error: n1: task 1: Killed', file=sys.stderr, flush=True)"
+    steps = rig.launch(f"{say}; time.sleep(0.1); sys.exit(137)")
+    found = collect(steps, lambda found: not steps.running)
+    assert sorted(gone.task.task_index for gone in found) == [0, 1]
+
+
+def test_an_srun_that_cannot_start_its_step(rig: Rig) -> None:
+    rig.plan = OnePlan(worker=3)
+    why = "Unable to create step for job 7: Memory required by task is not available"
+    steps = rig.launch(f"print('srun: error: {why}', file=sys.stderr); sys.exit(1)")
+    found = collect(steps, lambda found: len(found) == 3)
+    # Two tasks were launched, as the stand-in says for any role, and the third of `worker` was not.
+    assert [gone.text for gone in found if gone.reason == GoneKind.NOT_STARTED] == [why]
+
+
+def test_a_killed_task_ends_its_step(rig: Rig) -> None:
+    steps = rig.launch()
+    steps.kill(Task("worker", 1))
+    assert rig.cancelled == ["7.0"]
+    steps.running[0].signal(signal.SIGTERM)  # what scancel brings about
+    found = collect(steps, lambda found: len(found) == 2)
+    assert {gone.text for gone in found} == {"the srun of worker was killed by signal 15"}
+
+
+def test_another_controller_finds_its_steps(rig: Rig) -> None:
+    first = rig.launch()
+    second = rig.steps()
+    second.adopt(0)
+    (step,) = second.running
+    assert step.record.process == first.running[0].record.process
+    assert not second.poll()
+    step.signal(signal.SIGKILL)
+    found = collect(second, lambda found: len(found) == 2)
+    assert {gone.reason for gone in found} == {GoneKind.ENDED}
+
+
+def test_another_controller_finds_what_has_gone(rig: Rig) -> None:
+    first = rig.launch("sys.exit(0)")
+    collect(first, lambda found: not first.running)
+    second = rig.steps()
+    second.adopt(0)
+    assert len(collect(second, lambda found: len(found) == 2)) == 2
+    assert not second.running
+
+
+def test_an_srun_that_was_never_started_has_gone(rig: Rig) -> None:
+    steps = rig.steps()
+    steps.adopt(3)
+    found = collect(steps, lambda found: len(found) == 2)
+    assert {gone.reason for gone in found} == {GoneKind.NOT_STARTED}
+
+
+def test_the_process_of_another_boot_is_not_ours(rig: Rig) -> None:
+    first = rig.launch()
+    record = first.running[0].record
+    step_record.add(rig.files.steps, record._replace(attempt=1, boot="another"))
+    steps = rig.steps()
+    steps.adopt(1)
+    assert not steps.running
+
+
+def test_closing_ends_all(rig: Rig) -> None:
+    steps = rig.launch()
+    record = steps.running[0].record
+    steps._cancel = lambda step: steps.running[0].signal(signal.SIGTERM)
+    steps.close()
+    assert not record.is_here
