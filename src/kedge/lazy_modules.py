@@ -80,7 +80,7 @@ INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "portChecker": "kedge.dropin.ports.port_checker:run",
 }
 CONTROLLERS = {  # inside a cluster, by the engine
-    "slurm": "kedge.engines.local.job:run",
+    "slurm": "kedge.engines.slurm.job:run",
 }
 COMMANDS = {
     "run": "kedge.cli.commands.run:command",
@@ -125,7 +125,7 @@ REGISTRIES = {
 }
 
 # What a bundle starts besides the supervisor and the init phase: a launcher, and what it loads late.
-AGENT_START = ("kedge.runtime.agent.launch", "kedge.runtime.agent.main")
+AGENT_START = ("kedge.runtime.agent.launch", "kedge.runtime.agent.main", "kedge.runtime.agent.run")
 CONTROLLER_START = ("kedge.controller.launch", "kedge.controller.in_cluster")
 
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.
@@ -140,6 +140,7 @@ LATE = {
     "kedge.cli.times": ("kedge.spec.units",),
     "kedge.cli.view.plan_text": ("kedge.diagnose.exit_spec.exitspec",),
     "kedge.cli.view.copy_progress": ("kedge.cli.view.progress_bar",),
+    "kedge.controller.launch": ("kedge.controller.in_cluster",),
     "kedge.controller.__main__": (
         "kedge.keeper",
         "kedge.runs.controller_lock",

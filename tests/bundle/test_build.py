@@ -166,7 +166,7 @@ def test_a_layer_that_cannot_be_built_names_the_missing_packages() -> None:
 
 
 def test_an_unknown_layer() -> None:
-    with pytest.raises(InputError, match=r"there is no layer 'web'.*core, net, init, ssh"):
+    with pytest.raises(InputError, match=r"there is no layer 'web'.*core, net, init, driver, ssh"):
         layers.choose(["web"])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge.controller.ending import code_and_message, write_report
-from kedge.errors import EXIT_FAILED, EXIT_OK, CannotRun, KedgeError
+from kedge.errors import EXIT_FAILED, EXIT_INPUT, EXIT_OK, CannotRun, KedgeError
 from kedge.lazy_modules import CONTROLLERS, load_place
 from kedge.plan.lossless import from_lossless
 from kedge.plan.model import Plan
@@ -31,6 +31,9 @@ _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signa
 
 def main(arguments: list[str]) -> int:
     """Run the job of the run folder that is the only argument, or go on with it. Returns the exit code."""
+    if len(arguments) != 1:
+        print("usage: controller RUN_FOLDER", file=sys.stderr)
+        return EXIT_INPUT
     signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
     run = Run(Path(arguments[0]))
     files = cluster_files.of(run.path)

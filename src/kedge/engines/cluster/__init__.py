@@ -6,6 +6,7 @@ member          what is known of one task and its agent
 barrier         all tasks come together before any starts
 placement       the folders and TaskSpecs of tasks
 addresses       the address of a task for its peers
+own_addresses   those of this machine, for agents
 agent_messages  what agents say about their supervisors
 task_ends       the reports of tasks that left none
 attempt_close   agents clean up and leave

@@ -50,7 +50,7 @@ class SlurmEngine:
         return str(run.path / "cluster")
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
-        outcome: JobOutcome = importlib.import_module("kedge.engines.slurm.job").run(plan, run, secrets, self._options)
+        outcome: JobOutcome = importlib.import_module("kedge.engines.slurm.job").run(plan, run, secrets, self.options)
         return outcome
 
     def submit(self, run: Run, plan: Plan) -> None:

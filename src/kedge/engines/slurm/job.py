@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from kedge.engines.base import JobOutcome
 from kedge.engines.cluster.backend import ClusterBackend
+from kedge.engines.cluster.link_admission import Expect
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.own_addresses import own_addresses
 from kedge.engines.controller import resume
@@ -34,8 +36,9 @@ from kedge.runs.folder import Run
 _BUNDLED = "site/kedge/controller.pyc"
 
 
-def run(plan: Plan, run: Run, secrets: Secrets, options: SlurmOptions) -> JobOutcome:
+def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> JobOutcome:
     """Run the job to its end, in the allocation of this process."""
+    chosen = SlurmOptions(**options)
     here = allocation.current(os.environ)
     keys = _keys(run)
     bundle = bundle_folder()
@@ -43,11 +46,11 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: SlurmOptions) -> JobOut
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
         raise_limit()
         controller = os.urandom(8).hex()
-        server = _listening(keys, controller, options, lambda *task: backend.expects(*task))
+        server = _listening(keys, controller, chosen, lambda *task: backend.expects(*task))
         address = {"addresses": own_addresses(), "port": server.port, "controller": controller}
 
-        def line(attempt: int, role: str) -> Sequence[str]:
-            srun, *rest = render.step(plan, role, options, SlurmPlace(run.id, str(run.path), bundle, attempt))
+        def line(attempt: int, role: str) -> tuple[str, ...]:
+            srun, *rest = render.step(plan, role, chosen, SlurmPlace(run.id, str(run.path), bundle, attempt))
             return (srun, "--verbose", *rest)  # it then says which task is on which node
 
         def orders(attempt: int, role: str, tokens: Sequence[str]) -> bytes:
@@ -62,8 +65,8 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: SlurmOptions) -> JobOut
                 tokens=list(tokens),
             ).line()
 
-        steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(options).cancel)
-        backend = ClusterBackend(plan, run, secrets, keys, server, steps, log, stops.take)
+        steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(chosen).cancel)
+        backend: ClusterBackend = ClusterBackend(plan, run, secrets, keys, server, steps, log, stops.take)
         stack.callback(backend.close)
         run.cluster.write(run.cluster.address, address)
         progress = resume.read(plan, run, Allocation(here.restarts))
@@ -87,12 +90,12 @@ def _keys(run: Run) -> LinkKeys:
         raise CannotRun(f"the keys of the link cannot be read from {run.cluster.link}: {error}") from error
 
 
-def _listening(keys: LinkKeys, controller: str, options: SlurmOptions, expect: object) -> LinkServer:
+def _listening(keys: LinkKeys, controller: str, options: SlurmOptions, expect: Expect) -> LinkServer:
     """The controller's end of the link, at a port of the site's choice. CannotRun: they are all in use."""
     first, last = options.port_range or (0, 0)
     for port in range(first, last + 1):
         try:
-            return LinkServer(keys, expect, controller, port=port)  # type: ignore[arg-type]
+            return LinkServer(keys, expect, controller, port=port)
         except OSError as error:
             last_error = error
     ports = f"of the ports {first}-{last} (engines.slurm.link_ports) none is free" if first else "no port is free"

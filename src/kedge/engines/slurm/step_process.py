@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def log_path(folder: Path, attempt: int, role: str) -> Path:
     return folder / f"step-{attempt}-{role}.log"
 
 
-def start(argv: Sequence[str], stdin: bytes, log: Path, attempt: int, role: str) -> SlurmStep:
+def start(argv: tuple[str, ...], stdin: bytes, log: Path, attempt: int, role: str) -> SlurmStep:
     """Start an srun with this standard input. CannotRun."""
     told = os.memfd_create("kedge-orders", os.MFD_CLOEXEC)  # the tokens in it are in no file
     output = open_own(log, _LOG)

@@ -21,7 +21,7 @@ _LOOK_SEC = 1.0  # between looks at the logs of running steps: files of a shared
 _PATIENCE_SEC = 10.0  # between asking a step to end and killing its srun, with which its tasks end
 _CLOSE_SEC = 20.0
 
-StepLine = Callable[[int, str], Sequence[str]]  # the srun of a role in a job attempt
+StepLine = Callable[[int, str], tuple[str, ...]]  # the srun of a role in a job attempt
 Orders = Callable[[int, str, Sequence[str]], bytes]  # what its tasks read, with their tokens
 
 
