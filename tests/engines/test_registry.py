@@ -78,7 +78,7 @@ def test_packages_are_looked_at_only_for_names_that_are_not_built_in() -> None:
         ("Mine = 7", "the engine mine (pack) is not a class: 7"),
         (
             "class Mine:\n name = 'mine'\n accepts = ()",
-            "is incomplete: its class has no check, exec, forget, forward, load, notes, ",
+            "is incomplete: its class has no check, exec, forget, forward, in_cluster, load, ",
         ),
         (MINE + "    accepts = ('nice',)", "its `accepts` must be a tuple of EngineOption"),
         (MINE.replace('"mine"', '"other"'), "the engine mine (pack): its class has another name, 'other'"),

@@ -1,0 +1,62 @@
+"""Why a job is pending, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedge.engines.slurm import pending_reasons
+
+
+@pytest.mark.parametrize(
+    ("reason", "part"),
+    [
+        ("Resources", "waits for nodes, cores, memory or GPUs to become free (Resources)"),
+        ("(Priority)", "other jobs of this partition have a higher priority (Priority)"),
+        (
+            "PartitionTimeLimit",
+            "so it will never start; ask for less with --slurm",
+        ),
+        ("BeginTime", "its earliest start is in the future"),
+        ("Dependency", "waits for another job"),
+        ("JobHeldUser", "you hold it; scontrol release JOB lets it start"),
+        ("JobHeldAdmin", "an administrator holds it"),
+        ("Licenses", "waits for a license; scontrol show licenses"),
+        ("Reservation", "waits for its reservation to begin"),
+        ("NodeDown", "a node that it needs is down"),
+        ("BadConstraints", "no node can fulfil what it asks for, so it will never start"),
+        ("InvalidAccount", "its account does not exist"),
+        ("InvalidQOS", "its quality of service does not exist"),
+        ("launch failed requeued held", "Slurm has requeued and holds it; scontrol release JOB tries again"),
+        (
+            "ReqNodeNotAvail, UnavailableNodes:n[1-2]",
+            "down, drained or reserved; sinfo -R shows the nodes that are out of service and why "
+            "(ReqNodeNotAvail, UnavailableNodes:n[1-2])",
+        ),
+        ("(ReqNodeNotAvail(Unavailable:n1))", "reserved; sinfo -R"),
+        (
+            "QOSMaxJobsPerUserLimit",
+            "your jobs have reached the limit of jobs of its quality of service; it starts when",
+        ),
+        ("QOSMaxCpuPerUserLimit", "the limit of cores of its quality of service"),
+        ("QOSMaxGRESPerUser", "the limit of GPUs of its quality of service"),
+        ("QOSMaxSubmitJobPerUserLimit", "the limit of submitted jobs of its quality of service"),
+        ("QOSMaxWallDurationPerJobLimit", "it asks for more time than its quality of service allows for one job"),
+        ("QOSMinGRES", "it asks for less GPUs than its quality of service requires"),
+        ("QOSGrpGRES", "all jobs of its quality of service have reached their common limit of GPUs"),
+        ("AssocGrpCPUMinutesLimit", "all jobs of your account have reached their common limit of time with cores"),
+        (
+            "AssocGrpGRESRunMinutes",
+            "limit of time with GPUs; it starts when others end (AssocGrpGRESRunMinutes)",
+        ),
+        ("AssocGrpMemLimit", "common limit of memory"),
+        ("AssocMaxJobsLimit", "your jobs have reached the limit of jobs of your account"),
+        ("QOSGrpSomethingNew", "common limit of SomethingNew"),
+    ],
+)
+def test_a_reason_in_words(reason: str, part: str) -> None:
+    assert part in pending_reasons.text(reason)
+
+
+@pytest.mark.parametrize("reason", ["", "SomethingNew", "(null)", "QOS", "Assoc"])
+def test_an_unknown_reason_is_shown_as_it_is(reason: str) -> None:
+    assert pending_reasons.text(reason) == reason
