@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -9,7 +10,6 @@ from pathlib import Path
 
 from kedge import contract
 from kedge.contract import StopPolicy
-from kedge.testing.wait import wait_until
 
 WAITS = "touch ready; while :; do sleep 0.05; done"
 IGNORES = f"trap '' TERM; {WAITS}"
@@ -222,15 +222,18 @@ def test_a_stop_by_the_scheduler_before_the_task_starts(agent):
 
 def test_what_others_have_left_behind_is_removed(agent):
     left = agent.tmp / f"kedge-agent-{os.geteuid()}-{os.uname().nodename}-other-run-0-worker-0"
-    young, foreign = left.with_name(left.name + "9"), agent.tmp / "kedge-agent-9999999-x"
-    for each in (left, young, foreign):
+    young, live = left.with_name(left.name + "9"), left.with_name(left.name + "8")
+    foreign = agent.tmp / "kedge-agent-9999999-x"
+    for each in (left, live, young, foreign):
         each.mkdir()
         (each / "file").touch()
-    for each in (left, foreign):
+    for each in (left, live, foreign):
         os.utime(each, (1, 1))
+    lock = os.open(live, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     agent.start()
     agent.joined()
+    os.close(lock)
     assert not left.exists()
-    assert young.exists()
-    assert foreign.exists()
-    wait_until(lambda: agent.finish() == 0)
+    assert [each for each in (live, young, foreign) if not each.exists()] == []
+    assert agent.finish() == 0

@@ -23,15 +23,17 @@ from kedge.runtime.process.loop import Loop
 KEEPER_LOST = 3  # exit code
 _KILLED = "the agent of the task was killed while it started the supervisor"
 Send = Callable[[str, dict[str, Any]], None]
+HasRoom = Callable[[], bool]
 
 
 class Agent:
-    """One task's agent. `state` is what it knows, saved before anybody is told; `send` tells the controller."""
+    """One task's agent. `state` is what it knows, saved before anybody is told; `send` tells the controller,
+    `has_room` whether it should get more."""
 
-    def __init__(self, task: AgentTask, folders: NodeFolders, loop: Loop, send: Send) -> None:
+    def __init__(self, task: AgentTask, folders: NodeFolders, loop: Loop, send: Send, has_room: HasRoom) -> None:
         self.state = load(folders.files)
         self.exit_code: int | None = None  # once it is to end
-        self._send = send
+        self._send, self._has_room = send, has_room
         self._task, self._folders, self._loop, self._keeper = task, folders, loop, os.getppid()
         self._ports = NodePorts()
         self._running: RunningSupervisor | None = None
@@ -149,7 +151,7 @@ class Agent:
     def _watch(self, known: list[bytes]) -> None:
         assert self.state.task_attempt is not None
         files = task_files.paths(self._folders, self.state.task_attempt)
-        self._running = RunningSupervisor(self._loop, files, self._event, known)
+        self._running = RunningSupervisor(self._loop, files, self._event, self._has_room, known)
         self._running.pid = self.state.pid
 
     def _event(self, event: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import os
 import time
 
 from kedge.light import signal
+from kedge.light.contextlib import suppress
 from kedge.light.types import NamedTuple, NoReturn
 from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import tree
@@ -20,7 +21,8 @@ from kedge.runtime.process import children, signals
 
 GIVEN_UP = 2  # exit code: another start cannot help
 FINISHED = 0
-_MOST_STARTS = 6  # of agents
+_PAUSES_SEC = (0.0, 0.1, 0.3, 0.6)  # before an agent is started again
+_LONG_SEC = 600.0  # an agent that has lived so long starts this from the beginning
 _HANDLED = (*signals.STOPS, signals.NOTICE, *sorted(signals.FORWARDED))
 
 
@@ -53,18 +55,23 @@ def keep(task: AgentTask, folders: NodeFolders) -> int:
 
 
 def _keep(task: AgentTask, folders: NodeFolders, told: int, tell: int) -> int:
-    code = 1
-    for start in range(_MOST_STARTS):
+    lost, started = 0, 0
+    while True:
+        began = time.monotonic()
         agent = os.fork()
         if agent == 0:
             os.close(tell)
-            _become_agent(task, folders, told, restarted=start > 0)
+            _become_agent(task, folders, told, restarted=started > 0)
         code = _watch(agent, tell)
         if code in (FINISHED, GIVEN_UP):
             return code
-        _say(f"the agent of {task.name} on {task.node} ended with {_shown(code)}")
-    _say(f"the agent of {task.name} was started {_MOST_STARTS} times; the task is given up")
-    return code
+        started += 1
+        lost = 0 if time.monotonic() - began > _LONG_SEC else lost + 1
+        say(f"the agent of {task.name} on {task.node} ended with {_shown(code)}")
+        if lost > len(_PAUSES_SEC):
+            say(f"the agent of {task.name} was lost {lost} times; the task is given up")
+            return GIVEN_UP
+        time.sleep(_PAUSES_SEC[lost - 1] if lost else 0.0)
 
 
 def _become_agent(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) -> NoReturn:
@@ -84,7 +91,7 @@ def _become_agent(task: AgentTask, folders: NodeFolders, told: int, *, restarted
     except BaseException as error:
         from kedge.runtime import bugs
 
-        _say(bugs.describe(error) if isinstance(error, Exception) else repr(error))
+        say(bugs.describe(error) if isinstance(error, Exception) else repr(error))
     finally:
         os._exit(code)
 
@@ -135,5 +142,7 @@ def _shown(code: int) -> str:
     return f"signal {signals.name_of(-code)}" if code < 0 else f"exit code {code}"
 
 
-def _say(text: str) -> None:
-    os.write(2, f"kedge agent: {text}\n".encode(errors="backslashreplace"))
+def say(text: str) -> None:
+    """Write a line for people. The scheduler's program that reads it may be gone."""
+    with suppress(OSError):
+        os.write(2, f"kedge agent: {text}\n".encode(errors="backslashreplace"))

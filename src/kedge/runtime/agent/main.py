@@ -9,7 +9,7 @@ from kedge.light.contextlib import suppress
 from kedge.light.types import Mapping, NamedTuple, Sequence
 from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import keeper, node_folders
-from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
+from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 
 USAGE = "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR]"
 _LONGEST_ORDERS = 64 << 20  # bytes
@@ -35,9 +35,11 @@ def main(argv: Sequence[str]) -> int:
         task = _task(orders, options, os.environ)
         folders = node_folders.make(task.name)
     except ValueError as error:
-        return _failed(str(error))
+        say(str(error))
+        return GIVEN_UP
     except OSError as error:
-        return _failed(f"the agent cannot make a folder on this node: {error.filename}: {error.strerror}")
+        say(f"the agent cannot make a folder on this node: {error.filename}: {error.strerror}")
+        return GIVEN_UP
     return keeper.keep(task, folders)
 
 
@@ -101,8 +103,3 @@ def _read(fd: int) -> bytes:
     with suppress(OSError):
         return os.read(fd, 1 << 16)
     return b""
-
-
-def _failed(why: str) -> int:
-    os.write(2, f"kedge agent: {why}\n".encode(errors="backslashreplace"))
-    return GIVEN_UP

@@ -9,7 +9,7 @@ from kedge.link.frames import LinkFrame
 from kedge.runtime.agent import addresses
 from kedge.runtime.agent.agent import Agent
 from kedge.runtime.agent.connection import AgentConnection, AgentFacts
-from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
+from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.process.loop import READABLE, Loop
 
@@ -23,7 +23,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         task.task_index, task.node, addresses.of_node(orders.addresses), addresses.boot_id(), os.getpid()
     )
     link = AgentConnection(orders, facts, lambda: agent.state.told())
-    agent = Agent(task, folders, loop, link.send)
+    agent = Agent(task, folders, loop, link.send, lambda: link.room > 0)
     keeper = KeeperLines(told, agent)
     loop.watch(told, READABLE, keeper.read)
     if restarted:
@@ -40,7 +40,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         now = time.monotonic()
         heard = now if link.connected or agent.state.running else heard
         if now > heard + ORPHAN_SEC:
-            _say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
+            say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
             return GIVEN_UP
         if agent.exit_code is None:
             loop.turn(min(link.due, heard + ORPHAN_SEC + 1))
@@ -71,8 +71,4 @@ def _obey(agent: Agent, frame: LinkFrame) -> None:
     try:
         agent.command(frame)
     except (KeyError, TypeError, ValueError) as error:
-        _say(f"the controller sent a {frame.kind} that is not complete: {error!r}")
-
-
-def _say(text: str) -> None:
-    os.write(2, f"kedge agent: {text}\n".encode(errors="backslashreplace"))
+        say(f"the controller sent a {frame.kind} that is not complete: {error!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from kedge.light import signal
 from kedge.light.contextlib import suppress
@@ -13,21 +14,29 @@ from kedge.runtime.process import procfs
 from kedge.runtime.process.loop import READABLE, Loop
 
 _AT_ONCE = 1 << 16  # bytes of events in one turn
+_MOST_AT_THE_END = 64  # such turns: a pipe holds less
+_PAUSE_SEC = 1.0
 _FIFO = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC  # read and write: so there is no end of file, and opening never waits
 
 
 class RunningSupervisor:
-    """Calls `on_event(event)` for each event of the supervisor. `known` are lines of events that were passed on
-    already."""
+    """Calls `on_event(event)` for each event of the supervisor, as long as there is `has_room()` for more. `known` are
+    lines of events that are not to be passed on."""
 
     def __init__(
-        self, loop: Loop, files: AttemptFiles, on_event: Callable[[dict[str, Any]], None], known: list[bytes]
+        self,
+        loop: Loop,
+        files: AttemptFiles,
+        on_event: Callable[[dict[str, Any]], None],
+        has_room: Callable[[], bool],
+        known: list[bytes],
     ) -> None:
         self.pid: int | None = None
-        self._loop, self._on_event, self._known = loop, on_event, set(known)
+        self._loop, self._on_event, self._has_room, self._known = loop, on_event, has_room, set(known)
+        self._over = False
         self._status, self._control = os.open(files.status, _FIFO), os.open(files.control, _FIFO)
         self._partial = b""
-        loop.watch(self._status, READABLE, self._read)
+        self._read_on()
 
     def request(self, line: str) -> None:
         """Ask the supervisor for one of the requests of kedge.runtime.control."""
@@ -48,14 +57,24 @@ class RunningSupervisor:
 
     def finish(self) -> None:
         """The supervisor has ended: take the rest of its events."""
-        while self._take():
-            continue
+        self._over = True
+        for _ in range(_MOST_AT_THE_END):
+            if not self._take():
+                break
         self._loop.unwatch(self._status)
         os.close(self._status)
         os.close(self._control)
 
+    def _read_on(self) -> None:
+        if not self._over:
+            self._loop.watch(self._status, READABLE, self._read)
+
     def _read(self, _events: int) -> None:
-        self._take()
+        if self._has_room():
+            self._take()
+        else:  # a task that floods the pipe, and a controller that is away: the supervisor drops what does not fit
+            self._loop.unwatch(self._status)
+            self._loop.alarm(time.monotonic() + _PAUSE_SEC, self._read_on)
 
     def _take(self) -> bool:
         """Take the events that are there, up to a limit. False if there are none."""
