@@ -40,9 +40,18 @@ def own_files() -> dict[str, Own]:
     net = _reach(map(_path, (*actions, *lazy_modules.AGENT_START))) - core
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
     ssh = _reach(map(_path, about_ssh)) - core - net - init
-    controllers = (place.partition(":")[0] for place in lazy_modules.CONTROLLERS.values())
-    driver = _reach(map(_path, (*lazy_modules.CONTROLLER_START, *controllers))) - core - net
+    driver = _controller() - core - net
     return {CORE: _own(core), NET: _own(net), INIT: _own(init), DRIVER: _own(driver), SSH: _own(ssh)}
+
+
+def of_controller() -> list[str]:
+    """The names of all modules that the controller may load, whatever layer they are in."""
+    return sorted(module_name(file) for file in _controller() if file.suffix == ".py")
+
+
+def _controller() -> set[Path]:
+    places = (place.partition(":")[0] for place in lazy_modules.CONTROLLERS.values())
+    return _reach(map(_path, (*lazy_modules.CONTROLLER_START, *places)))
 
 
 def module_name(path: Path) -> str:

@@ -30,7 +30,7 @@ class Cancelling:
         with suppress(OSError):
             self._started.append(
                 subprocess.Popen(
-                    argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
-                    env=environment(os.environ),
+                    argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True,                    env=environment(os.environ),
                 )
             )  # fmt: skip

@@ -18,7 +18,8 @@ from kedge.plan.model import Plan
 from kedge.runs.cluster_files import ClusterFiles
 
 _LOOK_SEC = 1.0  # between looks at the logs of running steps: files of a shared file system wake nobody
-_PATIENCE_SEC = 10.0  # between asking a step to end and killing its srun, with which its tasks end
+_LEAVE_SEC = 3.0  # for an srun whose agents have finished
+_PATIENCE_SEC = 10.0  # between cancelling a step and killing its srun, with which its tasks end
 _CLOSE_SEC = 20.0
 
 StepLine = Callable[[int, str], tuple[str, ...]]  # the srun of a role in a job attempt
@@ -34,6 +35,7 @@ class SlurmSteps:
         self._plan, self._files, self._line, self._orders, self._cancel = plan, files, line, orders, cancel
         self._steps: list[SlurmStep] = []
         self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
+        self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
         self._look_at = math.inf
         self._epoll = select.epoll()
@@ -75,7 +77,7 @@ class SlurmSteps:
 
     @property
     def due(self) -> float:
-        return min([self._look_at, *self._kill_at.values()])
+        return min([self._look_at, *self._cancel_at.values(), *self._kill_at.values()])
 
     @property
     def running(self) -> list[SlurmStep]:
@@ -90,6 +92,7 @@ class SlurmSteps:
             if step.fd in ready:
                 self._epoll.unregister(step.fd)
                 step.ended()
+                self._cancel_at.pop(step, None)
                 self._kill_at.pop(step, None)
             elif self._look_at <= now:
                 step.look()
@@ -99,7 +102,7 @@ class SlurmSteps:
                 self._steps.remove(step)
         if self._look_at <= now:
             self._look_at = now + _LOOK_SEC if self._steps else math.inf
-        self._kill_late(now)
+        self._end_late(now)
         return found
 
     def _gone(self, step: SlurmStep) -> list[Gone]:
@@ -112,7 +115,9 @@ class SlurmSteps:
                 found.append(gone)
         return found
 
-    def _kill_late(self, now: float) -> None:
+    def _end_late(self, now: float) -> None:
+        for step in [step for step, when in self._cancel_at.items() if when <= now]:
+            self._end_step(step)
         for step in [step for step, when in self._kill_at.items() if when <= now]:
             step.signal(signal.SIGKILL)
             del self._kill_at[step]
@@ -121,14 +126,15 @@ class SlurmSteps:
         """Ends the whole step: Slurm has no command for a single task of it."""
         for step in self.running:
             if step.role == task.role:
-                self._end(step)
+                self._end_step(step)
 
     def end(self, attempt: int) -> None:
         for step in self.running:
-            if step.attempt == attempt:
-                self._end(step)
+            if step.attempt == attempt and step not in self._kill_at:
+                self._cancel_at.setdefault(step, time.monotonic() + _LEAVE_SEC)
 
-    def _end(self, step: SlurmStep) -> None:
+    def _end_step(self, step: SlurmStep) -> None:
+        self._cancel_at.pop(step, None)
         if step not in self._kill_at:
             step.look()
             self._kill_at[step] = time.monotonic() + _PATIENCE_SEC
@@ -139,7 +145,7 @@ class SlurmSteps:
 
     def close(self) -> None:
         for step in self.running:
-            self._end(step)
+            self.end(step.attempt)
         end = time.monotonic() + _CLOSE_SEC
         while self._steps and (left := end - time.monotonic()) > 0:
             with suppress(InterruptedError):
