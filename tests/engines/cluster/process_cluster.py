@@ -97,9 +97,13 @@ class ProcessCluster:
             os.close(fd)
         self._say(Gone(agent.task, agent.attempt, GoneKind.ENDED))
 
-    def adopt(self, attempt: int) -> None:
-        for role, index, *rest in json.loads(self._record.read_text()):
-            self._add(AgentProcess(Task(role, index), *rest))
+    def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
+        known = json.loads(self._record.read_text()) if self._record.exists() else []
+        for role, index, *rest in known:
+            if rest[0] == attempt:
+                self._add(AgentProcess(Task(role, index), *rest))
+        if not self.agents:
+            self.launch(attempt, tokens)
 
     def whereabouts(self, task: Task) -> str:
         return "" if task in self.absent else "on a node of this machine"

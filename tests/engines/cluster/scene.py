@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +76,11 @@ class ClusterScene:
         stops: Stops | None = None,
     ) -> JobOutcome:
         """How the job ended. `meanwhile` is called in another thread; what it raises is raised at the end."""
-        with Stops() as own, self.controller(made, stops or own, settings), _thread(meanwhile):
-            return run_job(made, self.run, self.backend, stops or own, self.emit, lambda: 0.0)
+        with ExitStack() as stack:
+            stops = stops or stack.enter_context(Stops())
+            stack.enter_context(self.controller(made, stops, settings))
+            stack.enter_context(_thread(meanwhile, stops))
+            return run_job(made, self.run, self.backend, stops, self.emit, lambda: 0.0)
 
     @contextmanager
     def controller(self, made: Plan, stops: Stops, settings: ClusterSettings | None = None) -> Iterator[None]:
@@ -126,12 +128,9 @@ class ClusterScene:
         """Wait until the task has printed it."""
         wait_until(lambda: text in self.log(task, attempt, task_attempt), 30)
 
-    def close(self) -> None:
-        shutil.rmtree(self.run.path, ignore_errors=True)
-
 
 @contextmanager
-def _thread(call: Callable[[], object] | None) -> Iterator[None]:
+def _thread(call: Callable[[], object] | None, stops: Stops) -> Iterator[None]:
     if call is None:
         yield
         return
@@ -142,6 +141,7 @@ def _thread(call: Callable[[], object] | None) -> Iterator[None]:
             call()
         except BaseException as error:
             raised.append(error)
+            stops.take("kill")  # the job need not go on
 
     thread = threading.Thread(target=catch, daemon=True)
     thread.start()

@@ -101,13 +101,17 @@ class ClusterBackend:
         self._finish_attempt()
         self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
-        tokens = {
+        self._cluster.launch(attempt, self._tokens(attempt))
+
+    def _tokens(self, attempt: int) -> Mapping[str, list[str]]:
+        return {
             role.name: [task_token(self._keys, attempt, role.name, index) for index in range(role.instances)]
             for role in self._plan.roles
         }
-        self._cluster.launch(attempt, tokens)
 
     def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
+        if not self._run.attempt(attempt).is_dir():  # the controller before was killed in `place`
+            self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
         self._peers = barrier.read_peers(self._plan, self._run, attempt)
         if self._peers:
@@ -115,7 +119,7 @@ class ClusterBackend:
         now = time.monotonic()
         for task in running:
             self._members[task].silent_since = now
-        self._cluster.adopt(attempt)
+        self._cluster.adopt(attempt, self._tokens(attempt))
         self._look(now + self._settings.unreachable_sec)
 
     def _begin_attempt(self, attempt: int) -> None:

@@ -43,9 +43,9 @@ class Cluster(Protocol):
         once. CannotRun: the cluster refuses. What fails later is reported by `poll`."""
         ...
 
-    def adopt(self, attempt: int) -> None:
+    def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         """Instead of `launch`, after a restart of the controller: find what an earlier controller launched. What is not
-        there any more is reported by `poll`."""
+        there any more is reported by `poll`; roles that it never came to launch are launched now. CannotRun."""
         ...
 
     def whereabouts(self, task: Task) -> str:

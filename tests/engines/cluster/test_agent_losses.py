@@ -1,0 +1,233 @@
+"""Agents, connections and nodes that are lost, and what becomes of their tasks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from kedge.contract import PERHAPS_MEMORY
+from kedge.engines.cluster.backend import ClusterSettings
+from kedge.engines.cluster.base import GoneKind
+from kedge.engines.controller.stop_requests import Stops
+from kedge.processes import descendants
+from kedge.states import State
+from kedge.testing.wait import wait_until
+
+from .scene import W0, W1, W2, ClusterScene, plan
+
+# It ends once the test has made the file in the job's folder.
+WAITS = "echo ready; until [ -e $KEDGE_JOB_DIR/go ]; do sleep 0.05; done; echo done"
+SOON = ClusterSettings(unreachable_sec=0.5, report_sec=0.5, kill_sec=0.5)
+
+
+def go(scene: ClusterScene) -> None:
+    (scene.run.job_dir / "go").touch()
+
+
+def agent(scene: ClusterScene, besides: int = 0) -> int:
+    """The pid of the first task's agent: the program of the keeper in a session of its own."""
+    keeper = scene.cluster.agents[W0].pid
+
+    def found() -> int:
+        pids = [each.pid for each in descendants(keeper) if is_agent(each.pid)]
+        return next((pid for pid in pids if pid != besides), 0)
+
+    return wait_until(found, 30)
+
+
+def is_agent(pid: int) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        return b"runtime/agent" in file.read() and os.getsid(pid) == pid
+    return False
+
+
+def test_an_agent_that_is_killed_is_started_again_and_the_task_goes_on(scene: ClusterScene) -> None:
+    def kill() -> None:
+        scene.wait_for_log(W0, "ready")
+        killed = agent(scene)
+        os.kill(killed, signal.SIGKILL)
+        agent(scene, besides=killed)
+        go(scene)
+
+    outcome = scene.job(plan(WAITS), kill)
+    assert outcome.state == State.SUCCEEDED
+    assert scene.log(W0) == "ready\ndone\n"
+    assert len(scene.seen("task-completed")) == 1
+
+
+def test_a_stop_reaches_a_task_whose_agent_was_killed_meanwhile(scene: ClusterScene) -> None:
+    def stop() -> None:
+        scene.wait_for_log(W0, "ready")
+        os.kill(agent(scene), signal.SIGKILL)
+        stops.take("stop")
+
+    with Stops() as stops:
+        outcome = scene.job(plan(WAITS), stop, stops=stops)
+    assert outcome.state == State.STOPPED
+    assert scene.report(W0)["stopped_by"] == "TERM"
+
+
+def test_all_that_is_left_of_a_task_ends_with_its_keeper(scene: ClusterScene) -> None:
+    def kill() -> None:
+        scene.wait_for_log(W0, "ready")
+        os.kill(scene.cluster.agents[W0].pid, signal.SIGKILL)
+        wait_until(lambda: scene.seen("task-completed"), 30)
+        go(scene)
+
+    outcome = scene.job(plan(WAITS), kill, settings=SOON)
+    assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 1), "tried again once: it may have been memory"
+    end = scene.seen("task-completed")[0]
+    assert (end["code"], end["reason"]) == (137, PERHAPS_MEMORY)
+    assert "the task's supervisor on node n1 was killed by SIGKILL" in end["message"]
+
+
+@pytest.mark.parametrize("kind", [GoneKind.NODE_LOST, GoneKind.PREEMPTED])
+def test_a_place_that_is_lost_is_another_try_of_the_job(scene: ClusterScene, kind: GoneKind) -> None:
+    def lose() -> None:
+        scene.wait_for_log(W0, "ready")
+        scene.cluster.lose(W0, kind, "says the cluster")
+        go(scene)
+
+    made = plan(WAITS, 2, gang=False, taskRetryCount=3)
+    outcome = scene.job(made, lose, settings=SOON)
+    assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 1)
+    first = scene.seen("attempt-completed")[0]["root"]
+    assert first["task"] == "w:0"
+    assert first["behavior"] == "transient"
+    assert not scene.seen("task-retrying")
+
+
+def test_a_report_that_was_written_counts_whatever_the_cluster_says(scene: ClusterScene) -> None:
+    """The task has ended well, and then its node was lost, before the agent could tell."""
+
+    def lose() -> None:
+        scene.wait_for_log(W0, "ready")
+        os.kill(agent(scene), signal.SIGSTOP)
+        go(scene)
+        wait_until(scene.task_file(W0, "report.json").exists, 30)
+        scene.cluster.lose(W0, GoneKind.NODE_LOST)
+
+    outcome = scene.job(plan(WAITS), lose, settings=SOON)
+    assert outcome.state == State.SUCCEEDED
+    assert len(scene.seen("task-completed")) == 1
+
+
+def test_an_unreachable_task_that_comes_back_has_missed_nothing(scene: ClusterScene) -> None:
+    def hang() -> None:
+        scene.wait_for_log(W0, "ready")
+        frozen = agent(scene)
+        os.kill(frozen, signal.SIGSTOP)
+        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        go(scene)
+        wait_until(scene.task_file(W0, "report.json").exists, 30)
+        assert not scene.seen("task-completed")
+        os.kill(frozen, signal.SIGCONT)
+
+    outcome = scene.job(plan(WAITS), hang, settings=SOON)
+    assert outcome.state == State.SUCCEEDED
+    (unreachable,) = scene.seen("task-unreachable")
+    assert unreachable["text"].startswith("nothing was heard of w:0 on node n1 for ")
+    assert len(scene.seen("task-reachable")) == len(scene.seen("task-completed")) == 1
+
+
+def test_an_unreachable_task_ends_when_the_cluster_says_so(scene: ClusterScene) -> None:
+    def hang() -> None:
+        scene.wait_for_log(W0, "ready")
+        os.kill(agent(scene), signal.SIGSTOP)
+        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        assert not scene.seen("task-completed")
+        scene.cluster.lose(W0, GoneKind.NODE_LOST, "Node n1 is DOWN")
+        go(scene)
+
+    outcome = scene.job(plan(WAITS), hang, settings=SOON)
+    assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 1)
+    end = scene.seen("task-completed")[0]
+    assert (end["code"], end["message"]) == (-1001, "the task's node was lost (node n1): Node n1 is DOWN")
+
+
+def test_the_cluster_kills_what_an_agent_does_not(scene: ClusterScene) -> None:
+    def hang() -> None:
+        scene.wait_for_log(W0, "ready")
+        os.kill(agent(scene), signal.SIGSTOP)
+        scene.backend.kill(W0)
+        wait_until(lambda: scene.seen("task-completed"), 30)
+        go(scene)
+
+    outcome = scene.job(plan(WAITS), hang, settings=SOON)
+    assert outcome.state == State.SUCCEEDED
+    assert scene.cluster.killed == [W0]
+    assert scene.seen("task-completed")[0]["message"] == "stopped by KILL: it did not end by itself"
+
+
+def test_an_agent_that_ends_before_the_barrier_fails_it_at_once(scene: ClusterScene) -> None:
+    def lose() -> None:
+        wait_until(lambda: len(scene.seen("task-placed")) == 2, 30)
+        scene.absent.clear()
+        scene.cluster.lose(W1, GoneKind.NODE_LOST, "Node n2 is DOWN")
+
+    scene.absent = {W2}
+    outcome = scene.job(plan("true", 3), lose, settings=SOON)
+    assert outcome.state == State.SUCCEEDED, "a lost node is tried again"
+    first = scene.seen("task-completed")[0]
+    assert (first["index"], first["code"]) == (1, -1001)
+
+
+@contextmanager
+def _relay(port: int) -> Iterator[tuple[int, list[socket.socket]]]:
+    """Carries connections to a port; who cuts them closes the sockets in the list."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    open_: list[socket.socket] = []
+
+    def carry(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", port))
+                open_.extend((near, far))
+                threading.Thread(target=carry, args=(near, far), daemon=True).start()
+                threading.Thread(target=carry, args=(far, near), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1], open_
+    finally:
+        listener.close()
+        for each in open_:
+            each.close()
+
+
+def test_a_connection_that_is_cut_is_taken_up_again(scene: ClusterScene) -> None:
+    relays = []
+
+    def through(port: int) -> int:
+        relay = _relay(port)
+        relays.append((relay, *relay.__enter__()))
+        return relays[-1][1]
+
+    def cut() -> None:
+        for _ in range(3):
+            scene.wait_for_log(W0, "ready")
+            for each in relays[0][2]:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+        go(scene)
+
+    scene.link_port = through
+    outcome = scene.job(plan(WAITS, 3), cut)
+    relays[0][0].__exit__(None, None, None)
+    assert outcome.state == State.SUCCEEDED
+    assert len(scene.seen("task-completed")) == 3
