@@ -68,10 +68,13 @@ class Rig:
     def orders(self, attempt: int, role: str, tokens: Sequence[str]) -> bytes:
         return f"{attempt} {role} {' '.join(tokens)}\n".encode()
 
+    def tokens(self) -> dict[str, list[str]]:
+        return {role.name: [f"t{n}" for n in range(role.instances)] for role in self.plan.roles}
+
     def launch(self, program: str = WAITS) -> SlurmSteps:
         self.program = program
         steps = self.steps()
-        steps.launch(0, {role.name: [f"t{n}" for n in range(role.instances)] for role in self.plan.roles})
+        steps.launch(0, self.tokens())
         for role in self.plan.roles:
             wait_until(self.told(0, role.name).exists)
         return steps
@@ -156,7 +159,7 @@ def test_a_killed_task_ends_its_step(rig: Rig) -> None:
 def test_another_controller_finds_its_steps(rig: Rig) -> None:
     first = rig.launch()
     second = rig.steps()
-    second.adopt(0)
+    second.adopt(0, rig.tokens())
     (step,) = second.running
     assert step.record.process == first.running[0].record.process
     assert not second.poll()
@@ -169,16 +172,19 @@ def test_another_controller_finds_what_has_gone(rig: Rig) -> None:
     first = rig.launch("sys.exit(0)")
     collect(first, lambda found: not first.running)
     second = rig.steps()
-    second.adopt(0)
+    second.adopt(0, rig.tokens())
     assert len(collect(second, lambda found: len(found) == 2)) == 2
     assert not second.running
 
 
-def test_an_srun_that_was_never_started_has_gone(rig: Rig) -> None:
-    steps = rig.steps()
-    steps.adopt(3)
-    found = collect(steps, lambda found: len(found) == 2)
-    assert {gone.reason for gone in found} == {GoneKind.NOT_STARTED}
+def test_another_controller_starts_what_was_never_started(rig: Rig) -> None:
+    first = rig.launch()
+    rig.plan = OnePlan(worker=2, server=1)
+    second = rig.steps()
+    second.adopt(0, rig.tokens())
+    wait_until(rig.told(0, "server").exists)
+    assert {step.role for step in second.running} == {"worker", "server"}
+    assert len(first.running) == 1
 
 
 def test_the_process_of_another_boot_is_not_ours(rig: Rig) -> None:
@@ -186,7 +192,7 @@ def test_the_process_of_another_boot_is_not_ours(rig: Rig) -> None:
     record = first.running[0].record
     step_record.add(rig.files.steps, record._replace(attempt=1, boot="another"))
     steps = rig.steps()
-    steps.adopt(1)
+    steps.adopt(1, rig.tokens())
     assert not steps.running
 
 

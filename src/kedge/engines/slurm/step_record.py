@@ -61,8 +61,3 @@ def read(path: Path, attempt: int) -> list[StepProcess]:
         except (KeyError, TypeError, ValueError):
             continue
     return [step for step in found if step.attempt == attempt]
-
-
-def never_started(attempt: int, role: str) -> StepProcess:
-    """The record of an srun that there is not."""
-    return StepProcess(attempt, role, Process(0, 0), "")

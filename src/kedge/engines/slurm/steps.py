@@ -41,20 +41,22 @@ class SlurmSteps:
         self._epoll = select.epoll()
 
     def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
-        for role, of_role in tokens.items():
-            log = step_process.log_path(self._files.folder, attempt, role)
-            argv = self._line(attempt, role)
-            step = step_process.start(argv, self._orders(attempt, role, of_role), log, attempt, role)
-            step_record.add(self._files.steps, step.record)
-            self._add(step)
+        for role in tokens:
+            self._launch(attempt, role, tokens[role])
 
-    def adopt(self, attempt: int) -> None:
+    def _launch(self, attempt: int, role: str, tokens: Sequence[str]) -> None:
+        log = step_process.log_path(self._files.folder, attempt, role)
+        step = step_process.start(self._line(attempt, role), self._orders(attempt, role, tokens), log, attempt, role)
+        step_record.add(self._files.steps, step.record)
+        self._add(step)
+
+    def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         for record in step_record.read(self._files.steps, attempt):
             log = step_process.log_path(self._files.folder, attempt, record.role)
             self._add(SlurmStep(record, log, own=False))
-        missing = {role.name for role in self._plan.roles} - {step.role for step in self._steps}
-        for role in missing:  # the controller was killed before it had started all
-            self._add(SlurmStep(step_record.never_started(attempt, role), self._files.folder / "none", own=False))
+        known = {step.role for step in self._steps}
+        for role in tokens.keys() - known:  # the controller was killed before it had started all
+            self._launch(attempt, role, tokens[role])
 
     def _add(self, step: SlurmStep) -> None:
         self._steps.append(step)
