@@ -38,6 +38,7 @@ _KINDS: Mapping[str, Any] = {
     "text": str | None, "state": str, "verdict": str, "root": dict[str, str | None] | None, "why": str, "by": str,
     "kill": bool, "step": str, "next_try": int, "tries": int, "delay_sec": float, "pid": int, "start_time": int | None,
     "exit_code": int | None, "name": str, "address": str | None, "task_over": bool, "until": str, "run": str,
+    "node": str,
 }  # fmt: skip
 _COUNTS = ("index", "task_attempt", "attempt")
 _ROLE = late_pattern(r"\w*", re.ASCII)  # it becomes part of a folder's name

@@ -11,11 +11,11 @@ from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED
 from kedge.errors import InputError
 from kedge.quick_dataclasses import dataclass
 from kedge.runs import events as logs
-from kedge.runs import task_reports
+from kedge.runs import liveness, task_reports
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import is_controlled
+from kedge.runs.liveness import JobPhase
 from kedge.states import FINAL, State
 
 _MOST_RESTARTS = 3  # that are shown
@@ -36,7 +36,8 @@ class ServiceStatus:
 class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
     run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
-    the latest task attempt in the format of events; `reason` and `message` are those of its Report."""
+    the latest task attempt in the format of events; `reason` and `message` are those of its Report. In a cluster, `node`
+    is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so."""
 
     role: str
     index: int
@@ -51,6 +52,8 @@ class TaskStatus:
     message: str | None = None
     services: tuple[ServiceStatus, ...] = ()
     held_until: str | None = None
+    node: str | None = None
+    unreachable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ class JobStatus:
     """The current status of a run. `code` and `text` describe its end, `exit_code` is
     that of `kedge run`; `attempt` counts job attempts from 0; `cause` is
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
-    cannot be ended."""
+    cannot be ended. In a cluster, `cluster_job` is the job's number there; while that has to wait, `pending` says why, and
+    `expected_start` when the cluster expects to start it, if it does."""
 
     state: State
     attempt: int
@@ -71,6 +75,9 @@ class JobStatus:
     cause: str | None = None
     notes: tuple[str, ...] = ()
     left: str | None = None
+    cluster_job: str | None = None
+    pending: str | None = None
+    expected_start: str | None = None
 
     @property
     def held(self) -> TaskStatus | None:
@@ -87,10 +94,10 @@ def read(run: Run) -> JobStatus:
     """The current status of a run. Never fails on files that a crash or a running controller left half-written, or that
     tasks have replaced."""
     # The lock first: then everything that a controller wrote before it released the lock is read.
-    held = is_controlled(run)
+    held = liveness.is_controlled(run)
     status = fold(logs.read(run.events))
     if held:
-        return status
+        return _with_word(run, status) if run.cluster.exists else status
     if damage := _damage(run, status):
         return replace(status, state=State.DAMAGED, text=damage)
     if status.state in FINAL:
@@ -98,6 +105,19 @@ def read(run: Run) -> JobStatus:
     return replace(
         status, state=State.LOST, tasks=tuple(_last_known(run, status.attempt, task) for task in status.tasks)
     )
+
+
+def _with_word(run: Run, status: JobStatus) -> JobStatus:
+    """The status with what the scheduler of a cluster says, unless the controller speaks for itself."""
+    word = liveness.last_word(run.cluster)
+    status = replace(status, cluster_job=word.job or None)
+    if status.state in FINAL or liveness.is_fresh(run.cluster):
+        return status
+    if word.state == JobPhase.PENDING:
+        return replace(status, pending=word.text or word.reason, expected_start=word.start or None)
+    if word.state == JobPhase.UNKNOWN and word.text:
+        return replace(status, notes=(*status.notes, f"what the cluster does with it is not known: {word.text}"))
+    return status
 
 
 def _damage(run: Run, status: JobStatus) -> str:
@@ -154,7 +174,8 @@ class _StatusFold:
         task = self._task(event)
         attempts = event.get("task_attempt", task.attempts) + 1
         started = event.get("time")
-        self._set(TaskStatus(task.role, task.index, State.RUNNING, attempts, task.tries + 1, started=started))
+        counts = (attempts, task.tries + 1)
+        self._set(TaskStatus(task.role, task.index, State.RUNNING, *counts, started=started, node=task.node))
 
     def completed(self, event: Event) -> None:
         stopped = event.get("code") in _STOP_CODES  # older versions did not record the state
@@ -170,6 +191,15 @@ class _StatusFold:
             return
         code, message, ended = event.get("code"), event.get("message"), event.get("time")
         self._set(replace(task, held_until=until, exit_code=code, message=message, ended=ended))
+
+    def task_placed(self, event: Event) -> None:
+        self._set(replace(self._task(event), node=event.get("node")))
+
+    def task_unreachable(self, event: Event) -> None:
+        self._set(replace(self._task(event), unreachable=event.get("text") or ""))
+
+    def task_reachable(self, event: Event) -> None:
+        self._set(replace(self._task(event), unreachable=None))
 
     def service_started(self, event: Event) -> None:
         service = ServiceStatus(event.get("name", ""), event.get("address"), running=True)
@@ -241,6 +271,7 @@ class _StatusFold:
                 message=event.get("message", task.message),
                 ended=event.get("time") if task.state == State.RUNNING and not task.held_until else task.ended,
                 held_until=None,
+                unreachable=None,
                 services=_ended(task.services),
             )
         )
@@ -263,6 +294,9 @@ _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     JobEvent.ATTEMPT_COMPLETED: _StatusFold.attempt_completed,
     JobEvent.JOB_RETRYING: _StatusFold.job_retrying,
     JobEvent.TASK_HELD: _StatusFold.task_held,
+    JobEvent.TASK_PLACED: _StatusFold.task_placed,
+    JobEvent.TASK_UNREACHABLE: _StatusFold.task_unreachable,
+    JobEvent.TASK_REACHABLE: _StatusFold.task_reachable,
     JobEvent.SERVICE_STARTED: _StatusFold.service_started,
     JobEvent.SERVICE_ENDED: _StatusFold.service_ended,
     JobEvent.STOP_REQUESTED: _StatusFold.stop_requested,
