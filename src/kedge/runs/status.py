@@ -36,8 +36,8 @@ class ServiceStatus:
 class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
     run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
-    the latest task attempt in the format of events; `reason` and `message` are those of its Report. In a cluster, `node`
-    is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so."""
+    the latest task attempt in the format of events; `reason` and `message` are those of its Report. In a cluster,
+    `node` is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so."""
 
     role: str
     index: int
@@ -61,8 +61,8 @@ class JobStatus:
     """The current status of a run. `code` and `text` describe its end, `exit_code` is
     that of `kedge run`; `attempt` counts job attempts from 0; `cause` is
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
-    cannot be ended. In a cluster, `cluster_job` is the job's number there; while that has to wait, `pending` says why, and
-    `expected_start` when the cluster expects to start it, if it does."""
+    cannot be ended. In a cluster, `cluster_job` is the job's number there; while that has to wait, `pending` says why,
+    and `expected_start` when the cluster expects to start it, if it does."""
 
     state: State
     attempt: int

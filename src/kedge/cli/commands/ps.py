@@ -6,6 +6,7 @@ import json
 
 import click
 
+from kedge.cli.view.cluster_text import pending
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.summary import duration
 from kedge.cli.view.tables import Table, show
@@ -26,7 +27,7 @@ from kedge.terminal_text import one_line
 def command(show_all: bool, as_json: bool) -> None:
     """List runs, newest first.
 
-    TASKS shows how many tasks have succeeded, CAUSE why the latest attempt failed.
+    TASKS shows how many tasks have succeeded, CAUSE why the latest attempt failed, or what a pending job waits for.
     """
     found = [(info, now) for _, info, now in runs.all_runs()]
     shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in FINAL]
@@ -55,6 +56,10 @@ def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
         "failed": now.failed_tasks,
         "cause": now.cause,
         "text": now.text,
+        "pending": now.pending,
+        "expected_start": now.expected_start,
+        "cluster_job": now.cluster_job,
+        "unreachable": sum(task.unreachable is not None for task in now.tasks),
         "held": f"{now.held.role}:{now.held.index}" if now.held else None,
     }
 
@@ -62,15 +67,27 @@ def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
 def _table(found: list[tuple[RunInfo, JobStatus]]) -> Table:
     rows = Table("RUN", "STATE", "TASKS", "AGE", "TOOK", "CAUSE", right=("TASKS", "AGE", "TOOK"))
     for info, now in found:
-        held = now.held is not None and now.state == State.RUNNING
-        state = Text("held" if held else now.state, style=STATE_COLOURS[now.state])
+        state = Text(_state(now), style=STATE_COLOURS[now.state])
         age = duration(info.created, None)
         rows.add_row(info.id, state, _tasks(now), age, duration(now.submitted, now.ended), _cause(now))
     return rows
 
 
+def _state(now: JobStatus) -> str:
+    """The state, or something more exact."""
+    if now.state == State.WAITING and now.pending is not None:
+        return "pending"
+    return "held" if now.held is not None and now.state == State.RUNNING else now.state
+
+
 def _cause(now: JobStatus) -> str:
-    """The cause, or `not recognised`, the wording of `kedge show`."""
+    """The cause, or `not recognised`, the wording of `kedge show`; why a job in a cluster is pending; which tasks are
+    unreachable."""
+    if why := pending(now):
+        return why
+    if unreachable := [f"{task.role}:{task.index}" for task in now.tasks if task.unreachable is not None]:
+        more = f" and {len(unreachable) - 1} more" if len(unreachable) > 1 else ""
+        return f"{unreachable[0]}{more} unreachable"
     return "not recognised" if now.cause == UNKNOWN else one_line(now.cause or "")
 
 

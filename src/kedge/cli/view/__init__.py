@@ -1,6 +1,7 @@
 """What commands print for people.
 
 answer             why a job failed
+cluster_text       what a cluster says about a job that waits there
 copy_progress      how far a copy has come
 progress_bar       the bar for it
 live               a job that runs in the foreground

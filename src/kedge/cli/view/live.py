@@ -9,6 +9,7 @@ from typing import Protocol
 
 import click
 
+from kedge.cli.view.cluster_text import SchedulerNews, scheduler_text
 from kedge.cli.view.log_lines import LinePrinter, print_json, print_lines_as_json, print_message
 from kedge.cli.view.wording import event_text
 from kedge.runs.events import Event
@@ -42,7 +43,7 @@ class LiveView:
         self._lines(lines)
 
     def event(self, event: Event) -> None:
-        text = event_text(event)
+        text = scheduler_text(event) if event["event"] == JobEvent.SCHEDULER_SAID else event_text(event)
         if text and event["event"] == JobEvent.SERVICE_STARTED:
             text = self._service(text)
         if text:
@@ -94,6 +95,7 @@ class Live:
         self._people = not isinstance(view, Json)
         self._bars = isinstance(view, LiveView)
         self._lines = lines
+        self._news = SchedulerNews(run)
         self._over = threading.Event()
         self._left = False
         self._thread = threading.Thread(target=self._show, name="console")
@@ -142,6 +144,8 @@ class Live:
 
     def _take(self, item: Event | TaskLines | None) -> None:
         if item is None:
+            if news := self._news.changed():
+                self._view.event(news)
             self._view.flush()
         elif isinstance(item, TaskLines):
             self._view.lines(item)

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from kedge.cli.view.answer import print_report, rows
+from kedge.cli.view.cluster_text import pending
 from kedge.cli.view.output_text import output_lines
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.tables import Table, show, wrapped
@@ -45,6 +46,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
         rows("Folder" if run.only_outputs.exists() else "Logs", [home(str(run.path))])
     rows("Held", _held(run, now))
+    rows("Unreachable", _unreachable(now))
     rows("Services", _services(now))
     rows("Outputs", output_lines(outputs.totals(run), run.id))
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
@@ -74,6 +76,13 @@ def _held(run: Run, now: JobStatus) -> list[str]:
     ]
 
 
+def _unreachable(now: JobStatus) -> list[str]:
+    """The tasks that have not been heard of for a while."""
+    found = [task for task in now.tasks if task.unreachable is not None and task.state not in FINAL]
+    shown = [f"{task.role}:{task.index}: {one_line(task.unreachable or '')}" for task in found[:MOST_ROWS]]
+    return [*shown, f"and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else shown
+
+
 def _services(now: JobStatus) -> list[str]:
     """The programs beside the commands that have an address, those that run first."""
     found = [(task, each) for task in now.tasks for each in task.services if each.address]
@@ -98,6 +107,9 @@ def _verdict(run: Run, now: JobStatus) -> Text:
         return text.append("Damaged", "bold red").append(advice)
     if succeeded_despite_failures(now):
         return text.append(reason, style=f"bold {STATE_COLOURS[now.state]}").append(f" (in {took}{attempts})")
+    if why := pending(now):
+        text.append("Pending" if now.state == State.WAITING else now.state.capitalize(), style="bold yellow")
+        return text.append(f" for {took}{f' as job {now.cluster_job}' if now.cluster_job else ''}: {why}")
     text.append(now.state.capitalize(), style=f"bold {STATE_COLOURS[now.state]}")
     text.append(f" {'in' if now.state in FINAL else 'for'} {took}{attempts}")
     if reason.startswith(f"{now.state} "):  # "stopped by Ctrl-C" becomes "Stopped in 2.0 s by Ctrl-C"
@@ -106,16 +118,26 @@ def _verdict(run: Run, now: JobStatus) -> Text:
 
 
 def _table(now: JobStatus) -> Table:
-    rows = Table("TASK", "STATE", "TRIES", "EXIT", "TIME", right=("TRIES", "EXIT", "TIME"))
+    with_nodes = any(task.node for task in now.tasks)
+    nodes = ("NODE",) if with_nodes else ()
+    rows = Table("TASK", "STATE", "TRIES", "EXIT", "TIME", *nodes, right=("TRIES", "EXIT", "TIME"))
     for task in _sorted(now.tasks)[:MOST_ROWS]:
         rows.add_row(
             f"{task.role}:{task.index}",
-            Text("held" if task.held_until else task.state, style=STATE_COLOURS[task.state]),
+            Text(_state(task), style=STATE_COLOURS[task.state]),
             str(task.tries),
             exit_text(task),
             duration(task.started, task.ended),
+            *([one_line(task.node or "")] if with_nodes else []),
         )
     return rows
+
+
+def _state(task: TaskStatus) -> str:
+    """The state, or something more exact."""
+    if task.unreachable is not None and task.state not in FINAL:
+        return "unreachable"
+    return "held" if task.held_until else task.state
 
 
 def _sorted(tasks: tuple[TaskStatus, ...]) -> list[TaskStatus]:

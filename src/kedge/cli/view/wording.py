@@ -68,6 +68,10 @@ def _event_text(event: Event) -> str | None:
         case JobEvent.SERVICE_ENDED if not event["task_over"]:
             what = f"the service {event['name']} ended with exit code {event['code']}"
             return f"{task}: {what}; the task goes on without it; its output is in the task's runtime.log"
+        case JobEvent.TASK_UNREACHABLE:
+            return f"{task} is unreachable: {event['text']}"
+        case JobEvent.TASK_REACHABLE:
+            return f"{task} has been heard of again"
         case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:

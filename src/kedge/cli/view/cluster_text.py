@@ -1,0 +1,73 @@
+"""What a cluster says about a job that waits there, for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kedge.runs.events import Event
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import JobPhase, SchedulerWord, is_fresh, last_word
+from kedge.runs.status import JobStatus
+from kedge.terminal_text import one_line
+
+
+def pending_text(reason: str, start: str | None) -> str:
+    """Why a job waits, and when it may start."""
+    why = one_line(reason) or "the cluster has not said why"
+    return f"{why}; expected to start {_when(start)}" if start else why
+
+
+def pending(now: JobStatus) -> str:
+    """The same from the status of a run; empty if it does not wait."""
+    return "" if now.pending is None else pending_text(now.pending, now.expected_start)
+
+
+def _when(start: str) -> str:
+    """The time of day, with the date unless it is today's."""
+    when = datetime.fromisoformat(start).astimezone()
+    return when.strftime("at %H:%M:%S" if when.date() == datetime.now(when.tzinfo).date() else "on %Y-%m-%d at %H:%M")
+
+
+def scheduler_text(event: Event) -> str | None:
+    """The message for what a cluster says."""
+    job = f"job {event['job']}" if event["job"] else "the job"
+    match event["state"]:
+        case JobPhase.PENDING:
+            return f"{job} is pending: {pending_text(event['text'] or event['why'], event['until'])}"
+        case JobPhase.UNKNOWN:
+            return f"it is not known what the cluster does with {job}: {one_line(event['text'])}"
+        case JobPhase.RUNNING:
+            return f"{job} has started"
+    return None
+
+
+class SchedulerNews:
+    """What the cluster says of a run, as events for a view, whenever it is something new. It only reads the run's
+    files: who waits for the end of the run asks the cluster."""
+
+    def __init__(self, run: Run) -> None:
+        self._files = run.cluster
+        self._active = self._files.exists
+        self._last = ("", "", "")
+
+    def changed(self) -> Event | None:
+        """The news, if there is any."""
+        if not self._active or is_fresh(self._files):
+            return None
+        word = last_word(self._files)
+        now = _essence(word)
+        if now == self._last:
+            return None
+        before, self._last = self._last, now
+        if word.state == JobPhase.GONE or (word.state == JobPhase.RUNNING and not before[0]):
+            return None
+        facts = {"state": word.state, "job": word.job, "why": word.reason, "text": word.text, "until": word.start}
+        return {"event": JobEvent.SCHEDULER_SAID, **facts}
+
+
+def _essence(word: SchedulerWord) -> tuple[str, str, str]:
+    """What a person wants to hear of. An estimate that has changed a little is not news."""
+    if word.state == JobPhase.UNKNOWN and not word.job:
+        return ("", "", "")
+    return (word.state, word.text or word.reason, word.start[:15] if word.state == JobPhase.PENDING else "")

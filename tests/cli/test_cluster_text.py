@@ -1,0 +1,89 @@
+"""What people see of a job that waits in a cluster, and of tasks there."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kedge.cli.view import cluster_text, summary
+from kedge.cli.view.wording import event_text
+from kedge.runs import liveness, status
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import JobPhase, SchedulerWord
+from kedge.states import State
+
+_STARTED = [
+    {"event": "job-submitted", "time": "2026-01-02T03:04:05+00:00", "roles": {"worker": 2}},
+    {"event": "attempt-started", "time": "2026-01-02T03:04:06+00:00", "attempt": 0},
+    {"event": "task-launched", "time": "2026-01-02T03:04:06+00:00", "role": "worker", "index": 0, "task_attempt": 0},
+    {"event": "task-placed", "role": "worker", "index": 0, "node": "n7", "address": "10.0.0.7"},
+]
+_SILENT = {"event": "task-unreachable", "role": "worker", "index": 0, "text": "not heard of since 03:05:00 (node n7)"}
+_HEARD = {"event": "task-reachable", "role": "worker", "index": 0}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = Run(tmp_path)
+    run.cluster.make()
+    return run
+
+
+def _says(run: Run, state: str, **facts: str) -> None:
+    liveness.write_word(run.cluster, SchedulerWord("7", state, checked=time.time(), **facts))
+
+
+def _news(news: cluster_text.SchedulerNews) -> str | None:
+    event = news.changed()
+    return cluster_text.scheduler_text(event) if event else None
+
+
+def test_the_reason_and_the_expected_start_are_shown_once(run: Run) -> None:
+    news = cluster_text.SchedulerNews(run)
+    assert _news(news) is None
+    start = datetime.now(UTC) + timedelta(days=2)
+    _says(run, JobPhase.PENDING, reason="Resources", text="it waits for free nodes", start=start.isoformat())
+    local = start.astimezone().strftime("on %Y-%m-%d at %H:%M")
+    assert _news(news) == f"job 7 is pending: it waits for free nodes; expected to start {local}"
+    _says(run, JobPhase.PENDING, reason="Resources", text="it waits for free nodes", start=start.isoformat())
+    assert _news(news) is None
+    _says(run, JobPhase.PENDING, reason="Priority", text="other jobs come first")
+    assert _news(news) == "job 7 is pending: other jobs come first"
+    _says(run, JobPhase.UNKNOWN, text="squeue has not answered for 20 s")
+    assert _news(news) == "it is not known what the cluster does with job 7: squeue has not answered for 20 s"
+    _says(run, JobPhase.RUNNING)
+    assert _news(news) == "job 7 has started"
+
+
+def test_a_controller_that_speaks_for_itself_needs_no_news(run: Run) -> None:
+    news = cluster_text.SchedulerNews(run)
+    _says(run, JobPhase.PENDING, reason="Priority")
+    run.cluster.beat()
+    assert news.changed() is None
+
+
+def test_a_run_of_this_machine_has_no_news(tmp_path: Path) -> None:
+    assert cluster_text.SchedulerNews(Run(tmp_path / "local")).changed() is None
+
+
+def test_tasks_have_nodes_and_may_be_unreachable(capsys: pytest.CaptureFixture[str], run: Run) -> None:
+    now = status.fold([*_STARTED, _SILENT])
+    assert [(task.node, task.unreachable is not None) for task in now.tasks] == [("n7", True), (None, False)]
+    summary.print_summary(run, now)
+    shown = capsys.readouterr().out
+    assert "NODE" in shown
+    assert "unreachable" in shown
+    assert "worker:0: not heard of since 03:05:00 (node n7)" in shown
+    assert event_text(_SILENT) == "worker:0 is unreachable: not heard of since 03:05:00 (node n7)"
+    now = status.fold([*_STARTED, _SILENT, _HEARD])
+    assert now.tasks[0].unreachable is None
+    assert now.tasks[0].state == State.RUNNING
+
+
+def test_an_end_ends_the_doubt() -> None:
+    end = {"event": JobEvent.TASK_COMPLETED, "role": "worker", "index": 0, "succeeded": False, "code": -1001}
+    assert status.fold([*_STARTED, _SILENT, end]).tasks[0].unreachable is None
