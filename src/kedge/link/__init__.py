@@ -4,5 +4,6 @@ frames    a message on the wire: a JSON object and bytes
 messages  the kinds of messages, and the first one of each side
 keys      the certificate and the tokens of a run
 launch    what an agent is told when it starts
+mirroring  which files of tasks travel, and how they are compared
 stream    one connection with TLS that never blocks
 """

@@ -20,7 +20,7 @@ HELLO = "hello"  # Hello; from the owner {"version", "owner": token}
 RESERVED = "reserved"  # {"ports": {label: [..]}} or {"error": text}
 EVENT = "event"  # {"task_attempt", "line": an event of the supervisor}
 ENDED = "ended"  # {"task_attempt", "report": {..}|null, "code": exit code of the supervisor (-n: signal)|null, "text"}
-FILE = "file"  # {"task_attempt", "path", "offset", ..} and bytes, see runtime/agent/mirror
+FILE = "file"  # {"task_attempt", "mirror": random id, "op": 1, 2, .., "do": see link/mirroring, ..} and bytes
 HEARTBEAT = "heartbeat"  # {}
 
 # From the controller.
@@ -31,7 +31,7 @@ RESERVE = "reserve"  # {"ports": {label: count}}
 START = "start"  # {"task_attempt", "spec", "peers", "secrets": {"document", "texts"}|null}: the gate
 CONTROL = "control"  # {"task_attempt", "what": one of CONTROLS}
 FINISH = "finish"  # {}: the job attempt is over for this task: the agent cleans up and exits
-OFFSETS = "offsets"  # {"task_attempt", "files": {path: bytes stored}}: from where FILE continues, see engines/cluster
+OFFSETS = "offsets"  # {"task_attempt", "files": {path: {"size", "fingerprint"}}}: what is stored, see link/mirroring
 
 WARN, STOP, END_GRACE, KILL = "warn", "stop", "end-grace", "kill"
 CONTROLS = (WARN, STOP, END_GRACE, KILL)

@@ -46,6 +46,7 @@ class Rig:
         self.clock = Clock()
         self.expect, self.options = expect, options
         self.server = LinkServer(KEYS, expect, "controller 1", now=self.clock, **options)
+        self.controllers = 1
         self.updates: list[LinkUpdate] = []
         self.agents: list[AgentConnection] = []
         self.commands: list[list[LinkFrame]] = []
@@ -76,8 +77,11 @@ class Rig:
         """The controller dies, and another one listens on another port."""
         old = self.server.port
         self.server.close()
+        self.controllers += 1
         while self.server.port == old:
-            self.server = LinkServer(KEYS, self.expect, "controller 2", now=self.clock, **self.options)
+            self.server = LinkServer(
+                KEYS, self.expect, f"controller {self.controllers}", now=self.clock, **self.options
+            )
 
     def kinds(self, kind: type) -> list:
         return [update for update in self.updates if isinstance(update, kind)]

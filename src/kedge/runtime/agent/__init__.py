@@ -19,5 +19,8 @@ tree           kills what runs below
 connection     the agent's end of the link
 dialing        finds the controller
 dial           one try to connect
+mirror         sends the task's files where no folder is shared
+mirror_scan    the files as they are now
+mirror_outputs  the outputs, at the end
 unacked        what the controller may not have yet
 """

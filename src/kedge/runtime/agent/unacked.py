@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedge.light.types import Any
 from kedge.link.frames import encoded
 
-_LIMIT = 64 << 20  # bytes
+_LIMIT = 4 << 20  # bytes
 _OVERHEAD = 1 << 10  # of a message, roughly
 
 

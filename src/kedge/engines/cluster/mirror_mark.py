@@ -1,0 +1,43 @@
+"""How far a mirror has come: the number of the last message that was stored. It outlives the controller."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from kedge.own_files import open_own
+
+FILE = ".mirrored"
+_NUMBER = 20  # digits
+
+
+class MirrorMark:
+    """A file in the folder of the task attempt with the id of a mirror and a number. It is written after what the
+    number counts. If a controller dies in between, one message is stored again, which changes nothing. `skipped` is
+    what END said of outputs: their number and bytes; None before it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._fd = open_own(folder / FILE, os.O_RDWR)
+        self._mirror, self._number = "", 0
+        self.skipped: tuple[int, int] | None = None
+        with suppress(ValueError):
+            number, mirror, *skipped = os.pread(self._fd, 200, 0).decode("ascii").split()
+            self._mirror, self._number = mirror, int(number)
+            self.skipped = (int(skipped[0]), int(skipped[1])) if skipped else None
+
+    def has(self, mirror: str, number: int) -> bool:
+        """Whether a message was stored."""
+        return mirror == self._mirror and number <= self._number
+
+    def set(self, mirror: str, number: int) -> None:
+        """A message was stored."""
+        if mirror != self._mirror:
+            os.ftruncate(self._fd, 0)
+        self._mirror, self._number = mirror, number
+        with suppress(OSError, ValueError):  # no room on the disk: a later controller may store some again
+            skipped = "".join(f" {each}" for each in self.skipped or ())
+            os.pwrite(self._fd, f"{number:0{_NUMBER}d} {mirror}{skipped}\n".encode("ascii"), 0)
+
+    def close(self) -> None:
+        os.close(self._fd)

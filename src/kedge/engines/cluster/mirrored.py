@@ -1,0 +1,92 @@
+"""Stores what an agent sends of its task's files, where tasks and controller share no folder.
+
+Nothing of it is trusted: a task may have changed its own files and the agent. Only known names and outputs are stored,
+below the folder of the task attempt, up to a limit.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kedge.engines.cluster.mirror_mark import MirrorMark
+from kedge.engines.cluster.mirror_store import MirrorStore
+from kedge.link import mirroring
+
+LIMIT = 16 << 30  # bytes of a task attempt
+_LONGEST_ID = 64
+
+
+class MirroredTask:
+    """The files of one task attempt, in `folder`, which exists. Only the controller writes there.
+
+    `complete`: all has come that will. `missing` says what was not stored, for the user; it is empty if nothing was.
+    """
+
+    def __init__(self, folder: Path, limit: int = LIMIT) -> None:
+        self._store = MirrorStore(folder, limit)
+        self._mark = MirrorMark(folder)
+
+    @property
+    def complete(self) -> bool:
+        return self._mark.skipped is not None
+
+    @property
+    def missing(self) -> str:
+        parts = []
+        files, size = self._mark.skipped or (0, 0)
+        if files:
+            parts.append(f"outputs that were not copied, too many or too large: {files} ({size} bytes)")
+        if self._store.dropped:
+            parts.append(f"{self._store.dropped} bytes were not stored: {self._store.reason}")
+        return "; ".join(parts)
+
+    def take(self, header: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+        """Store what a FILE message says; afterwards it may be acknowledged. Returns the header of the OFFSETS that
+        answer it, if any. A message that came before, to this controller or to one before it, changes nothing, and a
+        wrong one neither. A full disk is no error: what cannot be stored is `missing`."""
+        what, mirror, number = header.get("do"), str(header.get("mirror")), header.get("op")
+        if not _is_id(mirror) or type(number) is not int or self._mark.has(mirror, number):
+            return None
+        answer = None
+        with suppress(KeyError, TypeError, ValueError):
+            answer = self._do(str(what), header, body)
+        self._mark.set(mirror, number)
+        return answer
+
+    def close(self) -> None:
+        """Release everything. What has come stays."""
+        self._mark.close()
+        self._store.close()
+
+    def _do(self, what: str, header: dict[str, Any], body: bytes) -> dict[str, Any] | None:
+        if what == mirroring.ASK:
+            return {"task_attempt": header.get("task_attempt"), "files": self._store.offsets()}
+        if what == mirroring.WRITE:
+            self._store.write(_path(header["path"]), _count(header["offset"]), body, new=header.get("new") is True)
+        elif what == mirroring.RENAME:
+            self._store.rename(_path(header["path"]), _path(header["to"]))
+        elif what == mirroring.REMOVE:
+            self._store.remove(_path(header["path"]))
+        elif what == mirroring.END:
+            self._mark.skipped = (_count(header["skipped_files"]), _count(header["skipped_bytes"]))
+        return None
+
+
+def _is_id(value: str) -> bool:
+    return value.isascii() and value.isalnum() and len(value) <= _LONGEST_ID
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not (mirroring.is_log(value) or mirroring.is_output(value)):
+        raise ValueError("not a file that is mirrored")
+    os.fsencode(value)
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise ValueError("not a number of bytes")
+    return value
