@@ -1,5 +1,5 @@
-"""What both sides agree on when the files of a task are mirrored over the link: which files, and how to tell whether two
-of them begin with the same bytes."""
+"""What both sides agree on when the files of a task are mirrored over the link: which files, and how to tell whether
+two of them begin with the same bytes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Sends what a supervisor and its task write to the controller, where no folder is shared: logs and their indexes as they
-grow, also through rotation; events; the report; and at the end the outputs.
+"""Sends what a supervisor and its task write to the controller, where no folder is shared: logs and their indexes as
+they grow, also through rotation; events; the report; and at the end the outputs.
 
-Files are known by their inodes, which are held open so that no other file gets the same number. What is stored already is
-asked for at the beginning: an agent that was started again continues where the one before has stopped.
+Files are known by their inodes, which are held open so that no other file gets the same number. What is stored already
+is asked for at the beginning: an agent that was started again continues where the one before has stopped.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class Mirror:
         for path, to in _in_order(renamed):
             self._do(mirroring.RENAME, path=path, to=to)
         for path in now:
-            if path not in self._files and (file := opened(self._folder, path)):
-                self._files[path] = file
+            if path not in self._files and (new := opened(self._folder, path)):
+                self._files[path] = new
 
     def _send_new(self) -> bool:
         """Send what files have more than was sent, each a piece in turn. True if that is everything."""

@@ -17,8 +17,8 @@ _DEEPEST = 30
 
 
 class Outputs:
-    """The regular files below the folder of outputs, in the order of their names, as long as all of a file fits into the
-    limit. Links are not followed. `skipped_files` and `skipped_bytes` count what is left out."""
+    """The regular files below the folder of outputs, in the order of their names, as long as all of a file fits into
+    the limit. Links are not followed. `skipped_files` and `skipped_bytes` count what is left out."""
 
     def __init__(self, folder: str, limit: int) -> None:
         self.skipped_files = self.skipped_bytes = 0
