@@ -13,7 +13,7 @@ from kedge.engines.cluster import mirror_mark
 from kedge.engines.cluster.link_updates import Joined, Message
 from kedge.engines.cluster.mirrored import MirroredTask
 from kedge.link import messages, mirroring
-from kedge.runtime.agent.mirror import LOOK_SEC, Mirror
+from kedge.runtime.agent.mirror import LOOK_SEC, TaskMirror
 from kedge.runtime.files import Faults
 from kedge.runtime.logs.rotate import RotatingFile
 
@@ -36,7 +36,7 @@ class Mirroring:
         self.rig.agents, self.rig.commands = [], []
         self.link = self.rig.agent(port=self.port)
         link, self.answers = self.link, 0
-        self.mirror = Mirror(
+        self.mirror = TaskMirror(
             str(self.node), 0, lambda header, body: link.send(messages.FILE, header, body), lambda: link.room,
             now=self.rig.clock, **self.options,
         )  # fmt: skip

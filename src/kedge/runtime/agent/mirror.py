@@ -20,7 +20,7 @@ LOOK_SEC = 1.0  # between two looks at the folder
 Send = Callable[[dict[str, Any], bytes], None]
 
 
-class Mirror:
+class TaskMirror:
     """Mirrors the `folder` of a task attempt. `send(header, body)` sends a FILE message, `room()` tells how many bytes
     should be sent now. Call `poll` every LOOK_SEC, and whenever there is room again."""
 
