@@ -145,13 +145,11 @@ def fold(events: Iterable[Event]) -> JobStatus:
 
 
 def _some(notes: list[str]) -> list[str]:
-    """The latest notes, and the number of the others."""
+    """The latest restarts, and the number of the others."""
     others = len(notes) - _MOST_RESTARTS
-    return (
-        [f"the same happened {others} more time{'s' * (others > 1)} before", *notes[-_MOST_RESTARTS:]]
-        if others > 0
-        else notes
-    )
+    if others <= 0:
+        return notes
+    return [f"{others} earlier restart{'s are' if others > 1 else ' is'} in {EVENTS_FILE}", *notes[-_MOST_RESTARTS:]]
 
 
 class _StatusFold:

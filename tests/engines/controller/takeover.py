@@ -94,6 +94,10 @@ class World:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / REPORT_FILE).write_text(json.dumps(update.report._asdict()))
 
+    def lose(self, turns: Iterable[Iterable[Happening]]) -> None:
+        """The allocation is gone, with all tasks; these turns happen in the next one."""
+        self.known, self.ended, self.unacked, self.turns = {}, {}, [], deque(turns)
+
 
 class WorldBackend:
     """The backend of one controller."""
@@ -215,6 +219,18 @@ class Takeovers:
         self.controller(Instants())
         return self.result()
 
+    def requeue(self, allocation: Allocation, *turns: Iterable[Happening]) -> None:
+        """The job gets another allocation, in which these turns happen."""
+        self.allocation = allocation
+        self.world.lose(turns)
+
+    def log(self) -> list[events.Event]:
+        return list(events.read(self.run_folder.events))
+
+    def of(self, event: str) -> list[events.Event]:
+        """The events of one name."""
+        return [each for each in self.log() if each["event"] == event]
+
     def controller(self, instant: Instants) -> JobOutcome | None:
         """Run a controller, or nothing if the job has ended."""
         if self.now().state in FINAL:
@@ -239,8 +255,8 @@ class Takeovers:
         return status.fold(events.read(self.run_folder.events))
 
     def result(self) -> Result:
-        log = list(events.read(self.run_folder.events))
-        assert max(self.world.starts.values()) == 1, "a task was started twice"
+        log = self.log()
+        assert max(self.world.starts.values(), default=1) == 1, "a task was started twice"
         decisions = sorted(_shown(event) for event in log if event["event"] in _DECISIONS)
         now = status.fold(log)
         tasks = tuple(_without_times(task) for task in now.tasks)
