@@ -37,8 +37,12 @@ class Ask(NamedTuple):
     """The user asks to stop the job, and again if that is not recorded."""
 
 
-Happening = Update | Ask
-ASK = Ask()
+class Release(NamedTuple):
+    """The user ends the hold of a task, and again if that is not recorded."""
+
+
+Happening = Update | Ask | Release
+ASK, RELEASE = Ask(), Release()
 
 
 class Killed(BaseException):
@@ -64,7 +68,7 @@ class World:
     def __init__(self, run: Run, turns: Iterable[Iterable[Happening]], stored: bool) -> None:
         self.run, self._stored = run, stored
         self.turns = deque(turns)
-        self.asked = 0
+        self.asked = self.releases = 0
         self.starts: Counter[tuple[Task, int, int]] = Counter()
         self.calls: list[str] = []
         self.known: dict[Task, tuple[int, int]] = {}  # the attempt that each agent has started
@@ -79,6 +83,9 @@ class World:
             if isinstance(each, Ask):
                 self.asked += 1
                 stops.request("Ctrl-C")
+            elif isinstance(each, Release):
+                self.releases += 1
+                stops.take("release")
             else:
                 found.append(each)
                 if isinstance(each, Ended):
@@ -241,6 +248,8 @@ class Takeovers:
             recorded = 0 if not progress or not progress.stops else 1 + progress.stops.kill
             for _ in range(self.world.asked - recorded):
                 stops.request("Ctrl-C")
+            if self.world.releases > len(self.of(JobEvent.TASK_RELEASED)):
+                stops.take("release")
             backend = WorldBackend(self.world, stops, instant)
             try:
                 outcome = run_job(self.plan, self.run_folder, backend, stops, emit, lambda: 0.0, progress)
@@ -250,6 +259,11 @@ class Takeovers:
             judged = outcome.judged.to_json()
             emit(JobEvent.JOB_COMPLETED, state=outcome.state, **facts, attempt=outcome.attempt, judged=judged)
         return outcome
+
+    @property
+    def requests(self) -> set[str]:
+        """What was asked of tasks."""
+        return {call for call in self.world.calls if call.startswith(("stop", "end_grace", "warn", "kill"))}
 
     def now(self) -> status.JobStatus:
         return status.fold(events.read(self.run_folder.events))

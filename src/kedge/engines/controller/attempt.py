@@ -261,6 +261,7 @@ class Attempt:
         elif task.state == State.LAUNCHED:
             move(task, State.RUNNING, self._emit)
             if update.task in self._record.warned:
+                self._record.warned.remove(update.task)
                 self._backend.warn(update.task)
 
     def _held(self, update: TaskHeld) -> None:
@@ -425,6 +426,8 @@ class Attempt:
         for task in [only] if only else self.tasks:
             if self.tasks[task].state == State.RUNNING:
                 self._backend.warn(task)
+            elif self._record.begun and self.tasks[task].state == State.LAUNCHED:
+                self._record.warned.add(task)  # it may run already: the backend has not said so again
 
     def _stop_requested(self) -> None:
         """The first request starts every task's ladder, the next ends its grace period; both may arrive together."""
