@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sacct")
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sinfo", "srun")
 _GONE = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED")
 
 
@@ -131,7 +131,15 @@ def scancel(folder: Path, args: list[str]) -> int:
     return 0
 
 
+def sinfo(folder: Path, args: list[str]) -> int:
+    print("main*|up|1:00:00|2|64|200000|gpu:4|(null)")
+    return 0
+
+
 def scontrol(folder: Path, args: list[str]) -> int:
+    if args[-1] == "partition":
+        print("PartitionName=main AllowAccounts=ALL AllowQos=ALL MaxNodes=UNLIMITED ReqResv=NO")
+        return 0
     for job in jobs(folder):
         if str(job["id"]) == args[-1] and job["state"] != "FORGOTTEN":
             print(

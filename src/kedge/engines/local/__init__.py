@@ -5,7 +5,6 @@ job             runs a whole job, and stops it
 options         the options of this engine
 backend         starts and follows supervisors
 warm_parent     a process that forks supervisors faster than an interpreter starts
-storages        what becomes of storages where nothing is mounted
 placement       ports, GPUs and folders of each task
 cgroups         a control group of a run
 process_record  which processes belong to a run

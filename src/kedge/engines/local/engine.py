@@ -8,9 +8,8 @@ import sys
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
-from kedge.engines.local import storages
 from kedge.engines.local.options import ACCEPTS
-from kedge.engines.machine import limits, secret_files
+from kedge.engines.machine import limits, linked_storages, secret_files
 from kedge.engines.machine.resources import gpus_wanted, too_few_gpus
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
@@ -37,7 +36,7 @@ class LocalEngine:
         notes = [Note("the local engine uses no image: tasks run in your own environment")]
         if self._allow_fewer_gpus and (fewer := too_few_gpus(plan)):
             notes.append(Note(fewer))
-        notes += map(Note, storages.notes(plan))
+        notes += map(Note, linked_storages.notes(plan))
         if plan.code and plan.shares_code and os.geteuid() == 0:
             notes.append(Note("tasks can change the read-only code here: they run as root"))
         return (*notes, _not_enforced(plan))
@@ -47,7 +46,7 @@ class LocalEngine:
             raise CannotRun("the local engine needs Linux; on other systems run the job with --engine container")
         limits.check(tasks=plan.task_count, ports=plan.port_count)
         gpus_wanted(plan, self._allow_fewer_gpus)
-        storages.check(plan)
+        linked_storages.check(plan)
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         return ()

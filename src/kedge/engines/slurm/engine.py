@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
-from kedge.engines.slurm import render
+from kedge.engines.slurm import checks, notes, render
 from kedge.engines.slurm.options import ACCEPTS, SlurmOptions
 from kedge.engines.slurm.render import SlurmPlace
 from kedge.plan.model import Plan
@@ -33,10 +34,11 @@ class SlurmEngine:
         return
 
     def notes(self, plan: Plan) -> tuple[Note, ...]:
-        return ()
+        return tuple(map(Note, notes.of(plan, self._options, os.environ)))
 
     def check(self, plan: Plan) -> None:
-        return
+        notes.check_storages(plan, self._options)
+        checks.check(plan, self._options)
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
         roles = [role.name for role in plan.roles if task is None or role.name == task.role]
@@ -57,8 +59,8 @@ class SlurmEngine:
         importlib.import_module("kedge.engines.slurm.submission").submit(run, plan, self._options)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        notes: tuple[str, ...] = _requests().stop(run, kill)
-        return notes
+        for_user: tuple[str, ...] = _requests().stop(run, kill)
+        return for_user
 
     def forward(self, run: Run, number: int) -> None:
         _requests().forward(run, number)

@@ -55,9 +55,14 @@ def of_task(role: RolePlan, options: SlurmOptions) -> Iterator[str]:
         yield from _gpus(needs.gpus, options.gres)
 
 
+def counts_by_task(gres: str) -> bool:
+    """Whether Slurm counts GPUs of this name by task; others by node, so that a node gets one task."""
+    return gres.partition(":")[0] == _GPU
+
+
 def _gpus(count: int, gres: str) -> Iterator[str]:
-    name, _, kind = gres.partition(":")
-    if name == _GPU:
+    kind = gres.partition(":")[2]
+    if counts_by_task(gres):
         yield f"--gpus-per-task={f'{kind}:' if kind else ''}{count}"
     else:  # Slurm counts these by node
         yield "--ntasks-per-node=1"

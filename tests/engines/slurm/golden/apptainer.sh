@@ -17,12 +17,14 @@
 
 run=/shared/kedge/jobs/train-abc2345
 bundle=/shared/kedge/bundles/1f2e3d
-controller= signalled=
+controller= starting= signalled= pending=
 
 forward() {
     signalled=yes
     if [ -n "$controller" ]; then
         kill -s "$1" "$controller" 2>/dev/null
+    elif [ -n "$starting" ]; then
+        pending="$pending $1"
     elif [ "$1" = TERM ] || [ "$1" = INT ]; then
         exit 143 # between two controllers: there is nobody who could stop the job more gently
     fi
@@ -34,8 +36,10 @@ trap 'forward USR2' USR2
 
 restarts=0
 while :; do
+    starting=yes pending=
     "$bundle/controller" "$run" &
-    controller=$! code=
+    controller=$! starting= code=
+    for each in $pending; do kill -s "$each" "$controller"; done
     while :; do
         signalled=
         wait "$controller"

@@ -1,4 +1,4 @@
-"""Storages on the local engine, which mounts nothing: it links folders of this machine into the run folder."""
+"""Storages on engines that mount nothing: they link folders of the machine into the run folder."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from kedge.plan.model import Plan
 from kedge.resolve.model import Mount
 
 
-def check(plan: Plan) -> None:
-    """CannotRun for a storage that is no folder of this machine."""
+def check(plan: Plan, engine: str = "local") -> None:
+    """CannotRun for a storage that is no folder of this machine. `engine` is the name of the engine."""
     for mount in plan.mounts:
         if mount.remote:
             raise CannotRun(
-                f"the storage {mount.name} is {mount.place}, and the local engine mounts nothing: mount it on this "
+                f"the storage {mount.name} is {mount.place}, and the {engine} engine mounts nothing: mount it on this "
                 f"machine and set storages.{mount.name}.path in the site's file, or use --engine container"
             )
 
 
-def notes(plan: Plan) -> Iterator[str]:
+def notes(plan: Plan, engine: str = "local") -> Iterator[str]:
     """Where tasks find each storage, if that is not its mount path, and what the engine cannot enforce."""
     elsewhere = [mount for mount in plan.mounts if mount.folder and mount.folder != mount.path]
     variables = {mount: f"${storage_variable(mount.name)}" for mount in elsewhere}
     users = {mount: ", ".join(_users(plan, mount)) for mount in elsewhere}
     if found := [f"{mount.name} at {variables[mount]}" for mount in elsewhere if not users[mount]]:
-        yield f"the local engine mounts nothing: tasks find the storages {', '.join(found)}, not at their mount paths"
+        where = ", ".join(found)
+        yield f"the {engine} engine mounts nothing: tasks find the storages {where}, not at their mount paths"
     for mount in (mount for mount in elsewhere if users[mount]):
         yield (
-            f"the local engine mounts nothing at {mount.path}: {users[mount]} must use {variables[mount]} for the "
+            f"the {engine} engine mounts nothing at {mount.path}: {users[mount]} must use {variables[mount]} for the "
             f"storage {mount.name}, which every engine sets"
         )
     if names := [mount.name for mount in plan.mounts if mount.folder and mount.read_only]:

@@ -1,0 +1,126 @@
+"""What a cluster has, as sinfo and scontrol report it: partitions, their limits and their nodes. Two calls, and only
+plain text, which all versions of Slurm print alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kedge.engines.slurm import commands
+from kedge.engines.slurm.commands import SlurmSite
+
+# Partition, availability, time limit, number of nodes; and of each of these nodes: cores, MiB, GRES, features.
+_FORMAT = "%P|%a|%l|%D|%c|%m|%G|%f"
+_PAIR = re.compile(r"(\w+)=(\S*)")
+_SOCKETS = re.compile(r"\([^)]*\)")
+_NUMBER = re.compile(r"[0-9]+")
+_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_NOBODY = frozenset({"", "ALL", "(null)", "N/A"})
+
+
+class NodeKind(NamedTuple):
+    """Nodes that are alike, and how many there are. `gres` counts generic resources by name, and again by name and
+    type: `gpu:a100`."""
+
+    number: int
+    cpus: int
+    memory_mb: int
+    gres: Mapping[str, int]
+    features: frozenset[str]
+
+
+class Partition(NamedTuple):
+    """A partition. Its limits are None where there are none; `state` is `up`, `down`, `drain` or `inact`."""
+
+    name: str
+    is_default: bool
+    state: str
+    limit_sec: float | None
+    nodes: tuple[NodeKind, ...]
+    most_nodes: int | None = None
+    accounts: frozenset[str] = frozenset()
+    no_accounts: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    no_qos: frozenset[str] = frozenset()
+    needs_reservation: bool = False
+
+    @property
+    def node_count(self) -> int:
+        return sum(kind.number for kind in self.nodes)
+
+
+def read(site: SlurmSite) -> dict[str, Partition]:
+    """The partitions by name. SlurmError; SlurmSilent."""
+    rows = commands.run(site, "sinfo", "--noheader", "--all", "--exact", f"--format={_FORMAT}")
+    limits = commands.run(site, "scontrol", "--oneliner", "--all", "show", "partition")
+    return parse(rows, limits)
+
+
+def parse(rows: str, limits: str) -> dict[str, Partition]:
+    """The partitions in the output of the two commands. Lines that are not understood are left out."""
+    found: dict[str, Partition] = {}
+    for line in rows.splitlines():
+        fields = line.strip().split("|")
+        if len(fields) != 8:
+            continue
+        name, state, limit, *node = fields
+        known = found.get(name.rstrip("*")) or Partition(
+            name.rstrip("*"), name.endswith("*"), state, seconds(limit), ()
+        )
+        found[known.name] = known._replace(nodes=(*known.nodes, *_kind(node)))
+    for line in limits.splitlines():
+        facts = dict(_PAIR.findall(line))
+        if partition := found.get(facts.get("PartitionName", "")):
+            found[partition.name] = _limited(partition, facts)
+    return found
+
+
+def _limited(partition: Partition, facts: Mapping[str, str]) -> Partition:
+    most = facts.get("MaxNodes", "")
+    return partition._replace(
+        most_nodes=int(most) if most.isdigit() else None,
+        accounts=_names(facts.get("AllowAccounts")),
+        no_accounts=_names(facts.get("DenyAccounts")),
+        qos=_names(facts.get("AllowQos")),
+        no_qos=_names(facts.get("DenyQos")),
+        needs_reservation=facts.get("ReqResv") == "YES",
+    )
+
+
+def _kind(fields: list[str]) -> Iterator[NodeKind]:
+    count, cpus, memory, gres, features = fields
+    numbers = [int(found[0]) if (found := _NUMBER.match(text)) else 0 for text in (count, cpus, memory)]
+    if numbers[0]:
+        yield NodeKind(numbers[0], numbers[1], numbers[2], _gres(gres), _names(features))
+
+
+def _gres(text: str) -> dict[str, int]:
+    """`gpu:a100:4(S:0-1),npu:8` in numbers."""
+    found: dict[str, int] = {}
+    for entry in _SOCKETS.sub("", text).split(","):
+        name, *rest = entry.split(":")
+        count = int(rest[-1]) if rest and rest[-1].isdigit() else 1
+        kinds = [name, *(f"{name}:{kind}" for kind in rest if not kind.isdigit())]
+        for key in kinds if name not in _NOBODY else ():
+            found[key] = found.get(key, 0) + count
+    return found
+
+
+def _names(text: str | None) -> frozenset[str]:
+    return frozenset() if text is None or text in _NOBODY else frozenset(text.split(","))
+
+
+def seconds(text: str) -> float | None:
+    """A time such as `1-02:00:00`, `30:00` or `5`, which counts minutes; None for `infinite` and the like."""
+    if not (found := _TIME.fullmatch(text)):
+        return None
+    days, *clock = (int(part) if part else None for part in found.groups())
+    parts = [part for part in clock if part is not None]
+    if days is not None:  # days-hours:minutes:seconds, from the left
+        hours, minutes, rest = (*parts, 0, 0)[:3]
+    elif len(parts) == 3:
+        hours, minutes, rest = parts
+    else:
+        hours, minutes, rest = 0, parts[0], parts[1] if len(parts) == 2 else 0
+    return float((days or 0) * 86400 + hours * 3600 + minutes * 60 + rest)
