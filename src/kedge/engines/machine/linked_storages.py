@@ -11,13 +11,14 @@ from kedge.plan.model import Plan
 from kedge.resolve.model import Mount
 
 
-def check(plan: Plan, engine: str = "local") -> None:
-    """CannotRun for a storage that is no folder of this machine. `engine` is the name of the engine."""
+def check(plan: Plan, engine: str = "local", where: str = "this machine") -> None:
+    """CannotRun for a storage that is no folder of this machine. `engine` is the name of the engine, `where` is what
+    runs its tasks."""
     for mount in plan.mounts:
         if mount.remote:
             raise CannotRun(
-                f"the storage {mount.name} is {mount.place}, and the {engine} engine mounts nothing: mount it on this "
-                f"machine and set storages.{mount.name}.path in the site's file, or use --engine container"
+                f"the storage {mount.name} is {mount.place}, and the {engine} engine mounts nothing: mount it on "
+                f"{where} and set storages.{mount.name}.path in the site's file, or use --engine container"
             )
 
 

@@ -63,7 +63,7 @@ def _names(roles: Iterator[RolePlan] | list[RolePlan]) -> str:
 
 def check_storages(plan: Plan, options: SlurmOptions) -> None:
     """CannotRun for a storage that tasks cannot have."""
-    linked_storages.check(plan, "slurm")
+    linked_storages.check(plan, "slurm", "all nodes")
     for mount in plan.mounts if options.container != BARE else ():
         for path in (mount.folder or "", mount.path):
             if ":" in path or "," in path:

@@ -1,0 +1,60 @@
+"""The checks before submission against what a real Slurm reports, and what sbatch says of the same request."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kedge.engines.slurm import checks
+from kedge.engines.slurm.options import SlurmOptions
+from kedge.errors import CannotRun
+
+from .cluster import SlurmCluster
+
+jobs = runpy.run_path(str(Path(__file__).parents[1] / "engines" / "slurm" / "jobs.py"))
+planned, role = jobs["planned"], jobs["role"]
+
+
+@pytest.fixture(autouse=True)
+def conf(slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+
+
+def check(own: dict[str, Any], **options: Any) -> None:
+    checks.check(planned({"worker": own}), SlurmOptions(**options))
+
+
+def test_what_fits_is_accepted() -> None:
+    check(role(128, 1, 100))
+    check(role(8, 1, 100, 1), partition="main,spare")
+    check(role(1, 1, 100), time="1h")
+
+
+@pytest.mark.parametrize(
+    ("own", "options", "message"),
+    [
+        (role(1, 1, 100), {"partition": "mian"}, "there is no partition 'mian'; did you mean 'main'?"),
+        (role(1, 65, 100), {}, "asks for 65 cores, but no node of the partition main has more than 64"),
+        (role(1, 1, 200001), {}, "200,001 MiB of memory, but no node of the partition main has more than 200,000"),
+        (role(1, 1, 100, 5), {}, r"asks for 5 GPUs \(gpu\), but no node of the partition main has more than 4"),
+        (role(129, 1, 100), {}, "129 tasks must run at once, but the partition main can hold at most 128 of them"),
+        (role(1, 1, 100), {"time": "61m"}, "limit of the partition main is 01:00:00, and the job asks for 01:01:00"),
+        (role(1, 1, 100), {"constraint": "a100"}, "no node of the partition main has the feature 'a100'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused(own: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(CannotRun, match=message):
+        check(own, **options)
+
+
+def test_a_slurmctld_that_is_down_is_said(slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a configuration of a port on which nobody listens."""
+    lines = Path(slurm.environment["SLURM_CONF"]).read_text().splitlines()
+    other = [line if not line.startswith("SlurmctldPort=") else "SlurmctldPort=9" for line in lines]
+    (tmp_path / "slurm.conf").write_text("\n".join([*other, "MessageTimeout=2", ""]).replace("MessageTimeout=10\n", ""))
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    with pytest.raises(CannotRun, match=r"\(slurmctld\) does not answer; scontrol ping tells more"):
+        check(role(1, 1, 100))
