@@ -65,9 +65,7 @@ def test_storages_are_links_of_processes_and_mounts_of_containers() -> None:
 
 def test_storages_that_tasks_cannot_have() -> None:
     far = replace(one(), mounts=(Mount("data", "/data", remote=RemoteStorage("nfs", "nas", "/export")),))
-    with pytest.raises(
-        CannotRun, match="the slurm engine mounts nothing: mount it on this machine and set storages.data"
-    ):
+    with pytest.raises(CannotRun, match="the slurm engine mounts nothing: mount it on all nodes and set storages"):
         SlurmEngine().check(far)
     for path in ("/a:b", "/a,b"):
         odd = replace(one(), mounts=(Mount("data", path, folder="/lustre"),))
