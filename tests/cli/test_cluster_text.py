@@ -66,6 +66,15 @@ def test_a_controller_that_speaks_for_itself_needs_no_news(run: Run) -> None:
     assert news.changed() is None
 
 
+def test_a_job_that_was_submitted_just_now_is_no_news(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    news = cluster_text.SchedulerNews(run)
+    _says(run, JobPhase.PENDING, reason="None", text="nobody has looked at it")
+    assert news.changed() is None
+    later = time.monotonic() + 60
+    monkeypatch.setattr(cluster_text.time, "monotonic", lambda: later)
+    assert _news(news) == "job 7 is pending: nobody has looked at it"
+
+
 def test_a_run_of_this_machine_has_no_news(tmp_path: Path) -> None:
     assert cluster_text.SchedulerNews(Run(tmp_path / "local")).changed() is None
 

@@ -32,9 +32,9 @@ def config(found: Run, name: str) -> tuple[str, str]:
     host, port = _address(found, task)
     folder = Path(runs.engine_of(found).secrets_dir(found)) / "ssh"
     try:
-        values = json.loads(untrusted.read_path(str(folder.parent / SECRET_VALUES), _LARGEST))
+        values = _secrets(found, folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise CannotRun(f"the keys of {found.id} cannot be read: {error}") from None
     alias = f"{found.id}-{task.role}-{task.task_index}"
     known = ssh_keys.public_line(values[JOB_SSH_HOST_KEY])
@@ -44,6 +44,15 @@ def config(found: Run, name: str) -> tuple[str, str]:
     path = folder / f"{alias}.config"
     replace_file(path, text.encode())
     return str(path), alias
+
+
+def _secrets(found: Run, folder: Path) -> dict[str, str]:
+    """The values of the job's secrets, by name. OSError, ValueError."""
+    if found.cluster.exists:
+        values: dict[str, str] = found.cluster.read(found.cluster.secrets)["texts"]
+    else:
+        values = json.loads(untrusted.read_path(str(folder / SECRET_VALUES), _LARGEST))
+    return values
 
 
 def argv(path: str, host: str, words: Sequence[str]) -> list[str]:

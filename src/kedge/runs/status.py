@@ -96,8 +96,10 @@ def read(run: Run) -> JobStatus:
     # The lock first: then everything that a controller wrote before it released the lock is read.
     held = liveness.is_controlled(run)
     status = fold(logs.read(run.events))
+    if run.cluster.exists:
+        status = _with_word(run, status)
     if held:
-        return _with_word(run, status) if run.cluster.exists else status
+        return status
     if damage := _damage(run, status):
         return replace(status, state=State.DAMAGED, text=damage)
     if status.state in FINAL:

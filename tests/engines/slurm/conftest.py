@@ -64,8 +64,14 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 
 @pytest.fixture
-def submitted(tmp_path: Path, slurm: Path, controller: Callable[[str], None]) -> Submitted:
-    """A job with its run folder, to be started."""
+def job_file(tmp_path: Path) -> Path:
+    """A job file with a secret and two tasks."""
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
-    return submission.submit(prepare(str(path), Inputs("me")), SlurmEngine())
+    return path
+
+
+@pytest.fixture
+def submitted(job_file: Path, slurm: Path, controller: Callable[[str], None]) -> Submitted:
+    """A job with its run folder, to be started."""
+    return submission.submit(prepare(str(job_file), Inputs("me")), SlurmEngine())

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kedge.errors import CannotRun
+import kedge
+from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, submission
 from kedge.jobs.submission import Submitted
 from kedge.runs import liveness, report, status
@@ -23,7 +24,7 @@ from . import fake_slurm
 
 _DEADLINE = 30.0
 _TIME = "2026-01-02T03:04:05+00:00"
-_ENDS_WELL = f"""
+ENDS_WELL = f"""
 echo '{{"time": "{_TIME}", "event": "job-completed", "state": "succeeded", "code": 0}}' >> "$run/events.jsonl"
 """
 
@@ -33,7 +34,7 @@ def _phase(submitted: Submitted) -> str:
 
 
 def test_a_run_goes_to_slurm_and_ends(submitted: Submitted, slurm: Path, controller: Callable[[str], None]) -> None:
-    controller(_ENDS_WELL)
+    controller(ENDS_WELL)
     submission.start(submitted)
     assert submitted.controller.started() is None
     assert submitted.controller.wait() is None
@@ -170,6 +171,25 @@ def test_a_pending_run_is_cancelled(submitted: Submitted, slurm: Path) -> None:
     now = status.read(submitted.run)
     assert (now.state, now.text, now.exit_code) == (State.STOPPED, "stopped by Ctrl-C", 130)
     assert fake_slurm.jobs(slurm)[0]["state"] == "CANCELLED"
+
+
+def test_a_run_that_has_ended_is_removed(submitted: Submitted, slurm: Path, controller: Callable[[str], None]) -> None:
+    (slurm / "hold").write_text("Priority")
+    submission.start(submitted)
+    with pytest.raises(InputError, match="stop it first"):
+        runs.remove(submitted.run)
+    runs.stop(submitted.run, kill=True)
+    runs.remove(submitted.run)
+    assert not submitted.run.path.exists()
+
+
+def test_the_python_api_waits_for_the_end(
+    tmp_path: Path, slurm: Path, controller: Callable[[str], None], job_file: Path
+) -> None:
+    controller(ENDS_WELL)
+    now = kedge.run(job_file, engine="slurm")
+    assert now.state == State.SUCCEEDED
+    assert now.cluster_job == "1"
 
 
 def test_without_a_link_slurm_passes_a_stop_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 
 from kedge.runs.events import Event
@@ -10,6 +11,9 @@ from kedge.runs.job_events import JobEvent
 from kedge.runs.liveness import JobPhase, SchedulerWord, is_fresh, last_word
 from kedge.runs.status import JobStatus
 from kedge.terminal_text import one_line
+
+_NOT_LOOKED_AT = ("", "None")
+_EARLY_SEC = 3.0
 
 
 def pending_text(reason: str, start: str | None) -> str:
@@ -48,22 +52,29 @@ class SchedulerNews:
 
     def __init__(self, run: Run) -> None:
         self._files = run.cluster
-        self._active = self._files.exists
         self._last = ("", "", "")
+        self._patience = 0.0  # until when a job that the cluster has not looked at yet is no news, by time.monotonic()
 
     def changed(self) -> Event | None:
         """The news, if there is any."""
-        if not self._active or is_fresh(self._files):
+        if not self._files.exists or is_fresh(self._files):
             return None
         word = last_word(self._files)
         now = _essence(word)
-        if now == self._last:
+        if now == self._last or self._is_early(word):
             return None
         before, self._last = self._last, now
         if word.state == JobPhase.GONE or (word.state == JobPhase.RUNNING and not before[0]):
             return None
         facts = {"state": word.state, "job": word.job, "why": word.reason, "text": word.text, "until": word.start}
         return {"event": JobEvent.SCHEDULER_SAID, **facts}
+
+    def _is_early(self, word: SchedulerWord) -> bool:
+        """Whether the job has been submitted just now, so that it may well start before a person has read anything."""
+        if word.state != JobPhase.PENDING or word.reason not in _NOT_LOOKED_AT:
+            return False
+        self._patience = self._patience or time.monotonic() + _EARLY_SEC
+        return time.monotonic() < self._patience
 
 
 def _essence(word: SchedulerWord) -> tuple[str, str, str]:

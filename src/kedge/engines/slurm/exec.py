@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from kedge.contract import EVENTS_FILE, FINISHED, STARTING
@@ -12,12 +15,18 @@ from kedge.engines.machine import exec_terminal
 from kedge.engines.slurm import commands
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.errors import CannotRun
+from kedge.late_patterns import late_pattern
+from kedge.own_files import write_all
 from kedge.runs import events
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
 _LOOK_SEC = 1.0  # between two looks at whether the task still runs
 _LINGER_SEC = 10.0  # for srun to end
+_BLOCK = 1 << 16
+_EXIT = late_pattern(
+    rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code [0-9]+|Terminated|Killed|Hangup|Interrupt)\n"
+)
 
 
 def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
@@ -42,28 +51,45 @@ def _run(argv: list[str], site: SlurmSite, run: Run, attempt: TaskAttempt, reque
     with exec_terminal.signals_for(request, same_terminal=request.terminal) as signals:
         stdin = None if request.stdin else subprocess.DEVNULL
         try:
-            child = subprocess.Popen(argv, stdin=stdin, env=site.environment(), start_new_session=not request.terminal)
+            child = subprocess.Popen(
+                argv, stdin=stdin, stderr=subprocess.PIPE, env=site.environment(),
+                start_new_session=not request.terminal,
+            )  # fmt: skip
         except OSError as error:
             raise CannotRun(f"{argv[0]} cannot be run: {error.strerror}") from None
+        copy = threading.Thread(target=_copy_errors, args=(child,), daemon=True)
+        copy.start()
         signals.send_to(child.pid)
-        while True:
-            try:
-                code = child.wait(_LOOK_SEC)
-                return code if code >= 0 else 128 - code
-            except subprocess.TimeoutExpired:
-                if _has_finished(run, attempt):
-                    return _ended(child)
+        code = _waited(child, run, attempt)
+        copy.join(_LINGER_SEC)
+    return code if code >= 0 else 128 - code
+
+
+def _waited(child: subprocess.Popen[bytes], run: Run, attempt: TaskAttempt) -> int:
+    while True:
+        try:
+            return child.wait(_LOOK_SEC)
+        except subprocess.TimeoutExpired:
+            if _has_finished(run, attempt):
+                return _ended(child)
+
+
+def _copy_errors(child: subprocess.Popen[bytes]) -> None:
+    """Copy what the program writes to stderr, without srun's own line about its exit code, which is the answer."""
+    assert child.stderr
+    with child.stderr, suppress(OSError):  # nobody reads any more
+        while data := os.read(child.stderr.fileno(), _BLOCK):
+            write_all(2, _EXIT.sub(b"", data))
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int:
     """End the program because its task has ended."""
     child.terminate()
     try:
-        code = child.wait(_LINGER_SEC)
+        return child.wait(_LINGER_SEC)
     except subprocess.TimeoutExpired:
         child.kill()
-        code = child.wait()
-    return code if code >= 0 else 128 - code
+        return child.wait()
 
 
 def _own_events(run: Run, attempt: TaskAttempt) -> Iterator[dict[str, Any]]:

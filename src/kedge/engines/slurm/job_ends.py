@@ -15,7 +15,7 @@ from kedge.states import State
 _NODE_LOST, _PREEMPTED, _OUT_OF_MEMORY = -1001, -1003, -1200  # OpenPAI's codes
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|ExitCode|BatchHost|NodeList|JobName|TimeLimit)=(\S*)")
 _BY = late_pattern(r"CANCELLED by ([0-9]+)")
-_LOG = "see controller.log in its folder"
+_LOG = "see cluster/batch.log in its folder"
 
 
 class SlurmJobEnd(NamedTuple):

@@ -1,0 +1,75 @@
+"""`kedge exec` beside a task: a step on the task's node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.base import ExecRequest, Task, TaskAttempt
+from kedge.engines.slurm import exec as slurm_exec
+from kedge.errors import CannotRun
+from kedge.jobs import submission
+from kedge.jobs.submission import Submitted
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+
+_ATTEMPT = TaskAttempt(Task("worker", 1), 0, 0)
+_SRUN = """#!/bin/sh
+echo "$@" > {folder}/srun
+echo "from the program" >&2
+echo "srun: error: n2: task 0: Exited with exit code 7" >&2
+exit 7
+"""
+
+
+@pytest.fixture
+def running(submitted: Submitted, slurm: Path, controller: Callable[[str], None]) -> Run:
+    """A run with a task on node n2, whose supervisor has the pid 4711."""
+    (slurm / "hold").write_text("None")
+    submission.start(submitted)
+    run = submitted.run
+    with EventLog(run.events) as log:
+        log.append(JobEvent.TASK_PLACED, role="worker", index=1, node="n2", address="10.0.0.2")
+    folder = run.task("worker", 1, 0)
+    folder.mkdir(parents=True)
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("starting", pid=4711, start_time=1)
+    srun = slurm / "bin" / "srun"
+    srun.write_text(_SRUN.format(folder=slurm))
+    srun.chmod(0o755)
+    return run
+
+
+def test_it_is_a_step_on_the_node_of_the_task(running: Run, slurm: Path, tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from kedge.engines.slurm import exec
+from kedge.engines.base import *
+run = exec.Run(Path({str(running.path)!r}))
+sys.exit(exec.run(run, TaskAttempt(Task("worker", 1), 0, 0), ExecRequest(("ls", "-l"))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ}, capture_output=True, text=True, check=False)
+    assert done.returncode == 7
+    assert done.stderr == "from the program\n", "srun's own line about the exit code is not the program's"
+    argv = (slurm / "srun").read_text().split()
+    assert {"--jobid=1", "--overlap", "--nodelist=n2", "--input=none"} <= set(argv)
+    assert argv[-5:] == [f"{tmp_path}/bundle/runtime", "--join", "4711", "ls", "-l"]
+
+
+def test_a_task_that_has_ended_is_not_joined(running: Run) -> None:
+    with EventLog(running.task("worker", 1, 0) / "events.jsonl") as log:
+        log.append("finished", pid=4711)
+    with pytest.raises(CannotRun, match="worker:1 does not run"):
+        slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",)))
+
+
+def test_a_task_without_a_node_is_not_joined(running: Run) -> None:
+    with pytest.raises(CannotRun, match="worker:0 has no node yet"):
+        slurm_exec.run(running, TaskAttempt(Task("worker", 0), 0, 0), ExecRequest(("ls",)))
