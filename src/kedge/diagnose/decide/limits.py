@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from kedge.contract import JOB_TIME_LIMIT, SITE_TIME_LIMIT, TaskTimeLimit, duration_text
+from kedge.contract import (
+    ALLOCATION_TIME_LIMIT,
+    PARTITION_TIME_LIMIT,
+    SITE_TIME_LIMIT,
+    TIME_LIMITS_OF_RUN,
+    TaskTimeLimit,
+    duration_text,
+)
 from kedge.diagnose.model import PERMANENT, SURE, TIME_LIMIT, Diagnosis
 
 _UNKNOWN = "unknown"
@@ -14,7 +21,7 @@ def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnos
     """The diagnosis. Only the limit of a single attempt leaves it open whether another try helps: a hang may not come
     again, but a run, or a task, whose time is over has none for another try."""
     of_attempt = limit.left_sec is None
-    of_job = limit.key in (JOB_TIME_LIMIT, SITE_TIME_LIMIT)
+    of_job = limit.key in TIME_LIMITS_OF_RUN
     whose = "The job" if of_job else "An attempt of the task" if of_attempt else "The task"
     return Diagnosis(
         TIME_LIMIT,
@@ -30,4 +37,9 @@ def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnos
 def _raise(key: str) -> str:
     if key == SITE_TIME_LIMIT:
         return "The site ends every job after this time (kedge config limits); only its administrator can change that."
+    if key in (ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT):
+        return (
+            "Ask for a longer allocation: --slurm time=TIME, or extras.slurm.time in the job file. sinfo shows what "
+            "each partition allows. With --slurm requeue=true the job goes on in another allocation."
+        )
     return f"Raise {key} in the job file."

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kedge.contract import (
-    JOB_TIME_LIMIT,
-    SITE_TIME_LIMIT,
     TIME_LIMIT,
+    TIME_LIMITS_OF_RUN,
     UNRECOGNISED,
     Report,
     TaskTimeLimit,
@@ -37,6 +36,11 @@ class TimeLimits:
         self.of_job = plan.time_limit
         self._job_end = time.monotonic() + plan.time_limit.limit_sec if plan.time_limit else math.inf
         self._task_ends: dict[Task, float] = {}
+
+    def within(self, limit: TaskTimeLimit, end: float) -> None:
+        """What the run has a place for ends then, by time.monotonic(). If that comes first, it is the run's limit."""
+        if end < self._job_end:
+            self.of_job, self._job_end = limit, end
 
     def began(self, when: float) -> None:
         """The run began at another time, by time.monotonic(), which may be before the boot."""
@@ -115,4 +119,4 @@ def reached(limit: TaskTimeLimit) -> str:
 
 def is_of_job(key: str | None) -> bool:
     """Whether a limit is that of the whole run."""
-    return key in (JOB_TIME_LIMIT, SITE_TIME_LIMIT)
+    return key in TIME_LIMITS_OF_RUN

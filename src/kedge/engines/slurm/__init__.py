@@ -21,6 +21,9 @@ requests         what the owner asks of a run: over the link, else by Slurm
 exec             a program beside a task
 job              inside the allocation: the whole job
 allocation       the facts of the allocation
+backend          follows the tasks there, and finds out why the allocation ends
+ends             why it ends, asked while that happens
+node_question    which nodes are down
 steps            its steps: one srun for each role and job attempt
 step_process     one such srun
 step_record      those that a restarted controller finds again

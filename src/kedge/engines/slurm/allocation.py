@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kedge.contract import ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT, TaskTimeLimit
+from kedge.engines.slurm import commands
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.errors import CannotRun
+from kedge.plan.model import Plan
 
 _JOB, _RESTARTS, _HET_SIZE = "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_HET_SIZE"
+_REPORTS_SEC = 20.0  # after the last task has ended
+_PATIENCE_SEC = 10.0
 _ENDLESS = frozenset({"UNLIMITED", "NOT_SET", "INVALID", ""})
 
 
@@ -43,3 +49,20 @@ def seconds(text: str) -> float | None:
     for part in parts:
         total = 60 * total + part
     return float(86_400 * int(days or 0) + total)
+
+
+def time_limit(site: SlurmSite, here: SlurmAllocation, plan: Plan, asked: bool) -> TaskTimeLimit | None:
+    """The limit that the end of the allocation is for the tasks, from now: they and their controller need the rest of
+    it to stop. None if the allocation has no end, or Slurm does not say. `asked`: the user has set its time."""
+    try:
+        said = commands.run(
+            site, "squeue", "--noheader", f"--jobs={here.job}", "--format=%L", patience_sec=_PATIENCE_SEC
+        )
+        left = seconds(said.strip().split("\n", 1)[0])
+    except (SlurmError, ValueError):
+        return None
+    if left is None:
+        return None
+    needed = max((role.stop.grace_sec for role in plan.roles), default=0.0) + _REPORTS_SEC
+    key = ALLOCATION_TIME_LIMIT if asked else PARTITION_TIME_LIMIT
+    return TaskTimeLimit(key, left - min(needed, left / 2))

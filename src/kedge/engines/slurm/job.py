@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from kedge.engines.base import JobOutcome
-from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.link_admission import Expect
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.own_addresses import own_addresses
-from kedge.engines.controller import resume
-from kedge.engines.controller.allocation import Allocation
+from kedge.engines.controller import progress, resume
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
-from kedge.engines.slurm import allocation, inside_commands, render
+from kedge.engines.slurm import allocation, ends, inside_commands, render
+from kedge.engines.slurm.backend import AllocationLeft, SlurmBackend
+from kedge.engines.slurm.commands import SlurmSite
+from kedge.engines.slurm.ends import AllocationEnd
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.engines.slurm.render import SlurmPlace
 from kedge.engines.slurm.steps import SlurmSteps
-from kedge.errors import CannotRun
+from kedge.errors import EXIT_FAILED, CannotRun
 from kedge.link.keys import LinkKeys
 from kedge.link.launch import AgentOrders
 from kedge.open_files import raise_limit
@@ -33,13 +35,14 @@ from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
 
+_END_FILE = "allocation.json"  # how the last allocation ended, if the job goes on in another one
 _BUNDLED = "site/kedge/controller.pyc"
 
 
 def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> JobOutcome:
     """Run the job to its end, in the allocation of this process."""
     chosen = SlurmOptions(**options)
-    here = allocation.current(os.environ)
+    here, site = allocation.current(os.environ), SlurmSite(chosen.commands, chosen.conf)
     keys = _keys(run)
     bundle = bundle_folder()
 
@@ -66,13 +69,27 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
             ).line()
 
         steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(chosen).cancel)
-        backend: ClusterBackend = ClusterBackend(plan, run, secrets, keys, server, steps, log, stops.take)
+        backend: SlurmBackend = SlurmBackend(
+            plan, run, secrets, keys, server, steps, log, stops.take,
+            steps=steps, stops=stops, site=site, here=here, leave=leave,
+        )  # fmt: skip
         stack.callback(backend.close)
         run.cluster.write(run.cluster.address, address)
-        progress = resume.read(plan, run, Allocation(here.restarts))
-        return run_job(plan, run, backend, stops, log, random.random, progress)
+        before = ends.before(here, run.cluster.object(run.cluster.folder / _END_FILE))
+        now = resume.read(plan, run, before) or progress.beginning(plan, run)
+        if limit := allocation.time_limit(site, here, plan, bool(chosen.time)):
+            now.limits.within(limit, time.monotonic() + limit.limit_sec)
+            backend.limit = limit
+        return run_job(plan, run, backend, stops, log, random.random, now)
 
-    return controlled(run, body)
+    def leave(end: AllocationEnd) -> None:
+        facts = {"number": here.restarts, "cause": end.cause, "text": end.text}
+        run.cluster.write(run.cluster.folder / _END_FILE, facts)
+
+    try:
+        return controlled(run, body)
+    except AllocationLeft:
+        os._exit(EXIT_FAILED)  # the job has not ended
 
 
 def bundle_folder() -> str:

@@ -6,11 +6,11 @@ import math
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from kedge.engines.base import Task
-from kedge.engines.cluster.base import Gone
+from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm import step_process, step_record
 from kedge.engines.slurm.step_ends import of_exit, of_node, of_step
 from kedge.engines.slurm.step_process import SlurmStep
@@ -37,6 +37,7 @@ class SlurmSteps:
         self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
         self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
+        self._known: set[tuple[GoneKind, str]] = set()
         self._look_at = math.inf
         self._epoll = select.epoll()
 
@@ -80,6 +81,27 @@ class SlurmSteps:
     @property
     def due(self) -> float:
         return min([self._look_at, *self._cancel_at.values(), *self._kill_at.values()])
+
+    def look(self) -> None:
+        """Read at once what is new in the logs."""
+        for step in self._steps:
+            step.look()
+
+    def causes(self) -> set[tuple[GoneKind, str]]:
+        """Why Slurm ends steps that were not to end: the kinds, and its words."""
+        asked = {*self._kill_at, *self._cancel_at}
+        found = (step.facts for step in self._steps if step not in asked)
+        return {(facts.cause, facts.cause_text) for facts in found if facts.cause} - self._known
+
+    def forget_causes(self) -> None:
+        """What `causes` has returned is known."""
+        self._known |= self.causes()
+
+    def nodes_failed(self, nodes: Collection[str]) -> None:
+        """These nodes are down, so what ran there has gone."""
+        for step in self._steps:
+            step.facts.failed_nodes |= {*nodes}
+        self._look_at = 0.0
 
     @property
     def running(self) -> list[SlurmStep]:

@@ -1,0 +1,128 @@
+"""The backend of a job in an allocation of Slurm: also finds out when, and why, the allocation ends."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+from kedge.contract import TaskTimeLimit
+from kedge.engines.base import Ended, LimitReached, Task, TaskReachable, TaskUnreachable, Update
+from kedge.engines.cluster.backend import ClusterBackend
+from kedge.engines.cluster.base import GoneKind
+from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.slurm import ends
+from kedge.engines.slurm.allocation import SlurmAllocation
+from kedge.engines.slurm.commands import SlurmSite
+from kedge.engines.slurm.ends import AllocationEnd
+from kedge.engines.slurm.node_question import NodeQuestion
+from kedge.engines.slurm.steps import SlurmSteps
+
+_NODES_SEC = 20.0  # between questions about the nodes of tasks that are not heard of
+_ANSWER_SEC = 0.5
+_TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
+
+
+class AllocationLeft(BaseException):
+    """The job goes on in another allocation, so this controller leaves without an end of the job. No Exception: that
+    would be recorded as the end."""
+
+
+class SlurmBackend(ClusterBackend):
+    """`limit` is that of the allocation. `leave` is called with the end of an allocation after which Slurm gives the
+    job another one, just before AllocationLeft."""
+
+    def __init__(
+        self, *parts: Any, steps: SlurmSteps, stops: Stops, site: SlurmSite, here: SlurmAllocation,
+        leave: Callable[[AllocationEnd], None],
+    ) -> None:  # fmt: skip
+        super().__init__(*parts)
+        self._steps, self._stops, self._site, self._here, self._leave = steps, stops, site, here, leave
+        self.limit: TaskTimeLimit | None = None
+        self._terminated = False
+        self._ending: AllocationEnd | None = None
+        self._late: list[Update] = []
+        self._away: set[Task] = set()
+        self._question: NodeQuestion | None = None
+        self._ask_at = math.inf
+        signal.signal(signal.SIGTERM, self._on_term)
+
+    def _on_term(self, number: int, frame: object) -> None:
+        """Slurm sends it when it ends the job, and the batch script passes on what it gets: which of both is asked."""
+        self._terminated = True
+
+    @property
+    def due(self) -> float:
+        return 0.0 if self._late or self._terminated else min(super().due, self._ask_at)
+
+    def poll(self) -> list[Update]:
+        late, self._late = self._late, []
+        updates = [*late, *super().poll()]
+        if self._ending is None and self._is_suspicious(updates) and self._find_out():
+            self._late = updates  # the stop comes before what it has brought about
+            return self._at_time_limit(updates)
+        self._watch_nodes(updates)
+        return updates
+
+    def _is_suspicious(self, updates: Collection[Update]) -> bool:
+        """Whether the allocation may be ending."""
+        if self._terminated or self._steps.causes():
+            return True
+        if self._stops.count or not any(_may_be_from_outside(update) for update in updates):
+            return False
+        self._steps.look()
+        return bool(self._steps.causes())
+
+    def _find_out(self) -> bool:
+        """Ask, and act on the answer. Returns whether the allocation ends."""
+        terminated, self._terminated = self._terminated, False
+        end = ends.find_out(self._site, self._here, self._steps.causes())
+        self._steps.forget_causes()
+        if end is None:
+            if terminated:
+                self._stops.take("stop")
+            return False
+        self._ending = end
+        if end.requeued:
+            self._leave(end)
+            raise AllocationLeft
+        if end.kind == GoneKind.CANCELLED:
+            by = f"{end.by}, with scancel" if end.by else "scancel, from outside of kedge"
+            self._stops.request(by)
+        return True
+
+    def _at_time_limit(self, updates: Collection[Update]) -> list[Update]:
+        if self._ending and self._ending.kind == GoneKind.TIME_LIMIT and self.limit:
+            task = next((update.task for update in updates), None) or next(iter(self._members))
+            return [LimitReached(task, self.limit.key)]
+        return []
+
+    def _watch_nodes(self, updates: Collection[Update]) -> None:
+        """While tasks are not heard of, ask Slurm about their nodes now and then."""
+        for update in updates:
+            if isinstance(update, TaskUnreachable):
+                self._away.add(update.task)
+                self._ask_at = min(self._ask_at, time.monotonic())
+            elif isinstance(update, TaskReachable | Ended):
+                self._away.discard(update.task)
+        if self._ask_at > time.monotonic():
+            return
+        if self._question and (down := self._question.answer()) is not None:
+            self._question = None
+            self._steps.nodes_failed(down)
+        elif not self._question and self._away:
+            with suppress(OSError):
+                self._question = NodeQuestion(self._site, {self._members[task].node for task in self._away})
+        wait = _ANSWER_SEC if self._question else _NODES_SEC if self._away else math.inf
+        self._ask_at = time.monotonic() + wait
+
+
+def _may_be_from_outside(update: Update) -> bool:
+    return isinstance(update, Ended) and (
+        update.report.stopped_by is not None
+        or update.report.exit_code in _TERM_CODES
+        or update.report.user_exit_code in _TERM_CODES
+    )
