@@ -23,6 +23,7 @@ from kedge.engines.slurm.steps import SlurmSteps
 
 _NODES_SEC = 20.0  # between questions about the nodes of tasks that are not heard of
 _ANSWER_SEC = 0.5
+_WORDS_SEC, _LOG_SEC = 1.0, 0.1  # how long words are waited for, and how often the logs are read meanwhile
 _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 
 
@@ -42,7 +43,7 @@ class SlurmBackend(ClusterBackend):
         super().__init__(*parts)
         self._steps, self._stops, self._site, self._here, self._leave = steps, stops, site, here, leave
         self.limit: TaskTimeLimit | None = None
-        self._terminated = False
+        self._terminated, self._suspected = False, math.inf
         self._ending: AllocationEnd | None = None
         self._late: list[Update] = []
         self._away: set[Task] = set()
@@ -56,14 +57,20 @@ class SlurmBackend(ClusterBackend):
 
     @property
     def due(self) -> float:
+        if self._suspected < math.inf:
+            return min(super().due, time.monotonic() + _LOG_SEC)
         return 0.0 if self._late or self._terminated else min(super().due, self._ask_at)
 
     def poll(self) -> list[Update]:
         late, self._late = self._late, []
         updates = [*late, *super().poll()]
-        if self._ending is None and self._is_suspicious(updates) and self._find_out():
-            self._late = updates  # the stop comes before what it has brought about
-            return self._at_time_limit(updates)
+        if self._ending is None and self._is_suspicious(updates):
+            if self._may_learn_more():
+                self._late = updates
+                return []
+            if self._find_out():
+                self._late = updates  # the stop comes before what it has brought about
+                return self._at_time_limit(updates)
         self._watch_nodes(updates)
         return updates
 
@@ -71,14 +78,20 @@ class SlurmBackend(ClusterBackend):
         """Whether the allocation may be ending."""
         if self._terminated or self._steps.causes():
             return True
-        if self._stops.count or not any(_may_be_from_outside(update) for update in updates):
-            return False
+        return not self._stops.count and any(_may_be_from_outside(update) for update in updates)
+
+    def _may_learn_more(self) -> bool:
+        """Whether the steps may still be told why they end: a signal is faster than the words."""
+        self._suspected = min(self._suspected, time.monotonic())
         self._steps.look()
-        return bool(self._steps.causes())
+        return not self._steps.causes() and time.monotonic() < self._suspected + _WORDS_SEC
 
     def _find_out(self) -> bool:
         """Ask, and act on the answer. Returns whether the allocation ends."""
+        self._suspected = math.inf
         terminated, self._terminated = self._terminated, False
+        if not terminated and not self._steps.causes():
+            return False
         end = ends.find_out(self._site, self._here, self._steps.causes())
         self._steps.forget_causes()
         if end is None:
