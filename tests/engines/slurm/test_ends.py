@@ -1,0 +1,102 @@
+"""Why an allocation ends, with a stand-in for scontrol that says what the real one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedge.engines.cluster.base import GoneKind
+from kedge.engines.controller.allocation import PREEMPTED, Allocation
+from kedge.engines.slurm import ends, node_question
+from kedge.engines.slurm.allocation import SlurmAllocation
+from kedge.engines.slurm.commands import SlurmSite
+
+HERE = SlurmAllocation("22", 0, "main")
+CANCELLED = (GoneKind.CANCELLED, "STEP 22.0 ON n1 CANCELLED AT 2026-11-23T12:05:07")
+PREEMPTION = (GoneKind.PREEMPTED, "STEP 22.0 ON n1 CANCELLED AT 2026-11-23T12:05:07 DUE TO PREEMPTION")
+REQUEUE = (GoneKind.PREEMPTED, "STEP 22.0 ON n1 CANCELLED AT 2026-11-23T12:05:07 DUE TO JOB REQUEUE")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> SlurmSite:
+    return SlurmSite(str(tmp_path))
+
+
+def says(site: SlurmSite, program: str, text: str, code: int = 0) -> None:
+    path = Path(str(site.commands), program)
+    path.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
+    path.chmod(0o755)
+
+
+def job(site: SlurmSite, state: str, reason: str = "None", restarts: int = 0) -> None:
+    says(site, "scontrol", f"JobId=22 JobState={state} Reason={reason} Requeue=1 Restarts={restarts} BatchFlag=1")
+
+
+def test_a_step_that_ends_alone(site: SlurmSite) -> None:
+    job(site, "RUNNING")
+    assert ends.find_out(site, HERE, [CANCELLED]) is None
+
+
+def test_cancelled_from_outside(site: SlurmSite) -> None:
+    job(site, "COMPLETING")
+    says(site, "sacct", "CANCELLED by 0|0:0|n1|01:00:00")
+    found = ends.find_out(site, HERE, [CANCELLED])
+    assert found == (GoneKind.CANCELLED, CANCELLED[1], "root", False)
+
+
+def test_nobody_knows_who_has_cancelled_it_without_accounting(site: SlurmSite) -> None:
+    job(site, "COMPLETING")
+    says(site, "sacct", "Slurm accounting storage is disabled", 1)
+    assert ends.find_out(site, HERE, [CANCELLED]) == (GoneKind.CANCELLED, CANCELLED[1], "", False)
+
+
+def test_the_time_limit(site: SlurmSite) -> None:
+    job(site, "COMPLETING", "TimeLimit")
+    found = ends.find_out(site, HERE, [])
+    assert found
+    assert found.kind == GoneKind.TIME_LIMIT
+
+
+def test_preempted_and_queued_again(site: SlurmSite) -> None:
+    job(site, "COMPLETING", restarts=1)
+    found = ends.find_out(site, HERE, [PREEMPTION])
+    assert found
+    assert found.requeued
+    assert found.cause == PREEMPTED
+
+
+def test_queued_again_on_request_has_no_cause(site: SlurmSite) -> None:
+    job(site, "COMPLETING", restarts=1)
+    found = ends.find_out(site, HERE, [REQUEUE])
+    assert found
+    assert found.requeued
+    assert found.cause is None
+
+
+def test_preempted_for_good(site: SlurmSite) -> None:
+    job(site, "COMPLETING")
+    found = ends.find_out(site, HERE, [PREEMPTION])
+    assert found
+    assert (found.kind, found.requeued) == (GoneKind.PREEMPTED, False)
+
+
+def test_a_silent_controller_of_slurm(site: SlurmSite) -> None:
+    says(site, "scontrol", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", 1)
+    assert ends.find_out(site, HERE, []) is None
+    found = ends.find_out(site, HERE, [PREEMPTION])
+    assert found
+    assert found.kind == GoneKind.PREEMPTED
+
+
+def test_the_next_allocation_knows_how_the_last_one_ended() -> None:
+    again = HERE._replace(restarts=2)
+    left = {"number": 1, "cause": PREEMPTED, "text": "for another job"}
+    assert ends.before(again, left) == Allocation(2, PREEMPTED, "for another job")
+    assert ends.before(again, left | {"number": 0}).cause is None
+    assert ends.before(again, left | {"cause": "anything"}).cause is None
+    assert ends.before(HERE, left) == Allocation()
+
+
+def test_which_nodes_are_down() -> None:
+    assert node_question.down("n1|mixed\nn2|down*\nn3|idle*\nn4|drained\nn5|fail\n") == {"n2", "n5"}
