@@ -40,11 +40,14 @@ class Dialing:
 
     def poll(self, now: float) -> LinkStream | None:
         """Go on; a stream on which the controller answers, if there is one now. The other tries are given up then."""
-        for dial in list(self.dials):
+        tried = list(self.dials)
+        for dial in tried:
             if stream := self._try(dial, now):
                 self.dials.remove(dial)
                 self.close()
                 return stream
+        if tried and not self.dials and not self._left:
+            self.rest(now)  # the last one of this round has failed, perhaps long before its deadline
         if not self.dials and not self._left and now >= self.due:
             self._left, self._next_at = self._targets(), now
         while self._left and (now >= self._next_at or not self.dials):
