@@ -11,4 +11,4 @@ from .scene import ClusterScene
 
 @pytest.fixture
 def scene(tmp_path: Path) -> ClusterScene:
-    return ClusterScene(tmp_path)
+    return ClusterScene.made(tmp_path)

@@ -53,12 +53,9 @@ def plan(command: str, tasks: int = 1, *, gang: bool = True, job_retries: int = 
 class ClusterScene:
     """One run. `events` are those of the controller, as (name, facts)."""
 
-    def __init__(self, folder: Path) -> None:
-        self.run = Run(folder / "j-1")
-        self.run.path.mkdir()
-        self.run.job_dir.mkdir()
+    def __init__(self, run: Run) -> None:
+        self.run = run
         self.files = cluster_files.of(self.run.path)
-        self.files.make()
         self.keys = link_keys.made()
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.cluster: ProcessCluster
@@ -67,6 +64,15 @@ class ClusterScene:
         self.absent: set[Task] = set()
         self.link_port: Callable[[int], int] = lambda port: port  # where agents dial, if a proxy is between
         self.secrets = Secrets({}, {})
+
+    @classmethod
+    def made(cls, folder: Path) -> ClusterScene:
+        """One with a new run."""
+        scene = cls(Run(folder / "j-1"))
+        scene.run.path.mkdir()
+        scene.run.job_dir.mkdir()
+        scene.files.make()
+        return scene
 
     def job(
         self,

@@ -31,18 +31,18 @@ from kedge.states import FINAL, State
 _MALFORMED = (KeyError, TypeError, ValueError)  # of an event that no controller has written
 
 
-def read(plan: Plan, run: Run, allocation: Allocation = FIRST, last_sign: float | None = None) -> Progress | None:
-    """How far earlier controllers have come with a job that has not ended; None if there were none.
+def read(plan: Plan, run: Run, allocation: Allocation = FIRST) -> Progress | None:
+    """How far earlier controllers have come with a job that has not ended; None if there were none. To be called before
+    this controller gives any sign of life.
 
     `allocation` is that of this controller. If the earlier one had another, the tasks of an unfinished attempt are gone
-    with it. `last_sign` is when the earlier controller was last known to live, in seconds since 1970, if that is known
-    from more than its events.
+    with it.
     """
     found = list(events.read(run.events))
     fold = _ProgressFold(plan, run, latest=max((event.get("attempt", 0) for event in found), default=0))
     for event in found:
         fold.take(event)
-    return fold.progress(allocation, last_sign) if fold.begun or allocation.number else None
+    return fold.progress(allocation, _last_heartbeat(run)) if fold.begun or allocation.number else None
 
 
 class _ProgressFold:
@@ -68,12 +68,12 @@ class _ProgressFold:
                 return
             self.begun = True
 
-    def progress(self, allocation: Allocation, last_sign: float | None) -> Progress:
+    def progress(self, allocation: Allocation, heartbeat: float) -> Progress:
         made, record = self._made, self._record
         adopt = allocation.number <= self._allocation
         waited = 0.0
         if not adopt:
-            last = max(self._last, last_sign or 0.0)
+            last = max(self._last, heartbeat)
             waited = round(max(0.0, time.time() - last), 3) if last else 0.0
             self._requeued(allocation, waited)
         allocation = allocation._replace(number=max(allocation.number, self._allocation))
@@ -188,6 +188,12 @@ class _ProgressFold:
     def _moment(self) -> float:
         """The time of the latest event by time.monotonic()."""
         return self._last + self._to_monotonic
+
+
+def _last_heartbeat(run: Run) -> float:
+    """When an earlier controller has given its last sign of life, in seconds since 1970; 0 if that is not known."""
+    found = run.cluster.object(run.cluster.heartbeat).get("time")
+    return float(found) if isinstance(found, int | float) else 0.0
 
 
 _HANDLERS: dict[str, Callable[[_ProgressFold, Event], None]] = {

@@ -1,0 +1,88 @@
+"""Controllers are killed while real agents and supervisors go on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kedge.plan.lossless import to_lossless
+from kedge.plan.model import Plan
+from kedge.runs import events, liveness, status
+from kedge.runs.events import EventLog
+from kedge.runs.job_events import JobEvent
+from kedge.states import State
+from kedge.testing.wait import wait_until
+
+from .scene import W0, ClusterScene, plan
+
+PROGRAM = Path(__file__).with_name("controller_program.py")
+# Each start is one line. The second task fails twice in the first attempt of the job.
+COMMAND = """
+echo $FC_FRAMEWORK_ATTEMPT_ID $PAI_TASK_INDEX $FC_TASK_ATTEMPT_ID >> $KEDGE_JOB_DIR/starts
+sleep 0.2
+[ $PAI_TASK_INDEX != 1 ] || [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]
+"""
+STARTS = ["0 0 0", "0 1 0", "0 1 1", "0 2 0", "1 0 0", "1 1 0", "1 2 0"]
+
+
+def submitted(scene: ClusterScene, made: Plan) -> None:
+    scene.files.write(scene.files.link, scene.keys.to_json())
+    scene.files.write(scene.files.orders, {"plan": to_lossless(made)})
+    with EventLog(scene.run.events) as log:
+        log.append(JobEvent.JOB_SUBMITTED, roles={role.name: role.instances for role in made.roles})
+
+
+def controller(scene: ClusterScene) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(PROGRAM), str(scene.run.path)])
+
+
+def recorded(scene: ClusterScene) -> int:
+    return sum(1 for _ in events.read(scene.run.events))
+
+
+def kill_after(scene: ClusterScene, count: int) -> None:
+    """Run a controller until it has recorded so many events, and kill it."""
+    process, before = controller(scene), recorded(scene)
+    wait_until(lambda: process.poll() is not None or recorded(scene) >= before + count, 60)
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
+
+
+def finish(scene: ClusterScene) -> status.JobStatus:
+    if not liveness.has_end(scene.run):
+        assert controller(scene).wait(60) == 0
+    return status.fold(events.read(scene.run.events))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_controllers_that_are_killed_change_nothing_for_the_tasks(scene: ClusterScene, seed: int) -> None:
+    submitted(scene, plan(COMMAND, 3, gang=False, job_retries=1, taskRetryCount=1))
+    chance = random.Random(seed)
+    for _ in range(6):
+        kill_after(scene, chance.randint(1, 6))
+    now = finish(scene)
+    assert (now.state, now.attempt) == (State.SUCCEEDED, 1)
+    assert sorted((scene.run.job_dir / "starts").read_text().splitlines()) == STARTS
+    assert [(task.attempts, task.tries) for task in now.tasks] == [(1, 2), (1, 3), (1, 2)]
+    assert "the job's controller was started again" in now.notes[-1]
+
+
+def test_a_task_that_ends_while_there_is_no_controller_is_not_lost(scene: ClusterScene) -> None:
+    submitted(scene, plan("echo here; cat $KEDGE_JOB_DIR/gate; exit 3"))
+    gate = scene.run.job_dir / "gate"
+    os.mkfifo(gate)
+    process = controller(scene)
+    scene.wait_for_log(W0, "here")
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
+    gate.write_text("go\n")
+    wait_until(scene.task_file(W0, "report.json").exists, 30)
+    now = finish(scene)
+    assert (now.state, now.tasks[0].exit_code, now.tasks[0].tries) == (State.FAILED, 3, 1)
+    assert scene.log(W0) == "here\ngo\n"
