@@ -89,7 +89,7 @@ def test_it_gives_up_on_a_controller_that_is_always_killed(start: Start, folder:
     assert f"{batch_body.MOST_RESTARTS} restarts did not help" in err
 
 
-@pytest.mark.parametrize("name", ["TERM", "INT", "USR1", "USR2"])
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "USR1", "USR2"])
 def test_signals_are_passed_on(start: Start, folder: Path, name: str) -> None:
     """Each time, not only once; and the code of the end is still that of the controller, which takes its time."""
     lines = (

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from kedge.engines.base import Task
 from kedge.engines.slurm import render
+from kedge.engines.slurm.engine import SlurmEngine
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.errors import CannotRun
 
@@ -130,3 +132,18 @@ def test_a_pinned_image_is_named_by_its_digest() -> None:
 def test_the_log_of_a_step_is_that_of_its_attempt() -> None:
     step = render.step(planned({"w": role(1, 1, 100)}), "w", SlurmOptions(), PLACE._replace(attempt=3))
     assert f"--output={PLACE.folder}/cluster/step-3-w.log" in step
+
+
+def test_the_plan_shows_the_script_and_a_line_for_each_role() -> None:
+    """What is shown is what is rendered, with placeholders for the run and its paths."""
+    case = CASES["ps-worker-gpus"]
+    batch, *steps = SlurmEngine(gres="gpu:a100").requests(case.plan)
+    shown = "".join((batch.command, *(f"\n# {step.command}\n" for step in steps)))
+    place = PLACE._replace(run="RUN", folder="/RUN-FOLDER", bundle="/BUNDLE")
+    assert shown == text(case._replace(place=place))
+    assert [batch.title, *(step.title for step in steps)] == ["sbatch script", "step of ps", "step of worker"]
+
+
+def test_the_plan_of_one_task_shows_the_line_of_its_role() -> None:
+    (one,) = SlurmEngine().requests(CASES["ps-worker-gpus"].plan, Task("worker", 3))
+    assert one.command.startswith("srun --het-group=1 --job-name=worker ")

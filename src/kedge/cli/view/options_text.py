@@ -10,6 +10,7 @@ from kedge.cli.view.answer import rows
 from kedge.cli.view.wording import limit_texts
 from kedge.contract import duration_text
 from kedge.engines import registry
+from kedge.engines.base import EngineOption
 from kedge.errors import KedgeError
 from kedge.runs.folder import RunInfo
 from kedge.runs.run_limits import RunLimits
@@ -68,20 +69,27 @@ def engine_words(name: str, options: Mapping[str, Any]) -> Iterator[str]:
     """The options of `kedge run` for an engine with these options."""
     yield from ["--engine", name] if name != "local" else []
     given = {option: value for option, value in options.items() if value}
-    usual = _defaults(name) if given else {}
+    declared = _declared(name) if given else {}
     for option, value in given.items():
-        if value == usual.get(option):
+        known = declared.get(option)
+        if known and (known.site_only or value == known.default):
             continue
-        flag = f"--{option.replace('_', '-')}"
-        if isinstance(value, dict):
-            yield from (word for key, folder in value.items() for word in (flag, f"{key}={folder}"))
+        if known and known.group:
+            yield from (f"--{known.group}", f"{known.key}={'yes' if value is True else value}")
         else:
-            yield from [flag] if value is True else [flag, str(value)]
+            yield from _words(f"--{option.replace('_', '-')}", value)
 
 
-def _defaults(name: str) -> Mapping[str, Any]:
-    """The default values of an engine's options; none if it is not installed here."""
+def _words(flag: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (word for key, folder in value.items() for word in (flag, f"{key}={folder}"))
+    else:
+        yield from [flag] if value is True else [flag, str(value)]
+
+
+def _declared(name: str) -> Mapping[str, EngineOption]:
+    """An engine's options by name; none if it is not installed here."""
     try:
-        return {option.name: option.default for option in registry.options_of(name)}
+        return {option.name: option for option in registry.options_of(name)}
     except KedgeError:
         return {}

@@ -39,12 +39,13 @@ forward() {
         kill -s "$1" "$controller" 2>/dev/null
     elif [ -n "$starting" ]; then
         pending="$pending $1"
-    elif [ "$1" = TERM ] || [ "$1" = INT ]; then
+    elif [ "$1" != USR1 ] && [ "$1" != USR2 ]; then
         exit 143 # between two controllers: there is nobody who could stop the job more gently
     fi
 }
 trap 'forward TERM' TERM
 trap 'forward INT' INT
+trap 'forward HUP' HUP
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 
@@ -62,8 +63,8 @@ while :; do
         if [ -z "$signalled" ]; then break; fi
     done
     controller=
-    # Above 128 a signal has killed it. It took up TERM and INT (143, 130) as a request to stop.
-    if [ "$code" -le 128 ] || [ "$code" -eq 143 ] || [ "$code" -eq 130 ]; then break; fi
+    # Above 128 a signal has killed it; TERM, INT and HUP (143, 130, 129) asked it to stop.
+    if [ "$code" -le 128 ] || [ "$code" -eq 143 ] || [ "$code" -eq 130 ] || [ "$code" -eq 129 ]; then break; fi
     if [ "$restarts" -ge 5 ]; then
         echo "kedge: the controller was killed by signal $((code - 128)); $restarts restarts did not help" >&2
         break
