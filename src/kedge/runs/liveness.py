@@ -15,9 +15,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kedge.contract import EVENTS_FILE
+from kedge.errors import InputError
 from kedge.lazy_modules import LIVENESS, load_place
 from kedge.own_files import replace_file
-from kedge.runs import cluster_files
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.runs.controller_lock import is_held
 from kedge.runs.events import is_event
@@ -26,7 +26,7 @@ from kedge.runs.job_events import JobEvent
 from kedge.untrusted import open_regular, parse
 from kedge.untrusted_values import fits, named
 
-FRESH_SEC = 60.0  # older heartbeats prove nothing
+FRESH_SEC = 25.0  # older heartbeats prove nothing: one has not been written in time
 CACHED_SEC = 5.0  # how long the scheduler is not asked again
 _TAIL = 1 << 16  # bytes
 _END = b'"job-completed"'
@@ -61,23 +61,25 @@ def is_controlled(run: Run) -> bool:
 
     The end of a job that its cluster has ended is recorded by this, once.
     """
-    if is_held(run.lock):  # also while it is being submitted to a cluster
-        return True
-    files = cluster_files.of(run.path)
+    files = run.cluster
     if not files.exists:
-        return False
+        return is_held(run.lock)
     if _is_over(run, files):
         return False
-    return is_fresh(files) or word(run).state != JobPhase.GONE
+    # The submitter holds the lock until the cluster has the job.
+    return is_fresh(files) or is_held(run.lock) or word(run).state != JobPhase.GONE
 
 
 def word(run: Run) -> SchedulerWord:
     """What the scheduler says of a run in a cluster. It is asked at most every CACHED_SEC seconds."""
-    files = cluster_files.of(run.path)
+    files = run.cluster
     last = last_word(files)
     if 0 <= time.time() - last.checked < CACHED_SEC and last.state != JobPhase.GONE:
         return last
-    engine = files.object(files.job).get("engine")
+    try:
+        engine = files.object(files.job).get("engine") or run.info().engine
+    except InputError:  # it was not made to its end, and so not submitted
+        return SchedulerWord(state=JobPhase.GONE)
     if engine not in LIVENESS:
         return last
     found: SchedulerWord = load_place(LIVENESS[engine])(run)

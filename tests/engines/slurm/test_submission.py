@@ -16,6 +16,8 @@ from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, submission
 from kedge.jobs.submission import Submitted
 from kedge.runs import liveness, report, status
+from kedge.runs.events import EventLog
+from kedge.runs.job_events import JobEvent
 from kedge.runs.liveness import JobPhase
 from kedge.states import State
 from kedge.testing.wait import wait_until
@@ -97,10 +99,13 @@ def test_the_job_of_a_killed_submitter_is_found(submitted: Submitted, slurm: Pat
     assert (now.state, now.text) == (State.STOPPED, "stopped by a stop request")
 
 
-def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm: Path) -> None:
+@pytest.mark.parametrize("written", [False, True])
+def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm: Path, written: bool) -> None:
     files = submitted.run.cluster
     files.make()
-    files.write(files.job, {"engine": "slurm", "job": None, "time": 1e9})
+    if written:
+        files.write(files.job, {"engine": "slurm", "job": None, "time": 1e9})
+    assert liveness.is_controlled(submitted.run)
     submitted.controller.close()
     now = status.read(submitted.run)
     assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm had it")
@@ -181,6 +186,18 @@ def test_a_run_that_has_ended_is_removed(submitted: Submitted, slurm: Path, cont
     runs.stop(submitted.run, kill=True)
     runs.remove(submitted.run)
     assert not submitted.run.path.exists()
+
+
+def test_a_stop_completes_the_records_of_a_killed_controller(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("None")
+    submission.start(submitted)
+    with EventLog(submitted.run.events) as log:
+        log.append(JobEvent.JOB_COMPLETED, state="failed", code=1, text="its only task failed")
+    assert not liveness.is_controlled(submitted.run)
+    assert submitted.run.cluster.secrets.exists()
+    runs.stop(submitted.run)
+    assert report.read(submitted.run)
+    assert not submitted.run.cluster.secrets.exists()
 
 
 def test_the_python_api_waits_for_the_end(

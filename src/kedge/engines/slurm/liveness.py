@@ -15,7 +15,7 @@ from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
 from kedge.states import FINAL, State
 
 _SUBMIT_SEC = 180.0  # sbatch may still be at work although its caller was killed
@@ -77,6 +77,14 @@ def _stopped_by(run: Run) -> str:
         if event.get("event") == JobEvent.STOP_REQUESTED:
             found = found or event.get("by", "")
     return found
+
+
+def complete(run: Run) -> None:
+    """Finish the records of a run whose controller was killed after it had recorded the end."""
+    if has_end(run):
+        run.cluster.remove_secrets()
+        with suppress(OSError, KedgeError):
+            report.complete(run)
 
 
 def record_end(run: Run, end: RecordedEnd, stopped_by: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+from contextlib import suppress
 from typing import NamedTuple
 
 from kedge.engines.cluster import owner_client
@@ -22,7 +23,7 @@ from kedge.runs.job_events import JobEvent
 from kedge.runs.liveness import is_controlled
 
 _LINK_SEC = 5.0  # for each address, and for the answer
-_PATIENCE_SEC = 5.0  # for another command that writes the log of a pending job
+_PATIENCE_SEC = 2.0  # for another command that writes the log of a pending job
 
 
 class _Request(NamedTuple):
@@ -61,6 +62,7 @@ def forget(run: Run) -> None:
 
 def _ask(run: Run, request: _Request) -> tuple[str, ...]:
     if not is_controlled(run):
+        liveness.complete(run)
         return ()
     try:
         _ask_controller(run, request.kind)
@@ -112,6 +114,8 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
         return ()  # there is nothing to warn or to release
     if not request.signal:
         raise CannotRun(f"{run.id}: {unreached}")
+    if request.by and not run.cluster.heartbeat.exists():
+        _record(run, request)  # a batch script that is just starting may not be able to pass it on
     commands.run(site, "scancel", "--batch", f"--signal={request.signal}", found.id)
     return (f"{unreached}; Slurm passes the request on", *_last_resort(request, found))
 
@@ -122,9 +126,14 @@ def _last_resort(request: _Request, found: ListedJob) -> tuple[str, ...]:
 
 def _cancel_pending(run: Run, site: SlurmSite, found: ListedJob, request: _Request) -> None:
     """Cancel a job that has not started, and record first who asked for it. If it starts now, it is not cancelled."""
-    recorded = any(event.get("event") == JobEvent.STOP_REQUESTED for event in events.read(run.events))
-    if not recorded:
-        with EventLog(run.events, _PATIENCE_SEC) as log:
-            log.append(JobEvent.STOP_REQUESTED, by=request.by, kill=request.kill)
+    _record(run, request)
     commands.run(site, "scancel", "--state=PENDING", found.id)
     job_table.forget()
+
+
+def _record(run: Run, request: _Request) -> None:
+    """Record who asked for a stop, unless somebody has already, or a controller has taken the log."""
+    if any(event.get("event") == JobEvent.STOP_REQUESTED for event in events.read(run.events)):
+        return
+    with suppress(TimeoutError), EventLog(run.events, _PATIENCE_SEC) as log:
+        log.append(JobEvent.STOP_REQUESTED, by=request.by, kill=request.kill)
