@@ -17,7 +17,7 @@ from .cluster import DEADLINE, SlurmCluster
 
 _JOBS = Path(__file__).parents[1] / "engines" / "slurm" / "jobs.py"  # in a package of tests of its own
 jobs = runpy.run_path(str(_JOBS))
-GOLDEN, Case, role = jobs["GOLDEN"], jobs["Case"], jobs["role"]
+GOLDEN, Case, Options, role = jobs["GOLDEN"], jobs["Case"], jobs["SlurmOptions"], jobs["role"]
 # The others name what only other clusters have.
 HERE = ("one-role", "same-shape", "pyxis", "apptainer")
 
@@ -52,6 +52,39 @@ def run(slurm: SlurmCluster, folder: Path, case: Any, agent: str) -> Path:
 
 def _line(argv: tuple[str, ...]) -> str:
     return " ".join("'" + word.replace("'", "'\\''") + "'" for word in argv)
+
+
+# Stands in for Apptainer, which Debian does not have: shows what it is given, and runs the program on the node.
+_APPTAINER = """\
+shift
+while [ "${1#docker://}" = "$1" ]; do
+    case $1 in --bind) echo "bind $2" ;; esac
+    case $1 in --bind | --pwd) shift ;; esac
+    shift
+done
+echo "image $1"
+shift
+exec "$@"
+"""
+
+
+def test_a_container_gets_the_orders_and_the_variables_of_its_task(slurm: SlurmCluster, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "apptainer").write_text(f"#!/bin/sh\n{_APPTAINER}")
+    (tmp_path / "bin" / "apptainer").chmod(0o755)
+    options = Options(container="apptainer", prologue=[f"PATH={tmp_path}/bin:$PATH"])
+    logs = run(slurm, tmp_path, Case({"w": role(2, 1, 100)}, options), _TOGETHER.replace("TASKS", "2"))
+    found = sorted((logs / "step-0-w.log").read_text().splitlines())
+    assert [line.split()[:3] for line in found[:2]] == [["0", "orders", "of"], ["1", "orders", "of"]]
+    place = f"{tmp_path}/bundle:{tmp_path}/bundle:rw"
+    assert found[2:] == sorted(
+        [
+            f"bind {place}",
+            f"bind {place.replace('bundle', 'run')}",
+            "image docker://registry.example.org/vision/torch:2.3",
+        ]
+        * 2
+    )
 
 
 # Every task waits for all others, as a job's tasks do.

@@ -111,11 +111,12 @@ def test_signals_are_passed_on(start: Start, folder: Path, name: str) -> None:
     assert ended(process)[0] == 5
 
 
-def test_a_controller_that_dies_of_a_forwarded_stop_stays_dead(start: Start, folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_controller_that_dies_of_a_forwarded_stop_stays_dead(start: Start, folder: Path, number: int) -> None:
     process = start("echo x >> starts\nexec /bin/sleep 60")
     wait_until(lambda: (folder / "starts").exists(), DEADLINE)
-    process.send_signal(signal.SIGTERM)
-    assert ended(process)[0] == 128 + signal.SIGTERM
+    process.send_signal(number)
+    assert ended(process)[0] == 128 + number
     assert _lines(folder / "starts") == 1
 
 

@@ -16,7 +16,7 @@
 
 run=/shared/kedge/jobs/train-abc2345
 bundle=/shared/kedge/bundles/1f2e3d
-controller= starting= signalled= pending=
+controller='' starting='' signalled='' pending=''
 
 forward() {
     signalled=yes
@@ -24,7 +24,7 @@ forward() {
         kill -s "$1" "$controller" 2>/dev/null
     elif [ -n "$starting" ]; then
         pending="$pending $1"
-    elif [ "$1" != USR1 ] && [ "$1" != USR2 ]; then
+    elif [ "$1" != USR2 ]; then
         exit 143 # between two controllers: there is nobody who could stop the job more gently
     fi
 }
@@ -36,20 +36,22 @@ trap 'forward USR2' USR2
 
 restarts=0
 while :; do
-    starting=yes pending=
+    starting=yes pending=''
     "$bundle/controller" "$run" &
-    controller=$! starting= code=
+    controller=$! starting='' code=''
     for each in $pending; do kill -s "$each" "$controller"; done
     while :; do
-        signalled=
+        signalled=''
         wait "$controller"
         last=$?
         if [ "$last" -ne 127 ] || [ -z "$code" ]; then code=$last; fi
         if [ -z "$signalled" ]; then break; fi
     done
-    controller=
-    # Above 128 a signal has killed it; TERM, INT and HUP (143, 130, 129) asked it to stop.
-    if [ "$code" -le 128 ] || [ "$code" -eq 143 ] || [ "$code" -eq 130 ] || [ "$code" -eq 129 ]; then break; fi
+    controller=''
+    case $code in
+    129 | 130 | 138 | 143) break ;; # HUP, INT, USR1 and TERM asked it to stop
+    esac
+    if [ "$code" -le 128 ]; then break; fi
     if [ "$restarts" -ge 5 ]; then
         echo "kedge: the controller was killed by signal $((code - 128)); $restarts restarts did not help" >&2
         break
