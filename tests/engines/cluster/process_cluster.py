@@ -72,12 +72,15 @@ class ProcessCluster:
         assert spec.origin
         site = os.path.dirname(os.path.dirname(spec.origin))
         argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", INDEX, "--node-variable", NODE]
-        process = subprocess.Popen(
-            [*argv, "--site", site],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, INDEX: str(task.task_index), NODE: node},
-        )
+        with open(self._record.with_suffix(".log"), "ab") as log:  # nothing of them keeps the test's own output open
+            process = subprocess.Popen(
+                [*argv, "--site", site],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, INDEX: str(task.task_index), NODE: node},
+            )
         assert process.stdin
         with process.stdin as stdin:
             write_all(stdin.fileno(), orders.line())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ import yaml
 from kedge.engines.base import JobOutcome, Task
 from kedge.engines.cluster.backend import ClusterBackend, ClusterSettings
 from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.controller import resume
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.stop_requests import Stops
 from kedge.jobs import link_keys
@@ -24,6 +26,7 @@ from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs, Secrets
 from kedge.resolve.resolve import resolve
 from kedge.runs import cluster_files
+from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.spec.parse import parse
 from kedge.testing.wait import wait_until
@@ -64,6 +67,7 @@ class ClusterScene:
         self.absent: set[Task] = set()
         self.link_port: Callable[[int], int] = lambda port: port  # where agents dial, if a proxy is between
         self.secrets = Secrets({}, {})
+        self._log: EventLog | None = None
 
     @classmethod
     def made(cls, folder: Path) -> ClusterScene:
@@ -86,7 +90,32 @@ class ClusterScene:
             stops = stops or stack.enter_context(Stops())
             stack.enter_context(self.controller(made, stops, settings))
             stack.enter_context(_thread(meanwhile, stops))
-            return run_job(made, self.run, self.backend, stops, self.emit, lambda: 0.0)
+            progress = resume.read(made, self.run) if self._log else None
+            return run_job(made, self.run, self.backend, stops, self.emit, lambda: 0.0, progress)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """From now on the events are written to the run folder, too, and a controller goes on where they end."""
+        with EventLog(self.run.events) as self._log:
+            yield
+        self._log = None
+
+    @contextmanager
+    def first_controller(self, made: Plan, settings: ClusterSettings | None = None) -> Iterator[Callable[[], None]]:
+        """Another process that is the controller of the job, and what kills it."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with self.recorded():
+                    self.job(made, settings=settings)
+            finally:
+                os._exit(0)
+
+        def kill() -> None:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+        yield kill
 
     @contextmanager
     def controller(self, made: Plan, stops: Stops, settings: ClusterSettings | None = None) -> Iterator[None]:
@@ -98,11 +127,7 @@ class ClusterScene:
         )
         port = self.link_port(self.server.port)
         self.files.write(self.files.address, {"addresses": ["127.0.0.1"], "port": port, "controller": identity})
-        orders = AgentOrders(
-            ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self.files.address), 0, "", []
-        )  # fmt: skip
-        self.cluster = ProcessCluster(self.run.path / "cluster" / "agents.json", orders)
-        self.cluster.absent = self.absent
+        self.cluster = self._cluster(port)
         self.backend = ClusterBackend(
             made, self.run, self.secrets, self.keys, self.server, self.cluster, self.emit, stops.take, settings
         )
@@ -111,8 +136,24 @@ class ClusterScene:
         finally:
             self.backend.close()
 
+    def _cluster(self, port: int) -> ProcessCluster:
+        orders = AgentOrders(
+            ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self.files.address), 0, "", []
+        )  # fmt: skip
+        made = ProcessCluster(self.run.path / "cluster" / "agents.json", orders)
+        made.absent = self.absent
+        return made
+
+    def known_cluster(self) -> ProcessCluster:
+        """The cluster as another controller finds it; `leave` it again."""
+        made = self._cluster(0)
+        made.adopt(0, {})
+        return made
+
     def emit(self, event: str, **facts: Any) -> None:
         self.events.append((event, facts))
+        if self._log:
+            self._log.append(event, **facts)
 
     def seen(self, name: str) -> list[dict[str, Any]]:
         """The facts of all events of this name."""
