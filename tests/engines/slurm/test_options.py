@@ -174,6 +174,13 @@ def test_a_wrong_line_of_the_site(chosen: Choose, line: str, message: str) -> No
     assert "site.toml:2:" in found
 
 
+@pytest.mark.parametrize("ports", ["300-200", "0-5", "65000-65536"])
+def test_ports_that_are_no_range(chosen: Choose, ports: str) -> None:
+    assert f"engines.slurm.link-ports: {ports} is not a range" in error(
+        chosen, {}, site=f'engines.slurm.link-ports = "{ports}"'
+    )
+
+
 def test_the_schema_of_job_files_has_the_same_options() -> None:
     found = schema()["$defs"]["slurm"]["properties"]
     own = {option.key: option for option in ACCEPTS if not option.site_only}

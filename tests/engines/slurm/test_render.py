@@ -56,6 +56,11 @@ def test_a_newline_in_a_path_cannot_add_a_directive() -> None:
             render.script(CASES["one-role"].plan, SlurmOptions(), place)
 
 
+def test_a_newline_in_the_name_of_the_user_cannot_either() -> None:
+    plan = replace(CASES["one-role"].plan, user="ada\n#SBATCH --uid=0")
+    assert "\n#SBATCH --uid=0" not in render.script(plan, SlurmOptions(), PLACE)
+
+
 @pytest.mark.parametrize(
     ("option", "line"),
     [

@@ -3,9 +3,9 @@
 engine           the engine: check, plan, run, submit, stop
 options          the options of this engine
 render           from a plan to the sbatch script and the srun lines, pure
-checks  whether the cluster can run a plan
-cluster_facts  what a cluster has
-notes  what the submitter should know
+checks           whether the cluster can run a plan
+cluster_facts    what a cluster has
+notes            what the submitter should know
 batch_body       the shell part of the batch script
 containers       how a step runs its agents in containers
 resources        what roles ask Slurm for

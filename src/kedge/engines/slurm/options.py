@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kedge.engines.base import EngineOption
+from kedge.errors import InputError
 from kedge.spec.units import DURATION, NOT_A_DURATION, seconds
 
 GROUP = "slurm"
@@ -112,8 +113,10 @@ class SlurmOptions(NamedTuple):
 
     @property
     def port_range(self) -> tuple[int, int] | None:
-        """The first and the last port for the link; None: any."""
+        """The first and the last port for the link; None: any. InputError: there is no such range."""
         if not self.link_ports:
             return None
-        first, _, last = self.link_ports.partition("-")
-        return int(first), int(last)
+        first, last = map(int, self.link_ports.split("-"))
+        if not 0 < first <= last < 65536:
+            raise InputError(f"engines.slurm.link-ports: {self.link_ports} {_NO_PORTS}")
+        return first, last

@@ -31,7 +31,8 @@ def script(plan: Plan, options: SlurmOptions, place: SlurmPlace) -> str:
     _check_path(place.folder)
     _check_path(place.bundle)
     groups = ("".join(f"#SBATCH {line}\n" for line in group) for group in _directives(plan, options, place))
-    head = f"#!/bin/sh\n# Runs the job {plan.job} of {plan.user} with kedge: kedge show {place.run}\n"
+    user = "".join(letter if letter.isprintable() else "?" for letter in plan.user)  # it stays in its line
+    head = f"#!/bin/sh\n# Runs the job {plan.job} of {user} with kedge: kedge show {place.run}\n"
     return "\n".join((head + next(groups), *groups, *batch_body.body(place.folder, place.bundle, options)))
 
 
