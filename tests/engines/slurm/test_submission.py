@@ -121,6 +121,7 @@ def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm:
         ("OUT_OF_MEMORY", False, State.FAILED, -1200, "ran out of memory"),
         ("PREEMPTED", True, State.FAILED, -1003, "preempted by Slurm"),
         ("FAILED", False, State.FAILED, None, "its controller ended with exit code 3 and recorded no end"),
+        ("FAILED", True, State.FAILED, None, "its controller was ended by signal 9 and recorded no end"),
         ("FORGOTTEN", False, State.FAILED, None, "Slurm does not know the job any more"),
     ],
 )
@@ -132,7 +133,7 @@ def test_an_end_that_the_job_did_not_record(
         (slurm / "accounting").touch()
     submission.start(submitted)
     assert liveness.is_controlled(submitted.run)
-    fake_slurm.change(slurm, 1, state=slurms, by=str(os.getuid()), code="3:0")
+    fake_slurm.change(slurm, 1, state=slurms, by=str(os.getuid()), code="0:9" if accounting else "3:0")
     assert not liveness.is_controlled(submitted.run)
     now = status.read(submitted.run)
     assert (now.state, now.code) == (state, code)

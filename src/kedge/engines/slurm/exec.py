@@ -25,7 +25,7 @@ _LOOK_SEC = 1.0  # between two looks at whether the task still runs
 _LINGER_SEC = 10.0  # for srun to end
 _BLOCK = 1 << 16
 _EXIT = late_pattern(
-    rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code [0-9]+|Terminated|Killed|Hangup|Interrupt)\n"
+    rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code [0-9]+|Terminated|Killed|Hangup|Interrupt)\r?\n"
 )
 
 

@@ -118,5 +118,12 @@ def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "") -> RecordedEnd:
         case "":
             text = f"Slurm does not know the job any more, and it recorded no end{where}; {_LOG}"
             return RecordedEnd(State.FAILED, None, text)
-    code = f" with exit code {end.exit_code.partition(':')[0]}" if end.exit_code not in ("", "0:0") else ""
-    return RecordedEnd(State.FAILED, None, f"its controller ended{code} and recorded no end{where}; {_LOG}")
+    return RecordedEnd(State.FAILED, None, f"its controller {_ended(end.exit_code)} and recorded no end{where}; {_LOG}")
+
+
+def _ended(code: str) -> str:
+    """How the batch script ended, from Slurm's `code:signal`."""
+    number, _, signal = code.partition(":")
+    if signal not in ("", "0"):
+        return f"was ended by signal {signal}"
+    return f"ended with exit code {number}" if number not in ("", "0") else "ended"
