@@ -25,7 +25,8 @@ class JobEvent(StrEnum):
     ATTEMPT_COMPLETED = "attempt-completed"  # attempt, verdict, text, code, root: {task, cause, behavior} or null
     JOB_RETRYING = "job-retrying"  # delay_sec, why, decided_by, retries, history
     TASK_STOPPING = "task-stopping"  # role, index, by: the task's own time limit has passed, so it is stopped
-    TIME_LIMIT_REACHED = "time-limit-reached"  # by: the key of the limit, text; role, index unless it is the run's
+    # by: the key of the limit, text; role, index, or of the limit of the run: message, the verdict in words
+    TIME_LIMIT_REACHED = "time-limit-reached"
     # by: the key of a limit, or notice; text; role, index of the first task with it, or of the only one
     STOP_ANNOUNCED = "stop-announced"
     # role, index, run, code, message, until: it has failed, and stays alive for its user until then

@@ -19,6 +19,7 @@ from kedge.runs.liveness import JobPhase
 from kedge.states import FINAL, State
 
 _MOST_RESTARTS = 3  # that are shown
+_SECONDS = len("2026-01-01T00:00:00")  # a time without its fractions, which are UTC
 _STOP_CODES = (STOPPED_BY_USER, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT)
 
 
@@ -232,7 +233,7 @@ class _StatusFold:
         self.status = replace(self.status, notes=(*self.status.notes, str(event.get("text"))))
 
     def controller_restarted(self, event: Event) -> None:
-        self.restarts.append(f"{event.get('text')} ({event.get('time')})")
+        self.restarts.append(f"{event.get('text')} ({event.get('time', '')[:_SECONDS]}Z)")
 
     def processes_left(self, event: Event) -> None:
         self.note_in_summary(event)

@@ -407,8 +407,9 @@ class Attempt:
     def _end_at_limit(self, ended: TaskState | None = None) -> None:
         """The time of the whole run is over."""
         if self._verdict is None and self._limits.of_job:
-            self._emit(JobEvent.TIME_LIMIT_REACHED, by=self._limits.of_job.key, text=reached(self._limits.of_job))
-            self._at_limit = completion.at_time_limit(self._limits.of_job.message)
+            limit = self._limits.of_job
+            self._emit(JobEvent.TIME_LIMIT_REACHED, by=limit.key, text=reached(limit), message=limit.message)
+            self._at_limit = completion.at_time_limit(limit.message)
             self._end(self._at_limit, ended=ended)
 
     def _tell(self, event: JobEvent, task: TaskState, *, by: str, text: str) -> None:

@@ -140,7 +140,8 @@ class _JobLoop:
             return self._outcome(completion.STOPPED, judged, completion.STOPPED.text)
         if limits.of_job and limits.job_left() <= 0:
             if f"{JobEvent.TIME_LIMIT_REACHED} {limits.of_job.key}" not in self._now.record.told:
-                self._emit(JobEvent.TIME_LIMIT_REACHED, by=limits.of_job.key, text=reached(limits.of_job))
+                facts = {"text": reached(limits.of_job), "message": limits.of_job.message}
+                self._emit(JobEvent.TIME_LIMIT_REACHED, by=limits.of_job.key, **facts)
             verdict = completion.at_time_limit(limits.of_job.message)
             return self._outcome(verdict, self._judged(verdict), verdict.text)
         return None

@@ -132,8 +132,8 @@ class _ProgressFold:
 
     def limit_reached(self, event: Event) -> None:
         self._record.told.add(f"{event['event']} {event['by']}")
-        if "role" not in event and self._plan.time_limit and self._made.stage == Stage.BEGINS:
-            self._record.verdict = self._record.verdict or completion.at_time_limit(self._plan.time_limit.message)
+        if "role" not in event and self._made.stage == Stage.BEGINS:
+            self._record.verdict = self._record.verdict or completion.at_time_limit(event["message"])
 
     def announced(self, event: Event) -> None:
         self._record.told.add(f"{event['event']} {event['by']}")
