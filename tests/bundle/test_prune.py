@@ -52,6 +52,11 @@ def test_bundles_in_use_are_not_deleted(bundles: Path) -> None:
     assert names(prune.prune()) == [("old", 10)]
 
 
+def test_bundles_of_jobs_in_clusters_are_not_deleted(bundles: Path) -> None:
+    assert names(prune.prune(used={bundles / "old"})) == [("new", 10)]
+    assert names(prune.prune()) == [("old", 10)]
+
+
 def test_leftovers_of_a_dead_builder_are_deleted(bundles: Path) -> None:
     (bundles / ".old.abc").mkdir()
     assert names(prune.prune(8 * DAY)) == []

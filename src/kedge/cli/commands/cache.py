@@ -16,7 +16,7 @@ from kedge.cli.view.wording import seconds
 from kedge.jobs import preparation, runs
 from kedge.runs import data_cache
 from kedge.runs.data_cache import DataCache
-from kedge.states import WITHOUT_END
+from kedge.states import FINAL, WITHOUT_END
 
 _DAY = 86_400.0
 
@@ -44,13 +44,21 @@ def command(prune: bool, days: float) -> None:
             f"deleted no bundles: {lost} has lost its controller and may still use one; end it with kedge stop {lost}"
         )
     else:
-        kept = bundle_cache.prune(days * _DAY) if prune else bundle_cache.entries()
+        kept = bundle_cache.prune(days * _DAY, _in_clusters()) if prune else bundle_cache.entries()
         _show("bundle", kept, bundles.folder(), prune)
 
 
 def _run_without_controller() -> str | None:
     """The id of a run without a controller: nothing then holds the lock of the bundle that its tasks may use."""
     return next((run.id for run, _, now in runs.all_runs() if now.state in WITHOUT_END), None)
+
+
+def _in_clusters() -> set[Path]:
+    """The bundles of runs in a cluster that have not ended."""
+    found = (
+        run.cluster.object(run.cluster.job).get("bundle") for run, _, now in runs.all_runs() if now.state not in FINAL
+    )
+    return {Path(bundle) for bundle in found if isinstance(bundle, str)}
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:

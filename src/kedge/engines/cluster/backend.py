@@ -292,9 +292,13 @@ class ClusterBackend:
         """The agent says that the supervisor has ended. The file is the supervisor's own word."""
         if launch := member.launch:
             report = reports.read(launch) or end.report
+            if report is None and member.gone:  # it was killed because the cluster has given it up
+                asked = {"stopping": member.stopping, "killed": member.killed}
+                report = task_ends.of_gone(launch, member.gone, member.node, **asked)
             if report is None and member.killed:
                 report = reports.of_forced_stop(launch)
-            self._end(member, report or task_ends.without_report(launch, end.code, end.text, member.node))
+            report = report or task_ends.without_report(launch, end.code, end.text, member.node)
+            self._end(member, report, place_lost=member.gone is not None)
 
     # What the cluster says.
 
