@@ -49,10 +49,7 @@ def change(folder: Path, number: int, **facts: Any) -> None:
 
 def release(folder: Path) -> None:
     """Start the pending jobs."""
-    (folder / "hold").unlink()
-    for job in jobs(folder):
-        if job["state"] == "PENDING":
-            _start(folder, job)
+    subprocess.run([sys.executable, "-S", __file__, str(folder), "release"], check=True)
 
 
 def end_all(folder: Path) -> None:
@@ -166,6 +163,12 @@ def sacct(folder: Path, args: list[str]) -> int:
 def main(folder: Path, name: str, args: list[str]) -> int:
     if name == "batch":
         return batch(folder, args)
+    if name == "release":
+        (folder / "hold").unlink()
+        for job in jobs(folder):
+            if job["state"] == "PENDING":
+                _start(folder, job)
+        return 0
     with open(folder / "calls", "a+") as calls:
         fcntl.flock(calls, fcntl.LOCK_EX)
         calls.write(f"{name} {' '.join(args)}\n")

@@ -71,7 +71,7 @@ def test_a_stranger_at_the_address_gets_nothing(submitted: Submitted, listener: 
     keys = LinkKeys.from_json(files.read(files.link))
     files.write(files.link, keys._replace(owner="00").to_json())
     (slurm / "silent").touch()
-    with pytest.raises(CannotRun, match="Unable to contact slurm controller"):
+    with pytest.raises(CannotRun, match=r"goes on: the controller refuses: .*Unable to contact slurm controller"):
         runs.forward(submitted.run, RELEASE)
     assert listener.heard == []
 

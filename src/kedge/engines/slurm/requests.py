@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kedge.engines.cluster import owner_client
 from kedge.engines.controller.stop_requests import KILL, NOTICE
 from kedge.engines.slurm import commands, job_table, liveness
-from kedge.engines.slurm.commands import SlurmSite
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.job_table import ListedJob
 from kedge.errors import CannotRun
 from kedge.link.keys import LinkKeys
@@ -67,7 +67,10 @@ def _ask(run: Run, request: _Request) -> tuple[str, ...]:
     try:
         _ask_controller(run, request.kind)
     except CannotRun as unreached:
-        return _ask_slurm(run, request, unreached)
+        try:
+            return _ask_slurm(run, request, unreached)
+        except SlurmError as error:
+            raise CannotRun(f"{run.id} has not got the request, and goes on: {unreached}; {error}; try again") from None
     return ()
 
 
