@@ -191,6 +191,20 @@ def test_times_of_slurm(text: str, seconds: float | None) -> None:
     assert cluster_facts.seconds(text) == seconds
 
 
+@pytest.mark.parametrize(
+    ("text", "gres"),
+    [
+        ("gpu:4", {"gpu": 4}),
+        ("gpu:a100:4(S:0,2)", {"gpu": 4, "gpu:a100": 4}),
+        ("gpu:4090:8(S:0-1),npu:2", {"gpu": 8, "gpu:4090": 8, "npu": 2}),
+        ("gpu:a100:2,gpu:v100:1", {"gpu": 3, "gpu:a100": 2, "gpu:v100": 1}),
+        ("(null)", {}),
+    ],
+)
+def test_generic_resources_of_nodes(text: str, gres: dict[str, int]) -> None:
+    assert cluster_facts.parse(f"main*|up|1:00|1|2|3|{text}|f", "")["main"].nodes[0].gres == gres
+
+
 def test_lines_that_are_not_understood_are_left_out() -> None:
     found = cluster_facts.parse(f"sinfo: warning\n{ROWS}a|b\n|up|1|x|y|z|w|v\n", f"what\n{LIMITS}PartitionName=other")
     assert {name for name in found if name} == {"cpu", "gpu", "long", "npu"}

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from kedge.cli.commands import plan
 from kedge.engines.slurm.options import ACCEPTS, GROUP, SlurmOptions
 from kedge.errors import InputError
 from kedge.jobs.engine_choice import ChosenEngine, EngineChoice, choose
@@ -172,6 +174,17 @@ def test_a_wrong_line_of_the_site(chosen: Choose, line: str, message: str) -> No
     found = error(chosen, {}, site=f"[engines.slurm]\n{line}")
     assert message in found
     assert "site.toml:2:" in found
+
+
+@pytest.mark.parametrize("gres", ["gpu", "gpu:a100", "gpu:4090", "gpu:a100_1g.5gb", "npu:910b"])
+def test_names_of_gpus(chosen: Choose, gres: str) -> None:
+    assert options(chosen({"gres": gres})).gres == gres
+
+
+def test_the_shell_completes_the_names_of_options() -> None:
+    (option,) = (each for each in plan.command.params if each.name == "slurm")
+    found = option.shell_complete(click.Context(plan.command), "re")
+    assert [item.value for item in found] == ["reservation=", "requeue="]
 
 
 @pytest.mark.parametrize("ports", ["300-200", "0-5", "65000-65536"])

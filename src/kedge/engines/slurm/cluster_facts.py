@@ -100,9 +100,8 @@ def _gres(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in _SOCKETS.sub("", text).split(","):
         name, *rest = entry.split(":")
-        count = int(rest[-1]) if rest and rest[-1].isdigit() else 1
-        kinds = [name, *(f"{name}:{kind}" for kind in rest if not kind.isdigit())]
-        for key in kinds if name not in _NOBODY else ():
+        count = int(rest.pop()) if rest and rest[-1].isdigit() else 1
+        for key in (name, *(f"{name}:{kind}" for kind in rest)) if name not in _NOBODY else ():
             found[key] = found.get(key, 0) + count
     return found
 
