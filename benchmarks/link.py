@@ -1,15 +1,18 @@
-"""Measures the link of a job with many tasks on a cluster: one controller's end, and an agent for each task.
+"""Measures the link of a job with many tasks on a cluster: one controller, and an agent for each task.
 
     python benchmarks/link.py [TASKS [REAL]]
 
 REAL (50) of the TASKS (1000) are real agents with a supervisor around `true`; the others are simulated in one process
 by the agents' own protocol code, which answers as an agent would. All begin at once. The controller lets each take a
 port, waits until all have (the barrier), sends every task its TaskSpec with the addresses of all tasks, and hears that
-its command runs. Memory is that of the controller's process, beyond what it has before anybody connects.
+its command runs. It is measured twice: the controller's end of the link alone, and with the backend of cluster engines,
+which also writes the tasks' folders. Memory is that of the controller's process, beyond what it has before anybody
+connects.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import select
@@ -17,14 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import re2
+import yaml
 
 import kedge
 from kedge.contract import TaskSpec
-from kedge.engines.base import Task
+from kedge.engines.base import Started, Task
+from kedge.engines.cluster.backend import ClusterBackend
+from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.link_updates import Joined, Message
 from kedge.jobs import link_keys
@@ -33,7 +40,14 @@ from kedge.link.frames import LinkFrame
 from kedge.link.keys import task_token
 from kedge.link.launch import AgentOrders
 from kedge.open_files import raise_limit
+from kedge.plan.build import build
+from kedge.plan.model import Plan
+from kedge.resolve.model import Inputs, Secrets
+from kedge.resolve.resolve import resolve
+from kedge.runs.folder import Run
+from kedge.runtime.agent import addresses
 from kedge.runtime.agent.connection import AgentConnection, AgentFacts
+from kedge.spec.parse import parse
 
 AGENT = Path(kedge.__file__).parent / "runtime" / "agent"
 SITE = str(Path(re2.__file__).parents[1])
@@ -41,21 +55,74 @@ DEADLINE_SEC = 600.0
 IDLE_SEC = 25.0  # more than the time between two heartbeats
 
 
-class Controller:
-    """The controller's part: it counts what it hears, and answers."""
+class Agents:
+    """All agents of the job; for the backend, the cluster that runs them."""
 
-    def __init__(self, folder: Path, tasks: int) -> None:
+    due = float("inf")
+
+    def __init__(self, keys: Any, folder: Path, tasks: int, real: int) -> None:
+        self.port = 0
+        self._keys, self._folder, self._tasks, self._real = keys, str(folder), tasks, real
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._epoll = select.epoll()
+        self._left = set(range(tasks))
+
+    def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
+        where = (["127.0.0.1"], self.port, self._keys.certificate)
+        line = AgentOrders(*where, "benchmark", None, attempt, "worker", list(tokens["worker"])).line()
+        argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", "INDEX", "--node-variable", "NODE"]
+        commands = [([*argv, "--site", SITE], str(number)) for number in range(self._real)]
+        if self._real < self._tasks:
+            commands.append(([sys.executable, __file__, "--simulate", str(self._real)], ""))
+        for command, index in commands:
+            environment = {**os.environ, "INDEX": index, "NODE": "node", "TMPDIR": self._folder}
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
+            self._processes.append(process)
+            assert process.stdin
+            with process.stdin as stdin:
+                stdin.write(line)
+
+    def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
+        raise NotImplementedError
+
+    def whereabouts(self, task: Task) -> str:
+        return "on this machine"
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def poll(self) -> list[Gone]:
+        """The tasks whose agents have ended, which are all that a process stood for."""
+        over = [process.poll() is not None for process in self._processes]
+        ended = {number for number in self._left if over[min(number, self._real)]} if over else set()
+        self._left -= ended
+        return [Gone(Task("worker", number), 0, GoneKind.ENDED) for number in ended]
+
+    def kill(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def end(self, attempt: int) -> None:
+        """They end by themselves."""
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.wait(60)
+
+
+class LinkAlone:
+    """The controller's end of the link, and the least that a controller does."""
+
+    def __init__(self, folder: Path, tasks: int, real: int) -> None:
         self.folder, self.tasks = folder, tasks
         self.keys = link_keys.made()
         self.server = LinkServer(self.keys, lambda *_who: True, "benchmark")
-        self.joined, self.ports, self.running = 0, dict[str, dict[str, list[int]]](), set[Task]()
-        self.times: dict[str, float] = {}
-        self._begin = time.monotonic()
+        self.joined, self.ports, self.running = 0, dict[str, dict[str, list[int]]](), 0
+        self.agents = Agents(self.keys, folder, tasks, real)
+        self.agents.port = self.server.port
 
-    def until_all_run(self) -> None:
-        while len(self.running) < self.tasks:
-            assert time.monotonic() < self._begin + DEADLINE_SEC, f"only {len(self.running)} tasks have started"
-            self.turn(1.0)
+    def launch(self) -> None:
+        tokens = [task_token(self.keys, 0, "worker", number) for number in range(self.tasks)]
+        self.agents.launch(0, {"worker": tokens})
 
     def turn(self, longest: float) -> None:
         wait = min(longest, max(0.0, self.server.due - time.monotonic()))
@@ -64,24 +131,17 @@ class Controller:
             if isinstance(update, Joined):
                 self.joined += 1
                 self.server.send(update.task, messages.RESERVE, {"ports": {"http": 1}})
-                self._note("joined", self.joined == self.tasks)
             elif isinstance(update, Message) and update.kind == messages.RESERVED:
                 self.ports[str(update.task)] = update.header["ports"]
-                self._open_gate(len(self.ports) == self.tasks)
+                if len(self.ports) == self.tasks:
+                    self._open_gate()
             elif isinstance(update, Message) and update.header.get("line", {}).get("event") == "running":
-                self.running.add(update.task)
-                self._note("running", len(self.running) == self.tasks)
+                self.running += 1
 
-    def _note(self, what: str, reached: bool) -> None:
-        if reached:
-            self.times[what] = time.monotonic() - self._begin
-
-    def _open_gate(self, reached: bool) -> None:
-        self._note("reserved", reached)
-        if reached:
-            hosts = [{"host": "127.0.0.1", "ports": self.ports[f"worker:{n}"]} for n in range(self.tasks)]
-            for number in range(self.tasks):
-                self.server.send(Task("worker", number), messages.START, self._start(number, {"worker": hosts}))
+    def _open_gate(self) -> None:
+        hosts = [{"host": "127.0.0.1", "ports": self.ports[f"worker:{n}"]} for n in range(self.tasks)]
+        for number in range(self.tasks):
+            self.server.send(Task("worker", number), messages.START, self._start(number, {"worker": hosts}))
 
     def _start(self, number: int, roles: dict[str, Any]) -> dict[str, Any]:
         spec = TaskSpec(
@@ -92,11 +152,54 @@ class Controller:
         )  # fmt: skip
         return {"task_attempt": 0, "spec": spec.to_json(), "peers": {"roles": roles}, "secrets": None}
 
-    def orders(self) -> AgentOrders:
-        tokens = [task_token(self.keys, 0, "worker", number) for number in range(self.tasks)]
-        return AgentOrders(
-            ["127.0.0.1"], self.server.port, self.keys.certificate, "benchmark", None, 0, "worker", tokens
-        )
+    def close(self) -> None:
+        for number in range(self.tasks):
+            self.server.send(Task("worker", number), messages.FINISH, {})
+        end = time.monotonic() + 60
+        while any(process.poll() is None for process in self.agents._processes) and time.monotonic() < end:
+            self.turn(0.05)
+
+
+class WholeBackend:
+    """The backend of cluster engines."""
+
+    def __init__(self, folder: Path, tasks: int, real: int) -> None:
+        self.tasks, self.joined, self.running = tasks, 0, 0
+        keys, made, run = link_keys.made(), plan(tasks), Run(folder / "run")
+        for path in (run.path, run.job_dir, run.path / "cluster"):
+            path.mkdir()
+        server = LinkServer(keys, lambda *who: self._backend.expects(*who), "benchmark")
+        agents = Agents(keys, folder, tasks, real)
+        agents.port = server.port
+        nothing = Secrets({}, {})
+        self._backend = ClusterBackend(made, run, nothing, keys, server, agents, self._emit, self._emit)
+
+    def _emit(self, *_what: object, **_facts: object) -> None:
+        """Nobody listens."""
+
+    def launch(self) -> None:
+        self._backend.place(0)
+        for number in range(self.tasks):
+            self._backend.start(Task("worker", number), 0, 0, ())
+
+    def turn(self, longest: float) -> None:
+        wait = min(longest, max(0.0, self._backend.due - time.monotonic()))
+        select.select([self._backend.fileno()], [], [], wait)
+        for update in self._backend.poll():
+            self.running += isinstance(update, Started)
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+def plan(tasks: int) -> Plan:
+    """A job with one role."""
+    resources = {"cpu": 1, "memoryMB": 64, "gpu": 0, "ports": {"http": 1}}
+    role = {"dockerImage": "image", "resourcePerInstance": resources, "instances": tasks, "commands": ["true"]}
+    image = {"name": "image", "type": "dockerimage", "uri": "x"}
+    head = {"protocolVersion": 2, "name": "j", "type": "job"}
+    document = {**head, "prerequisites": [image], "taskRoles": {"worker": role}}
+    return build(resolve(parse(yaml.safe_dump(document)), Inputs("me")))
 
 
 class SimulatedAgent:
@@ -104,7 +207,8 @@ class SimulatedAgent:
 
     def __init__(self, orders: AgentOrders, number: int) -> None:
         self.finished = False
-        facts = AgentFacts(number, "node", ["127.0.0.1"], "boot", os.getpid())
+        self._number = number
+        facts = AgentFacts(number, "node", addresses.of_node(["127.0.0.1"]), addresses.boot_id(), os.getpid())
         self.link = AgentConnection(orders, facts, dict)
 
     def turn(self) -> None:
@@ -113,18 +217,21 @@ class SimulatedAgent:
 
     def _obey(self, frame: LinkFrame) -> None:
         if frame.kind == messages.RESERVE:
-            self.link.send(messages.RESERVED, {"ports": {"http": [20000]}})
+            ports = {label: [20000] * count for label, count in frame.header["ports"].items()}
+            self.link.send(messages.RESERVED, {"ports": ports})
         elif frame.kind == messages.START:
             for event in ("starting", "running"):
-                self.link.send(messages.EVENT, {"task_attempt": 0, "line": {"event": event, "time": "2026-01-01"}})
+                self.link.send(messages.EVENT, {"task_attempt": 0, "line": self._line(event)})
         elif frame.kind == messages.FINISH:
             self.finished = True
             self.link.close()
 
+    def _line(self, event: str) -> dict[str, Any]:
+        return {"event": event, "time": "2026-01-01", "task": f"worker:{self._number}", "pid": os.getpid()}
+
 
 def simulate(first: int) -> None:
     """Be all agents from the task `first` on. Orders come as an agent's do."""
-    raise_limit()
     orders = AgentOrders.from_line(sys.stdin.buffer.readline())
     agents = [SimulatedAgent(orders, number) for number in range(first, len(orders.tokens))]
     epoll, by_fd = select.epoll(), {agent.link.fileno(): agent for agent in agents}
@@ -141,24 +248,6 @@ def simulate(first: int) -> None:
         ready = [*found, *(agent for agent in by_fd.values() if agent.link.due <= now and agent not in found)]
 
 
-def started(controller: Controller, real: int) -> list[subprocess.Popen[bytes]]:
-    """Start all agents."""
-    line, node = controller.orders().line(), str(controller.folder)
-    argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", "INDEX", "--node-variable", "NODE"]
-    commands = [([*argv, "--site", SITE], str(number)) for number in range(real)]
-    if real < controller.tasks:
-        commands.append(([sys.executable, __file__, "--simulate", str(real)], ""))
-    processes = []
-    for command, index in commands:
-        environment = {**os.environ, "INDEX": index, "NODE": "node", "TMPDIR": node}
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
-        assert process.stdin
-        with process.stdin as stdin:
-            stdin.write(line)
-        processes.append(process)
-    return processes
-
-
 def memory() -> tuple[int, int]:
     """KiB of this process: now, and at most so far."""
     lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
@@ -170,38 +259,51 @@ def cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def main(tasks: int, real: int) -> None:
-    """Measure and print."""
-    raise_limit()
+def measure(kind: type[LinkAlone] | type[WholeBackend], tasks: int, real: int) -> dict[str, float]:
+    """What one kind of controller takes, by what it is."""
     with tempfile.TemporaryDirectory() as name:
-        controller = Controller(Path(name), tasks)
+        controller = kind(Path(name), tasks, real)
         before, _ = memory()
-        processes = started(controller, real)
-        cpu_started = cpu()
-        controller.until_all_run()
-        cpu_all, (_, most) = cpu(), memory()
+        begin = time.monotonic()
+        controller.launch()
+        cpu_launched = cpu()
+        while controller.running < tasks:
+            assert time.monotonic() < begin + DEADLINE_SEC, f"only {controller.running} tasks have started"
+            controller.turn(1.0)
+        took, cpu_all, (_, most) = time.monotonic() - begin, cpu(), memory()
         end = time.monotonic() + (IDLE_SEC if tasks > 10 else 0.0)
-        while time.monotonic() < end:
-            controller.turn(end - time.monotonic())
+        while (left := end - time.monotonic()) > 0:
+            controller.turn(left)
         cpu_idle, (idle, _) = cpu(), memory()
-        for number in range(tasks):
-            controller.server.send(Task("worker", number), messages.FINISH, {})
-        while any(process.poll() is None for process in processes):
-            controller.turn(0.05)
-    times = controller.times
-    print(f"{tasks} tasks on one controller, {real} of them with real agents")
-    print(f"all agents connected after {times['joined']:.2f} s, all with ports after {times['reserved']:.2f} s")
-    print(f"all commands run after {times['running']:.2f} s; CPU time of the controller {cpu_all - cpu_started:.2f} s")
-    print(
-        f"memory for each task: {(most - before) / tasks:.0f} KiB at most, {(idle - before) / tasks:.0f} KiB when idle"
-    )
-    if tasks > 10:
-        print(f"CPU time of the controller when idle: {(cpu_idle - cpu_all) / IDLE_SEC * 100:.2f} % of a processor")
+        controller.close()
+    return {
+        "until all commands run, s": took,
+        "CPU time of the controller, s": cpu_all - cpu_launched,
+        "memory for each task, at most, KiB": (most - before) / tasks,
+        "the same when all is quiet, KiB": (idle - before) / tasks,
+        "CPU of the controller then, %": (cpu_idle - cpu_all) / IDLE_SEC * 100,
+    }
+
+
+def main(tasks: int, real: int) -> None:
+    """Measure each in a process of its own, and print."""
+    found = []
+    for kind in ("LinkAlone", "WholeBackend"):
+        argv = [sys.executable, __file__, "--measure", kind, str(tasks), str(real)]
+        found.append(json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout))
+    print(f"{tasks} tasks, {real} of them with real agents")
+    print(f"{'':<36}{'link alone':>12}{'backend':>12}")
+    for what, value in found[0].items():
+        print(f"{what:<36}{value:>12.2f}{found[1][what]:>12.2f}")
 
 
 if __name__ == "__main__":
+    raise_limit()
     if sys.argv[1:2] == ["--simulate"]:
         simulate(int(sys.argv[2]))
+    elif sys.argv[1:2] == ["--measure"]:
+        kinds = {"LinkAlone": LinkAlone, "WholeBackend": WholeBackend}
+        print(json.dumps(measure(kinds[sys.argv[2]], int(sys.argv[3]), int(sys.argv[4]))))
     else:
         given = [*map(int, sys.argv[1:]), *[1000, 50][len(sys.argv) - 1 :]]
         main(given[0], min(given))

@@ -214,6 +214,11 @@ def test_an_agent_speaks_to_its_own_controller_only(rig):
     assert rig.updates == []
 
 
+def test_tokens_do_not_leave_the_link(rig):
+    works(rig)
+    assert task_token(KEYS, 0, "worker", 0) not in repr(rig.updates)
+
+
 def test_an_agent_that_is_not_wanted_is_told_so_for_good(rig):
     rig.expect = None
     rig.server._expect = lambda attempt, role, index: attempt == 1

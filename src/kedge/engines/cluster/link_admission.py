@@ -26,7 +26,7 @@ class NotAdmitted(Exception):
 
 
 def admitted(frame: LinkFrame, keys: LinkKeys, expect: Expect) -> Hello | None:
-    """The agent that says hello, None for the owner. NotAdmitted; BadFrame."""
+    """The agent that says hello, without its token; None for the owner. NotAdmitted; BadFrame."""
     if frame.kind != HELLO:
         raise NotAdmitted("the first message must be hello", True)
     if frame.header.get("version") != VERSION:
@@ -40,7 +40,7 @@ def admitted(frame: LinkFrame, keys: LinkKeys, expect: Expect) -> Hello | None:
         raise NotAdmitted(f"the token is not that of task {hello.role}:{hello.task_index} in this job attempt", True)
     if not expect(hello.attempt, hello.role, hello.task_index):
         raise NotAdmitted("the job attempt is over", True)
-    return hello
+    return hello._replace(token="")
 
 
 def _same(given: Any, right: str) -> bool:

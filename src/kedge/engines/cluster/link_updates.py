@@ -10,8 +10,8 @@ from kedge.link.messages import Hello
 
 class Joined(NamedTuple):
     """The agent of a task has connected; `again`: after its connection was lost. If it is not `again`, this controller
-    has not heard of this agent process before, and `hello.state` says what it knows. `address` is the one it comes
-    from, as this machine sees it."""
+    has not heard of this agent process before, and `hello.state` says what it knows. `hello` has no token any more.
+    `address` is the one it comes from, as this machine sees it."""
 
     task: Task
     attempt: int
