@@ -120,7 +120,7 @@ def test_a_controller_that_is_killed_at_any_instant_changes_nothing(name: str, s
     alone, instants = jobs.one(), jobs.instants()
     expected = alone.run()
     assert instants > 10
-    for at in range(1, instants + 1):
+    for at in range(1, instants + 1, 1 if stored else 3):
         job = jobs.one()
         assert job.run(at) == expected, f"killed at instant {at} of {instants}"
         assert job.requests >= alone.requests, f"killed at instant {at} of {instants}"
