@@ -7,19 +7,23 @@ import signal
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from kedge.contract import TaskTimeLimit
 from kedge.engines.base import Ended, LimitReached, Task, TaskReachable, TaskUnreachable, Update
+from kedge.engines.cluster import task_ends
 from kedge.engines.cluster.backend import ClusterBackend
-from kedge.engines.cluster.base import GoneKind
+from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.stop_requests import Stops
-from kedge.engines.slurm import ends
+from kedge.engines.slurm import commands, ends
 from kedge.engines.slurm.allocation import SlurmAllocation
-from kedge.engines.slurm.commands import SlurmSite
+from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.ends import AllocationEnd
 from kedge.engines.slurm.node_question import NodeQuestion
 from kedge.engines.slurm.steps import SlurmSteps
+from kedge.errors import CannotRun
+from kedge.runs.job_events import JobEvent
 
 _NODES_SEC = 20.0  # between questions about the nodes of tasks that are not heard of
 _ANSWER_SEC = 0.5
@@ -27,22 +31,20 @@ _WORDS_SEC, _LOG_SEC = 1.0, 0.1  # how long words are waited for, and how often 
 _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 
 
-class AllocationLeft(BaseException):
-    """The job goes on in another allocation, so this controller leaves without an end of the job. No Exception: that
-    would be recorded as the end."""
-
-
 class SlurmBackend(ClusterBackend):
-    """`limit` is that of the allocation. `leave` is called with the end of an allocation after which Slurm gives the
-    job another one, just before AllocationLeft."""
+    """`leave` ends this process without an end of the job, which Slurm gives another allocation.
+
+    `limit` is that of the allocation. At `requeue_at`, by time.monotonic(), the job asks for another one, if it may."""
 
     def __init__(
         self, *parts: Any, steps: SlurmSteps, stops: Stops, site: SlurmSite, here: SlurmAllocation,
-        leave: Callable[[AllocationEnd], None],
+        leave: Callable[[AllocationEnd], NoReturn],
     ) -> None:  # fmt: skip
         super().__init__(*parts)
         self._steps, self._stops, self._site, self._here, self._leave = steps, stops, site, here, leave
         self.limit: TaskTimeLimit | None = None
+        self.requeue_at = math.inf
+        self.time_is_over: Callable[[TaskTimeLimit], None] = lambda limit: None
         self._terminated, self._suspected = False, math.inf
         self._ending: AllocationEnd | None = None
         self._late: list[Update] = []
@@ -59,11 +61,17 @@ class SlurmBackend(ClusterBackend):
     def due(self) -> float:
         if self._suspected < math.inf:
             return min(super().due, time.monotonic() + _LOG_SEC)
-        return 0.0 if self._late or self._terminated else min(super().due, self._ask_at)
+        return 0.0 if self._late or self._terminated else min(super().due, self._ask_at, self.requeue_at)
+
+    def place(self, attempt: int) -> None:
+        if self._ending:
+            advice = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
+            raise CannotRun(f"there is no other attempt: the allocation is over ({self._ending.text}); {advice}")
+        super().place(attempt)
 
     def poll(self) -> list[Update]:
         late, self._late = self._late, []
-        updates = [*late, *super().poll()]
+        updates = [self._explained(update) for update in (*late, *super().poll())]
         if self._ending is None and self._is_suspicious(updates):
             if self._may_learn_more():
                 self._late = updates
@@ -72,7 +80,35 @@ class SlurmBackend(ClusterBackend):
                 self._late = updates  # the stop comes before what it has brought about
                 return self._at_time_limit(updates)
         self._watch_nodes(updates)
+        if self.requeue_at <= time.monotonic() and self._ending is None and not self._stops.count:
+            updates += self._requeue()
         return updates
+
+    def _explained(self, update: Update) -> Update:
+        """A task that Slurm has ended to give its place to another job did not fail by itself."""
+        if self._ending is None or self._ending.kind != GoneKind.PREEMPTED or not _may_be_from_outside(update):
+            return update
+        assert isinstance(update, Ended)
+        report = update.report
+        started = time.time_ns() - int(1e9 * report.duration_sec)
+        launch = Launch(update.task, "", report.job_attempt, report.task_attempt, started)
+        gone = Gone(update.task, report.job_attempt, GoneKind.PREEMPTED, self._ending.text)
+        node = self._members[update.task].node
+        return update._replace(report=task_ends.of_gone(launch, gone, node, stopping=False, killed=False))
+
+    def _requeue(self) -> list[Update]:
+        """The time of the allocation is over: ask for another one, and leave. If Slurm refuses, the time of the run is
+        over."""
+        self.requeue_at = math.inf
+        text = "the time of the allocation is over"
+        self._emit(JobEvent.ALLOCATION_REQUESTED, text=f"{text}: the job goes on in another one")
+        try:
+            commands.run(self._site, "scontrol", "requeue", self._here.job)
+        except SlurmError as error:
+            self._emit(JobEvent.NOTE, text=f"Slurm gives the job no other allocation: {error}")
+            self._ending = AllocationEnd(GoneKind.TIME_LIMIT, text)
+            return self._at_time_limit(())
+        return self._leave(AllocationEnd(GoneKind.TIME_LIMIT, text, requeued=True))
 
     def _is_suspicious(self, updates: Collection[Update]) -> bool:
         """Whether the allocation may be ending."""
@@ -101,7 +137,6 @@ class SlurmBackend(ClusterBackend):
         self._ending = end
         if end.requeued:
             self._leave(end)
-            raise AllocationLeft
         if end.kind == GoneKind.CANCELLED:
             by = f"{end.by}, with scancel" if end.by else "scancel, from outside of kedge"
             self._stops.request(by)
@@ -109,6 +144,7 @@ class SlurmBackend(ClusterBackend):
 
     def _at_time_limit(self, updates: Collection[Update]) -> list[Update]:
         if self._ending and self._ending.kind == GoneKind.TIME_LIMIT and self.limit:
+            self.time_is_over(self.limit)
             task = next((update.task for update in updates), None) or next(iter(self._members))
             return [LimitReached(task, self.limit.key)]
         return []

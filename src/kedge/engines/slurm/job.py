@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from kedge.engines.base import JobOutcome
 from kedge.engines.cluster.link_admission import Expect
@@ -21,7 +21,7 @@ from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.slurm import allocation, ends, inside_commands, render
-from kedge.engines.slurm.backend import AllocationLeft, SlurmBackend
+from kedge.engines.slurm.backend import SlurmBackend
 from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.ends import AllocationEnd
 from kedge.engines.slurm.options import SlurmOptions
@@ -78,18 +78,21 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
         before = ends.before(here, run.cluster.object(run.cluster.folder / _END_FILE))
         now = resume.read(plan, run, before) or progress.beginning(plan, run)
         if limit := allocation.time_limit(site, here, plan, bool(chosen.time)):
-            now.limits.within(limit, time.monotonic() + limit.limit_sec)
-            backend.limit = limit
+            backend.limit, end = limit, time.monotonic() + limit.limit_sec
+            backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
+            if chosen.requeue:
+                backend.requeue_at = end
+            else:
+                now.limits.within(limit, end)
         return run_job(plan, run, backend, stops, log, random.random, now)
 
-    def leave(end: AllocationEnd) -> None:
+    def leave(end: AllocationEnd) -> NoReturn:
         facts = {"number": here.restarts, "cause": end.cause, "text": end.text}
         run.cluster.write(run.cluster.folder / _END_FILE, facts)
+        # At once, and without ending the tasks, to which Slurm gives its own time: nothing may be recorded any more.
+        os._exit(EXIT_FAILED)
 
-    try:
-        return controlled(run, body)
-    except AllocationLeft:
-        os._exit(EXIT_FAILED)  # the job has not ended
+    return controlled(run, body)
 
 
 def bundle_folder() -> str:
