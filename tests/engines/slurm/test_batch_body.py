@@ -41,10 +41,10 @@ def folder(tmp_path: Path) -> Path:
 def start(shell: str, folder: Path) -> Start:
     """Starts a batch script whose controller has these lines."""
 
-    def run(controller: str, options: SlurmOptions = PLAIN) -> subprocess.Popen[str]:
+    def run(controller: str, options: SlurmOptions = PLAIN, bundle: Path = folder) -> subprocess.Popen[str]:
         program(folder / "controller", f"cd {_quoted(folder)}\n{controller}")
         script = folder / "script"
-        script.write_text("\n".join(batch_body.body(f"{folder}/run", str(folder), options)))
+        script.write_text("\n".join(batch_body.body(f"{folder}/run", str(bundle), options)))
         environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
         return subprocess.Popen(
             [shell, script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -74,6 +74,18 @@ def test_it_ends_with_the_controllers_code(start: Start, code: int) -> None:
 
 def test_the_controller_gets_the_run_folder(start: Start, folder: Path) -> None:
     assert ended(start('echo "$#:$1"'))[1] == f"1:{folder}/run\n"
+
+
+def test_a_bundle_that_the_node_does_not_have_is_said(
+    start: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
+    process = start("", PLAIN, folder / "nowhere")
+    code, _, err = ended(process)
+    assert (code, err) == (
+        4,
+        f"kedge: {folder}/nowhere is not on the node n7; set XDG_CACHE_HOME to a folder that all nodes share\n",
+    )
 
 
 def test_a_controller_that_was_killed_is_started_again(start: Start, folder: Path) -> None:
@@ -114,7 +126,7 @@ def test_signals_are_passed_on(start: Start, folder: Path, name: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_controller_that_dies_of_a_forwarded_stop_stays_dead(start: Start, folder: Path, number: int) -> None:
     process = start("echo x >> starts\nexec /bin/sleep 60")
-    wait_until(lambda: (folder / "starts").exists(), DEADLINE)
+    wait_until(lambda: _lines(folder / "starts") == 1, DEADLINE)
     process.send_signal(number)
     assert ended(process)[0] == 128 + number
     assert _lines(folder / "starts") == 1

@@ -9,8 +9,7 @@ from kedge.engines.slurm.options import SlurmOptions
 
 # A trap ends `wait` early, so the code is known only after a wait during which no signal came. A second wait for a
 # process that has ended returns 127. Above 128, a signal has killed it.
-_LOOP = """\
-run=%(run)s
+_LOOP = r"""run=%(run)s
 bundle=%(bundle)s
 controller='' starting='' signalled='' pending=''
 
@@ -30,6 +29,11 @@ trap 'forward HUP' HUP
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 
+if [ ! -x "$bundle/controller" ]; then
+    echo "kedge: $bundle is not on the node ${SLURMD_NODENAME:-$(hostname)};" \
+        "set XDG_CACHE_HOME to a folder that all nodes share" >&2
+    exit 4
+fi
 restarts=0
 while :; do
     starting=yes pending=''

@@ -34,6 +34,11 @@ trap 'forward HUP' HUP
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 
+if [ ! -x "$bundle/controller" ]; then
+    echo "kedge: $bundle is not on the node ${SLURMD_NODENAME:-$(hostname)};" \
+        "set XDG_CACHE_HOME to a folder that all nodes share" >&2
+    exit 4
+fi
 restarts=0
 while :; do
     starting=yes pending=''
