@@ -134,6 +134,11 @@ def page() -> str:
     return HEAD + TABLE_HEAD + _rows(SETTINGS) + ENGINES_HEAD + _rows(engines)
 
 
+def table_of_engine(name: str) -> str:
+    """The options of one engine, for its own page."""
+    return "".join(TABLE_HEAD.splitlines(keepends=True)[-2:]) + _rows(engine_settings(name, options_of(name)))
+
+
 def _rows(settings: Iterable[Setting]) -> str:
     return "".join(f"| {' | '.join(_cells(setting))} |\n" for setting in settings)
 
