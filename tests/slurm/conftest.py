@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def kedge(slurm: SlurmCluster, tmp_path: Path, tmp_path_factory: pytest.TempPath
     command = OnSlurm(tmp_path, slurm, tmp_path_factory.getbasetemp().parent / "cache")
     yield command
     command.close()
+
+
+@pytest.fixture
+def slurm_own(slurm: SlurmCluster) -> Iterator[Path]:
+    """A folder with the same path on this machine and on all nodes, which they do not share."""
+    yield slurm.own
+    shutil.rmtree(slurm.own, ignore_errors=True)
+    slurm.own.mkdir()
 
 
 def with_reason(reason: str) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.e2e.conftest import Loaded
+from tests.e2e.conftest import TIMEOUT, Kedge, Loaded
+from tests.e2e.test_lost import AS_NOBODY
+
+from kedge.contract import CURRENT, USER_ALL
+from kedge.testing.wait import wait_until
 
 from .cluster import SlurmCluster
 
@@ -18,6 +24,19 @@ class OnSlurm(Loaded):
         self.slurm = slurm
         self.environment |= {**slurm.variables, "XDG_CACHE_HOME": str(cache)}
 
+    def number(self, run: str) -> str:
+        """The number of a run's job in Slurm."""
+        return str(json.loads((self.jobs / run / "cluster" / "job.json").read_bytes())["job"])
+
+    def let_go(self, run: str) -> None:
+        """Let the tasks of a run end that wait for a file `go` in the folder that they share."""
+        (self.jobs / run / "job-dir" / "go").touch()
+
+    def wait_for_line(self, run: str, text: str) -> None:
+        """Wait until the first worker of a run has printed this text."""
+        log = self.jobs / run / "attempt-0" / "worker-0" / USER_ALL / CURRENT
+        wait_until(lambda: log.exists() and text in log.read_text(), TIMEOUT, f"{text!r} from {run}")
+
     def leftovers(self) -> list[str]:
         """Processes, jobs of Slurm, and folders of agents."""
         found = super().leftovers()
@@ -25,3 +44,17 @@ class OnSlurm(Loaded):
             found += [str(path) for path in Path(tempfile.gettempdir()).glob(f"kedge-agent-*{run.name}*")]
         names = "--format=%i %j %T"
         return found + self.slurm.run("squeue", "--noheader", "--states=RUNNING,PENDING", names).splitlines()
+
+
+class AsNobody(OnSlurm):
+    """kedge of a user without privileges, who has everything in a folder of their own."""
+
+    def __init__(self, folder: Path, slurm: SlurmCluster) -> None:
+        super().__init__(folder, slurm, folder / "cache")
+        self.environment["HOME"] = str(folder)
+
+    def argv(self, args: tuple[object, ...]) -> list[str]:
+        return [*AS_NOBODY, *super().argv(args)]
+
+    def execute(self, args: tuple[object, ...], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        return Kedge.execute(self, args, environment)

@@ -1,0 +1,125 @@
+"""What may happen to a job on a cluster, and what its user is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+from kedge.runs.folder import Run
+from kedge.testing.wait import wait_until
+
+from .cluster import DEADLINE, SlurmCluster
+from .kedge_on_slurm import OnSlurm
+from .test_jobs import WAITS
+
+PAIR = {"worker": {"instances": 2, "resourcePerInstance": {"cpu": 40, "memoryMB": 64, "gpu": 0}}}  # one on each node
+ONCE = {"kedge": {"retry": {"maxTransient": 0}}}
+
+
+def background(kedge: OnSlurm, *options: str, **keys: Any) -> str:
+    """Start a job that waits, and return its run once all its tasks are ready."""
+    run = kedge("run", "-d", *options, kedge.job(WAITS, **keys)).stdout.strip()
+    for index in range(2 if "roles" in keys else 1):
+        kedge.wait_for_output("ready", f"worker-{index}")
+    return str(run)
+
+
+def facts(kedge: OnSlurm, name: str) -> list[dict[str, Any]]:
+    """The events with this name."""
+    return [event for event in kedge.events() if event["event"] == name]
+
+
+def test_the_loss_of_a_node_is_named(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, roles=PAIR, extras=ONCE)
+    slurm.lose_node("n2")
+    said = kedge("wait", run, code=1).stdout
+    assert "n2" in said, said
+    shown = json.loads(kedge("show", run, "--json").stdout)
+    assert -1001 in [task["exit_code"] for task in shown["tasks"]]
+    slurm.heal()
+    assert kedge.leftovers() == []
+
+
+def test_a_job_with_requeue_goes_on_after_the_loss_of_a_node(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "requeue=true", roles=PAIR)
+    slurm.lose_node("n2")
+    slurm.start_slurmd("n2")
+    kedge.wait_for_output("ready", "worker-1", attempt=1)
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0, 1]
+
+
+def test_slurmctld_stops_and_comes_back(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, roles=PAIR)
+    slurm.stop_slurmctld()
+    kedge.let_go(run)
+    kedge.wait_for_output("bye")
+    slurm.start_slurmctld()
+    kedge("wait", run)
+    assert kedge.events()[-1]["state"] == "succeeded"
+    wait_until(lambda: kedge.leftovers() == [], DEADLINE, "the end of the Slurm job")
+
+
+def test_scancel_from_outside(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge)
+    slurm.run("scancel", kedge.number(run))
+    said = kedge("wait", run, code=1).stdout
+    assert "cancelled" in said, said
+    assert f"{run} " in kedge("ps").stdout
+    wait_until(lambda: kedge.leftovers() == [], DEADLINE, "the end of the Slurm job")
+
+
+def test_scancel_of_a_job_that_waits(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    slurm.submit("sleep 600", "--exclusive", "--nodes=2")
+    run = kedge("run", "-d", kedge.job(WAITS)).stdout.strip()
+    wait_until(lambda: slurm.state(kedge.number(run)) == "PENDING", DEADLINE, "pending")
+    slurm.run("scancel", kedge.number(run))
+    assert "cancelled" in kedge("wait", run, code=1).stdout
+
+
+def test_a_requeue_keeps_the_number_of_attempts(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "requeue=true")
+    slurm.run("scontrol", "requeue", kedge.number(run))
+    kedge.wait_for_output("ready", attempt=1)
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0, 1]
+    assert "ready" in kedge.task_log()
+
+
+def test_the_time_limit_of_the_allocation(kedge: OnSlurm) -> None:
+    done = kedge("run", "--slurm", "time=1m", kedge.job(WAITS, extras=ONCE), code=1)
+    shown = json.loads(kedge("show", kedge.only_run().name, "--json").stdout)
+    assert [task["exit_code"] for task in shown["tasks"]] == [-1004], done
+
+
+def test_a_controller_that_is_killed_is_started_again_and_tasks_do_not_notice(kedge: OnSlurm) -> None:
+    run = background(kedge, roles=PAIR)
+    first = kedge.controller()
+    os.kill(first, signal.SIGKILL)
+    second = wait_until(lambda: _other_controller(kedge, first), DEADLINE, "another controller")
+    assert second != first
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert kedge.task_log().count("ready") == 1
+    assert kedge.task_log().endswith("bye\n")
+    assert [event["adopts"] for event in facts(kedge, "controller-restarted")] == [True]
+    assert len(facts(kedge, "attempt-started")) == 1
+    assert kedge.leftovers() == []
+
+
+def _other_controller(kedge: OnSlurm, first: int) -> int:
+    try:
+        found = json.loads(Run(kedge.only_run()).lock.read_bytes())["pid"]
+    except (OSError, ValueError, LookupError):
+        return 0
+    return 0 if found == first else int(found)
+
+
+def test_preemption_is_told_apart(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "partition=spare", "--slurm", "exclusive=true", roles=PAIR)
+    slurm.run("srun", "--partition=urgent", "--exclusive", "--nodes=2", "true")
+    assert "preempt" in kedge("wait", run, code=1).stdout
