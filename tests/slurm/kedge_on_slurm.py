@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from tests.e2e.conftest import TIMEOUT, Kedge, Loaded
 from tests.e2e.test_lost import AS_NOBODY
 
-from kedge.contract import CURRENT, USER_ALL
+from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
 from kedge.testing.wait import wait_until
 
 from .cluster import SlurmCluster
+
+CLEANING_SEC = 30.0  # for agents and Slurm, after the end of a job
 
 
 class OnSlurm(Loaded):
@@ -38,12 +41,23 @@ class OnSlurm(Loaded):
         wait_until(lambda: log.exists() and text in log.read_text(), TIMEOUT, f"{text!r} from {run}")
 
     def leftovers(self) -> list[str]:
-        """Processes, jobs of Slurm, and folders of agents."""
+        """Processes, jobs of Slurm, and folders of agents. When a job has ended, agents still clean up, and Slurm."""
+        end = time.monotonic() + CLEANING_SEC
+        while (found := self._leftovers()) and time.monotonic() < end and all(map(_has_ended, self.runs())):
+            time.sleep(0.1)
+        return found
+
+    def _leftovers(self) -> list[str]:
         found = super().leftovers()
         for run in self.runs():
             found += [str(path) for path in Path(tempfile.gettempdir()).glob(f"kedge-agent-*{run.name}*")]
-        names = "--format=%i %j %T"
-        return found + self.slurm.run("squeue", "--noheader", "--states=RUNNING,PENDING", names).splitlines()
+        jobs = self.slurm.run("squeue", "--noheader", "--format=%i %T %k").splitlines()
+        return found + [job for job in jobs if any(run.name in job for run in self.runs())]
+
+
+def _has_ended(run: Path) -> bool:
+    """Whether the run's end is recorded."""
+    return b'"job-completed"' in (run / EVENTS_FILE).read_bytes()
 
 
 class AsNobody(OnSlurm):

@@ -43,7 +43,7 @@ def test_the_example(kedge: OnSlurm) -> None:
 
 
 def test_the_demo(kedge: OnSlurm) -> None:
-    done = kedge("run", EXAMPLES / "digits.yaml")
+    done = kedge("run", EXAMPLES / "digits.yaml", "-p", "epochs=40")
     assert "Succeeded" in done.stdout
     assert "worker 0 of 3" in done.stdout
 
@@ -67,9 +67,11 @@ def test_a_submitter_that_was_killed_comes_back(kedge: OnSlurm) -> None:
     process.communicate()
     run = kedge.only_run().name
     back = kedge.start("attach", run)
+    assert back.stderr
+    assert "is running" in back.stderr.readline()
     kedge.let_go(run)
     printed = kedge.finish(back, 0)
-    assert "bye" in printed
+    assert "worker:0 | bye" in printed
     assert "Succeeded" in printed
 
 
