@@ -27,6 +27,12 @@ class OnSlurm(Loaded):
         self.slurm = slurm
         self.environment |= {**slurm.variables, "XDG_CACHE_HOME": str(cache)}
 
+    def controller(self) -> int:
+        """The pid of the only run's controller, once it runs."""
+        file = self.only_run() / "cluster" / "heartbeat"
+        wait_until(file.exists, TIMEOUT, "the first heartbeat of the controller")
+        return int(json.loads(file.read_bytes())["pid"])
+
     def number(self, run: str) -> str:
         """The number of a run's job in Slurm."""
         return str(json.loads((self.jobs / run / "cluster" / "job.json").read_bytes())["job"])
