@@ -16,7 +16,7 @@ ClusterName=kedge-test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
+AuthInfo=socket={folder}/munge/socket,cred_expire=15
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state

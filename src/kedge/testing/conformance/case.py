@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kedge.contract import CURRENT, REPORT_FILE, RUNTIME_LOG, USER_STDERR, USER_STDOUT
@@ -92,3 +93,11 @@ def job_report(kedge: Kedge) -> dict[str, Any]:
     """The report.json of the only run."""
     report: dict[str, Any] = json.loads((kedge.only_run() / REPORT_FILE).read_text())
     return report
+
+
+def no_secrets(run: Path) -> None:
+    """AssertionError if the folder with the secrets of a run is still there. That of a cluster engine is in the run
+    folder; only its files with secrets go."""
+    where = Path(json.loads((run / "run.json").read_text())["secrets_dir"])
+    left = [where / "secrets.json", where / "link.json"] if where == run / "cluster" else [where]
+    same("secrets", [path for path in left if path.exists()], [])

@@ -7,13 +7,12 @@ import re
 import signal
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from kedge.contract import BEFORE_STOP, REPORT_FILE
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from kedge.runs.job_events import JobEvent
 from kedge.testing.command import TIMEOUT, Kedge
-from kedge.testing.conformance.case import runtime_log, same
+from kedge.testing.conformance.case import no_secrets, runtime_log, same
 from kedge.testing.wait import wait_until
 
 _GRACEFUL = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
@@ -192,8 +191,7 @@ def lost_controller(kedge: Kedge) -> None:
     assert kedge.leftovers(), "the tasks of a lost job are expected to continue"
     assert "stopped" in kedge("stop", "job").stdout
     assert kedge.leftovers() == []
-    secrets_dir = json.loads((run / "run.json").read_text())["secrets_dir"]
-    assert not Path(secrets_dir).exists(), f"the secrets are still in {secrets_dir}"
+    no_secrets(run)
     assert re.search(rf"^{run.name} +stopped ", kedge("ps").stdout, re.MULTILINE)
     kedge("rm", "job")
     same("runs", kedge.runs(), [])
