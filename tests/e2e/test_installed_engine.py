@@ -73,7 +73,7 @@ def test_the_settings_hold_options_of_the_engine(kedge: Kedge) -> None:
     ("args", "message"),
     [
         (("-o", "nice=much"), "--nice of the example engine must be a whole number of at least 0, not 'much'"),
-        (("-o", "niceness=1"), "the example engine has no option --niceness; it has --allow-fewer-gpus, --nice"),
+        (("-o", "niceness=1"), "the example engine has no option --niceness; did you mean --nice?"),
         (("-o", "nice"), "-o nice: write it as NAME=VALUE"),
         (("--network", "host"), "the example engine has no option --network; it has --allow-fewer-gpus, --nice"),
     ],
