@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,21 @@ from typing import Any
 import pytest
 
 from kedge.contract import timestamp
+from kedge.diagnose.model import PERMANENT, Diagnosis
 from kedge.engines.controller import resume
 from kedge.engines.controller.allocation import Allocation
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.progress import Progress, Stage
+from kedge.engines.controller.states import History
 from kedge.engines.controller.stop_requests import Stops
 from kedge.plan.model import Plan
-from kedge.runs.events import EventLog
+from kedge.runs.events import LONGEST_LINE, EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
+from kedge.testing.backend import failed, succeeded
 
-from .scripted import A, B, plan
+from .scripted import A, B, Scene, plan
 from .test_time_limits import limited
 
 OF_A = {"role": "w", "index": 0, "task_attempt": 0}
@@ -179,3 +183,14 @@ def test_only_reports_of_the_latest_attempt_are_read(read, monkeypatch: pytest.M
     second: Events = [(1, JobEvent.ATTEMPT_STARTED, {"attempt": 1}), (1, JobEvent.TASK_LAUNCHED, OF_A)]
     read([*LAUNCHED, (50, JobEvent.TASK_COMPLETED, end), *second, (1, JobEvent.TASK_COMPLETED, end)])
     assert found == [1]
+
+
+def test_a_report_or_a_history_of_any_size_makes_no_event_that_readers_skip(scene: Scene) -> None:
+    found = Diagnosis(
+        "python_bug", PERMANENT, "likely", "user", "x" * LONGEST_LINE, (), rule="r", frame="f" * LONGEST_LINE
+    )
+    end = failed(A, diagnosis=found.to_json(), evidence={"last_output": "y" * LONGEST_LINE})
+    scene.job(plan(1, gang=False, task_retries=1), (end,), (succeeded(A),))
+    facts = scene.facts[JobEvent.TASK_RETRYING]
+    assert len(json.dumps(facts)) < 10_000
+    assert History.of_facts(facts).failure is not None

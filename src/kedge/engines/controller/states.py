@@ -13,6 +13,7 @@ from kedge.engines.controller.retries import Retries
 from kedge.quick_dataclasses import dataclass
 from kedge.states import State
 
+_LONGEST = 1000  # characters
 MOVES = {
     State.WAITING: {State.LAUNCHED, State.STOPPED, State.FAILED},  # failed: its time limit has passed
     State.LAUNCHED: {State.RUNNING, State.STOPPING, State.SUCCEEDED, State.FAILED},
@@ -38,8 +39,11 @@ class History:
         """It for the event log."""
         if self.failure is None:
             return {"history": None}
-        diagnosis, progress = self.failure
-        return {"history": {"diagnosis": diagnosis.to_json(), "progress": dict(progress)}}
+        found, progress = self.failure
+        # What is compared with the next failure, and no more: readers skip long lines, and a task can write any report.
+        rule, frame = found.rule[:_LONGEST], found.frame[:_LONGEST]
+        compared = Diagnosis(found.cause, found.behaviour, found.confidence, "", "", (), rule=rule, frame=frame)
+        return {"history": {"diagnosis": compared.to_json(), "progress": dict(progress)}}
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> History:

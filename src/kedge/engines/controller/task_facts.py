@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from kedge.engines.controller.judge import Judge
 from kedge.engines.controller.states import TaskState
+
+_LARGEST = 1 << 18  # bytes of a report in an event: readers skip long lines, and a task can write any report
 
 
 def of_end(task: TaskState, code: int, judging: Judge, attempt: int) -> dict[str, Any]:
@@ -21,4 +24,7 @@ def of_end(task: TaskState, code: int, judging: Judge, attempt: int) -> dict[str
         "message": report.message,
         "removed_bytes": report.removed_bytes,
     }
-    return facts if judging.report(task, attempt) == report else facts | {"report": report._asdict()}
+    if judging.report(task, attempt) == report:
+        return facts
+    whole = report._replace(evidence=None, hooks=None)._asdict()  # no decision needs these
+    return facts | {"report": whole} if len(json.dumps(whole)) <= _LARGEST else facts
