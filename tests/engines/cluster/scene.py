@@ -88,8 +88,8 @@ class ClusterScene:
         """How the job ended. `meanwhile` is called in another thread; what it raises is raised at the end."""
         with ExitStack() as stack:
             stops = stops or stack.enter_context(Stops())
+            stack.enter_context(_thread(meanwhile, stops))  # it ends after the controller, which it may wait for
             stack.enter_context(self.controller(made, stops, settings))
-            stack.enter_context(_thread(meanwhile, stops))
             progress = resume.read(made, self.run) if self._log else None
             return run_job(made, self.run, self.backend, stops, self.emit, lambda: 0.0, progress)
 

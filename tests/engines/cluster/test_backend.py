@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
+
+import pytest
 
 from kedge.contract import STOPPED_BY_COMPLETION
+from kedge.engines.cluster import owner_client
 from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
 from kedge.states import State
@@ -129,3 +133,15 @@ def test_the_barrier_names_who_is_missing_and_where(scene: ClusterScene) -> None
     assert ends[0]["code"] == ends[2]["code"] == STOPPED_BY_COMPLETION
     (note,) = scene.seen("note")
     assert note["text"] == "after 0.5 s, 1 of 3 tasks is not there yet: w:1 has not reported"
+
+
+@pytest.mark.parametrize("made", ["running", "paused"])
+def test_a_users_command_stops_the_job_over_the_link(scene: ClusterScene, made: str) -> None:
+    def stop() -> None:
+        event = "task-launched" if made == "running" else "job-retrying"
+        wait_until(lambda: scene.seen(event), 30)
+        owner_client.ask(scene.keys, ["127.0.0.1"], scene.server.port, "stop", "me")
+
+    job = plan("exec sleep 100") if made == "running" else plan("kill -KILL $$")
+    outcome = scene.job(replace(job, retry=replace(job.retry, backoff_sec=60.0)), stop)
+    assert (outcome.state, outcome.text) == (State.STOPPED, "stopped by a stop request")

@@ -183,6 +183,7 @@ class ClusterBackend:
     def close(self) -> None:
         """Release everything; waits until the agents have cleaned up, or the time for that is over."""
         self._finish_attempt()
+        self._server.poll()  # the last requests of the owner are answered
         self._cluster.close()
         self._selector.close()
         self._server.close()
@@ -191,7 +192,8 @@ class ClusterBackend:
         """Let the agents of the job attempt end, and wait for that: the next ones need their places."""
         if self._attempt is None:
             return
-        finish_agents(self._server, self._cluster, list(self._members.values()), self._settings.finish_sec)
+        members = list(self._members.values())
+        finish_agents(self._server, self._cluster, members, self._settings.finish_sec, self._take_request)
         self._cluster.end(self._attempt)
         self._server.forget_attempt(self._attempt)
         self._attempt = None
@@ -200,7 +202,7 @@ class ClusterBackend:
 
     def _take(self, update: LinkUpdate) -> None:
         if isinstance(update, OwnerRequest):
-            self._requests(update.kind, "" if update.by == self._plan.user else update.by)
+            self._take_request(update)
         elif update.attempt != self._attempt:
             return
         elif isinstance(update, Joined):
@@ -213,6 +215,9 @@ class ClusterBackend:
             self._silent(self._members[update.task], update.since)
         elif isinstance(update, Heard):
             self._heard(self._members[update.task])
+
+    def _take_request(self, request: OwnerRequest) -> None:
+        self._requests(request.kind, "" if request.by == self._plan.user else request.by)
 
     def _joined(self, member: Member, joined: Joined) -> None:
         self._heard(member)
@@ -351,8 +356,9 @@ class ClusterBackend:
             at = member.silent_since + self._settings.unreachable_sec
             if at <= now:
                 member.unreachable = True
-                text = f"nothing was heard of {member.where()} for {duration_text(round(now - member.silent_since))}"
-                self._updates.append(TaskUnreachable(member.task, f"{text}; it may still run there"))
+                where = f" on node {member.node}" if member.node else ""
+                text = f"nothing was heard of it for {duration_text(round(now - member.silent_since))}"
+                self._updates.append(TaskUnreachable(member.task, f"{text}; it may still run{where}"))
             else:
                 self._look(at)
         if member.kill_at is not None:
