@@ -44,6 +44,7 @@ class SlurmBackend(ClusterBackend):
         self._steps, self._stops, self._site, self._here, self._leave = steps, stops, site, here, leave
         self.limit: TaskTimeLimit | None = None
         self.requeue_at = math.inf
+        self.may_requeue = False
         self.time_is_over: Callable[[TaskTimeLimit], None] = lambda limit: None
         self._terminated, self._suspected = False, math.inf
         self._ending: AllocationEnd | None = None
@@ -64,10 +65,19 @@ class SlurmBackend(ClusterBackend):
         return 0.0 if self._late or self._terminated else min(super().due, self._ask_at, self.requeue_at)
 
     def place(self, attempt: int) -> None:
-        if self._ending:
+        lost = ", ".join(sorted(self._steps.lost_nodes))
+        why = (
+            f"the allocation is over ({self._ending.text})" if self._ending else lost and f"its allocation lost {lost}"
+        )
+        if why:
             advice = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
-            raise CannotRun(f"there is no other attempt: the allocation is over ({self._ending.text}); {advice}")
+            raise CannotRun(f"there is no other attempt of the job: {why}; {advice}")
         super().place(attempt)
+
+    def retrying(self) -> None:
+        """The job is tried again, which is recorded: without all of its nodes, that needs another allocation."""
+        if self._steps.lost_nodes and self.may_requeue:
+            self._ask_for_another(f"the allocation has lost {', '.join(sorted(self._steps.lost_nodes))}")
 
     def poll(self) -> list[Update]:
         late, self._late = self._late, []
@@ -97,18 +107,22 @@ class SlurmBackend(ClusterBackend):
         return update._replace(report=task_ends.of_gone(launch, gone, node, stopping=False, killed=False))
 
     def _requeue(self) -> list[Update]:
-        """The time of the allocation is over: ask for another one, and leave. If Slurm refuses, the time of the run is
-        over."""
+        """The time of the allocation is over. If Slurm gives the job no other one, so is the time of the run."""
         self.requeue_at = math.inf
         text = "the time of the allocation is over"
+        self._ask_for_another(text)
+        self._ending = AllocationEnd(GoneKind.TIME_LIMIT, text)
+        return self._at_time_limit(())
+
+    def _ask_for_another(self, text: str) -> None:
+        """Ask for another allocation, and leave; returns if Slurm refuses."""
         self._emit(JobEvent.ALLOCATION_REQUESTED, text=f"{text}: the job goes on in another one")
         try:
             commands.run(self._site, "scontrol", "requeue", self._here.job)
         except SlurmError as error:
             self._emit(JobEvent.NOTE, text=f"Slurm gives the job no other allocation: {error}")
-            self._ending = AllocationEnd(GoneKind.TIME_LIMIT, text)
-            return self._at_time_limit(())
-        return self._leave(AllocationEnd(GoneKind.TIME_LIMIT, text, requeued=True))
+        else:
+            self._leave(AllocationEnd(GoneKind.TIME_LIMIT, text, requeued=True))
 
     def _is_suspicious(self, updates: Collection[Update]) -> bool:
         """Whether the allocation may be ending."""

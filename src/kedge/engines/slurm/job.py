@@ -34,6 +34,7 @@ from kedge.open_files import raise_limit
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 
 _END_FILE = "allocation.json"  # how the last allocation ended, if the job goes on in another one
 _BUNDLED = "site/kedge/controller.pyc"
@@ -74,17 +75,24 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
             steps=steps, stops=stops, site=site, here=here, leave=leave,
         )  # fmt: skip
         stack.callback(backend.close)
+        backend.may_requeue = chosen.requeue
         run.cluster.write(run.cluster.address, address)
         before = ends.before(here, run.cluster.object(run.cluster.folder / _END_FILE))
         now = resume.read(plan, run, before) or progress.beginning(plan, run)
         if limit := allocation.time_limit(site, here, plan, bool(chosen.time)):
             backend.limit, end = limit, time.monotonic() + limit.limit_sec
             backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
-            if chosen.requeue:
+            if backend.may_requeue:
                 backend.requeue_at = end
             else:
                 now.limits.within(limit, end)
-        return run_job(plan, run, backend, stops, log, random.random, now)
+
+        def emit(event: str, **facts: Any) -> None:
+            log(event, **facts)
+            if event == JobEvent.JOB_RETRYING:
+                backend.retrying()
+
+        return run_job(plan, run, backend, stops, emit, random.random, now)
 
     def leave(end: AllocationEnd) -> NoReturn:
         facts = {"number": here.restarts, "cause": end.cause, "text": end.text}

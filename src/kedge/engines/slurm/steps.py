@@ -27,7 +27,7 @@ Orders = Callable[[int, str, Sequence[str]], bytes]  # what its tasks read, with
 
 
 class SlurmSteps:
-    """`cancel` ends a step of that id, without waiting for it."""
+    """`cancel` ends a step of that id, without waiting for it. `lost_nodes` are those that the allocation had."""
 
     def __init__(
         self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, cancel: Callable[[str], None]
@@ -37,6 +37,7 @@ class SlurmSteps:
         self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
         self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
+        self.lost_nodes: set[str] = set()
         self._known: set[tuple[GoneKind, str]] = set()
         self._look_at = math.inf
         self._epoll = select.epoll()
@@ -122,6 +123,7 @@ class SlurmSteps:
                 step.look()
             if not step.runs or self._look_at <= now:
                 found += self._gone(step)
+            self.lost_nodes |= step.facts.failed_nodes
             if not step.runs:
                 self._steps.remove(step)
         if self._look_at <= now:
