@@ -202,3 +202,29 @@ def test_closing_ends_all(rig: Rig) -> None:
     steps._cancel = lambda step: steps.running[0].signal(signal.SIGTERM)
     steps.close()
     assert not record.is_here
+
+
+def test_a_node_that_is_down(rig: Rig) -> None:
+    steps = rig.launch()
+    collect(steps, lambda found: "node n1" in steps.whereabouts(Task("worker", 0)))
+    steps.nodes_failed({"n1", "n9"})
+    found = collect(steps, lambda found: len(found) == 2)
+    assert {gone.reason for gone in found} == {GoneKind.NODE_LOST}
+    assert "n1" in steps.lost_nodes
+
+
+def test_why_slurm_ends_a_step_is_known_once(rig: Rig) -> None:
+    say = "print('slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***', file=sys.stderr, flush=True)"
+    steps = rig.launch(f"{say}; {WAITS}")
+    collect(steps, lambda found: steps.causes())
+    assert steps.causes() == {(GoneKind.CANCELLED, "STEP 7.0 ON n1 CANCELLED AT now")}
+    steps.forget_causes()
+    assert not steps.causes()
+
+
+def test_a_step_that_kedge_ends_is_not_ended_from_outside(rig: Rig) -> None:
+    say = "print('slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***', file=sys.stderr, flush=True)"
+    steps = rig.launch(f"{say}; {WAITS}")
+    steps.kill(Task("worker", 0))
+    steps.look()
+    assert not steps.causes()
