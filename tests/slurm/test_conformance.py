@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -16,4 +17,6 @@ SHARED = {name: behaviour for name, behaviour in BEHAVIOURS.items() if name != "
 
 @pytest.mark.parametrize("behaviour", SHARED.values(), ids=SHARED)
 def test_behaviour(kedge: OnSlurm, behaviour: Callable[[OnSlurm], None]) -> None:
+    if "busybox" in str(behaviour) and not shutil.which("busybox"):
+        pytest.skip("peers talk through busybox, which this machine does not have")
     behaviour(kedge)
