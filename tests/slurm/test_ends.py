@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from typing import Any
@@ -44,6 +43,7 @@ def test_the_loss_of_a_node_is_named(kedge: OnSlurm, slurm: SlurmCluster) -> Non
 def test_a_job_with_requeue_goes_on_after_the_loss_of_a_node(kedge: OnSlurm, slurm: SlurmCluster) -> None:
     run = background(kedge, "--slurm", "requeue=true", roles=PAIR)
     slurm.lose_node("n2")
+    wait_until(lambda: slurm.node_state("n2").startswith("down"), DEADLINE, "n2 down")
     slurm.start_slurmd("n2")
     kedge.wait_for_output("ready", "worker-1", attempt=1)
     kedge.let_go(run)
@@ -90,9 +90,9 @@ def test_a_requeue_keeps_the_number_of_attempts(kedge: OnSlurm, slurm: SlurmClus
 
 
 def test_the_time_limit_of_the_allocation(kedge: OnSlurm) -> None:
-    done = kedge("run", "--slurm", "time=1m", kedge.job(WAITS, extras=ONCE), code=1)
-    shown = json.loads(kedge("show", kedge.only_run().name, "--json").stdout)
-    assert [task["exit_code"] for task in shown["tasks"]] == [-1004], done
+    kedge("run", "--slurm", "time=1m", kedge.job(WAITS, extras=ONCE), code=1)
+    assert [event["code"] for event in facts(kedge, "task-completed")] == [-1004]
+    assert kedge.events()[-1]["code"] == -1004
 
 
 def test_a_controller_that_is_killed_is_started_again_and_tasks_do_not_notice(kedge: OnSlurm) -> None:

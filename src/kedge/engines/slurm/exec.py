@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -83,13 +84,14 @@ def _copy_errors(child: subprocess.Popen[bytes]) -> None:
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int:
-    """End the program because its task has ended."""
+    """End the program because its task has ended: killed, whatever srun makes of that."""
     child.terminate()
     try:
-        return child.wait(_LINGER_SEC)
+        child.wait(_LINGER_SEC)
     except subprocess.TimeoutExpired:
         child.kill()
-        return child.wait()
+        child.wait()
+    return -signal.SIGKILL
 
 
 def _own_events(run: Run, attempt: TaskAttempt) -> Iterator[dict[str, Any]]:

@@ -52,8 +52,17 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
         text = "its submission was interrupted before Slurm had it"
         record_end(run, RecordedEnd(State.FAILED, None, text), stopped_by)
     else:
-        record_end(run, job_ends.recorded(end, number or "", stopped_by), stopped_by)
+        record_end(run, _of_start(run, job_ends.recorded(end, number or "", stopped_by)), stopped_by)
     return SchedulerWord(number or "", JobPhase.GONE, checked=time.time())
+
+
+def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
+    """The end of a job with the likely reason if its controller never came to life: the node has no such folder."""
+    if end.state is not State.FAILED or run.cluster.heartbeat.exists():
+        return end
+    return end._replace(
+        text=f"{end.text}. Its controller never started: check that all nodes share the folder {run.path}"
+    )
 
 
 def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
