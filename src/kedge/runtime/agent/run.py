@@ -41,7 +41,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         heard = now if link.connected or agent.state.running else heard
         if now > heard + ORPHAN_SEC:
             say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
-            return GIVEN_UP
+            agent.exit_code = GIVEN_UP
         if agent.exit_code is None:
             loop.turn(min(link.due, heard + ORPHAN_SEC + 1))
     link.close()
