@@ -40,17 +40,6 @@ def test_the_loss_of_a_node_is_named(kedge: OnSlurm, slurm: SlurmCluster) -> Non
     assert kedge.leftovers() == []
 
 
-def test_a_job_with_requeue_goes_on_after_the_loss_of_a_node(kedge: OnSlurm, slurm: SlurmCluster) -> None:
-    run = background(kedge, "--slurm", "requeue=true", roles=PAIR)
-    slurm.lose_node("n2")
-    wait_until(lambda: slurm.node_state("n2").startswith("down"), DEADLINE, "n2 down")
-    slurm.start_slurmd("n2")
-    kedge.wait_for_output("ready", "worker-1", attempt=1)
-    kedge.let_go(run)
-    kedge("wait", run)
-    assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0, 1]
-
-
 def test_slurmctld_stops_and_comes_back(kedge: OnSlurm, slurm: SlurmCluster) -> None:
     run = background(kedge, roles=PAIR)
     slurm.stop_slurmctld()
