@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -32,4 +33,6 @@ def kedge(tmp_path: Path) -> Iterator[Kedge]:
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
 def test_behaviour(kedge: Kedge, behaviour: Callable[[Kedge], None]) -> None:
+    if "busybox" in str(behaviour) and not shutil.which("busybox"):
+        pytest.skip("peers talk through busybox, which this machine does not have")
     behaviour(kedge)
