@@ -50,6 +50,7 @@ class AgentUnderTest:
         self.run_id = f"me~{folder.name}-{os.getpid()}"
         # For tests that take a while before they look: heartbeats and acknowledgements go on.
         self.lock = threading.Lock()
+        self.closed = False  # nobody listens
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
@@ -60,12 +61,19 @@ class AgentUnderTest:
     def _serve(self) -> None:
         while not self.over.wait(0.01):
             with self.lock:
-                self.updates += self.server.poll()
+                self.updates += [] if self.closed else self.server.poll()
+
+    def lose_controller(self) -> None:
+        """Nobody listens any more."""
+        with self.lock:
+            self.closed = True
+            self.server.close()
 
     def restart_controller(self) -> None:
         """Another controller, on another port, which knows nothing."""
         with self.lock:
-            self.server.close()
+            self.server.close()  # again, if it was lost before
+            self.closed = False
             self.server = LinkServer(self.keys, lambda *_who: True, "second")
             self.tell_address(self.server.port)
 

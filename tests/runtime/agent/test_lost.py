@@ -149,11 +149,10 @@ def test_a_controller_that_is_started_again_elsewhere(agent):
 
 def test_a_task_goes_on_without_a_controller_and_is_told_once(agent, alive):
     running(agent)
-    with agent.lock:
-        agent.server.close()
-        go(agent)
-        supervisor = agent.supervisor_pid()
-        wait_until(lambda: not alive(supervisor))
+    supervisor = agent.supervisor_pid()
+    agent.lose_controller()
+    go(agent)
+    wait_until(lambda: not alive(supervisor))
     agent.restart_controller()
     end = agent.joined(2).hello.state["ended"] or agent.ended()
     assert end["report"]["user_exit_code"] == 4
