@@ -20,8 +20,8 @@ MODULES = sorted(
     path for part in ("diagnose", "runtime/actions", "engines") for path in (SRC / part).rglob("*.py")
 )  # fmt: skip
 # Callables that take a cause, and at which position; constants that hold one.
-TAKERS = {"ActionFailed": 1, "ImageProblem": 1, "Meaning": 0, "_answer": 0}
-CONSTANTS = {"GENERIC", "NONE", "STOPPED", "TIME_LIMIT"}
+TAKERS = {"ActionFailed": 1, "EndKind": 2, "ImageProblem": 1, "Meaning": 0, "_answer": 0}
+CONSTANTS = {"GENERIC", "_HOST_OOM", "_UNAVAILABLE", "NONE", "STOPPED", "TIME_LIMIT"}
 
 
 def named(tree: ast.AST) -> Iterator[str]:

@@ -10,6 +10,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cluster.scene import ClusterScene
+
 from kedge.engines.base import JobOutcome
 from kedge.engines.controller import resume
 from kedge.engines.controller.job import run_job

@@ -49,7 +49,7 @@ def is_retried(launch: Launch, report: Report, asked_for: int = 0) -> bool:
         (GoneKind.NODE_LOST, -1001, "node_failure", (True, True)),
         (GoneKind.PREEMPTED, -1003, "preempted", (True, True)),
         (GoneKind.OUT_OF_MEMORY, -1200, "host_oom_kill", (False, False)),
-        (GoneKind.TIME_LIMIT, -1004, "time_limit", (False, False)),
+        (GoneKind.OUT_OF_TIME, -1004, "time_limit", (False, False)),
         (GoneKind.CANCELLED, -300, "job_cancelled", (False, True)),
         (GoneKind.NOT_STARTED, -310, "scheduler_resource_unavailable", (False, True)),
     ],

@@ -55,7 +55,7 @@ def test_the_time_limit(site: SlurmSite) -> None:
     job(site, "COMPLETING", "TimeLimit")
     found = ends.find_out(site, HERE, [])
     assert found
-    assert found.kind == GoneKind.TIME_LIMIT
+    assert found.kind == GoneKind.OUT_OF_TIME
 
 
 def test_preempted_and_queued_again(site: SlurmSite) -> None:

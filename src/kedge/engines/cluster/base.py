@@ -16,8 +16,8 @@ class GoneKind(StrEnum):
     NODE_LOST = "node-lost"  # its node failed, or was taken out of service
     OUT_OF_MEMORY = "out-of-memory"
     CANCELLED = "cancelled"  # by a person or a program, and not by this controller
-    PREEMPTED = "preempted"
-    TIME_LIMIT = "time-limit"  # the cluster's own, not one of the job file
+    PREEMPTED = "preemption"
+    OUT_OF_TIME = "out-of-time"  # the cluster's own, not one of the job file
     NOT_STARTED = "not-started"  # the cluster could not start the agent
 
 

@@ -53,7 +53,7 @@ _KINDS = {
     GoneKind.CANCELLED: EndKind(
         _ENDED_OUTSIDE, COMMAND_KILLED, "job_cancelled", "the task was cancelled in the cluster, not by this job"
     ),
-    GoneKind.TIME_LIMIT: EndKind(
+    GoneKind.OUT_OF_TIME: EndKind(
         STOPPED_BY_TIME_LIMIT, TIME_LIMIT, model.TIME_LIMIT, "the cluster's own time limit ended the task",
         ("Ask the cluster for more time, or save checkpoints in $KEDGE_JOB_DIR and continue from them.",),
     ),

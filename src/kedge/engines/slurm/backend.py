@@ -111,7 +111,7 @@ class SlurmBackend(ClusterBackend):
         self.requeue_at = math.inf
         text = "the time of the allocation is over"
         self._ask_for_another(text)
-        self._ending = AllocationEnd(GoneKind.TIME_LIMIT, text)
+        self._ending = AllocationEnd(GoneKind.OUT_OF_TIME, text)
         return self._at_time_limit(())
 
     def _ask_for_another(self, text: str) -> None:
@@ -122,7 +122,7 @@ class SlurmBackend(ClusterBackend):
         except SlurmError as error:
             self._emit(JobEvent.NOTE, text=f"Slurm gives the job no other allocation: {error}")
         else:
-            self._leave(AllocationEnd(GoneKind.TIME_LIMIT, text, requeued=True))
+            self._leave(AllocationEnd(GoneKind.OUT_OF_TIME, text, requeued=True))
 
     def _is_suspicious(self, updates: Collection[Update]) -> bool:
         """Whether the allocation may be ending."""
@@ -157,7 +157,7 @@ class SlurmBackend(ClusterBackend):
         return True
 
     def _at_time_limit(self, updates: Collection[Update]) -> list[Update]:
-        if self._ending and self._ending.kind == GoneKind.TIME_LIMIT and self.limit:
+        if self._ending and self._ending.kind == GoneKind.OUT_OF_TIME and self.limit:
             self.time_is_over(self.limit)
             task = next((update.task for update in updates), None) or next(iter(self._members))
             return [LimitReached(task, self.limit.key)]

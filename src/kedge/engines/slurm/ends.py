@@ -50,8 +50,8 @@ def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[Gone
         return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has queued the job again", requeued=True)
     if facts.state in _RUNS:
         return None  # a single step has ended, or only the batch script was signalled
-    if kind == GoneKind.TIME_LIMIT or facts.reason == "TimeLimit":
-        return AllocationEnd(GoneKind.TIME_LIMIT, text or "the time limit of the allocation has passed")
+    if kind == GoneKind.OUT_OF_TIME or facts.reason == "TimeLimit":
+        return AllocationEnd(GoneKind.OUT_OF_TIME, text or "the time limit of the allocation has passed")
     if kind in (GoneKind.PREEMPTED, GoneKind.NODE_LOST):
         return AllocationEnd(kind, text)
     return AllocationEnd(GoneKind.CANCELLED, text, _canceller(site, here.job))

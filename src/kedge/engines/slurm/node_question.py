@@ -10,7 +10,7 @@ from collections.abc import Collection
 from kedge.engines.slurm.commands import SlurmSite
 
 _PATIENCE_SEC = 15.0
-_DOWN = ("down", "fail", "unknown", "power", "reboot")  # the beginnings of states in which nothing runs on a node
+_DOWN = ("down", "fail", "unk", "power", "reboot")  # the beginnings of states in which nothing runs on a node
 
 
 class NodeQuestion:

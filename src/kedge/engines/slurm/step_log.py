@@ -17,7 +17,7 @@ _CANCELLED = re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ (?:CANCELLED|FAILED)(?:
 _OUT_OF_MEMORY = re.compile(r"oom_kill|OOM Killed|Out Of Memory|Exceeded .*memory limit", re.IGNORECASE)
 _WHY = re.compile(r"srun: (?:error: )?(.*(?:launch failed|[Uu]nable to |Requested nodes are busy|failed on node).*)")
 _BY = {  # the words after DUE TO
-    "TIME LIMIT": GoneKind.TIME_LIMIT,
+    "TIME LIMIT": GoneKind.OUT_OF_TIME,
     "PREEMPTION": GoneKind.PREEMPTED,
     "NODE FAILURE": GoneKind.NODE_LOST,
     "JOB REQUEUE": GoneKind.PREEMPTED,
