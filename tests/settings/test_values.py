@@ -114,7 +114,18 @@ def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_li
     assert settable == {"engine", "marketplace", "rules", *(f"engines.slurm.{key}" for key in slurm)}
     limits = {setting.key for setting in EVERY if setting.key.startswith("limits.")}
     of_site = ("nfs", "cifs", "credentials", "users", "writers", "subPath", "makeSubPath")
-    scheduler = ["container", "sbatch", "prologue", "epilogue", "commands", "conf", "link-ports", "fixed"]
+    scheduler = [
+        "container",
+        "sbatch",
+        "prologue",
+        "epilogue",
+        "commands",
+        "conf",
+        "link-ports",
+        "barrier",
+        "unreachable",
+        "fixed",
+    ]
     others = {"registry", "groups.*.members", *(f"storages.*.{key}" for key in of_site)}
     others |= {f"engines.slurm.{key}" for key in scheduler}
     assert {setting.key for setting in EVERY if setting.site_only} == others | limits

@@ -136,7 +136,13 @@ def test_a_wrong_option_in_the_job_file_has_a_position(
 @pytest.mark.parametrize("key", [option.key for option in ACCEPTS if option.site_only])
 @pytest.mark.parametrize("cluster", [False, True])
 def test_what_is_for_the_site_is_not_for_users(chosen: Choose, tmp_path: Path, key: str, cluster: bool) -> None:
-    texts = {"container": '"pyxis"', "commands": '"/opt/bin"', "conf": '"/etc/x"', "link-ports": '"1-2"'}
+    texts = {
+        "container": '"pyxis"',
+        "commands": '"/opt/bin"',
+        "conf": '"/etc/x"',
+        "link-ports": '"1-2"',
+        **dict.fromkeys(("barrier", "unreachable"), '"1m"'),
+    }
     texts |= {"fixed": '["qos"]', "sbatch": '["--x"]'}
     line = f"{key} = " + texts.get(key, '["true"]')
     text = f'[virtual-clusters.a]\nengine = "slurm"\n[virtual-clusters.a.options]\n{line}' if cluster else ""

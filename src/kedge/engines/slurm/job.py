@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kedge.engines.base import JobOutcome
+from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.link_admission import Expect
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.own_addresses import own_addresses
@@ -35,6 +36,7 @@ from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
+from kedge.spec.units import seconds
 
 _END_FILE = "allocation.json"  # how the last allocation ended, if the job goes on in another one
 _BUNDLED = "site/kedge/controller.pyc"
@@ -46,6 +48,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
     here, site = allocation.current(os.environ), SlurmSite(chosen.commands, chosen.conf)
     keys = _keys(run)
     bundle = bundle_folder()
+    settings = ClusterSettings(barrier_sec=seconds(chosen.barrier), unreachable_sec=seconds(chosen.unreachable))
 
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
         raise_limit()
@@ -71,7 +74,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
 
         steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(chosen).cancel)
         backend: SlurmBackend = SlurmBackend(
-            plan, run, secrets, keys, server, steps, log, stops.take,
+            plan, run, secrets, keys, server, steps, log, stops.take, settings,
             steps=steps, stops=stops, site=site, here=here, leave=leave,
         )  # fmt: skip
         stack.callback(backend.close)
@@ -123,7 +126,7 @@ def _listening(keys: LinkKeys, controller: str, options: SlurmOptions, expect: E
     first, last = options.port_range or (0, 0)
     for port in range(first, last + 1):
         try:
-            return LinkServer(keys, expect, controller, port=port)
+            return LinkServer(keys, expect, controller, port=port, unreachable_sec=seconds(options.unreachable))
         except OSError as error:
             last_error = error
     ports = f"of the ports {first}-{last} (engines.slurm.link_ports) none is free" if first else "no port is free"

@@ -80,6 +80,14 @@ ACCEPTS = (
         pattern=_PORTS, mismatch=_NO_PORTS,
     ),
     _of_site(
+        "barrier", str, "How long the tasks of a job wait for each other before they start.", default="10m",
+        pattern=DURATION, mismatch=NOT_A_DURATION,
+    ),
+    _of_site(
+        "unreachable", str, "After how long without a word a task is called unreachable, which is no end of it.",
+        default="2m", pattern=DURATION, mismatch=NOT_A_DURATION,
+    ),
+    _of_site(
         "fixed", list, "The names of options that neither users nor job files may set.",
         choices=("partition", "account", "qos", "time", "constraint", "reservation", "exclusive", "gres", "requeue"),
     ),
@@ -105,6 +113,8 @@ class SlurmOptions(NamedTuple):
     commands: str | None = None
     conf: str | None = None
     link_ports: str | None = None
+    barrier: str = "10m"
+    unreachable: str = "2m"
     fixed: tuple[str, ...] | list[str] = ()
 
     @property
