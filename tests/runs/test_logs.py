@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kedge.contract import CURRENT, RUNTIME_LOG, USER_ALL
+from kedge.runs import logs
 from kedge.runs.logs import CHUNK, LONGEST_LINE, LineCutter, StreamReader, tail
 
 
@@ -86,3 +88,32 @@ def test_a_long_line_is_cut_between_characters_colours_and_progress_bar_states(o
     assert len(found) > 1
     assert {(len(piece) - 1) % len(one) for piece in found[:1]} == {0}
     assert all(len(piece) % len(one) == 0 and piece.startswith(one) for piece in found[1:])
+
+
+def test_an_index_that_was_renamed_before_its_file_is_found(tmp_path, monkeypatch):
+    (tmp_path / "user-all").mkdir()
+    (tmp_path / "log-times" / "user-all").mkdir(parents=True)
+    log = tmp_path / "user-all" / "current"
+    log.write_text("line\n")
+    (tmp_path / "log-times" / "user-all" / "@1.s").write_text("its times")
+    inode, looks = log.stat().st_ino, []
+
+    def later(seconds):
+        looks.append(seconds)
+        if len(looks) == 20:  # the task's supervisor goes on
+            log.rename(log.with_name("@1.s"))
+
+    monkeypatch.setattr(logs.time, "sleep", later)
+    fd = logs.open_index(tmp_path, "user-all", inode)
+    assert os.read(fd, 100) == b"its times"
+    os.close(fd)
+    assert len(looks) == 20
+
+
+def test_a_file_without_an_index_is_not_waited_for(tmp_path, monkeypatch):
+    (tmp_path / "user-all").mkdir()
+    (tmp_path / "log-times" / "user-all").mkdir(parents=True)
+    (tmp_path / "user-all" / "current").write_text("line\n")
+    monkeypatch.delattr(logs.time, "sleep")
+    inode = (tmp_path / "user-all" / "current").stat().st_ino
+    assert logs.open_index(tmp_path, "user-all", inode) is None

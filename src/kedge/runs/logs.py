@@ -19,7 +19,8 @@ from kedge.untrusted import open_folder, open_regular
 CHUNK = 1 << 18
 LONGEST_LINE = 1 << 18  # bytes of an unfinished line that are held back until the line ends
 _TRIES = 5
-_RENAME_SEC = 0.001
+_RENAME_SEC = 0.001  # between two looks at a file that is being renamed
+_LONGEST_RENAME_SEC = 0.25  # the task's supervisor may wait for a core between two renames
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _SPLIT = late_pattern(rb"(?:[\xc0-\xff][\x80-\xbf]{0,2}|\x1b\[?[0-9;:]{0,40})\Z")  # an incomplete character or escape
 
@@ -207,12 +208,25 @@ def open_index(folder: Path, stream: str, inode: int) -> int | None:
     """A descriptor of the index of times of the file of a stream with this inode. None if there is none.
 
     The index may have been renamed, and its file not yet: then this waits a moment."""
-    for _ in range(_TRIES):
+    end, renaming = time.monotonic() + _LONGEST_RENAME_SEC, True
+    while True:
         fd = open_file(folder, stream, inode, f"{LOG_TIMES}/")
-        if fd is not None or not os.path.lexists(folder / LOG_TIMES):
+        if fd is not None or not renaming or time.monotonic() > end:
             return fd
-        time.sleep(_RENAME_SEC)
-    return None
+        # If no index is without its file any more, the file may just have got its name: then there is one more try.
+        if renaming := bool(_names(folder, f"{LOG_TIMES}/{stream}") - _names(folder, stream) - {CURRENT}):
+            time.sleep(_RENAME_SEC)
+
+
+def _names(folder: Path, stream: str) -> set[str]:
+    try:
+        fd = open_folder(folder, stream)
+    except OSError:
+        return set()
+    try:
+        return set(os.listdir(fd))
+    finally:
+        os.close(fd)
 
 
 def _opened(folder: Path, name: str) -> int | None:

@@ -78,8 +78,8 @@ class FileTransfer:
 
     def _new_folder(self, source: int, folder: int, name: str, path: str, depth: int) -> None:
         partial = _partial_name() if depth == 0 else name  # below a new folder everything is unseen
-        os.mkdir(partial, 0o700, dir_fd=folder)
-        try:
+        try:  # a signal may come at any time from here on
+            os.mkdir(partial, 0o700, dir_fd=folder)
             target = os.open(partial, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
             try:
                 self._set_access(target, folder, os.fstat(source).st_mode | stat.S_IRWXU)
