@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kedge.engines.slurm import render
+from kedge.engines.slurm.script import render
 from kedge.testing.wait import wait_until
 
 from .cluster import DEADLINE, SlurmCluster

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from kedge.engines.slurm import render
 from kedge.engines.slurm.options import SlurmOptions
-from kedge.engines.slurm.render import SlurmPlace
+from kedge.engines.slurm.script import render
+from kedge.engines.slurm.script.render import SlurmPlace
 from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs, Mount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.engines.slurm import allocation
+from kedge.engines.slurm.in_allocation import allocation
 from kedge.errors import CannotRun
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.slurm import batch_body
 from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.script import batch_body
 from kedge.testing.wait import wait_until
 
 Start = Callable[..., subprocess.Popen[str]]

@@ -8,9 +8,9 @@ import pytest
 
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.allocation import PREEMPTED, Allocation
-from kedge.engines.slurm import ends, node_question
-from kedge.engines.slurm.allocation import SlurmAllocation
 from kedge.engines.slurm.commands import SlurmSite
+from kedge.engines.slurm.in_allocation import ends, node_question
+from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
 
 HERE = SlurmAllocation("22", 0, "main")
 CANCELLED = (GoneKind.CANCELLED, "STEP 22.0 ON n1 CANCELLED AT 2026-11-23T12:05:07")

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.slurm import render
 from kedge.engines.slurm.engine import SlurmEngine
 from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.script import render
 from kedge.errors import CannotRun
 
 from .jobs import CASES, GOLDEN, PLACE, Case, planned, role, text

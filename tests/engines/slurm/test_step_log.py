@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from kedge.engines.cluster.base import GoneKind
-from kedge.engines.slurm.step_log import StepFacts, exit_code, numbers
+from kedge.engines.slurm.in_allocation.step_log import StepFacts, exit_code, numbers
 
 
 def facts(text: str) -> StepFacts:

@@ -14,8 +14,8 @@ import pytest
 
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
-from kedge.engines.slurm import step_record
-from kedge.engines.slurm.steps import SlurmSteps
+from kedge.engines.slurm.in_allocation import step_record
+from kedge.engines.slurm.in_allocation.steps import SlurmSteps
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.testing.wait import wait_until
 

@@ -8,10 +8,11 @@ import re
 import shutil
 from collections.abc import Iterable
 
-from kedge.engines.slurm import cluster_facts, resources, times
+from kedge.engines.slurm import cluster_facts
 from kedge.engines.slurm.cluster_facts import NodeKind, Partition
 from kedge.engines.slurm.commands import SlurmError, SlurmSilent, SlurmSite
 from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.script import resources, times
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 

@@ -8,9 +8,10 @@ import shlex
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
-from kedge.engines.slurm import checks, notes, render
+from kedge.engines.slurm import checks, notes
 from kedge.engines.slurm.options import ACCEPTS, SlurmOptions
-from kedge.engines.slurm.render import SlurmPlace
+from kedge.engines.slurm.script import render
+from kedge.engines.slurm.script.render import SlurmPlace
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
@@ -53,7 +54,8 @@ class SlurmEngine:
         return str(run.path / "cluster")
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
-        outcome: JobOutcome = importlib.import_module("kedge.engines.slurm.job").run(plan, run, secrets, self.options)
+        job = importlib.import_module("kedge.engines.slurm.in_allocation.job")
+        outcome: JobOutcome = job.run(plan, run, secrets, self.options)
         return outcome
 
     def submit(self, run: Run, plan: Plan) -> None:

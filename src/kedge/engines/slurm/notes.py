@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kedge.engines.machine import linked_storages
-from kedge.engines.slurm import resources
 from kedge.engines.slurm.options import APPTAINER, BARE, PYXIS, SlurmOptions
+from kedge.engines.slurm.script import resources
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 

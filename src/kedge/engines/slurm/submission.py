@@ -9,10 +9,11 @@ from typing import Any
 
 from kedge.bundle import cache, layers
 from kedge.contract import timestamp
-from kedge.engines.slurm import commands, job_table, refusals, render
+from kedge.engines.slurm import commands, job_table, refusals
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.options import SlurmOptions
-from kedge.engines.slurm.render import SlurmPlace
+from kedge.engines.slurm.script import render
+from kedge.engines.slurm.script.render import SlurmPlace
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.atomic_files import write_atomic

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kedge import processes
 from kedge.contract import SHELVED
-from kedge.engines.slurm.step_log import StepFacts
-from kedge.engines.slurm.step_record import StepProcess
+from kedge.engines.slurm.in_allocation.step_log import StepFacts
+from kedge.engines.slurm.in_allocation.step_record import StepProcess
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.allocation import NODE_FAILURE, PREEMPTED, Allocation
 from kedge.engines.slurm import commands, job_ends
-from kedge.engines.slurm.allocation import SlurmAllocation
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
 from kedge.late_patterns import late_pattern
 
 _PATIENCE_SEC = 5.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kedge.engines.slurm import batch_body, containers, resources, times
 from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.script import batch_body, containers, resources, times
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 

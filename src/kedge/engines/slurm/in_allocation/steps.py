@@ -11,9 +11,9 @@ from contextlib import suppress
 
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
-from kedge.engines.slurm import step_process, step_record
-from kedge.engines.slurm.step_ends import of_exit, of_node, of_step
-from kedge.engines.slurm.step_process import SlurmStep
+from kedge.engines.slurm.in_allocation import step_process, step_record
+from kedge.engines.slurm.in_allocation.step_ends import of_exit, of_node, of_step
+from kedge.engines.slurm.in_allocation.step_process import SlurmStep
 from kedge.plan.model import Plan
 from kedge.runs.cluster_files import ClusterFiles
 

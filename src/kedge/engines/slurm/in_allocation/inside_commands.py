@@ -6,8 +6,8 @@ import os
 import subprocess
 from contextlib import suppress
 
+from kedge.engines.slurm.in_allocation.step_process import environment
 from kedge.engines.slurm.options import SlurmOptions
-from kedge.engines.slurm.step_process import environment
 
 
 def command(options: SlurmOptions, name: str) -> str:

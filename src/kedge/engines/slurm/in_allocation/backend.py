@@ -16,12 +16,13 @@ from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.stop_requests import Stops
-from kedge.engines.slurm import commands, ends
-from kedge.engines.slurm.allocation import SlurmAllocation
+from kedge.engines.slurm import commands
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
-from kedge.engines.slurm.ends import AllocationEnd
-from kedge.engines.slurm.node_question import NodeQuestion
-from kedge.engines.slurm.steps import SlurmSteps
+from kedge.engines.slurm.in_allocation import ends
+from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
+from kedge.engines.slurm.in_allocation.ends import AllocationEnd
+from kedge.engines.slurm.in_allocation.node_question import NodeQuestion
+from kedge.engines.slurm.in_allocation.steps import SlurmSteps
 from kedge.errors import CannotRun
 from kedge.runs.job_events import JobEvent
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
-from kedge.engines.slurm.step_log import TaskExit
-from kedge.engines.slurm.step_process import SlurmStep
+from kedge.engines.slurm.in_allocation.step_log import TaskExit
+from kedge.engines.slurm.in_allocation.step_process import SlurmStep
 
 
 def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:

@@ -21,13 +21,14 @@ from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
-from kedge.engines.slurm import allocation, ends, inside_commands, render
-from kedge.engines.slurm.backend import SlurmBackend
 from kedge.engines.slurm.commands import SlurmSite
-from kedge.engines.slurm.ends import AllocationEnd
+from kedge.engines.slurm.in_allocation import allocation, ends, inside_commands
+from kedge.engines.slurm.in_allocation.backend import SlurmBackend
+from kedge.engines.slurm.in_allocation.ends import AllocationEnd
+from kedge.engines.slurm.in_allocation.steps import SlurmSteps
 from kedge.engines.slurm.options import SlurmOptions
-from kedge.engines.slurm.render import SlurmPlace
-from kedge.engines.slurm.steps import SlurmSteps
+from kedge.engines.slurm.script import render
+from kedge.engines.slurm.script.render import SlurmPlace
 from kedge.errors import EXIT_FAILED, CannotRun
 from kedge.link.keys import LinkKeys
 from kedge.link.launch import AgentOrders

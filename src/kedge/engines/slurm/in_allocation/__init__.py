@@ -1,0 +1,14 @@
+"""Runs a job inside its allocation: what the controller does there.
+
+job              the whole job
+allocation       the facts of the allocation
+backend          follows the tasks, and finds out why the allocation ends
+ends             why it ends, asked while that happens
+node_question    which nodes are down
+steps            its steps: one srun for each role and job attempt
+step_process     one such srun
+step_record      those that a restarted controller finds again
+step_log         what srun says about tasks
+step_ends        why nothing of a task runs any more
+inside_commands  commands of Slurm that the controller does not wait for
+"""
