@@ -358,6 +358,7 @@ EVENTS_FILE = "events.jsonl"
 REPORT_FILE = "report.json"
 TERMINATION_LOG = "pai-termination-log"  # a copy of the container's termination message
 RUNTIME_LOG = "runtime.log"
+SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
 USER_STDOUT = "user-stdout"
 USER_STDERR = "user-stderr"
 USER_SCRIPT = "user.sh"  # in runtime.d: OPTION_LINES lines of the runtime, then the lines of the role's command

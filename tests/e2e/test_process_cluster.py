@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,23 +16,51 @@ from kedge.testing.conformance import environment, folders, hooks
 MODULES = Path(__file__).parents[1] / "engines"
 # Those that an agent has a part in. A cluster's own tests have all of them.
 BEHAVIOURS = {**environment.BEHAVIOURS, **folders.BEHAVIOURS, **hooks.BEHAVIOURS}
+# What needs the run folder, and does not travel over the link: the code, and the folder that all tasks share.
+SHARED = (
+    "code next to the job file becomes the working directory",
+    "a folder on the command line becomes the working directory",
+    "all tasks can share one copy of the code",
+    "tasks that write the same files of their code lose nothing",
+    "a retry starts with fresh code",
+    "a task that is retried alone starts with fresh code",
+    "the job's folder survives retries of the job",
+    "the job's folder survives retries of a task",
+)
+MIRRORED = {name: behaviour for name, behaviour in BEHAVIOURS.items() if name not in SHARED}
 
 
-@pytest.fixture
-def kedge(tmp_path: Path) -> Iterator[Kedge]:
-    package = tmp_path / "site" / "kedge_process-1.dist-info"
+def kedge_of(folder: Path, engine: str) -> Kedge:
+    package = folder / "site" / "kedge_process-1.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: kedge-process\nVersion: 1\n")
-    (package / "entry_points.txt").write_text("[kedge.engines]\nprocess = cluster.process_engine:ProcessEngine\n")
-    folder = tmp_path / "jobs"
-    folder.mkdir()
-    with closing(Kedge(folder, engine="process")) as made:
-        made.environment["PYTHONPATH"] = os.pathsep.join(map(str, (package.parent, MODULES)))
-        yield made
+    (package / "entry_points.txt").write_text(
+        "[kedge.engines]\n"
+        "process = cluster.process_engine:ProcessEngine\nmirroring = cluster.process_engine:MirroringEngine\n"
+    )
+    jobs = folder / "jobs"
+    jobs.mkdir()
+    made = Kedge(jobs, engine=engine)
+    made.environment["PYTHONPATH"] = os.pathsep.join(map(str, (package.parent, MODULES)))
+    return made
+
+
+def check(tmp_path: Path, engine: str, behaviour: Callable[[Kedge], None]) -> None:
+    if "busybox" in str(behaviour) and not shutil.which("busybox"):
+        pytest.skip("peers talk through busybox, which this machine does not have")
+    with closing(kedge_of(tmp_path, engine)) as kedge:
+        behaviour(kedge)
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS.values(), ids=BEHAVIOURS)
-def test_behaviour(kedge: Kedge, behaviour: Callable[[Kedge], None]) -> None:
-    if "busybox" in str(behaviour) and not shutil.which("busybox"):
-        pytest.skip("peers talk through busybox, which this machine does not have")
-    behaviour(kedge)
+def test_behaviour(tmp_path: Path, behaviour: Callable[[Kedge], None]) -> None:
+    check(tmp_path, "process", behaviour)
+
+
+@pytest.mark.parametrize("behaviour", MIRRORED.values(), ids=MIRRORED)
+def test_behaviour_without_a_shared_folder(tmp_path: Path, behaviour: Callable[[Kedge], None]) -> None:
+    check(tmp_path, "mirroring", behaviour)
+
+
+def test_what_needs_a_shared_folder_is_a_part_of_the_kit() -> None:
+    assert set(SHARED) <= set(BEHAVIOURS)

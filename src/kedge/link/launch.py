@@ -12,7 +12,9 @@ class AgentOrders(NamedTuple):
 
     `certificate` (PEM) is the controller's. `run` is the run's id. `address_file` is the path of the file in which a
     restarted controller says where it is now, if this node can read it. `tokens` holds one for each task of the role;
-    the agent finds its index in its environment.
+    the agent finds its index in its environment. `mirrored` is None where the node and the controller share the run
+    folder. Otherwise the agent's task works in a folder of the node, and what it leaves is sent to the controller:
+    logs, records, and so many bytes of outputs.
     """
 
     addresses: list[str]
@@ -23,6 +25,7 @@ class AgentOrders(NamedTuple):
     attempt: int
     role: str
     tokens: list[str]
+    mirrored: int | None = None
 
     def line(self) -> bytes:
         """The orders as one line."""
@@ -39,7 +42,7 @@ class AgentOrders(NamedTuple):
 
 _KINDS: dict[str, Any] = {
     "addresses": list, "port": int, "certificate": str, "run": str, "address_file": (str, type(None)), "attempt": int,
-    "role": str, "tokens": list,
+    "role": str, "tokens": list, "mirrored": (int, type(None)),
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from kedge.contract import (
     REPORT_FILE,
     RUNTIME_LOG,
     STREAMS,
+    SUPERVISOR_LOG,
     TERMINATION_LOG,
 )  # fmt: skip
 from kedge.light.hashlib import blake2b
@@ -26,7 +27,9 @@ REMOVE = "remove"  # {"path"}
 END = "end"  # {"skipped_files", "skipped_bytes"}: all has been sent but these outputs, which were too large
 
 # First what is small and matters most.
-SINGLE_FILES = (EVENTS_FILE, REPORT_FILE, TERMINATION_LOG, ERROR_FILE, RUNTIME_LOG, f"{LOG_TIMES}/{RUNTIME_LOG}")
+SINGLE_FILES = (
+    EVENTS_FILE, REPORT_FILE, TERMINATION_LOG, ERROR_FILE, f"{LOG_TIMES}/{RUNTIME_LOG}", RUNTIME_LOG, SUPERVISOR_LOG,
+)  # fmt: skip
 LOG_FOLDERS = tuple(f"{above}{stream}" for stream in STREAMS for above in (f"{LOG_TIMES}/", ""))
 PIECE = 256 << 10  # bytes of a WRITE
 _LABEL = 24  # hexadecimal digits

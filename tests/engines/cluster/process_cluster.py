@@ -40,13 +40,21 @@ class ProcessCluster:
     """Starts the agents of a run, and knows what has become of them, even those that an earlier controller started: the
     file `record` is what a real cluster would remember. `orders` is what every agent is told, without tokens.
 
-    `nodes` are the names of its nodes, to which tasks are dealt in turn. A task in `absent` gets no agent.
+    `nodes` are the names of its nodes, to which tasks are dealt in turn. A task in `absent` gets no agent. Below the
+    folder `hidden`, agents and tasks see nothing.
     """
 
     due = math.inf
 
-    def __init__(self, record: Path, orders: AgentOrders, nodes: Sequence[str] = ("n1", "n2")) -> None:
+    def __init__(
+        self,
+        record: Path,
+        orders: AgentOrders,
+        nodes: Sequence[str] = ("n1", "n2"),
+        hidden: Path | None = None,
+    ) -> None:
         self._record, self._orders, self._nodes = record, orders, nodes
+        self._before = _hiding(hidden) if hidden else []
         self.agents: dict[Task, AgentProcess] = {}
         self.absent: set[Task] = set()
         self.killed: list[Task] = []  # by `kill`
@@ -74,7 +82,7 @@ class ProcessCluster:
         argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", INDEX, "--node-variable", NODE]
         with open(self._record.with_suffix(".log"), "ab") as log:  # nothing of them keeps the test's own output open
             process = subprocess.Popen(
-                [*argv, "--site", site],
+                [*self._before, *argv, "--site", site],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -175,6 +183,14 @@ class ProcessCluster:
         self._epoll.close()
         os.close(self._wake)
         os.close(self._waker)
+
+
+def _hiding(folder: Path) -> list[str]:
+    """What starts a program that does not see what is in a folder; only root can do that."""
+    if os.geteuid() != 0:
+        return []
+    script = 'mount -t tmpfs -o size=4k none "$0" && exec "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, str(folder)]
 
 
 def _process(agent: AgentProcess) -> processes.Process:

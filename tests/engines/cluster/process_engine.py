@@ -7,7 +7,7 @@ import random
 from contextlib import ExitStack
 
 from kedge.engines.base import JobOutcome
-from kedge.engines.cluster.backend import ClusterBackend
+from kedge.engines.cluster.backend import ClusterBackend, ClusterSettings
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
@@ -28,6 +28,7 @@ class ProcessEngine(LocalEngine):
     """The local engine, but its tasks have agents."""
 
     name = "process"
+    mirrored: int | None = None  # bytes of outputs
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         become_subreaper()
@@ -35,10 +36,19 @@ class ProcessEngine(LocalEngine):
 
         def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
             server = LinkServer(keys, lambda *task: backend.expects(*task), os.urandom(8).hex())
-            orders = AgentOrders(["127.0.0.1"], server.port, keys.certificate, run.id, None, 0, "", [])
-            cluster = ProcessCluster(run.path / "agents.json", orders)
-            backend = ClusterBackend(plan, run, secrets, keys, server, cluster, log, stops.take)
+            orders = AgentOrders(["127.0.0.1"], server.port, keys.certificate, run.id, None, 0, "", [], self.mirrored)
+            shares = self.mirrored is None
+            cluster = ProcessCluster(run.path / "agents.json", orders, hidden=None if shares else run.path)
+            settings = ClusterSettings(shares_folder=shares)
+            backend = ClusterBackend(plan, run, secrets, keys, server, cluster, log, stops.take, settings)
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
 
         return controlled(run, body)
+
+
+class MirroringEngine(ProcessEngine):
+    """The nodes do not have the run folder."""
+
+    name = "mirroring"
+    mirrored = 1 << 20

@@ -67,6 +67,7 @@ class ClusterScene:
         self.absent: set[Task] = set()
         self.link_port: Callable[[int], int] = lambda port: port  # where agents dial, if a proxy is between
         self.secrets = Secrets({}, {})
+        self.mirrored: int | None = None  # bytes of outputs, if the nodes do not have the run folder
         self._log: EventLog | None = None
 
     @classmethod
@@ -120,13 +121,13 @@ class ClusterScene:
     @contextmanager
     def controller(self, made: Plan, stops: Stops, settings: ClusterSettings | None = None) -> Iterator[None]:
         """A controller that listens, with the backend of this job."""
-        settings = settings or ClusterSettings()
+        settings = (settings or ClusterSettings())._replace(shares_folder=self.mirrored is None)
         identity = os.urandom(8).hex()
         self.server = LinkServer(
             self.keys, lambda *task: self.backend.expects(*task), identity, unreachable_sec=settings.unreachable_sec
         )
         port = self.link_port(self.server.port)
-        self.files.write(self.files.address, {"addresses": ["127.0.0.1"], "port": port, "controller": identity})
+        self.files.write(self._address, {"addresses": ["127.0.0.1"], "port": port, "controller": identity})
         self.cluster = self._cluster(port)
         self.backend = ClusterBackend(
             made, self.run, self.secrets, self.keys, self.server, self.cluster, self.emit, stops.take, settings
@@ -136,11 +137,17 @@ class ClusterScene:
         finally:
             self.backend.close()
 
+    @property
+    def _address(self) -> Path:
+        """Where agents see it."""
+        return self.files.address if self.mirrored is None else self.run.path.parent / "address.json"
+
     def _cluster(self, port: int) -> ProcessCluster:
         orders = AgentOrders(
-            ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self.files.address), 0, "", []
+            ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self._address), 0, "", [], self.mirrored
         )  # fmt: skip
-        made = ProcessCluster(self.run.path / "cluster" / "agents.json", orders)
+        hidden = None if self.mirrored is None else self.run.path
+        made = ProcessCluster(self.run.path / "cluster" / "agents.json", orders, hidden=hidden)
         made.absent = self.absent
         return made
 

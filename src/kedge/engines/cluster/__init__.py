@@ -17,6 +17,7 @@ link_session    what it remembers of an agent while connections come and go
 link_sessions   all of them: whose a connection is, who is silent
 link_admission  who may speak to it
 link_owners     the user's own commands
+mirrors         the mirrored files of all tasks, where no folder is shared
 mirrored        stores files that agents send
 mirror_store    where and how
 mirror_mark     how far that has come

@@ -27,6 +27,7 @@ from kedge.engines.cluster.heartbeat import Heartbeat
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, Message, OwnerRequest, Silent
 from kedge.engines.cluster.member import Member, ports_of
+from kedge.engines.cluster.mirrors import Mirrors
 from kedge.engines.cluster.placement import ClusterPlaces
 from kedge.engines.controller import reports, time_limits
 from kedge.engines.controller.reports import Launch
@@ -47,7 +48,10 @@ class ClusterSettings(NamedTuple):
     """Times in seconds: `barrier_sec` for all tasks to come together, and `barrier_note_sec` until a note says who is
     missing; `unreachable_sec` without a word until a task is called unreachable; `report_sec` for a report after the
     cluster has said that its task is gone; `kill_sec` for an agent to kill its task before the cluster does;
-    `finish_sec` for agents to clean up at the end."""
+    `finish_sec` for agents to clean up at the end; `flush_sec` for an agent that was told to kill its task to send what
+    the task has left.
+
+    `shares_folder`: the nodes have the run folder. If not, the orders of agents must say so as well."""
 
     barrier_sec: float = 600.0
     barrier_note_sec: float = 60.0
@@ -55,11 +59,13 @@ class ClusterSettings(NamedTuple):
     report_sec: float = 10.0
     kill_sec: float = 10.0
     finish_sec: float = 10.0
+    flush_sec: float = 300.0
+    shares_folder: bool = True
 
 
 class ClusterBackend:
-    """Starts and follows the tasks of a job on a cluster whose nodes share the run folder. It never waits, except in
-    `close`; the controller does, on `fileno`.
+    """Starts and follows the tasks of a job on a cluster. It never waits, except in `close`; the controller does, on
+    `fileno`.
 
     `requests` is called with what the user's commands ask for over the link, and with who does. `server` must admit
     whom `expects` names.
@@ -72,7 +78,8 @@ class ClusterBackend:
         self._plan, self._run, self._keys, self._server, self._cluster = plan, run, keys, server, cluster
         self._emit, self._requests, self._settings = emit, requests, settings or ClusterSettings()
         self._secrets = {"document": secrets.document, "texts": secrets.texts} if secrets.texts else None
-        self._places = ClusterPlaces(plan, run)
+        self._places = ClusterPlaces(plan, run, shared=self._settings.shares_folder)
+        self._mirrors = None if self._settings.shares_folder else Mirrors()
         self._heartbeat = Heartbeat(run)
         self._attempt: int | None = None
         self._members: dict[Task, Member] = {}
@@ -157,7 +164,9 @@ class ClusterBackend:
         elif member.launch:
             member.killed = True
             self._control(member, messages.KILL)
-            member.kill_at = time.monotonic() + (0.0 if member.silent_since else self._settings.kill_sec)
+            now = time.monotonic()
+            member.kill_at = now + (0.0 if member.silent_since else self._settings.kill_sec)
+            member.kill_by = now + self._settings.flush_sec
             self._look(member.kill_at)
 
     def fileno(self) -> int:
@@ -197,6 +206,8 @@ class ClusterBackend:
         self._cluster.end(self._attempt)
         self._server.forget_attempt(self._attempt)
         self._attempt = None
+        if self._mirrors:
+            self._mirrors.close()
 
     # What the link says.
 
@@ -272,8 +283,21 @@ class ClusterBackend:
         elif message.kind == messages.EVENT:
             if update := agent_messages.update(message.header, member.task):
                 self._updates.append(update)
+        elif message.kind == messages.FILE and self._mirrors:
+            self._store(self._mirrors, member, member.launch, message)
         elif message.kind == messages.ENDED:
             self._ended(member, agent_messages.end(message.header))
+
+    def _store(self, mirrors: Mirrors, member: Member, launch: Launch, message: Message) -> None:
+        """Store what an agent sends of its task's files, before that is acknowledged."""
+        try:
+            answer = mirrors.take(launch, message.header, message.body)
+        except OSError:  # `Mirrors.end` says why
+            answer = None
+        if answer:
+            self._server.send(member.task, messages.OFFSETS, answer)
+        if member.kill_at is not None:  # its agent does what it was told
+            member.kill_at = min(time.monotonic() + self._settings.kill_sec, member.kill_by)
 
     def _reserved(self, member: Member, message: Message) -> None:
         ports = ports_of(message.header.get("ports"), self._plan.role(member.task.role))
@@ -321,7 +345,8 @@ class ClusterBackend:
         if (launch := member.launch) is None:
             return
         found = reports.read(launch) if member.sent or self._adopted(member) else None
-        if found is None and member.sent and now < member.report_by:
+        flushing = self._mirrors is not None and not self._mirrors.complete(launch)
+        if (found is None or flushing) and member.sent and now < member.report_by:
             self._look(member.report_by)
             return
         asked = {"stopping": member.stopping, "killed": member.killed}
@@ -426,13 +451,16 @@ class ClusterBackend:
         limits = time_limits.left(member.deadlines)
         try:
             spec = self._places.write_spec(member.task, launch.job_attempt, launch.task_attempt, host, ports, limits)
+            files = self._places.files() if self._mirrors else {}
         except (OSError, DiskFull) as error:
             reason = DISK_FULL if isinstance(error, DiskFull) else CANNOT_START
             what = f"the task's folder could not be made: {error}"
             self._end(member, task_ends.not_started(launch, reason, what))
             return
         header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._peers}
-        self._server.send(member.task, messages.START, {**header, "secrets": self._secrets})
+        if self._mirrors:
+            self._mirrors.forget(member.task)  # the folder is a new one
+        self._server.send(member.task, messages.START, {**header, "files": files, "secrets": self._secrets})
         member.sent = True
 
     def _adopted(self, member: Member) -> bool:
@@ -453,5 +481,7 @@ class ClusterBackend:
     def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
         """A task attempt has ended: the controller's loop is told once."""
         if member.launch:
+            if self._mirrors and self._may_have_started(member) and (missing := self._mirrors.end(member.launch)):
+                self._emit(JobEvent.NOTE, text=f"{member.task}: {missing}")
             member.launch, member.kill_at, member.unreachable = None, None, False
             self._updates.append(Ended(member.task, report, place_lost))

@@ -27,7 +27,8 @@ class Member:
     link.messages.Hello. `ports` are None until the agent holds them; `problem` is why it cannot. `launch` is the task
     attempt in progress, if any: it was started by the controller's loop and has not ended. It is `sent` once its agent
     has it; `pending` is what to tell an agent that has not come back to this controller. `silent_since`: since when the
-    agent was not heard of; None while it is there. `kill_at`: when the cluster kills it. `report_by`: how long to wait
+    agent was not heard of; None while it is there. `kill_at`: when the cluster kills it, and
+    `kill_by`: when at the latest, if its agent still sends files. `report_by`: how long to wait
     for a report after the cluster's word that it is `gone`.
     """
 
@@ -45,6 +46,7 @@ class Member:
     stopping: bool = False
     killed: bool = False
     kill_at: float | None = None
+    kill_by: float = 0.0
     silent_since: float | None = None
     unreachable: bool = False
     gone: Gone | None = None

@@ -48,22 +48,21 @@ class MirroredTask:
         answer it, if any. A message that came before, to this controller or to one before it, changes nothing, and a
         wrong one neither. A full disk is no error: what cannot be stored is `missing`."""
         what, mirror, number = header.get("do"), str(header.get("mirror")), header.get("op")
+        if what == mirroring.ASK:  # even if it was answered: the controller before may have died with the answer
+            return {"task_attempt": header.get("task_attempt"), "files": self._store.offsets()}
         if not _is_id(mirror) or type(number) is not int or self._mark.has(mirror, number):
             return None
-        answer = None
         with suppress(KeyError, TypeError, ValueError):
-            answer = self._do(str(what), header, body)
+            self._do(str(what), header, body)
         self._mark.set(mirror, number)
-        return answer
+        return None
 
     def close(self) -> None:
         """Release everything. What has come stays."""
         self._mark.close()
         self._store.close()
 
-    def _do(self, what: str, header: dict[str, Any], body: bytes) -> dict[str, Any] | None:
-        if what == mirroring.ASK:
-            return {"task_attempt": header.get("task_attempt"), "files": self._store.offsets()}
+    def _do(self, what: str, header: dict[str, Any], body: bytes) -> None:
         if what == mirroring.WRITE:
             self._store.write(_path(header["path"]), _count(header["offset"]), body, new=header.get("new") is True)
         elif what == mirroring.RENAME:
@@ -72,7 +71,6 @@ class MirroredTask:
             self._store.remove(_path(header["path"]))
         elif what == mirroring.END:
             self._mark.skipped = (_count(header["skipped_files"]), _count(header["skipped_bytes"]))
-        return None
 
 
 def _is_id(value: str) -> bool:

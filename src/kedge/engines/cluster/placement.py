@@ -1,7 +1,9 @@
-"""The folders and TaskSpecs of a job's tasks on a cluster whose nodes share the run folder with the controller."""
+"""The folders and TaskSpecs of a job's tasks on a cluster. Where its nodes do not share the run folder with the
+controller, each task's agent changes the paths for its node."""
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Mapping
@@ -24,15 +26,16 @@ class ClusterPlaces:
     """Writes what the agents of a run's tasks need in the run folder. Its GPU variables are left to the cluster, which
     gives each task its devices; the secrets' folder is the agent's own."""
 
-    def __init__(self, plan: Plan, run: Run) -> None:
-        self._plan, self._run = plan, run
+    def __init__(self, plan: Plan, run: Run, *, shared: bool = True) -> None:
+        self._plan, self._run, self._shared = plan, run, shared
         self._rules = tuple(str(path) for n in range(len(plan.rules)) if (path := run.rule_file(n)).exists())
         self._exit_spec = str(run.exit_spec) if run.exit_spec.exists() else None
 
     def make_attempt(self, attempt: int) -> None:
         """Make the folder of a job attempt. DiskFull."""
         self._run.make_attempt(attempt)
-        link_storages(self._run, {mount.name: mount.folder for mount in self._plan.mounts if mount.folder})
+        if self._shared:
+            link_storages(self._run, {mount.name: mount.folder for mount in self._plan.mounts if mount.folder})
 
     def folder(self, task: Task, attempt: int, task_attempt: int) -> str:
         """The folder of a task attempt."""
@@ -58,13 +61,23 @@ class ClusterPlaces:
             rules=self._rules,
             exit_spec=self._exit_spec,
             time_limits=limits,
-            storages={mount.name: str(self._run.storages / mount.name) for mount in self._plan.mounts if mount.folder},
+            storages={
+                mount.name: str(self._run.storages / mount.name) if self._shared else mount.folder
+                for mount in self._plan.mounts
+                if mount.folder
+            },
         )
         clear(folder)  # an earlier attempt of a task may have put something there
         os.makedirs(folder)
         spec = task_spec(self._plan, *task, placement)
         write_json(Path(folder, SPEC_FILE), spec.to_json(), mode=0o644, synced=False)
         return spec
+
+    def files(self) -> dict[str, Any]:
+        """The content of the files that a TaskSpec names, by the last part of their names, for nodes that do not have
+        them. OSError."""
+        paths = [*self._rules, *([self._exit_spec] if self._exit_spec else [])]
+        return {os.path.basename(path): json.loads(Path(path).read_bytes()) for path in paths}
 
     def _workdir(self, role: RolePlan, folder: str) -> str:
         if role.code is None:

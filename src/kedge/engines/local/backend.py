@@ -14,7 +14,15 @@ from contextlib import suppress
 
 from kedge import packed_runtime, processes
 from kedge.claims.ports import HeldPort
-from kedge.contract import CANNOT_START, DISK_FULL, JOB_ID_VARIABLE, PERHAPS_MEMORY, RUNTIME_BROKE, Report
+from kedge.contract import (
+    CANNOT_START,
+    DISK_FULL,
+    JOB_ID_VARIABLE,
+    PERHAPS_MEMORY,
+    RUNTIME_BROKE,
+    SUPERVISOR_LOG,
+    Report,
+)
 from kedge.engines.base import Deadline, Ended, Task, Update
 from kedge.engines.controller import reports, supervisor_events, time_limits
 from kedge.engines.controller.reports import Launch
@@ -30,7 +38,6 @@ from kedge.runs.job_events import JobEvent
 _PYTHON = (sys.executable, "-I", "-S")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _LOG = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
 
 
 class LocalBackend:

@@ -8,35 +8,37 @@ import time
 
 from kedge.errors import KedgeError
 from kedge.light.contextlib import suppress
-from kedge.light.types import Any, Callable
+from kedge.light.types import Any, Callable, Mapping
 from kedge.link import messages
 from kedge.link.frames import LinkFrame
 from kedge.runtime.agent import results, shared_folder, supervisor, task_files, tree
 from kedge.runtime.agent.keeper import FINISHED, AgentTask
+from kedge.runtime.agent.mirror import TaskMirror
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.agent.node_ports import NodePorts
 from kedge.runtime.agent.running import RunningSupervisor
 from kedge.runtime.agent.state import load
 from kedge.runtime.process import procfs, signals
-from kedge.runtime.process.loop import Loop
+from kedge.runtime.process.loop import NEVER, Loop
 
 KEEPER_LOST = 3  # exit code
 _KILLED = "the agent of the task was killed while it started the supervisor"
-Send = Callable[[str, dict[str, Any]], None]
-HasRoom = Callable[[], bool]
+Send = Callable[..., None]
+_FOR_EVENTS = 1 << 20  # bytes of the room that files leave
 
 
 class Agent:
-    """One task's agent. `state` is what it knows, saved before anybody is told; `send` tells the controller,
-    `has_room` whether it should get more."""
+    """One task's agent. `state` is what it knows, saved before anybody is told; `send(kind, header, body)` tells the
+    controller, `room` how many bytes it should get now."""
 
-    def __init__(self, task: AgentTask, folders: NodeFolders, loop: Loop, send: Send, has_room: HasRoom) -> None:
+    def __init__(self, task: AgentTask, folders: NodeFolders, loop: Loop, send: Send, room: Callable[[], int]) -> None:
         self.state = load(folders.files)
         self.exit_code: int | None = None  # once it is to end
-        self._send, self._has_room = send, has_room
+        self._send, self._room = send, room
         self._task, self._folders, self._loop, self._keeper = task, folders, loop, os.getppid()
         self._ports = NodePorts()
         self._running: RunningSupervisor | None = None
+        self._mirror: TaskMirror | None = None  # of the task attempt, until all is sent
         self._events = 0  # that were passed on
         self._stop_next = False  # the scheduler wants a stop, and no supervisor has got it
         self._kill_until = 0.0
@@ -47,7 +49,8 @@ class Agent:
         if self.state.ports and self.state.task_attempt is None:
             self._ports.hold_again(self.state.ports)
         if self.state.ended and not self.state.safe:
-            self._send(messages.ENDED, self.state.ended)
+            self._begin_mirror()
+            self._tell_end()
         if self.state.running:
             lines = results.event_lines(self.state.folder)
             try:
@@ -74,8 +77,32 @@ class Agent:
         elif self._running and self._running.pid == int(numbers[0]):
             self._supervisor_gone(os.waitstatus_to_exitcode(int(numbers[1])))
 
+    def told_state(self) -> dict[str, Any]:
+        """What each connection begins with, see AgentState.told."""
+        return self.state.told(only_safe=self._is_mirrored)
+
+    @property
+    def due(self) -> float:
+        """When `send_files` must be called, by time.monotonic()."""
+        return self._mirror.due if self._mirror and self._files_room() > 0 else NEVER
+
+    def send_files(self) -> None:
+        """Send what is new of the task's files; after its end and the last of them, tell the end."""
+        if self._mirror:
+            self._mirror.poll()
+            if self._mirror.done:
+                self._end_mirror()
+                self._send(messages.ENDED, self.state.ended)
+
+    def another_controller(self) -> None:
+        """The controller that has let the agent in is not the one of before."""
+        if self._mirror:
+            self._mirror.ask()
+
     def all_is_safe(self) -> None:
         """The controller has all that it was told."""
+        if self._mirror and self.state.ended:
+            return  # the end has not been told
         if not self.state.safe or self._events != self.state.events:
             self._save(events=self._events, safe=True)
 
@@ -95,6 +122,8 @@ class Agent:
             self._start(header)
         elif frame.kind == messages.CONTROL and header["task_attempt"] == self.state.task_attempt:
             self._control(header["what"])
+        elif frame.kind == messages.OFFSETS and self._mirror:
+            self._mirror.offsets(frame)
         elif frame.kind in (messages.FINISH, messages.REFUSED):  # refused for good: there is another agent of the task
             self.exit_code = FINISHED  # the keeper ends what is left, and removes the folders
 
@@ -104,7 +133,7 @@ class Agent:
             self.state.save(self._folders.files)
 
     def _reserve(self, counts: dict[str, int]) -> None:
-        if path := shared_folder.missing(self._task.orders.address_file):
+        if not self._is_mirrored and (path := shared_folder.missing(self._task.orders.address_file)):
             return self._wait_for_folder(path, counts)
         try:
             if self.state.ports is None or {k: len(v) for k, v in self.state.ports.items()} != counts:
@@ -121,10 +150,11 @@ class Agent:
             return self._loop.alarm(now + shared_folder.LOOK_SEC, lambda: self._reserve(counts))
         return self._send(messages.RESERVED, {"error": shared_folder.explain(path, self._task.node)})
 
-    def _start(self, start: dict[str, Any]) -> None:
+    def _start(self, start: Mapping[str, Any]) -> None:
         number = start["task_attempt"]
         if self.state.running or (self.state.task_attempt is not None and number <= self.state.task_attempt):
             return None  # it came again
+        start = task_files.on_node(self._folders, start) if self._is_mirrored else start
         folder = start["spec"]["folder"]
         self._save(task_attempt=number, folder=folder, pid=None, start_time=0, ended=None, events=0)
         self._events = 0
@@ -151,8 +181,31 @@ class Agent:
     def _watch(self, known: list[bytes]) -> None:
         assert self.state.task_attempt is not None
         files = task_files.paths(self._folders, self.state.task_attempt)
-        self._running = RunningSupervisor(self._loop, files, self._event, self._has_room, known)
+        self._running = RunningSupervisor(self._loop, files, self._event, lambda: self._room() > 0, known)
         self._running.pid = self.state.pid
+        self._begin_mirror()
+
+    @property
+    def _is_mirrored(self) -> bool:
+        return self._task.orders.mirrored is not None
+
+    def _begin_mirror(self) -> None:
+        self._end_mirror()
+        limit, number = self._task.orders.mirrored, self.state.task_attempt
+        if limit is not None and number is not None:
+
+            def send(header: dict[str, Any], body: bytes) -> None:
+                self._send(messages.FILE, header, body)
+
+            self._mirror = TaskMirror(self.state.folder, number, send, self._files_room, output_limit=limit)
+
+    def _end_mirror(self) -> None:
+        if self._mirror:
+            self._mirror.close()
+            self._mirror = None
+
+    def _files_room(self) -> int:
+        return self._room() - _FOR_EVENTS
 
     def _event(self, event: dict[str, Any]) -> None:
         self._events += 1
@@ -211,4 +264,11 @@ class Agent:
             task_files.remove_secrets(self._folders)
         ended = {"task_attempt": self.state.task_attempt, "report": report, "code": code, "text": text}
         self._save(ended=ended, safe=False)
-        self._send(messages.ENDED, ended)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        """Tell the saved end; where files are mirrored, after the last of them."""
+        if self._mirror:
+            self._mirror.finish()
+        else:
+            self._send(messages.ENDED, self.state.ended)

@@ -60,6 +60,11 @@ class AgentConnection:
         return self._welcome
 
     @property
+    def controller(self) -> str:
+        """The id of the controller that has let the agent in last; empty before one has."""
+        return self._controller
+
+    @property
     def error(self) -> str:
         """Why the last try to connect failed, for people; empty if none has."""
         return self._dialing.error

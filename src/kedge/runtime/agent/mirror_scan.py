@@ -30,15 +30,20 @@ class MirroredFile:
         self.offset = 0
         self.sent = False
         self._fd = fd
+        self._size = 0
         self._restarts = 0
 
-    def next_piece(self) -> Piece | None:
-        """The next bytes; None if there are no more now. A file that has become shorter is sent from its beginning."""
-        size = os.fstat(self._fd).st_size
-        if size < self.offset and self._restarts < _MOST_RESTARTS:
+    def see_size(self) -> None:
+        """Look how long it is now: more is not sent before the next look. A file that has become shorter is sent from
+        its beginning."""
+        self._size = os.fstat(self._fd).st_size
+        if self._size < self.offset and self._restarts < _MOST_RESTARTS:
             self.offset, self.sent = 0, False
             self._restarts += 1
-        data = os.pread(self._fd, mirroring.PIECE, self.offset)
+
+    def next_piece(self) -> Piece | None:
+        """The next bytes; None if there are no more now."""
+        data = os.pread(self._fd, max(0, min(mirroring.PIECE, self._size - self.offset)), self.offset)
         if not data and self.sent:
             return None
         piece = Piece(self.offset, data, not self.sent)

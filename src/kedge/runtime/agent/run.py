@@ -22,8 +22,8 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
     facts = AgentFacts(
         task.task_index, task.node, addresses.of_node(orders.addresses), addresses.boot_id(), os.getpid()
     )
-    link = AgentConnection(orders, facts, lambda: agent.state.told())
-    agent = Agent(task, folders, loop, link.send, lambda: link.room > 0)
+    link = AgentConnection(orders, facts, lambda: agent.told_state())
+    agent = Agent(task, folders, loop, link.send, lambda: link.room)
     keeper = KeeperLines(told, agent)
     loop.watch(told, READABLE, keeper.read)
     if restarted:
@@ -31,10 +31,14 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         keeper.read()
         agent.check_taken_over()
     loop.watch(link.fileno(), READABLE, lambda _events: None)  # it is polled in every turn
-    heard = time.monotonic()
+    heard, controller = time.monotonic(), ""
     while agent.exit_code is None:
         for frame in link.poll():
             _obey(agent, frame)
+        if link.controller != controller:
+            controller = link.controller
+            agent.another_controller()
+        agent.send_files()
         if not link.unacked:
             agent.all_is_safe()
         now = time.monotonic()
@@ -43,7 +47,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
             say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
             agent.exit_code = GIVEN_UP
         if agent.exit_code is None:
-            loop.turn(min(link.due, heard + ORPHAN_SEC + 1))
+            loop.turn(min(link.due, agent.due, heard + ORPHAN_SEC + 1))
     link.close()
     return agent.exit_code
 

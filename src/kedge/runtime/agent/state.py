@@ -31,10 +31,11 @@ class AgentState(NamedTuple):
         """Whether a supervisor was started whose end has not been told."""
         return self.task_attempt is not None and self.ended is None
 
-    def told(self) -> dict[str, Any]:
+    def told(self, *, only_safe: bool = False) -> dict[str, Any]:
         """What a controller is told at the beginning of each connection, when messages must still be short: without a
-        report that is long, which the controller finds in the task's folder or has already."""
-        ended = self.ended
+        report that is long, which the controller finds in the task's folder or has already. `only_safe`: an end is told
+        by ENDED, after all that comes before, and here only if a controller has had that."""
+        ended = self.ended if self.safe or not only_safe else None
         if ended and len(json.dumps(ended)) > _LONGEST_TOLD:
             ended = {**ended, "report": None}
         return {

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 
-from kedge.contract import JOB_ID_VARIABLE
+from kedge.contract import JOB_ID_VARIABLE, SUPERVISOR_LOG
 from kedge.light import signal
 from kedge.own_files import open_own
 from kedge.runtime.agent.keeper import AgentTask
 from kedge.runtime.agent.node_ports import NodePorts
-from kedge.runtime.agent.task_files import SUPERVISOR_LOG, AttemptFiles
+from kedge.runtime.agent.task_files import AttemptFiles
 from kedge.runtime.process import signals
 from kedge.runtime.setup import environment
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 
-from kedge.contract import SECRET_DOCUMENT, SECRET_VALUES, SPEC_FILE
+from kedge.contract import JOB_DIR, SECRET_DOCUMENT, SECRET_VALUES, SPEC_FILE
 from kedge.light import json
 from kedge.light.types import Any, Mapping, NamedTuple
 from kedge.own_files import clear, open_own, write_all
 from kedge.runtime.agent.node_folders import NodeFolders
-
-SUPERVISOR_LOG = "supervisor.log"  # errors of the interpreter if the runtime cannot start
 
 
 class AttemptFiles(NamedTuple):
@@ -38,9 +36,28 @@ def write(folders: NodeFolders, files: AttemptFiles, start: Mapping[str, Any]) -
     os.mkfifo(files.status, 0o600)
     os.mkfifo(files.control, 0o600)
     _write(files.peers, start["peers"])
+    for name, value in start.get("files", {}).items():  # they are JSON
+        _write(f"{files.folder}/{os.path.basename(name)}", value)
     secrets = write_secrets(folders, start["secrets"])
     _write(files.spec, {**start["spec"], "peers_file": files.peers, "secrets_dir": secrets})
     os.makedirs(start["spec"]["folder"], exist_ok=True)
+
+
+def on_node(folders: NodeFolders, start: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A START for a node that does not share the run folder: the task works in a folder of the node, and the files
+    that diagnosis needs are the ones that have come with the START. The folder of the job is there for the task's own
+    attempts only. KeyError or TypeError if a part of it is missing."""
+    spec, number = start["spec"], start["task_attempt"]
+    there, here = spec["folder"], f"{folders.files}/task-{number}"
+    workdir, inputs = spec["workdir"], paths(folders, number).folder
+    changes = {
+        "folder": here,
+        "workdir": here + workdir[len(there) :] if workdir.startswith(f"{there}/") else workdir,
+        "job_dir": f"{folders.files}/{JOB_DIR}",
+        "rules": [f"{inputs}/{os.path.basename(path)}" for path in spec["rules"]],
+        "exit_spec": f"{inputs}/{os.path.basename(spec['exit_spec'])}" if spec["exit_spec"] else None,
+    }
+    return {**start, "spec": {**spec, **changes}}
 
 
 def write_secrets(folders: NodeFolders, secrets: Mapping[str, Any] | None) -> str | None:
