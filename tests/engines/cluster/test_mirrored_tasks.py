@@ -9,6 +9,7 @@ import pytest
 
 from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.base import GoneKind
+
 from .scene import W0, W1, ClusterScene, plan
 from .test_agent_losses import agent
 
