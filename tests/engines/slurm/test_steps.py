@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation import step_record
 from kedge.engines.slurm.in_allocation.steps import SlurmSteps
+from kedge.errors import CannotRun, DiskFull
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.testing.wait import wait_until
 
@@ -185,6 +188,67 @@ def test_another_controller_starts_what_was_never_started(rig: Rig) -> None:
     wait_until(rig.told(0, "server").exists)
     assert {step.role for step in second.running} == {"worker", "server"}
     assert len(first.running) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "recorded", "open"])
+def test_no_srun_starts_twice_whenever_its_controller_is_killed(rig: Rig, when: str) -> None:
+    """The controller is killed before it has recorded the process, after that, or when its gate is open."""
+    starts = rig.files.folder / "starts"
+    rig.program = f"open({str(starts)!r}, 'a').write('once '); {WAITS}"
+    pid = os.fork()
+    if pid == 0:
+        _launch_and_die(rig, when)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    second = rig.steps()
+    second.adopt(0, rig.tokens())
+    assert collect(second, lambda found: rig.told(0, "worker").exists() and starts.exists()) == []
+    # The gate's process has ended by itself, and nothing else runs beside the one step.
+    told = os.fsencode(rig.told(0, "worker"))
+    wait_until(lambda: len(_processes_with(told)) == 1)
+    assert [step.record.process.pid for step in second.running] == _processes_with(told)
+    assert starts.read_text() == "once "
+
+
+def _launch_and_die(rig: Rig, when: str) -> None:
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def add_and_die(*facts: Any) -> None:
+        add(*facts)
+        die()
+
+    add = step_record.add
+    if when != "open":
+        step_record.add = die if when == "before" else add_and_die
+    rig.steps().launch(0, rig.tokens())
+    die()
+
+
+def _processes_with(argument: bytes) -> list[int]:
+    """The processes that have it in their command lines."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if argument in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_step_that_cannot_be_recorded_does_not_start(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise DiskFull("full")
+
+    monkeypatch.setattr(step_record, "add", full)
+    with pytest.raises(DiskFull):
+        rig.steps().launch(0, rig.tokens())
+    assert _processes_with(os.fsencode(rig.told(0, "worker"))) == []
+    assert not rig.told(0, "worker").exists()
+
+
+def test_a_program_that_is_not_there(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rig, "line", lambda attempt, role: ("no-srun-here",))
+    with pytest.raises(CannotRun, match=r"no-srun-here cannot be started on .*: No such file"):
+        rig.steps().launch(0, rig.tokens())
 
 
 def test_the_process_of_another_boot_is_not_ours(rig: Rig) -> None:

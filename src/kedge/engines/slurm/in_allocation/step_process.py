@@ -1,10 +1,16 @@
-"""One srun, which starts the agents of a role and lives as long as they do."""
+"""One srun, which starts the agents of a role and lives as long as they do.
+
+It is started in two steps, so that no controller that is killed meanwhile leaves one which the next does not know: its
+process waits at a gate, is recorded, and becomes srun when the gate opens. If its controller is killed before that, the
+gate closes, and the process ends without a word.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +22,8 @@ from kedge.errors import CannotRun
 from kedge.own_files import open_own
 
 _LOG = os.O_WRONLY | os.O_APPEND
+_GATE = 3  # the descriptor at which the process waits
+_BEHIND_GATE = ("/bin/sh", "-c", f'read -r _ <&{_GATE} && exec "$@" {_GATE}<&-', "sh")
 _PIECE = 1 << 16  # bytes
 
 
@@ -37,6 +45,11 @@ class SlurmStep:
     @property
     def runs(self) -> bool:
         return self.fd >= 0
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it ended before it became srun, which always says something: its controller was killed."""
+        return not self.runs and not self._own and not self._read
 
     def look(self) -> None:
         """Read what has come in its log since the last call, at most 64 KiB at once."""
@@ -76,18 +89,52 @@ def log_path(folder: Path, attempt: int, role: str) -> Path:
     return folder / f"step-{attempt}-{role}.log"
 
 
-def start(argv: tuple[str, ...], stdin: bytes, log: Path, attempt: int, role: str) -> SlurmStep:
-    """Start an srun with this standard input. CannotRun."""
+def start(
+    argv: tuple[str, ...], stdin: bytes, log: Path, attempt: int, role: str, record: Callable[[StepProcess], None]
+) -> SlurmStep:
+    """Start an srun with this standard input, once `record` has returned. CannotRun; what `record` raises."""
+    _check(argv[0])
+    gate, opener = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = _spawn(argv, stdin, log, gate)
+        process = processes.identify(pid) or processes.Process(pid, 0)
+        found = StepProcess(attempt, role, process, processes.boot_id())
+        try:
+            record(found)
+        except BaseException:
+            os.close(opener)
+            opener = -1
+            os.waitpid(pid, 0)  # it finds the gate closed
+            raise
+        with suppress(BrokenPipeError):  # somebody has killed it
+            os.write(opener, b"\n")
+    finally:
+        os.close(gate)
+        if opener >= 0:
+            os.close(opener)
+    return SlurmStep(found, log, own=True)
+
+
+def _check(program: str) -> None:
+    """CannotRun: there is no such program."""
+    folders = [""] if "/" in program else os.environ.get("PATH", os.defpath).split(":")
+    if not any(os.access(os.path.join(folder, program), os.X_OK) for folder in folders):
+        raise CannotRun(f"{program} cannot be started on {os.uname().nodename}: {os.strerror(errno.ENOENT)}")
+
+
+def _spawn(argv: tuple[str, ...], stdin: bytes, log: Path, gate: int) -> int:
+    """Start what becomes srun at the gate; its pid. CannotRun."""
     told = os.memfd_create("kedge-orders", os.MFD_CLOEXEC)  # the tokens in it are in no file
     output = open_own(log, _LOG)
     try:
         os.write(told, stdin)
         os.lseek(told, 0, os.SEEK_SET)
-        actions = [(os.POSIX_SPAWN_DUP2, told, 0), (os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
+        placed = ((told, 0), (output, 1), (output, 2), (gate, _GATE))
         # In a new session: Slurm signals the group of the batch script when it ends the job, and srun would leave at
         # once, without the last words of its tasks.
-        pid = os.posix_spawnp(
-            argv[0], argv, environment(os.environ), file_actions=actions, setsid=True, setsigmask=(),
+        return os.posix_spawn(
+            _BEHIND_GATE[0], (*_BEHIND_GATE, *argv), environment(os.environ),
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in placed], setsid=True, setsigmask=(),
             setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2),
         )  # fmt: skip
     except OSError as error:
@@ -95,8 +142,6 @@ def start(argv: tuple[str, ...], stdin: bytes, log: Path, attempt: int, role: st
     finally:
         os.close(told)
         os.close(output)
-    process = processes.identify(pid) or processes.Process(pid, 0)
-    return SlurmStep(StepProcess(attempt, role, process, processes.boot_id()), log, own=True)
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:

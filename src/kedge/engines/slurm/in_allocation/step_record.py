@@ -40,18 +40,18 @@ def add(path: Path, step: StepProcess) -> None:
     with disk_errors(path):
         fd = open_own(path, os.O_WRONLY | os.O_APPEND, 0o600)
         try:
-            write_all(fd, f"{json.dumps(value)}\n".encode())
+            write_all(fd, f"\n{json.dumps(value)}\n".encode())  # after a torn line, too
             os.fsync(fd)
         finally:
             os.close(fd)
 
 
-def read(path: Path, attempt: int) -> list[StepProcess]:
-    """The processes of a job attempt. A torn last line is ignored."""
+def read(path: Path, attempt: int) -> dict[str, StepProcess]:
+    """The latest process of each role in a job attempt. Torn lines are ignored."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
-        return []
+        return {}
     found = []
     for line in lines:
         try:
@@ -60,4 +60,4 @@ def read(path: Path, attempt: int) -> list[StepProcess]:
             found.append(StepProcess(int(data["attempt"]), str(data["role"]), process, str(data["boot"])))
         except (KeyError, TypeError, ValueError):
             continue
-    return [step for step in found if step.attempt == attempt]
+    return {step.role: step for step in found if step.attempt == attempt}

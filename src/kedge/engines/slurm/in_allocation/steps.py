@@ -14,6 +14,7 @@ from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation import step_process, step_record
 from kedge.engines.slurm.in_allocation.step_ends import of_exit, of_node, of_step
 from kedge.engines.slurm.in_allocation.step_process import SlurmStep
+from kedge.engines.slurm.in_allocation.step_record import StepProcess
 from kedge.plan.model import Plan
 from kedge.runs.cluster_files import ClusterFiles
 
@@ -34,6 +35,7 @@ class SlurmSteps:
     ) -> None:
         self._plan, self._files, self._line, self._orders, self._cancel = plan, files, line, orders, cancel
         self._steps: list[SlurmStep] = []
+        self._tokens: Mapping[str, Sequence[str]] = {}  # of the job attempt that was adopted
         self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
         self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
@@ -48,12 +50,15 @@ class SlurmSteps:
 
     def _launch(self, attempt: int, role: str, tokens: Sequence[str]) -> None:
         log = step_process.log_path(self._files.folder, attempt, role)
-        step = step_process.start(self._line(attempt, role), self._orders(attempt, role, tokens), log, attempt, role)
-        step_record.add(self._files.steps, step.record)
-        self._add(step)
+        orders = self._orders(attempt, role, tokens)
+        self._add(step_process.start(self._line(attempt, role), orders, log, attempt, role, self._record))
+
+    def _record(self, step: StepProcess) -> None:
+        step_record.add(self._files.steps, step)
 
     def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
-        for record in step_record.read(self._files.steps, attempt):
+        self._tokens = tokens
+        for record in step_record.read(self._files.steps, attempt).values():
             log = step_process.log_path(self._files.folder, attempt, record.role)
             self._add(SlurmStep(record, log, own=False))
         known = {step.role for step in self._steps}
@@ -117,15 +122,19 @@ class SlurmSteps:
             if step.fd in ready:
                 self._epoll.unregister(step.fd)
                 step.ended()
-                self._cancel_at.pop(step, None)
-                self._kill_at.pop(step, None)
             elif self._look_at <= now:
                 step.look()
+            if step.never_began and step not in self._cancel_at and step not in self._kill_at:
+                self._steps.remove(step)
+                self._launch(step.attempt, step.role, self._tokens[step.role])
+                continue
             if not step.runs or self._look_at <= now:
                 found += self._gone(step)
             self.lost_nodes |= step.facts.failed_nodes
             if not step.runs:
                 self._steps.remove(step)
+                self._cancel_at.pop(step, None)
+                self._kill_at.pop(step, None)
         if self._look_at <= now:
             self._look_at = now + _LOOK_SEC if self._steps else math.inf
         self._end_late(now)
