@@ -42,3 +42,15 @@ def test_the_report_of_the_controller_is_kept(run: Run) -> None:
     (run.path / "report.json").write_text("the controller's")
     report.complete(run)
     assert (run.path / "report.json").read_text() == "the controller's"
+
+
+@pytest.mark.parametrize(
+    "judged", [{}, 7, {"task": "worker:0", "diagnosis": {"cause": 3}, "others": [], "suspects": []}]
+)
+def test_a_verdict_that_is_not_one_is_left_out(tmp_path: Path, judged: Any) -> None:
+    with EventLog(tmp_path / "events.jsonl") as log:
+        log.append(JobEvent.JOB_SUBMITTED, roles={"worker": 1})
+        log.append(JobEvent.JOB_COMPLETED, state=State.FAILED, code=255, text="it failed", judged=judged, lines={})
+    assert report.read(Run(tmp_path)) is None
+    report.complete(Run(tmp_path))
+    assert json.loads((tmp_path / "report.json").read_text())["root"] is None

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kedge.errors import CannotRun, InputError
-from kedge.runs import controller_lock, folder, kept_outputs, liveness, status
+from kedge.errors import CannotRun, InputError, KedgeError
+from kedge.runs import controller_lock, folder, kept_outputs, liveness, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
 from kedge.runs.status import JobStatus
@@ -19,6 +19,7 @@ from kedge.states import FINAL, WITHOUT_END, State
 if TYPE_CHECKING:
     from kedge.engines.base import Engine
 
+_LOG_SEC = 2.0  # for another command that writes the end of a run
 ENDING_SEC = 10.0  # after the job's end its controller only writes the report
 
 
@@ -38,9 +39,19 @@ def wait(run: Run, deadline: float | None = None) -> JobStatus:
     while True:
         over = not liveness.is_controlled(run)
         now = status.read(run)
+        if over and now.state in FINAL:
+            _complete(run)
         if over or (deadline and time.monotonic() > deadline):
             return now
         time.sleep(0.2)
+
+
+def _complete(run: Run) -> None:
+    """Do what the controller of a run that has ended does last, if it was killed before that."""
+    run.cluster.remove_secrets()
+    if not report.exists(run):
+        with suppress(OSError, KedgeError), EventLog(run.events, _LOG_SEC):  # of several commands, one writes it
+            report.complete(run)
 
 
 def stop(run: Run, kill: bool = False) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class JobEvent(StrEnum):
     # on; cause: why there is another, if known; waited_sec: how long nothing of the job had a place
     CONTROLLER_RESTARTED = "controller-restarted"
     PROCESSES_LEFT = "processes-left"  # text: which processes cannot be ended, and why
-    JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run
+    JOB_COMPLETED = "job-completed"  # state, code, text, exit_code: that of kedge run; judged, lines: for the report
     # text: a slow step of the engine, or a fault that may pass, shown while the job runs; with in_summary true, what a
     # user should know about the run once it has ended
     NOTE = "note"

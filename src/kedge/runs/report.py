@@ -11,10 +11,11 @@ from typing import Any
 
 from kedge import untrusted
 from kedge.contract import CURRENT, OPTION_LINES, USER_ALL
-from kedge.errors import DiskFull
-from kedge.runs import explanation
+from kedge.errors import DiskFull, InputError
+from kedge.runs import events, explanation
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.folder import Run, parse_task
+from kedge.runs.job_events import JobEvent
 from kedge.runs.job_report import AbsentTask, JobReport, LaterFailures, LogQuote, ReportedTask, RootCause
 from kedge.runs.status import JobStatus, TaskStatus
 from kedge.runs.status import read as read_status
@@ -24,6 +25,7 @@ from kedge.terminal_text import terminal_text
 _LARGEST = 256 << 20  # bytes; 100,000 tasks take about 50 MB
 _JSON, _MARKDOWN = "report.json", "report.md"
 _NO_VERDICT: Mapping[str, Any] = {"task": None, "diagnosis": None, "others": [], "suspects": []}
+_MALFORMED = (AttributeError, KeyError, TypeError, ValueError, InputError)
 _UNJUDGED = "the job's controller could not determine why tasks failed; see the report.json of each task"
 
 
@@ -66,23 +68,47 @@ def write_without_verdict(run: Run) -> None:
         write(run, build(run, replace(now, notes=notes), _NO_VERDICT))
 
 
+def exists(run: Run) -> bool:
+    """Whether there is a report.json, damaged or not."""
+    return os.path.lexists(run.path / _JSON)
+
+
 def complete(run: Run) -> None:
-    """Write a report without a verdict if there is none yet."""
-    if not os.path.lexists(run.path / _JSON):
+    """Write the report of a run whose end is recorded if there is none yet: its controller was killed before it could.
+    Without a verdict if none is recorded."""
+    if exists(run):
+        return
+    if made := _of_record(run):
+        with suppress(DiskFull):
+            write(run, made)
+    else:
         write_without_verdict(run)
 
 
 def read(run: Run) -> JobReport | None:
-    """The report in report.json; None if there is none yet, or it is damaged."""
+    """The report in report.json, or the one that its controller was about to write when it was killed; None if there is
+    none yet, or it is damaged."""
     try:
         return JobReport.from_json(untrusted.read_json(run.path, _JSON, _LARGEST))
+    except FileNotFoundError:
+        return _of_record(run)
     except (OSError, ValueError):
+        return None
+
+
+def _of_record(run: Run) -> JobReport | None:
+    """The report with the verdict that the event of the run's end has; None if it has none."""
+    end = next((one for one in events.read(run.events) if one["event"] == JobEvent.JOB_COMPLETED), {})
+    try:
+        made = build(run, read_status(run), end["judged"], end["lines"])
+        return JobReport.from_json(made.to_json())  # which checks it
+    except _MALFORMED:  # it has none, or a task has written it
         return None
 
 
 def is_damaged(run: Run) -> bool:
     """Whether report.json exists but cannot be read as a report."""
-    return os.path.lexists(run.path / _JSON) and read(run) is None
+    return exists(run) and read(run) is None
 
 
 def markdown(report: JobReport) -> str:

@@ -33,7 +33,7 @@ def main(folder: str) -> None:
         stack.enter_context(scene.controller(made, stops))
         return run_job(made, scene.run, scene.backend, stops, log, lambda: 0.0, progress)
 
-    controlled(scene.run, body)
+    controlled(scene.run, body, made)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class ProcessEngine(LocalEngine):
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
 
-        return controlled(run, body)
+        return controlled(run, body, plan)
 
 
 class MirroringEngine(ProcessEngine):

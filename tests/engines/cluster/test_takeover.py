@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -9,10 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kedge.jobs import runs
 from kedge.plan.lossless import to_lossless
 from kedge.plan.model import Plan
-from kedge.runs import events, liveness, status
+from kedge.runs import events, liveness, report, status
 from kedge.runs.events import EventLog
+from kedge.runs.folder import RunInfo
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
 from kedge.testing.wait import wait_until
@@ -68,6 +71,23 @@ def test_controllers_that_are_killed_change_nothing_for_the_tasks(scene: Cluster
     assert sorted((scene.run.job_dir / "starts").read_text().splitlines()) == STARTS
     assert [(task.attempts, task.tries) for task in now.tasks] == [(1, 2), (1, 3), (1, 2)]
     assert "the job's controller was started again" in now.notes[-1]
+
+
+def test_a_controller_killed_before_the_report_leaves_its_verdict(scene: ClusterScene) -> None:
+    """This program ends where a controller may be killed: the end is recorded, and there is no report yet."""
+    made = plan("echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB'; exit 1")
+    submitted(scene, made)
+    scene.run.save(RunInfo(scene.run.id, "j", "me", "process", "2026-01-01T00:00:00.000000Z", "1", "job.yaml"))
+    assert controller(scene).wait(60) == 0
+    assert not report.exists(scene.run)
+    shown = report.read(scene.run)
+    now = runs.wait(scene.run)
+    written = json.loads((scene.run.path / "report.json").read_text())
+    assert shown
+    assert shown.to_json() == written
+    assert (now.state, written["root"]["task"], written["root"]["cause"]) == (State.FAILED, "w:0", "gpu_oom")
+    assert str(scene.run.task("w", 0, 0)) in written["root"]["evidence"][0]["file"]
+    assert not scene.files.orders.exists(), "what is removed at the end"
 
 
 def test_a_task_that_ends_while_there_is_no_controller_is_not_lost(scene: ClusterScene) -> None:

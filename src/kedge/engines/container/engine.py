@@ -157,7 +157,7 @@ class ContainerEngine:
             stack.callback(backend.close)
             return run_job(plan, run, backend, stops, log, random.random)
 
-        return controlled(run, body)
+        return controlled(run, body, plan)
 
     def _leave_nothing(self, client: Client, run: Run, log: JobLog) -> None:
         """Remove the job's containers and networks at its end. If the engine no longer answers, only a note is

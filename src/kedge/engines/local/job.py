@@ -36,7 +36,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, allow_fewer_gpus: bool) -> JobOu
         stack.callback(backend.close)
         return run_job(plan, run, backend, stops, log, random.random)
 
-    return controlled(run, body)
+    return controlled(run, body, plan)
 
 
 def stop(run: Run, kill: bool) -> tuple[str, ...]:

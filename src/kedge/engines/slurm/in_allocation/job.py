@@ -104,7 +104,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
         # At once, and without ending the tasks, to which Slurm gives its own time: nothing may be recorded any more.
         os._exit(EXIT_FAILED)
 
-    return controlled(run, body)
+    return controlled(run, body, plan)
 
 
 def bundle_folder() -> str:
