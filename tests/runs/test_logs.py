@@ -117,3 +117,22 @@ def test_a_file_without_an_index_is_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.delattr(logs.time, "sleep")
     inode = (tmp_path / "user-all" / "current").stat().st_ino
     assert logs.open_index(tmp_path, "user-all", inode) is None
+
+
+def test_a_file_that_is_rotated_while_its_folder_is_listed_is_found(tmp_path, monkeypatch):
+    (tmp_path / "user-all").mkdir()
+    log = tmp_path / "user-all" / "current"
+    log.write_text("line\n")
+    inode, real = log.stat().st_ino, os.listdir
+
+    def rotated(folder):
+        names = real(folder)
+        if names == ["current"]:
+            log.rename(log.with_name("@1.s"))
+            log.touch()
+        return names
+
+    monkeypatch.setattr(logs.os, "listdir", rotated)
+    fd = logs.open_file(tmp_path, "user-all", inode)
+    assert os.read(fd, 100) == b"line\n"
+    os.close(fd)

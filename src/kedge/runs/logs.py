@@ -194,8 +194,8 @@ def open_file(folder: Path, stream: str, inode: int, below: str = "") -> int | N
     name, belongs to it."""
     for _ in range(_TRIES):
         names = [file.name for file in files(folder, stream) if file.inode == inode]
-        if not names:
-            return None
+        if not names:  # it was deleted, or got its name after the folder was listed
+            continue
         fd = _opened(folder, below + names[0])
         if [file.inode for file in _file(folder, names[0])] == [inode]:
             return fd
