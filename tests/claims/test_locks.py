@@ -21,7 +21,7 @@ from kedge.engines.machine import gpus
 from kedge.errors import CannotRun
 
 NOWHERE = Path("/proc/no-claims-here")
-STRANGER = 1001
+STRANGER = 54321  # no user of this machine
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be several users")
 
 # Another user's process: it locks bytes of its own file and then prints a line.
@@ -162,7 +162,7 @@ def test_gpus_that_another_user_claims_are_not_used_and_the_error_names_the_user
         assert [gpu.device for gpu in taken] == [devices[1]]
         os.close(taken[0].claim_fd)
         with pytest.raises(
-            CannotRun, match=r"there are 2 and 1 of them are taken by other jobs \(including jobs of user 1001\)"
+            CannotRun, match=r"there are 2 and 1 of them are taken by other jobs \(including jobs of user 54321\)"
         ):
             gpus.take(2, devices, shared)
     for gpu in gpus.take(2, devices, shared):
