@@ -7,7 +7,8 @@ by the agents' own protocol code, which answers as an agent would. All begin at 
 port, waits until all have (the barrier), sends every task its TaskSpec with the addresses of all tasks, and hears that
 its command runs. It is measured twice: the controller's end of the link alone, and with the backend of cluster engines,
 which also writes the tasks' folders. Memory is that of the controller's process, beyond what it has before anybody
-connects.
+connects. Agents share the processors with it here, as they would not on a cluster: so their CPU time is given too, that
+of a real one with its keeper, its supervisor and the command.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.link_updates import Joined, Message
 from kedge.jobs import link_keys
 from kedge.link import messages
-from kedge.link.frames import LinkFrame
+from kedge.link.frames import LinkFrame, SharedValue
 from kedge.link.keys import task_token
 from kedge.link.launch import AgentOrders
 from kedge.open_files import raise_limit
@@ -66,6 +67,7 @@ class Agents:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._epoll = select.epoll()
         self._left = set(range(tasks))
+        self.cpu: dict[int, float] = {}  # of processes that have ended
 
     def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         where = (["127.0.0.1"], self.port, self._keys.certificate)
@@ -76,11 +78,11 @@ class Agents:
             commands.append(([sys.executable, __file__, "--simulate", str(self._real)], ""))
         for command, index in commands:
             environment = {**os.environ, "INDEX": index, "NODE": "node", "TMPDIR": self._folder}
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
-            self._processes.append(process)
-            assert process.stdin
-            with process.stdin as stdin:
+            with open(os.memfd_create("orders"), "r+b") as stdin:
                 stdin.write(line)
+                stdin.seek(0)
+                process = subprocess.Popen(command, stdin=stdin, env=environment, start_new_session=True)
+            self._processes.append(process)
 
     def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         raise NotImplementedError
@@ -93,10 +95,20 @@ class Agents:
 
     def poll(self) -> list[Gone]:
         """The tasks whose agents have ended, which are all that a process stood for."""
-        over = [process.poll() is not None for process in self._processes]
-        ended = {number for number in self._left if over[min(number, self._real)]} if over else set()
+        self.reap()
+        ended = {number for number in self._left if min(number, self._real) in self.cpu} if self.cpu else set()
         self._left -= ended
         return [Gone(Task("worker", number), 0, GoneKind.ENDED) for number in ended]
+
+    def reap(self, options: int = os.WNOHANG) -> bool:
+        """Learn what processes that have ended have used. Whether all have."""
+        for number in range(len(self._processes)):
+            if number not in self.cpu:
+                pid, status, usage = os.wait4(self._processes[number].pid, options)
+                if pid:
+                    self._processes[number].returncode = status
+                    self.cpu[number] = usage.ru_utime + usage.ru_stime
+        return len(self.cpu) == len(self._processes)
 
     def kill(self, task: Task) -> None:
         raise NotImplementedError
@@ -105,8 +117,7 @@ class Agents:
         """They end by themselves."""
 
     def close(self) -> None:
-        for process in self._processes:
-            process.wait(60)
+        self.reap(0)
 
 
 class LinkAlone:
@@ -140,23 +151,24 @@ class LinkAlone:
 
     def _open_gate(self) -> None:
         hosts = [{"host": "127.0.0.1", "ports": self.ports[f"worker:{n}"]} for n in range(self.tasks)]
+        peers = SharedValue({"roles": {"worker": hosts}})
         for number in range(self.tasks):
-            self.server.send(Task("worker", number), messages.START, self._start(number, {"worker": hosts}))
+            self.server.send(Task("worker", number), messages.START, self._start(number, peers))
 
-    def _start(self, number: int, roles: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, number: int, peers: SharedValue) -> dict[str, Any]:
         spec = TaskSpec(
             user="me", job="benchmark", job_id="me~benchmark", role="worker", task_index=number, job_attempt=0,
             task_attempt=0, uid="1", folder=f"{self.folder}/{number}", workdir=f"{self.folder}/{number}/work",
             environment={}, command=("true",), steps=(), host="127.0.0.1", ports=self.ports[f"worker:{number}"],
             peers_file="",
         )  # fmt: skip
-        return {"task_attempt": 0, "spec": spec.to_json(), "peers": {"roles": roles}, "secrets": None}
+        return {"task_attempt": 0, "spec": spec.to_json(), "peers": peers, "secrets": None}
 
     def close(self) -> None:
         for number in range(self.tasks):
             self.server.send(Task("worker", number), messages.FINISH, {})
         end = time.monotonic() + 60
-        while any(process.poll() is None for process in self.agents._processes) and time.monotonic() < end:
+        while not self.agents.reap() and time.monotonic() < end:
             self.turn(0.05)
 
 
@@ -169,7 +181,7 @@ class WholeBackend:
         for path in (run.path, run.job_dir, run.path / "cluster"):
             path.mkdir()
         server = LinkServer(keys, lambda *who: self._backend.expects(*who), "benchmark")
-        agents = Agents(keys, folder, tasks, real)
+        agents = self.agents = Agents(keys, folder, tasks, real)
         agents.port = server.port
         nothing = Secrets({}, {})
         self._backend = ClusterBackend(made, run, nothing, keys, server, agents, self._emit, self._emit)
@@ -276,12 +288,15 @@ def measure(kind: type[LinkAlone] | type[WholeBackend], tasks: int, real: int) -
             controller.turn(left)
         cpu_idle, (idle, _) = cpu(), memory()
         controller.close()
+    of_agents = list(map(controller.agents.cpu.__getitem__, sorted(controller.agents.cpu)))
     return {
         "until all commands run, s": took,
         "CPU time of the controller, s": cpu_all - cpu_launched,
         "memory for each task, at most, KiB": (most - before) / tasks,
         "the same when all is quiet, KiB": (idle - before) / tasks,
         "CPU of the controller then, %": (cpu_idle - cpu_all) / IDLE_SEC * 100,
+        "CPU time of a real agent, s": sum(of_agents[:real]) / real,
+        "CPU time of all simulated agents, s": sum(of_agents[real:]),
     }
 
 

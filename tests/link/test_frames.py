@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from kedge.link.frames import BODY_LIMIT, FIRST_HEADER_LIMIT, HEADER_LIMIT, BadFrame, FrameReader, LinkFrame, encoded
+from kedge.link.frames import (
+    BODY_LIMIT,
+    FIRST_HEADER_LIMIT,
+    HEADER_LIMIT,
+    BadFrame,
+    FrameReader,
+    LinkFrame,
+    SharedValue,
+    encoded,
+    encoded_pieces,
+)
 
 
 def frames(reader: FrameReader, data: bytes) -> list[LinkFrame]:
@@ -27,6 +37,16 @@ def test_messages_survive_any_cutting(piece):
         found += frames(reader, data[at : at + piece])
     assert [frame.body for frame in found] == [frame.body for frame in sent]
     assert {frame.header["text"] for frame in found} == {"ü?"}, "what is no character is replaced"
+
+
+@pytest.mark.parametrize("names", [(), ("first",), ("second",), ("first", "second")])
+def test_a_value_that_many_messages_share_is_written_like_any_other(names):
+    header = {"first": {"a": [1, "ü"]}, "kind": "a", "second": [], "text": "}"}
+    shared = {name: SharedValue(header[name]) for name in names}
+    pieces = encoded_pieces({**header, **shared}, b"body")
+    assert frames(FrameReader(), b"".join(pieces)) == [LinkFrame("a", header, b"body")]
+    for value in shared.values():
+        assert any(piece is value.text for piece in pieces)
 
 
 def test_a_reader_keeps_nothing_of_what_was_taken():

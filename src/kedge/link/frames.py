@@ -25,11 +25,35 @@ class LinkFrame(NamedTuple):
     body: bytes = b""
 
 
+class SharedValue:
+    """A value in the headers of many messages, which is written as JSON once, and of which they all keep one copy."""
+
+    def __init__(self, value: Any) -> None:
+        self.text = json.dumps(value).encode()
+
+
 def encoded(header: dict[str, Any], body: bytes = b"") -> bytes:
     """The bytes of a message; the header holds its `kind`. BadFrame if it is larger than the other side accepts."""
     text = json.dumps(header).encode()
-    _check(len(text), len(body), HEADER_LIMIT)
-    return b"".join((len(text).to_bytes(4, "big"), len(body).to_bytes(4, "big"), text, body))
+    return _lengths(len(text), len(body)) + text + body
+
+
+def encoded_pieces(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
+    """The same in pieces; values in the header may be SharedValues."""
+    text = json.dumps({name: value for name, value in header.items() if not isinstance(value, SharedValue)}).encode()
+    pieces = [text]
+    for name, value in header.items():
+        if isinstance(value, SharedValue):
+            pieces[-1] = pieces[-1].removesuffix(b"}") + f", {json.dumps(name)}: ".encode()
+            pieces += [value.text, b"}"]
+    pieces[0] = _lengths(sum(map(len, pieces)), len(body)) + pieces[0]
+    pieces[-1] += body
+    return pieces
+
+
+def _lengths(header: int, body: int) -> bytes:
+    _check(header, body, HEADER_LIMIT)
+    return header.to_bytes(4, "big") + body.to_bytes(4, "big")
 
 
 class FrameReader:

@@ -47,11 +47,12 @@ class LinkStream:
         """The other side has proved who it is: accept large headers from now on."""
         self._reader.header_limit = HEADER_LIMIT
 
-    def send(self, frame: bytes) -> None:
+    def send(self, *pieces: bytes) -> None:
         """Queue the bytes of a message, and write at once what the connection takes. Of a connection that is lost,
         `work` tells."""
-        self._out.append(frame)
-        if len(self._out) == 1 and self.secure:
+        waiting = bool(self._out)
+        self._out += pieces
+        if not waiting and self.secure:
             with suppress(OSError):
                 self._write()
 

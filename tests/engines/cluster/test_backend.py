@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kedge.contract import STOPPED_BY_COMPLETION
-from kedge.engines.cluster import owner_client
+from kedge.engines.cluster import barrier, owner_client
 from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
 from kedge.states import State
@@ -133,6 +133,18 @@ def test_the_barrier_names_who_is_missing_and_where(scene: ClusterScene) -> None
     assert ends[0]["code"] == ends[2]["code"] == STOPPED_BY_COMPLETION
     (note,) = scene.seen("note")
     assert note["text"] == "after 0.5 s, 1 of 3 tasks is not there yet: w:1 has not reported"
+
+
+def test_the_barrier_fails_if_peers_could_not_reach_a_task(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(barrier, "unreachable_peers", lambda members: [one for one in members if one.task == W1])
+    outcome = scene.job(plan("true", 3))
+    assert (outcome.state, outcome.code) == (State.FAILED, -310)
+    ends = {facts["index"]: facts for facts in scene.seen("task-completed")}
+    assert "it has no address that other nodes can reach" in ends[1]["message"]
+    assert "1 of 3 tasks is not there: w:1 on node " in ends[1]["message"]
+    assert ends[0]["code"] == ends[2]["code"] == STOPPED_BY_COMPLETION
 
 
 @pytest.mark.parametrize("made", ["running", "paused"])

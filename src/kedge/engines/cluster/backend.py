@@ -34,6 +34,7 @@ from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import DiskFull
 from kedge.link import messages
+from kedge.link.frames import SharedValue
 from kedge.link.keys import LinkKeys, task_token
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -84,7 +85,7 @@ class ClusterBackend:
         self._attempt: int | None = None
         self._members: dict[Task, Member] = {}
         self._updates: list[Update] = []
-        self._look_at = math.inf
+        self._look_at = math.inf  # at all tasks, for what is due
         self._new_attempt()
         self._selector = selectors.DefaultSelector()
         self._selector.register(server, selectors.EVENT_READ)
@@ -92,8 +93,10 @@ class ClusterBackend:
 
     def _new_attempt(self) -> None:
         self._members = {Task(*item): Member(Task(*item)) for item in self._plan.tasks()}
+        self._changed: dict[Task, Member] = {}  # at which `poll` looks next
         self._missing = set(self._members)  # at the barrier
         self._peers: Peers | None = None
+        self._sent_peers: SharedValue | None = None
         self._barrier_end = self._note_at = math.inf
         self._failed = ""  # why the barrier can never be passed
         self._updates.clear()
@@ -141,7 +144,7 @@ class ClusterBackend:
         member = self._members[task]
         member.begin(Launch(task, folder, attempt, task_attempt, time.time_ns()), deadlines)
         self._compare(member)
-        self._look()
+        self._changed[task] = member
 
     def warn(self, task: Task) -> None:
         self._control(self._members[task], messages.WARN)
@@ -174,7 +177,7 @@ class ClusterBackend:
 
     @property
     def due(self) -> float:
-        if self._updates:
+        if self._updates or self._changed:
             return 0.0
         return min(self._server.due, self._cluster.due, self._heartbeat.due, self._look_at)
 
@@ -184,7 +187,7 @@ class ClusterBackend:
             self._take(update)
         for gone in self._cluster.poll():
             self._take_gone(gone)
-        if self._look_at <= time.monotonic():
+        if self._changed or self._look_at <= time.monotonic():
             self._look_around()
         updates, self._updates = self._updates, []
         return updates
@@ -245,7 +248,7 @@ class ClusterBackend:
             self._missing.add(member.task)
             self._server.send(member.task, messages.RESERVE, {"ports": dict(role.resources.ports)})
         self._compare(member)
-        self._look()
+        self._changed[member.task] = member
 
     def _restarted(self, member: Member) -> None:
         """Another agent process has come for a task. It goes on where the one before has stopped, or knows nothing of
@@ -305,11 +308,11 @@ class ClusterBackend:
             member.problem = str(message.header.get("error") or "its agent could not reserve its ports")
         else:
             member.ports = ports
-        self._look()
+        self._changed[member.task] = member
 
     def _silent(self, member: Member, since: float) -> None:
         member.silent_since = since
-        self._look()
+        self._changed[member.task] = member
 
     def _heard(self, member: Member) -> None:
         member.silent_since = None
@@ -338,7 +341,7 @@ class ClusterBackend:
         member.gone, member.report_by = gone, time.monotonic() + self._settings.report_sec
         if member.sent and member.silent_since is None and gone.reason == GoneKind.NODE_LOST:
             self._control(member, messages.KILL)  # the cluster has given it up, so nothing of it may go on
-        self._look()
+        self._changed[member.task] = member
 
     def _end_gone(self, member: Member, gone: Gone, now: float) -> None:
         """End a task attempt by the cluster's word, once its report has come or will not come any more."""
@@ -354,24 +357,26 @@ class ClusterBackend:
 
     # What follows.
 
-    def _look(self, when: float = 0.0) -> None:
+    def _look(self, when: float) -> None:
         """Look at all tasks at that time at the latest."""
         self._look_at = min(self._look_at, when)
 
     def _look_around(self) -> None:
-        """Do what is due, whatever has made it so."""
-        now, self._look_at = time.monotonic(), math.inf
-        for member in self._members.values():
+        """Do what has become possible for the tasks of which something has changed; for all when something is due."""
+        now, changed, self._changed = time.monotonic(), self._changed, {}
+        if self._look_at <= now:
+            changed, self._look_at = self._members, math.inf
+        for member in changed.values():
             if member.gone:
                 self._end_gone(member, member.gone, now)
             else:
                 self._watch(member, now)
         if self._failed:
-            self._fail_the_rest()
+            self._fail_the_rest(changed)
         elif self._peers is None:
-            self._look_at_barrier(now)
+            self._look_at_barrier(changed, now)
         if self._peers:
-            self._send_starts()
+            self._send_starts(changed)
 
     def _watch(self, member: Member, now: float) -> None:
         """Call a task unreachable, or have it killed, when it is time."""
@@ -392,12 +397,12 @@ class ClusterBackend:
                 member.kill_at = now + _AGAIN_SEC
             self._look(member.kill_at)
 
-    def _look_at_barrier(self, now: float) -> None:
-        members = list(self._members.values())
-        self._missing = {task for task in self._missing if not self._members[task].is_ready}
+    def _look_at_barrier(self, changed: Mapping[Task, Member], now: float) -> None:
+        members = self._members.values()
+        self._missing.difference_update(task for task, member in changed.items() if member.is_ready)
         if not self._missing:
-            self._pass_barrier(members)
-        elif any(member.gone or member.problem for member in members):
+            self._pass_barrier()
+        elif any(member.gone or member.problem for member in changed.values()):
             self._fail(barrier.failure(members, self._cluster.whereabouts))
         elif self._barrier_end <= now:
             self._fail(barrier.failure(members, self._cluster.whereabouts, self._settings.barrier_sec))
@@ -408,11 +413,12 @@ class ClusterBackend:
                 self._emit(JobEvent.NOTE, text=barrier.waiting(members, self._cluster.whereabouts, waited))
             self._look(min(self._barrier_end, self._note_at))
 
-    def _pass_barrier(self, members: list[Member]) -> None:
-        for member in barrier.unreachable_peers(members):
+    def _pass_barrier(self) -> None:
+        self._changed.update(self._members)
+        for member in barrier.unreachable_peers(self._members.values()):
             member.problem = f"it has no address that other nodes can reach ({member.address or 'none at all'})"
-            self._look()
-        if not any(member.problem for member in members):
+            self._missing.add(member.task)
+        if not self._missing:
             peers = barrier.peers_of(self._plan, self._members)
             assert self._attempt is not None
             self._places.write_peers(self._attempt, peers)  # before any task starts: it is also the record of that
@@ -425,25 +431,24 @@ class ClusterBackend:
         for member in self._members.values():
             if member.launch and not member.is_ready:
                 self._end(member, task_ends.of_barrier(member.launch, text), place_lost=True)
-        self._look()
+        self._changed.update(self._members)
 
-    def _fail_the_rest(self) -> None:
-        for member in self._members.values():
+    def _fail_the_rest(self, changed: Mapping[Task, Member]) -> None:
+        for member in changed.values():
             if member.launch and not self._may_have_started(member):
                 self._end(member, task_ends.of_barrier(member.launch, self._failed), place_lost=True)
 
-    def _send_starts(self) -> None:
+    def _send_starts(self, changed: Mapping[Task, Member]) -> None:
         count = 0
-        for member in self._members.values():
+        for task, member in changed.items():
             if member.launch and not member.sent and member.agent and not member.gone:
                 if member.stopping or member.killed:  # its agent has come back, and had not started it
                     self._end(member, reports.stopped_before_start(member.launch))
-                    continue
-                if count == _AT_ONCE:
-                    self._look()
-                    return
-                self._send_start(member, member.launch)
-                count += 1
+                elif count == _AT_ONCE:
+                    self._changed[task] = member
+                else:
+                    self._send_start(member, member.launch)
+                    count += 1
 
     def _send_start(self, member: Member, launch: Launch) -> None:
         assert self._peers is not None
@@ -457,7 +462,8 @@ class ClusterBackend:
             what = f"the task's folder could not be made: {error}"
             self._end(member, task_ends.not_started(launch, reason, what))
             return
-        header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._peers}
+        self._sent_peers = self._sent_peers or SharedValue(self._peers)
+        header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._sent_peers}
         if self._mirrors:
             self._mirrors.forget(member.task)  # the folder is a new one
         self._server.send(member.task, messages.START, {**header, "files": files, "secrets": self._secrets})

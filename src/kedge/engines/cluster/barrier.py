@@ -3,7 +3,7 @@ peers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kedge import untrusted
@@ -65,7 +65,7 @@ def unreachable_peers(members: Iterable[Member]) -> list[Member]:
     return [one for one in found if not reachable([one.address])] if several and not only_loopback else []
 
 
-def failure(members: Sequence[Member], whereabouts: Callable[[Task], str], waited_sec: float | None = None) -> str:
+def failure(members: Collection[Member], whereabouts: Callable[[Task], str], waited_sec: float | None = None) -> str:
     """Why the barrier has failed: who is missing, how many, and what is known of where. `waited_sec`: the time that is
     over; None if it can never be passed."""
     missing = [member for member in members if not member.is_ready]
@@ -91,7 +91,7 @@ def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
     return f"{member.task} has not reported" + (f" ({known})" if known else "")
 
 
-def waiting(members: Sequence[Member], whereabouts: Callable[[Task], str], waited_sec: float) -> str:
+def waiting(members: Collection[Member], whereabouts: Callable[[Task], str], waited_sec: float) -> str:
     """A note about a barrier that takes long."""
     missing = [member for member in members if not member.is_ready]
     named = "; ".join(_known(member, whereabouts) for member in missing[:_MOST_NAMED])

@@ -81,7 +81,8 @@ class LinkServer:
 
     def send(self, task: Task, kind: str, header: dict[str, Any], body: bytes = b"") -> bool:
         """Send a command to the agent of a task, in the latest job attempt in which one has joined; if its connection
-        is lost, when it is there again. False if none has joined: nothing is sent. BadFrame: it is too large."""
+        is lost, when it is there again. Values in the header may be SharedValues. False if none has joined: nothing is
+        sent. BadFrame: it is too large."""
         session = self._sessions.of(task)
         if session is None:
             return False

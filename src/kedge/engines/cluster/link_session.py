@@ -6,7 +6,7 @@ from typing import Any
 
 from kedge.engines.base import Task
 from kedge.link import messages
-from kedge.link.frames import BadFrame, LinkFrame, encoded
+from kedge.link.frames import BadFrame, LinkFrame, encoded, encoded_pieces
 from kedge.link.stream import LinkStream
 
 
@@ -22,7 +22,7 @@ class LinkSession:
         self._stored = 0  # the last one that has been processed
         self._said = 0  # the last one that was acknowledged
         self._number = 0  # of the last command
-        self._commands: list[tuple[int, bytes]] = []  # that the agent may not have
+        self._commands: list[tuple[int, list[bytes]]] = []  # that the agent may not have
 
     @property
     def unconfirmed(self) -> bool:
@@ -37,15 +37,15 @@ class LinkSession:
         self._said = self._stored
         self.confirm_commands(got)
         for _, frame in self._commands:
-            stream.send(frame)
+            stream.send(*frame)
 
     def command(self, kind: str, header: dict[str, Any], body: bytes) -> None:
         """Send a command, now and after each reconnection until the agent has it."""
         self._number += 1
-        frame = encoded({**header, "kind": kind, "number": self._number}, body)
+        frame = encoded_pieces({**header, "kind": kind, "number": self._number}, body)
         self._commands.append((self._number, frame))
         if self.stream:
-            self.stream.send(frame)
+            self.stream.send(*frame)
 
     def take(self, frame: LinkFrame) -> bool:
         """Whether a numbered message is new. BadFrame if one before it is missing."""
