@@ -318,14 +318,14 @@ def test_an_attempt_that_is_forgotten_says_finish_and_closes(rig):
     assert rig.server.send(WORKER, messages.CONTROL, {})
 
 
-def asked(rig: Rig, keys, addresses=("127.0.0.1",), kind="stop") -> list[str]:
+def asked(rig: Rig, keys, addresses=("127.0.0.1",), kind="stop", timeout_sec=20.0) -> list[str]:
     """The errors of a command that asks, which runs beside the loop."""
     errors: list[str] = []
     done = threading.Event()
 
     def run() -> None:
         try:
-            ask(keys, addresses, rig.server.port, kind, "ada", 20.0)
+            ask(keys, addresses, rig.server.port, kind, "ada", timeout_sec)
         except CannotRun as error:
             errors.append(str(error))
         done.set()
@@ -350,3 +350,11 @@ def test_the_owner_learns_why_it_is_not_heard(rig):
     assert "another program answers there" in asked(rig, OTHER_KEYS)[0]
     assert "it has no address" in asked(rig, KEYS, addresses=())[0]
     assert rig.updates == []
+
+
+def test_a_request_that_is_not_answered_is_not_made_again_at_another_address(rig, monkeypatch):
+    """The controller has taken it, and then hangs: a second request to stop would be one to kill."""
+    monkeypatch.setattr(rig.server._owners, "answer", list)
+    (error,) = asked(rig, KEYS, addresses=["127.0.0.1", "127.0.0.2"], timeout_sec=0.5)
+    assert "has got the request, and has not said" in error
+    assert rig.updates == [OwnerRequest("stop", "ada")]

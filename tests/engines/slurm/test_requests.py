@@ -11,6 +11,7 @@ import pytest
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.link_updates import OwnerRequest
 from kedge.engines.controller.stop_requests import KILL, NOTICE
+from kedge.engines.slurm import requests
 from kedge.errors import CannotRun
 from kedge.jobs import runs, submission
 from kedge.jobs.submission import Submitted
@@ -74,6 +75,20 @@ def test_a_stranger_at_the_address_gets_nothing(submitted: Submitted, listener: 
     with pytest.raises(CannotRun, match=r"goes on: the controller refuses: .*Unable to contact slurm controller"):
         runs.forward(submitted.run, RELEASE)
     assert listener.heard == []
+
+
+def test_a_stop_that_the_controller_may_have_counted_is_not_made_again_by_slurm(
+    submitted: Submitted, listener: _Listener, slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them would be a kill. A kill is asked for by all means."""
+    monkeypatch.setattr(requests, "_LINK_SEC", 0.5)
+    monkeypatch.setattr(listener.server._owners, "answer", list)
+    with pytest.raises(CannotRun, match="has got the request"):
+        runs.stop(submitted.run)
+    assert listener.heard == [("stop", "")]
+    assert "scancel" not in (slurm / "calls").read_text()
+    runs.stop(submitted.run, kill=True)
+    assert "scancel" in (slurm / "calls").read_text()
 
 
 def test_without_a_controller_nothing_is_released(submitted: Submitted, slurm: Path) -> None:

@@ -14,17 +14,22 @@ from kedge.link.keys import LinkKeys
 _PIECE = 16 << 10
 
 
+class NoAnswer(CannotRun):
+    """The controller has got a request, and whether it has taken that up is not known. To ask again is another request:
+    two of them to stop are one to kill."""
+
+
 def ask(keys: LinkKeys, addresses: Sequence[str], port: int, kind: str, by: str, timeout_sec: float = 10.0) -> None:
     """Ask the controller for `kind`, one of `messages.REQUESTS`, in the name of the user `by`, and return when it has
     taken that up. `timeout_sec` is for each address and step. CannotRun: no address leads to the controller, or it
-    refuses."""
+    refuses; NoAnswer."""
     failures = []
     for address in addresses:
         try:
             with _connected(keys, address, port, timeout_sec) as connection:
                 _ask(connection, keys.owner, kind, by)
                 return
-        except (OSError, BadFrame) as error:
+        except OSError as error:
             failures.append(f"{address} port {port}: {_explained(error)}")
     raise CannotRun(f"the controller of this run cannot be reached ({'; '.join(failures) or 'it has no address'})")
 
@@ -44,7 +49,13 @@ def _connected(keys: LinkKeys, address: str, port: int, timeout_sec: float) -> s
 def _ask(connection: ssl.SSLSocket, token: str, kind: str, by: str) -> None:
     connection.sendall(encoded({"kind": messages.HELLO, "version": messages.VERSION, "owner": token}))
     connection.sendall(encoded({"kind": messages.REQUEST, "request": kind, "by": by}))
-    answer = _answer(connection)
+    try:
+        answer = _answer(connection)
+    except (OSError, BadFrame) as error:
+        raise NoAnswer(
+            "the controller of this run has got the request, and has not said that it takes it up: "
+            f"{_explained(error)}; look at the job before you ask again"
+        ) from None
     if answer.header.get("done") is not True:
         raise CannotRun(f"the controller refuses: {answer.header.get('error')}")
 

@@ -67,6 +67,8 @@ def _ask(run: Run, request: _Request) -> tuple[str, ...]:
     try:
         _ask_controller(run, request.kind)
     except CannotRun as unreached:
+        if isinstance(unreached, owner_client.NoAnswer) and not request.kill:
+            raise  # the controller may have counted it: once more would be a kill
         try:
             return _ask_slurm(run, request, unreached)
         except SlurmError as error:
