@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,6 +26,24 @@ echo "from the program" >&2
 echo "srun: error: n2: task 0: Exited with exit code 7" >&2
 exit 7
 """
+# srun and the program, and a Slurm that knows its step if `listed` is there
+_SIGNALLED = """#!/bin/sh
+trap 'echo "srun was ended"; exit 1' TERM
+trap 'exit 9' USR1
+echo $$ > {folder}/pid
+echo "$@" > {folder}/srun
+echo started
+while :; do sleep 0.02; done
+"""
+_SQUEUE = """#!/bin/sh
+[ ! -e {folder}/silent ] || {{ echo "squeue: error: Unable to contact slurm controller" >&2; exit 1; }}
+echo "1.0 worker"
+[ ! -e {folder}/listed ] || sed "s/.*--job-name=\\([^ ]*\\).*/1.4 \\1/" {folder}/srun
+"""
+_SCANCEL = """#!/bin/sh
+echo "$@" > {folder}/scancel
+kill -USR1 $(cat {folder}/pid)
+"""
 
 
 @pytest.fixture
@@ -46,21 +64,57 @@ def running(submitted: Submitted, slurm: Path, controller: Callable[[str], None]
     return run
 
 
-def test_it_is_a_step_on_the_node_of_the_task(running: Run, slurm: Path, tmp_path: Path) -> None:
+def start(run: Run) -> subprocess.Popen[str]:
+    """`kedge exec` with the program `ls -l`, in a process of its own."""
     code = f"""
 import sys
 from pathlib import Path
 from kedge.engines.slurm import exec
 from kedge.engines.base import *
-run = exec.Run(Path({str(running.path)!r}))
+run = exec.Run(Path({str(run.path)!r}))
 sys.exit(exec.run(run, TaskAttempt(Task("worker", 1), 0, 0), ExecRequest(("ls", "-l"))))
 """
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ}, capture_output=True, text=True, check=False)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def terminated(run: Run, slurm: Path) -> tuple[int, str, str]:
+    """The exit code and output of `kedge exec` that gets SIGTERM when the program has started."""
+    for name, script in (("srun", _SIGNALLED), ("squeue", _SQUEUE), ("scancel", _SCANCEL)):
+        (slurm / "bin" / name).write_text(script.format(folder=slurm))
+        (slurm / "bin" / name).chmod(0o755)
+    process = start(run)
+    assert process.stdout
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
+
+
+def test_it_is_a_step_on_the_node_of_the_task(running: Run, slurm: Path, tmp_path: Path) -> None:
+    done = start(running)
+    _, err = done.communicate(timeout=20)
     assert done.returncode == 7
-    assert done.stderr == "from the program\n", "srun's own line about the exit code is not the program's"
+    assert err == "from the program\n", "srun's own line about the exit code is not the program's"
     argv = (slurm / "srun").read_text().split()
     assert {"--jobid=1", "--overlap", "--nodelist=n2", "--input=none"} <= set(argv)
     assert argv[-5:] == [f"{tmp_path}/bundle/runtime", "--join", "4711", "ls", "-l"]
+
+
+def test_a_signal_is_for_the_program_not_for_srun(running: Run, slurm: Path) -> None:
+    (slurm / "listed").touch()
+    assert terminated(running, slurm) == (9, "", "")
+    assert (slurm / "scancel").read_text() == "--signal=15 1.4\n"
+
+
+def test_a_signal_before_there_is_a_step_ends_srun(running: Run, slurm: Path) -> None:
+    assert terminated(running, slurm) == (1, "srun was ended\n", "")
+
+
+def test_a_signal_ends_the_program_if_slurm_is_silent(running: Run, slurm: Path) -> None:
+    (slurm / "silent").touch()
+    code, out, err = terminated(running, slurm)
+    assert (code, out) == (1, "srun was ended\n")
+    assert err.startswith("kedge exec: Slurm passes no signal on, so the program is ended: squeue: Unable to contact")
 
 
 def test_a_task_that_has_ended_is_not_joined(running: Run) -> None:

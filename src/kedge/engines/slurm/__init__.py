@@ -14,6 +14,7 @@ job_ends         why a job has ended that did not record it
 pending_reasons  why a job is pending, in words
 requests         what the owner asks of a run: over the link, else by Slurm
 exec             a program beside a task
+exec_signals     passes signals on to it
 commands         runs Slurm's commands
 in_allocation/   the controller's side: inside the allocation
 """

@@ -15,6 +15,7 @@ from kedge.engines.base import ExecRequest, TaskAttempt
 from kedge.engines.machine import exec_terminal
 from kedge.engines.slurm import commands
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.exec_signals import StepSignals
 from kedge.errors import CannotRun
 from kedge.late_patterns import late_pattern
 from kedge.own_files import write_all
@@ -26,8 +27,9 @@ _LOOK_SEC = 1.0  # between two looks at whether the task still runs
 _LINGER_SEC = 10.0  # for srun to end
 _BLOCK = 1 << 16
 _EXIT = late_pattern(
-    rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code [0-9]+|Terminated|Killed|Hangup|Interrupt)\r?\n"
+    rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code|Terminated|Killed|Hangup|Interrupt|Quit)[^\n]*\n"
 )
+_SIGNALLED = late_pattern(rb"(?m)^slurmstepd[^ ]*: error: \*\*\* STEP [^ ]+ ON [^ ]+ CANCELLED AT [^ ]+ \*\*\*\r?\n")
 
 
 def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
@@ -38,18 +40,21 @@ def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
     node, pid = _node(run, attempt), _pid(run, attempt)
     if not number or not bundle:
         raise CannotRun(f"{run.cluster.job} is damaged, so the Slurm job of {run.id} is not known")
+    signals = StepSignals(site)
     argv = [
         site.program("srun"), f"--jobid={number}", *_component(site, run, attempt, str(number)), "--overlap",
         f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
-        "--export=ALL", "--quiet", "--job-name=exec", *(["--pty"] if request.terminal else ["--unbuffered"]),
+        "--export=ALL", "--quiet", f"--job-name={signals.name}", *(["--pty"] if request.terminal else ["--unbuffered"]),
         *([] if request.stdin or request.terminal else ["--input=none"]),
         f"{bundle}/runtime", "--join", str(pid), *request.argv,
     ]  # fmt: skip
-    return _run(argv, site, run, attempt, request)
+    return _run(argv, site, signals, run, attempt, request)
 
 
-def _run(argv: list[str], site: SlurmSite, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
-    with exec_terminal.signals_for(request, same_terminal=request.terminal) as signals:
+def _run(
+    argv: list[str], site: SlurmSite, signals: StepSignals, run: Run, attempt: TaskAttempt, request: ExecRequest
+) -> int:
+    with exec_terminal.signals_for(request, same_terminal=request.terminal) as forwarded:
         stdin = None if request.stdin else subprocess.DEVNULL
         try:
             child = subprocess.Popen(
@@ -58,9 +63,10 @@ def _run(argv: list[str], site: SlurmSite, run: Run, attempt: TaskAttempt, reque
             )  # fmt: skip
         except OSError as error:
             raise CannotRun(f"{argv[0]} cannot be run: {error.strerror}") from None
-        copy = threading.Thread(target=_copy_errors, args=(child,), daemon=True)
+        copy = threading.Thread(target=_copy_errors, args=(child, signals), daemon=True)
         copy.start()
-        signals.send_to(child.pid)
+        signals.start(child)
+        forwarded.call(signals.send)
         code = _waited(child, run, attempt)
         copy.join(_LINGER_SEC)
     return code if code >= 0 else 128 - code
@@ -75,12 +81,14 @@ def _waited(child: subprocess.Popen[bytes], run: Run, attempt: TaskAttempt) -> i
                 return _ended(child)
 
 
-def _copy_errors(child: subprocess.Popen[bytes]) -> None:
-    """Copy what the program writes to stderr, without srun's own line about its exit code, which is the answer."""
+def _copy_errors(child: subprocess.Popen[bytes], signals: StepSignals) -> None:
+    """Copy what the program writes to stderr, without Slurm's own lines about its exit code, which is the answer, and
+    about signals from here."""
     assert child.stderr
     with child.stderr, suppress(OSError):  # nobody reads any more
         while data := os.read(child.stderr.fileno(), _BLOCK):
-            write_all(2, _EXIT.sub(b"", data))
+            own = _SIGNALLED.sub(b"", data) if signals.has_sent else data
+            write_all(2, _EXIT.sub(b"", own))
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int:
