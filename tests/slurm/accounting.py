@@ -38,14 +38,17 @@ def missing() -> str:
 
 
 def lines(port: int) -> str:
-    """The lines for slurm.conf: accounts at this port, and what each process uses, once a second."""
+    """The lines for slurm.conf: accounts at this port, enforced, and what each process uses, once a second."""
     return f"""\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={port}
 AccountingStoragePass={{folder}}/munge/socket
+AccountingStorageEnforce=associations,limits,qos
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
+# Unlike proctrack/pgid it also counts processes in a process group of their own.
+ProctrackType=proctrack/linuxproc
 """
 
 

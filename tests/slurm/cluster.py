@@ -16,7 +16,7 @@ from pathlib import Path
 from kedge.testing.wait import wait_until
 
 from . import configuration
-from .configuration import NODES
+from .configuration import NODES, PARTITIONS
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "munged", "unshare")
 DEADLINE = 120.0  # seconds, for anything that Slurm does
@@ -144,7 +144,8 @@ class SlurmCluster:
         if not self._runs("slurmctld"):
             self.start_slurmctld()
         self.run("scancel", "--full", "--state=PENDING", check=False)
-        self.run("scancel", "--partition=main,short,spare,urgent", check=False)
+        for partition in PARTITIONS:  # scancel takes no list of them
+            self.run("scancel", f"--partition={partition}", check=False)
         for node in NODES:
             if not self._runs(node):
                 self.start_slurmd(node)

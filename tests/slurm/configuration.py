@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 NODES = ("n1", "n2")
+PARTITIONS = ("main", "short", "spare", "urgent")
 GPUS = 4  # on each node
 
 _SLURM = """\

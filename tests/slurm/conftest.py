@@ -34,7 +34,7 @@ def slurm(own_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
     print(own_cluster.logs())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def with_accounts() -> Iterator[SlurmCluster]:
     """A cluster of its own that keeps accounts, enforces memory and soon forgets jobs that have ended."""
     with_reason(cluster.missing() or accounting.missing())
@@ -53,6 +53,17 @@ def with_accounts() -> Iterator[SlurmCluster]:
 def kedge(slurm: SlurmCluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnSlurm]:
     """kedge, whose jobs run on the cluster."""
     command = OnSlurm(tmp_path, slurm, tmp_path_factory.getbasetemp().parent / "cache")
+    yield command
+    command.close()
+
+
+@pytest.fixture
+def kedge_with_accounts(
+    with_accounts: SlurmCluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OnSlurm]:
+    """kedge, whose jobs run on the cluster that keeps accounts."""
+    with_accounts.heal()
+    command = OnSlurm(tmp_path, with_accounts, tmp_path_factory.getbasetemp().parent / "cache")
     yield command
     command.close()
 

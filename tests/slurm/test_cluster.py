@@ -64,15 +64,6 @@ def test_nodes_have_a_folder_that_they_do_not_share(slurm: SlurmCluster) -> None
     assert slurm.run("srun", "--nodes=2", "--label", "ls", str(slurm.own)) == "0: seen\n"
 
 
-def test_accounts_outlive_the_records_of_jobs(with_accounts: SlurmCluster) -> None:
-    job = with_accounts.submit("sleep 600")
-    with_accounts.wait_for_state(job, "RUNNING")
-    with_accounts.run("scancel", job)
-    wait_until(lambda: not with_accounts.state(job), DEADLINE, "slurmctld forgets the job")
-    command = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={job}")
-    assert with_accounts.run(*command) == "CANCELLED by 0\n"
-
-
 BODY = """
 import json, sys
 sys.path.insert(0, sys.argv[1])

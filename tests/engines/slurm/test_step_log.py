@@ -104,3 +104,23 @@ def test_words_for_signals() -> None:
     assert exit_code("Segmentation fault (core dumped)") == -signal.SIGSEGV
     assert exit_code("Exited with exit code 137") == 137
     assert exit_code("something else") is None
+
+
+def test_slurm_ends_a_step_that_needs_too_much_memory() -> None:
+    """As printed with JobAcctGatherParams=OverMemoryKill: the step is then called cancelled."""
+    found = facts("""
+slurmstepd-n1: error: StepId=1.0 exceeded memory limit (609341440 > 419430400), being killed
+srun: Exceeded job memory limit
+srun: Job step aborted: Waiting up to 7 seconds for job step to finish.
+slurmstepd-n1: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-11-23T13:53:08 ***
+slurmstepd-n1: error: StepId=1.0 exceeded memory limit (568471552 > 419430400), being killed
+srun: error: n1: task 0: Killed
+""")
+    assert found.cause == GoneKind.OUT_OF_MEMORY
+    text = "its tasks on n1 used 581 MiB together, and had 400; Slurm then ends the whole role"
+    assert found.cause_text == text
+
+
+def test_slurm_says_which_node_only_where_one_machine_has_several() -> None:
+    found = facts("slurmstepd: error: StepId=1.0 exceeded memory limit (2097152 > 1048576), being killed")
+    assert found.cause_text.startswith("its tasks on one node used 2 MiB together, and had 1;")

@@ -5,6 +5,7 @@ options          the options of this engine
 script/          from a plan to the batch script and the srun lines, pure
 checks           whether the cluster can run a plan
 cluster_facts    what a cluster has
+associations     which accounts the user may use
 notes            what the submitter should know
 submission       hands a run over: bundle, batch script, sbatch
 refusals         why sbatch refuses a job, and what to change

@@ -8,7 +8,8 @@ import re
 import shutil
 from collections.abc import Iterable
 
-from kedge.engines.slurm import cluster_facts
+from kedge.engines.slurm import associations, cluster_facts
+from kedge.engines.slurm.associations import Associations
 from kedge.engines.slurm.cluster_facts import NodeKind, Partition
 from kedge.engines.slurm.commands import SlurmError, SlurmSilent, SlurmSite
 from kedge.engines.slurm.options import SlurmOptions
@@ -32,17 +33,19 @@ def check(plan: Plan, options: SlurmOptions) -> None:
         raise CannotRun(f"{error}: Slurm's controller (slurmctld) does not answer; scontrol ping tells more") from None
     except SlurmError as error:
         raise CannotRun(f"Slurm cannot be asked what this cluster has: {error}") from None
-    check_facts(plan, options, found)
+    check_facts(plan, options, found, associations.read(site) if options.account or options.qos else None)
 
 
-def check_facts(plan: Plan, options: SlurmOptions, found: dict[str, Partition]) -> None:
-    """The same, for these partitions."""
+def check_facts(
+    plan: Plan, options: SlurmOptions, found: dict[str, Partition], own: Associations | None = None
+) -> None:
+    """The same, for these partitions. `own`: what accounts the user has, where they are enforced."""
     if len(plan.roles) > _MOST_COMPONENTS and not resources.is_packed(plan):
         raise CannotRun(
             f"Slurm takes at most {_MOST_COMPONENTS} roles of different size; this job has {len(plan.roles)}"
         )
     named = _partitions(options, found)
-    problems = [_problem(plan, options, partition) for partition in named]
+    problems = [_problem(plan, options, partition, own) for partition in named]
     if all(problems):  # with several partitions, one that fits is enough
         others = f" (and {len(problems) - 1} more partitions do not fit)" if len(problems) > 1 else ""
         raise CannotRun(f"{problems[0]}{others}")
@@ -75,11 +78,12 @@ def _partitions(options: SlurmOptions, found: dict[str, Partition]) -> list[Part
     return [found[name] for name in names]
 
 
-def _problem(plan: Plan, options: SlurmOptions, partition: Partition) -> str:
+def _problem(plan: Plan, options: SlurmOptions, partition: Partition, own: Associations | None) -> str:
     """Why the plan cannot run in this partition; empty if it can."""
     return (
         _closed(options, partition)
         or _not_allowed(options, partition)
+        or (_not_yours(options, partition, own) if own else "")
         or _too_long(plan, options, partition)
         or next((text for role in plan.roles if (text := _too_large(role, options, partition))), "")
         or _too_many(plan, options, partition)
@@ -103,6 +107,25 @@ def _not_allowed(options: SlurmOptions, partition: Partition) -> str:
             return f"the {what} {value!r} may not use the partition {partition.name}{_near(value, allowed)}"
         if value and value in denied:
             return f"the {what} {value!r} may not use the partition {partition.name}: use another one"
+    return ""
+
+
+def _not_yours(options: SlurmOptions, partition: Partition, own: Associations) -> str:
+    """Why the user may not use the account or the quality of service there."""
+    fitting = [each for each in own.known if each.fits(options.account, partition.name)]
+    if options.account and not fitting:
+        account = options.account
+        if others := [each.partition for each in own.known if each.fits(account, each.partition)]:
+            where = ", ".join(sorted(others))
+            return f"{own.user} may use the account {account!r} in {where}, not in the partition {partition.name}"
+        near = _near(account, {each.account for each in own.known if each.fits(None, partition.name)})
+        if own.known:
+            return f"the account {account!r} is none that {own.user} may use{near}"
+        return f"{own.user} has no account on this cluster, so {account!r} is none of theirs: ask its administrator"
+    allowed = {qos for each in fitting for qos in each.qos}
+    if own.with_qos and options.qos and allowed and options.qos not in allowed:
+        whose = f" with the account {options.account!r}" if options.account else ""
+        return f"{own.user} may not use the qos {options.qos!r}{whose}{_near(options.qos, allowed)}"
     return ""
 
 

@@ -52,7 +52,7 @@ def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[Gone
         return None  # a single step has ended, or only the batch script was signalled
     if kind == GoneKind.OUT_OF_TIME or facts.reason == "TimeLimit":
         return AllocationEnd(GoneKind.OUT_OF_TIME, text or "the time limit of the allocation has passed")
-    if kind in (GoneKind.PREEMPTED, GoneKind.NODE_LOST):
+    if kind in (GoneKind.PREEMPTED, GoneKind.NODE_LOST, GoneKind.OUT_OF_MEMORY):
         return AllocationEnd(kind, text)
     return AllocationEnd(GoneKind.CANCELLED, text, _canceller(site, here.job))
 

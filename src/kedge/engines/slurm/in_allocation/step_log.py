@@ -14,6 +14,8 @@ _TASKS = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+|\[[\d,-]+\]): (.+)")
 _CODE = re.compile(r"Exited with exit code (\d+)")
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 _CANCELLED = re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ (?:CANCELLED|FAILED)(?: AT \S+)?(.*?) *\*\*\*")
+# Slurm itself has counted (OverMemoryKill) and ends all tasks of the step; the kernel kills single processes.
+_STEP_MEMORY = re.compile(r"slurmstepd(?:-(\S+))?: error: StepId=\S+ exceeded memory limit \((\d+) > (\d+)\)")
 _OUT_OF_MEMORY = re.compile(r"oom_kill|OOM Killed|Out Of Memory|Exceeded .*memory limit", re.IGNORECASE)
 _WHY = re.compile(r"srun: (?:error: )?(.*(?:launch failed|[Uu]nable to |Requested nodes are busy|failed on node).*)")
 _BY = {  # the words after DUE TO
@@ -26,6 +28,7 @@ _SIGNALS = {  # as the C library describes them
     "Killed": signal.SIGKILL, "Terminated": signal.SIGTERM, "Aborted": signal.SIGABRT, "Interrupt": signal.SIGINT,
     "Segmentation fault": signal.SIGSEGV, "Bus error": signal.SIGBUS, "Hangup": signal.SIGHUP,
 }  # fmt: skip
+_MIB = 1 << 20
 _LONGEST = 300  # characters of a line that are quoted
 
 
@@ -65,6 +68,8 @@ class StepFacts:
             self.exits.update({index: self.exits.get(index, exits) for index in numbers(found[2])})
         elif found := _NODE_FAILURE.search(line):
             self.failed_nodes |= {*found[1].split(",")}
+        elif found := _STEP_MEMORY.search(line):
+            self._over_memory(found[1] or "", int(found[2]), int(found[3]))
         elif found := _CANCELLED.search(line):
             self._cancelled(found[0].strip("* "), found[1])
         elif _OUT_OF_MEMORY.search(line):
@@ -77,6 +82,15 @@ class StepFacts:
         kind = next((kind for words, kind in _BY.items() if due.startswith(words)), GoneKind.CANCELLED)
         if self.cause in (None, GoneKind.CANCELLED) and "FAILED" not in text:
             self.cause, self.cause_text = kind, text
+
+    def _over_memory(self, node: str, used: int, most: int) -> None:
+        """Slurm ends the step, which it then calls cancelled. The numbers, in bytes, are of all its tasks on a node."""
+        if self.cause in (None, GoneKind.CANCELLED):
+            tasks = f"its tasks on {node}" if node else "its tasks on one node"
+            text = (
+                f"{tasks} used {used // _MIB:,} MiB together, and had {most // _MIB:,}; Slurm then ends the whole role"
+            )
+            self.cause, self.cause_text = GoneKind.OUT_OF_MEMORY, text
 
 
 def exit_code(text: str) -> int | None:
