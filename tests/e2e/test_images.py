@@ -190,10 +190,11 @@ def test_a_failed_pull_fails_for_all_tasks(asking: Asking, registry: Registry) -
         assert {type(error) for error in errors} == {ImageProblem}
         assert "cannot be pulled" in str(errors[-1])
         assert registry.manifests == len([said for said in asking.said if said.startswith("pulling")]) == retry + 1
-    registry.refusals = 0
+    registry.refusals = registry.manifests = 0
     asking.images.resume()
     assert asking.at_once() == [None] * 8
-    assert registry.manifests == 3
+    assert registry.manifests > 0  # a busy Podman may ask twice
+    assert len([said for said in asking.said if said.startswith("pulling")]) == 3
 
 
 def test_a_pull_from_a_silent_registry_ends_at_its_time_limit(asking: Asking, registry: Registry) -> None:
