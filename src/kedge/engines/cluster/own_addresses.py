@@ -10,21 +10,31 @@ from pathlib import Path
 _ROUTES = Path("/proc/net/fib_trie")
 _IPV6 = Path("/proc/net/if_inet6")
 _LOCAL = ("127.", "169.254.", "::1")
+_BEYOND = ((socket.AF_INET, "198.51.100.1"), (socket.AF_INET6, "2001:db8::1"))  # of documents: nobody's own networks
 _GLOBAL = "00"  # scope, in the second file
 
 
 def own_addresses() -> list[str]:
-    """All addresses: first those that its name stands for, those of its own interfaces last (127.0.0.1, for tasks on
-    this node)."""
+    """All addresses: first those that its name stands for, then those of its way out, 127.0.0.1 last (for tasks on this
+    node). Each task tells its peers the address that it has in the network of the first one, so this must not be a
+    network inside the node, such as that of its containers (172.17.0.1 is the same on every node)."""
     known = dict.fromkeys([*_ipv4(), *_ipv6()])
-    named = [address for address in _of_name() if address in known]
-    return sorted(dict.fromkeys([*named, *known]), key=lambda address: address.startswith(_LOCAL))  # stable
+    best = [address for address in (*_of_name(), *_of_way_out()) if address in known]
+    return sorted(dict.fromkeys([*best, *known]), key=lambda address: address.startswith(_LOCAL))  # stable
 
 
 def _of_name() -> Iterator[str]:
     with suppress(OSError):
         for _, _, _, _, address in socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM):
             yield str(address[0])
+
+
+def _of_way_out() -> Iterator[str]:
+    """What this machine is called in networks beyond its own ones. Nothing is sent."""
+    for family, beyond in _BEYOND:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((beyond, 9))
+            yield str(probe.getsockname()[0])
 
 
 def _ipv4() -> Iterator[str]:
