@@ -11,8 +11,10 @@ from kedge.testing.conformance import BEHAVIOURS
 
 from .kedge_on_slurm import OnSlurm
 
-# The batch script starts a controller again that was killed (test_ends.py), so the run is not lost.
-SHARED = {name: behaviour for name, behaviour in BEHAVIOURS.items() if name != "a job whose controller was killed"}
+# The batch script starts a controller again that was killed (test_ends.py), so the run is not lost. A closed terminal
+# on a login node leaves the job alone (test_jobs.py).
+OTHER = {"a job whose controller was killed", "a closed terminal stops the job"}
+SHARED = {name: behaviour for name, behaviour in BEHAVIOURS.items() if name not in OTHER}
 
 
 @pytest.mark.parametrize("behaviour", [pytest.param(behaviour, id=name) for name, behaviour in SHARED.items()])

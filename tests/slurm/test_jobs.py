@@ -9,7 +9,9 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from tests.e2e.conftest import EXAMPLES
+from tests.e2e.terminals import Terminal
 from tests.e2e.test_lost import NOBODY
 
 from .cluster import SlurmCluster
@@ -73,6 +75,21 @@ def test_a_submitter_that_was_killed_comes_back(kedge: OnSlurm) -> None:
     printed = kedge.finish(back, 0)
     assert "worker:0 | bye" in printed
     assert "Succeeded" in printed
+
+
+@pytest.mark.parametrize("command", ["run", "attach"])
+def test_a_closed_terminal_of_the_login_node_leaves_the_job_alone(kedge: OnSlurm, command: str) -> None:
+    job = kedge.job(WAITS, name="job")
+    if command == "attach":
+        kedge("run", "-d", job)
+    viewer = Terminal(kedge, command, job if command == "run" else "job")
+    viewer.shows("ready")
+    viewer.close()
+    assert viewer.code(closed=True) == 0
+    run = kedge.only_run().name
+    assert "running" in kedge("ps").stdout
+    kedge.let_go(run)
+    assert kedge("wait", run).stdout == "succeeded\n"
 
 
 def test_a_user_without_privileges(slurm: SlurmCluster) -> None:

@@ -19,7 +19,11 @@ class Detached(KeyboardInterrupt):
 
 
 class Stoppable(Protocol):
-    """The controller of a run, as a viewer needs it."""
+    """The controller of a run, as a viewer needs it. `outlives_terminal`: the job runs in a cluster, so the end of a
+    terminal on a login node means nothing to it."""
+
+    @property
+    def outlives_terminal(self) -> bool: ...
 
     def signal(self, number: int, /) -> None: ...
 
@@ -27,8 +31,9 @@ class Stoppable(Protocol):
 class StopRequests:
     """A context that handles requests to stop, and to detach. At first a request raises KeyboardInterrupt (Detached),
     so that nothing half-made is left behind. After `hand_to` a request to stop goes to the controller, and one to
-    detach raises Detached in the context `detachable`. After `over` any of them ends the process at once with the exit
-    code of the command. SIGHUP and SIGQUIT stay ignored if they were (nohup).
+    detach raises Detached in the context `detachable`; so does the closed terminal of a job in a cluster. After `over`
+    any of them ends the process at once with the exit code of the command. SIGHUP and SIGQUIT stay ignored if they were
+    (nohup).
 
     Use it only in a command that ends soon after: once `over` was called, the signals are ignored after the context.
     """
@@ -71,12 +76,13 @@ class StopRequests:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._code is not None:
             os._exit(self._code)
-        if number == _DETACH:
+        controller = self._controller
+        if number == _DETACH or (number == signal.SIGHUP and controller and controller.outlives_terminal):
             self._detach()
-        elif self._controller is None:
+        elif controller is None:
             raise KeyboardInterrupt
         else:
-            self._controller.signal(number)
+            controller.signal(number)
 
     def _detach(self) -> None:
         self._detaching = True

@@ -116,6 +116,8 @@ class Controller:
     its orders; if this process ends without sending any, it removes the run. Its command line names only the run.
     """
 
+    outlives_terminal = False
+
     def __init__(self, run: Run, lock: ControllerLock, engine: str, loading: LoadingController | None = None) -> None:
         self.log = run.path / "controller.log"
         self._run = run.id

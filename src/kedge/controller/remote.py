@@ -23,6 +23,8 @@ class RemoteController:
     """Hands a run over to a cluster. It keeps the run's lock until the cluster has it, so that the run never looks lost
     in between. Nothing of it stays on this machine."""
 
+    outlives_terminal = True
+
     def __init__(self, run: Run, lock: ControllerLock, where: Engine, plan: Plan, keys: LinkKeys) -> None:
         self._run, self._lock, self._where, self._plan, self._keys = run, lock, where, plan, keys
         self._requests: deque[int] = deque()

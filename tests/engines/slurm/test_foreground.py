@@ -89,11 +89,12 @@ def test_ctrl_c_cancels_a_pending_job(job_file: Path, slurm: Path, controller: S
     assert [now.text for _, _, now in runs.all_runs()] == ["stopped by Ctrl-C"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGHUP], ids=["Ctrl-\\", "the terminal is closed"])
 def test_a_detached_viewer_leaves_the_job(
-    job_file: Path, slurm: Path, controller: Script, capfd: pytest.CaptureFixture[str]
+    job_file: Path, slurm: Path, controller: Script, capfd: pytest.CaptureFixture[str], number: int
 ) -> None:
     (slurm / "hold").write_text("Priority")
-    thread = _once_pending(lambda: os.kill(os.getpid(), signal.SIGQUIT))
+    thread = _once_pending(lambda: os.kill(os.getpid(), number))
     assert _run(job_file) == 0
     thread.join()
     assert "continues in the background" in capfd.readouterr().err

@@ -53,6 +53,10 @@ class _ControllerElsewhere:
     def __init__(self, run: Run) -> None:
         self._run = run
 
+    @property
+    def outlives_terminal(self) -> bool:
+        return self._run.cluster.exists
+
     def signal(self, number: int, /) -> None:
         try:
             runs.forward(self._run, number)
