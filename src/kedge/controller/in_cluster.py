@@ -17,7 +17,7 @@ from kedge.lazy_modules import CONTROLLERS, load_place
 from kedge.plan.lossless import from_lossless
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
-from kedge.runs import cluster_files, liveness, report, status
+from kedge.runs import cluster_files, file_locks, liveness, report, status
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.runs.controller_lock import RELEASE
 from kedge.runs.events import EventLog
@@ -25,6 +25,7 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
 
+_LOCKS_SEC = 10.0  # for the file system's answer
 # Blocked until the engine can take them (engines.controller.stop_requests), and after that.
 _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, RELEASE)
 
@@ -88,7 +89,8 @@ def _record_failure(run: Run, code: int, message: str) -> None:
     try:
         if not liveness.has_end(run):
             facts = {"state": State.FAILED, "code": None, "text": message, "exit_code": code}
-            with EventLog(run.events) as log:
+            locks = not file_locks.why_not(run.path, _LOCKS_SEC)
+            with EventLog(run.events, locked=locks) as log:
                 log.append(JobEvent.JOB_COMPLETED, sync=True, **facts)
         report.complete(run)
     except (KedgeError, OSError) as error:

@@ -8,6 +8,7 @@ job_events       the names of events, and how runs use them
 status           the status of a run, from its events
 cluster_files    the files of a run in a cluster
 controller_lock  shows that the controller is alive
+file_locks       locks where the file system may have none
 liveness         whether a run has a controller, wherever it is
 report           report.json and report.md
 job_report       the report of a job as values

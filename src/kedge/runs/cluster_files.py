@@ -7,6 +7,7 @@ RUN/cluster/
   link.json       the keys of the link between controller and tasks, removed when the job ends
   address.json    where the controller listens, written each time it does
   heartbeat       rewritten by the controller every HEARTBEAT_SEC while it lives
+  controller.json which controller writes to the run: the latest that has come
   scheduler.json  what the scheduler said last about the job
   job.json        the job as the scheduler knows it: how to ask, and its id once there is one
   script.sh       the script as it was submitted
@@ -55,6 +56,10 @@ class ClusterFiles(NamedTuple):
     @property
     def heartbeat(self) -> Path:
         return self.folder / "heartbeat"
+
+    @property
+    def controller(self) -> Path:
+        return self.folder / "controller.json"
 
     @property
     def scheduler(self) -> Path:

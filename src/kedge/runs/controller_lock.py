@@ -19,6 +19,7 @@ from kedge.contract import timestamp
 from kedge.errors import CannotRun
 from kedge.own_files import open_own, write_all
 from kedge.runs.atomic_files import disk_errors
+from kedge.runs.file_locks import flock
 from kedge.untrusted import open_regular, read_json
 from kedge.untrusted_values import fits
 
@@ -65,11 +66,11 @@ class ControllerLock:
 
 
 def hold(path: Path) -> ControllerLock:
-    """Take the lock. CannotRun if another controller holds it."""
+    """Take the lock. CannotRun if another controller holds it, or files cannot be locked there."""
     with disk_errors(path):
         lock = ControllerLock(open_own(path, os.O_RDWR))
         try:
-            if not _acquire(lock.fileno()):
+            if not _acquire(lock.fileno(), path):
                 raise CannotRun(f"{path.parent.name} is controlled by another process{shown(owner(path))}")
             lock.sign()
         except BaseException:
@@ -85,7 +86,7 @@ def is_held(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return False
     try:
-        return not _try(fd, fcntl.LOCK_SH)
+        return not _try(fd, fcntl.LOCK_SH, path)
     finally:
         os.close(fd)
 
@@ -99,21 +100,21 @@ def owner(path: Path) -> Owner | None:
     return owner if fits(owner, Owner) and 0 < owner.pid < _PIDS else None
 
 
-def _acquire(fd: int) -> bool:
+def _acquire(fd: int, path: Path) -> bool:
     # Probes (is_held) hold shared locks for a moment. If a shared lock can be taken, no controller holds the lock, and
     # the exclusive lock will be available soon.
     end = time.monotonic() + _PROBE_PATIENCE_SEC
-    while not _try(fd, fcntl.LOCK_EX):
-        if not _try(fd, fcntl.LOCK_SH) or time.monotonic() > end:
+    while not _try(fd, fcntl.LOCK_EX, path):
+        if not _try(fd, fcntl.LOCK_SH, path) or time.monotonic() > end:
             return False
         fcntl.flock(fd, fcntl.LOCK_UN)
         time.sleep(0.001)
     return True
 
 
-def _try(fd: int, kind: int) -> bool:
+def _try(fd: int, kind: int, path: Path) -> bool:
     try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        flock(fd, kind | fcntl.LOCK_NB, path)
     except BlockingIOError:
         return False
     return True

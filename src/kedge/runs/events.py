@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import math
 import os
 import re
 import time
@@ -22,9 +21,11 @@ from kedge.contract import timestamp
 from kedge.late_patterns import late_pattern
 from kedge.own_files import open_own, write_all
 from kedge.runs.atomic_files import disk_errors
+from kedge.runs.file_locks import FileIsLocked, flock
 from kedge.untrusted import open_regular, parse
 from kedge.untrusted_values import fits
 
+PATIENCE_SEC = 60.0  # for the writer before, such as a controller whose machine is about to be given up
 _BLOCK = 1 << 16
 LONGEST_LINE = 1 << 20  # bytes; longer lines are ignored
 LARGEST_LOG = 64 << 20  # bytes; the rest of a longer log is ignored
@@ -48,16 +49,18 @@ _MOST_TASKS = 1 << 20
 class EventLog:
     """The only writer of an event log. Continues an existing log after removing a torn last line.
 
-    Waits until any other writer has closed the log: TimeoutError if that takes longer than `patience_sec`,
-    FileNotFoundError if the log was removed in the meantime.
+    Waits until any other writer has closed the log: FileIsLocked, which is a TimeoutError, if that takes longer than
+    `patience_sec`; FileNotFoundError if the log was removed in the meantime; CannotRun without locks on that file
+    system. With `locked` false, something else keeps others from writing.
     """
 
-    def __init__(self, path: Path, patience_sec: float = math.inf) -> None:
+    def __init__(self, path: Path, patience_sec: float = PATIENCE_SEC, *, locked: bool = True) -> None:
         self._path = path
         with disk_errors(path):
             self._fd = open_own(path, os.O_RDWR | os.O_APPEND, 0o644)
         try:
-            _lock(self._fd, patience_sec)
+            if locked:
+                _lock(self._fd, path, patience_sec)
             if not os.path.samestat(os.stat(path), os.fstat(self._fd)):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
             self._end = _end_of_lines(self._fd)
@@ -96,17 +99,16 @@ class EventLog:
         return entry
 
 
-def _lock(fd: int, patience_sec: float) -> None:
-    if patience_sec == math.inf:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        return
+def _lock(fd: int, path: Path, patience_sec: float) -> None:
     end = time.monotonic() + patience_sec
     while True:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, path)
         except BlockingIOError:
             if time.monotonic() > end:
-                raise TimeoutError from None
+                raise FileIsLocked(
+                    f"{path} is locked by another process, perhaps one on a machine that is gone: end that process"
+                ) from None
             time.sleep(0.01)
         else:
             return
@@ -119,7 +121,7 @@ def is_written(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, path)
     except BlockingIOError:
         return True
     finally:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kedge.contract import EVENTS_FILE
-from kedge.errors import InputError
+from kedge.errors import CannotRun, InputError
 from kedge.lazy_modules import LIVENESS, load_place
 from kedge.own_files import replace_file
 from kedge.runs.cluster_files import ClusterFiles
@@ -66,8 +66,15 @@ def is_controlled(run: Run) -> bool:
         return is_held(run.lock)
     if _is_over(run, files):
         return False
-    # The submitter holds the lock until the cluster has the job.
-    return is_fresh(files) or is_held(run.lock) or word(run).state != JobPhase.GONE
+    return is_fresh(files) or _is_submitted_now(run) or word(run).state != JobPhase.GONE
+
+
+def _is_submitted_now(run: Run) -> bool:
+    """The submitter holds the lock until the cluster has the job. Not every machine must be able to see that."""
+    try:
+        return is_held(run.lock)
+    except CannotRun:
+        return False
 
 
 def word(run: Run) -> SchedulerWord:

@@ -10,6 +10,7 @@ own_addresses   those of this machine, for agents
 agent_messages  what agents say about their supervisors
 task_ends       the reports of tasks that left none
 attempt_close   agents clean up and leave
+claim           which of several controllers writes to a run
 heartbeat       a file that shows that the controller lives
 link_server     the controller's end of the link to the agents
 link_updates    what it reports

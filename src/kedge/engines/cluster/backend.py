@@ -81,7 +81,7 @@ class ClusterBackend:
         self._secrets = {"document": secrets.document, "texts": secrets.texts} if secrets.texts else None
         self._places = ClusterPlaces(plan, run, shared=self._settings.shares_folder)
         self._mirrors = None if self._settings.shares_folder else Mirrors()
-        self._heartbeat = Heartbeat(run)
+        self.heartbeat = Heartbeat(run)
         self._attempt: int | None = None
         self._members: dict[Task, Member] = {}
         self._updates: list[Update] = []
@@ -179,10 +179,10 @@ class ClusterBackend:
     def due(self) -> float:
         if self._updates or self._changed:
             return 0.0
-        return min(self._server.due, self._cluster.due, self._heartbeat.due, self._look_at)
+        return min(self._server.due, self._cluster.due, self.heartbeat.due, self._look_at)
 
     def poll(self) -> list[Update]:
-        self._heartbeat.beat()
+        self.heartbeat.beat()
         for update in self._server.poll():
             self._take(update)
         for gone in self._cluster.poll():

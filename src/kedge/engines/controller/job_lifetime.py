@@ -9,7 +9,7 @@ from typing import Any
 
 from kedge.diagnose.decide.job import JobVerdict
 from kedge.engines.base import JobOutcome
-from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.job_log import JobLog, LogGuard
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import EXIT_BUG, KedgeError
 from kedge.plan.model import Plan
@@ -24,13 +24,13 @@ _LARGEST_VERDICT = 32 << 10  # bytes; runs.liveness reads less than twice as muc
 Body = Callable[[Stops, JobLog, ExitStack], JobOutcome]
 
 
-def controlled(run: Run, body: Body, plan: Plan | None = None) -> JobOutcome:
+def controlled(run: Run, body: Body, plan: Plan | None = None, guard: LogGuard | None = None) -> JobOutcome:
     """Run `body`, close its stack, and record how the job ended, even after an error.
 
     The record holds all that the report needs besides other events, with `plan` also the lines of the job file: if this
     process is killed before it has written the report, another one can. A full disk is always raised as DiskFull.
     """
-    with Stops() as stops, JobLog(run, stops) as log:
+    with Stops() as stops, JobLog(run, stops, guard) as log:
         try:
             with disk_errors(run.path), ExitStack() as stack:
                 outcome = body(stops, log, stack)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import DiskFull
@@ -23,6 +23,31 @@ _SYNCED = frozenset(
         JobEvent.JOB_COMPLETED,
     }
 )
+# What only one controller may decide.
+_CHECKED = _SYNCED | {JobEvent.ATTEMPT_STARTED, JobEvent.TASK_COMPLETED}
+
+
+class LogGuard(Protocol):
+    """Decides who writes the log of a run that several controllers may want to write, on different machines."""
+
+    def open(self) -> tuple[EventLog, str]:
+        """Open the log, and what its readers should know about that, or an empty text."""
+
+    def check(self, *, always: bool = True) -> None:
+        """Returns only if this controller may still write; not `always`: if that was so a moment ago."""
+
+
+class _OnlyWriter:
+    """Nobody else wants to write."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def open(self) -> tuple[EventLog, str]:
+        return EventLog(self._run.events), ""
+
+    def check(self, *, always: bool = True) -> None:
+        return
 
 
 class JobLog:
@@ -30,10 +55,13 @@ class JobLog:
     the job; `disk_full` is then the reason. DiskFull is raised only if the reserve is used up, too.
     """
 
-    def __init__(self, run: Run, stops: Stops) -> None:
+    def __init__(self, run: Run, stops: Stops, guard: LogGuard | None = None) -> None:
         self._run, self._stops = run, stops
-        self._log = EventLog(run.events)
+        self._guard: LogGuard = guard or _OnlyWriter(run)
+        self._log, note = self._guard.open()
         self.disk_full = ""
+        if note:
+            self(JobEvent.NOTE, text=note, in_summary=True)
 
     def __enter__(self) -> JobLog:
         return self
@@ -43,6 +71,7 @@ class JobLog:
         self._log.close()
 
     def __call__(self, event: str, **facts: Any) -> None:
+        self._guard.check(always=event in _CHECKED)
         try:
             self._log.append(event, sync=event in _SYNCED, **facts)
         except DiskFull as error:

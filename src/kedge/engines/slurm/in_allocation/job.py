@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from kedge.engines.base import JobOutcome
 from kedge.engines.cluster.backend import ClusterSettings
+from kedge.engines.cluster.claim import Claim
 from kedge.engines.cluster.link_admission import Expect
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.own_addresses import own_addresses
@@ -49,11 +50,12 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
     here, site = allocation.current(os.environ), SlurmSite(chosen.commands, chosen.conf)
     keys = _keys(run)
     bundle = bundle_folder()
+    controller = os.urandom(8).hex()
+    claim = Claim(run, here.restarts, controller)
     settings = ClusterSettings(barrier_sec=seconds(chosen.barrier), unreachable_sec=seconds(chosen.unreachable))
 
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
         raise_limit()
-        controller = os.urandom(8).hex()
         server = _listening(keys, controller, chosen, lambda *task: backend.expects(*task))
         address = {"addresses": own_addresses(), "port": server.port, "controller": controller}
 
@@ -79,6 +81,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
             steps=steps, stops=stops, site=site, here=here, leave=leave,
         )  # fmt: skip
         stack.callback(backend.close)
+        backend.heartbeat.before = claim.check
         backend.may_requeue = chosen.requeue
         run.cluster.write(run.cluster.address, address)
         before = ends.before(here, run.cluster.object(run.cluster.folder / _END_FILE))
@@ -104,7 +107,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
         # At once, and without ending the tasks, to which Slurm gives its own time: nothing may be recorded any more.
         os._exit(EXIT_FAILED)
 
-    return controlled(run, body, plan)
+    return controlled(run, body, plan, claim)
 
 
 def bundle_folder() -> str:

@@ -1,0 +1,87 @@
+"""Which controller writes to a run: the latest that has come.
+
+After a requeue the controller before may still live, on a node that the cluster has given up. Locks between nodes may
+not work, or may be held by a node that is gone. So each controller first writes its name into a file, and before it
+records a decision, or gives a sign of life, it looks whether that is still its own. One that finds another name leaves
+at once, and changes nothing any more. The lock of the log is taken besides, where there are locks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, NoReturn
+
+from kedge.errors import EXIT_FAILED
+from kedge.runs import file_locks
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+
+_LOOK_SEC = 1.0  # between looks before events that decide nothing
+_PROBE_SEC = 20.0
+_LOCK_SEC = 180.0  # network file systems may show a new claim to other nodes late
+_TAKEN, _KEPT = "has taken over", "does not give up"
+
+
+class Claim:
+    """That of this process, in the allocation of this number: it is a LogGuard. A controller of an earlier allocation
+    that is started again cannot make one; it leaves. `patience_sec` is what the controller before has to see the claim,
+    and to leave."""
+
+    patience_sec = _LOCK_SEC
+
+    def __init__(self, run: Run, allocation: int, controller: str) -> None:
+        self._run, self._allocation, self._controller = run, allocation, controller
+        self._due = 0.0
+        found = self._read()
+        if found and _number(found) > allocation:
+            self._leave(found)
+        here = {"host": os.uname().nodename, "pid": os.getpid()}
+        claim = {"controller": controller, "allocation": allocation, **here}
+        run.cluster.write(run.cluster.controller, claim)
+
+    def open(self) -> tuple[EventLog, str]:
+        """As LogGuard says."""
+        if why := file_locks.why_not(self._run.path, _PROBE_SEC):
+            text = f"{self._run.path} is on a file system on which files cannot be locked from this node ({why})"
+            return EventLog(self._run.events, locked=False), f"{text}: {file_locks.ADVICE}"
+        for _ in range(2):
+            beat = self._heartbeat()
+            try:
+                return EventLog(self._run.events, self.patience_sec / 2), ""
+            except file_locks.FileIsLocked as error:
+                text = f"{error}; the job goes on without the lock"
+        if (now := self._heartbeat()) != beat:
+            self._leave(now, _KEPT)
+        return EventLog(self._run.events, locked=False), text
+
+    def check(self, *, always: bool = True) -> None:
+        """As LogGuard says."""
+        now = time.monotonic()
+        if not always and now < self._due:
+            return
+        self._due = now + _LOOK_SEC
+        found = self._read()
+        if found and found["controller"] != self._controller and _number(found) >= self._allocation:
+            self._leave(found)
+
+    def _read(self) -> dict[str, Any]:
+        """The latest claim; empty if it cannot be read, which proves nothing."""
+        found = self._run.cluster.object(self._run.cluster.controller)
+        return found if isinstance(found.get("controller"), str) else {}
+
+    def _heartbeat(self) -> dict[str, Any]:
+        """The latest sign of life of another controller."""
+        return self._run.cluster.object(self._run.cluster.heartbeat)
+
+    def _leave(self, other: dict[str, Any], what: str = _TAKEN) -> NoReturn:
+        """End this process, and nothing else: whatever it did would be done to the other's job."""
+        who = f"the controller with pid {other.get('pid')} on {other.get('host')}"
+        print(f"kedge: {who} {what} the run {self._run.id}; this one leaves", file=sys.stderr, flush=True)
+        os._exit(EXIT_FAILED)
+
+
+def _number(claim: dict[str, Any]) -> int:
+    found = claim.get("allocation")
+    return found if isinstance(found, int) else 0
