@@ -93,3 +93,14 @@ def _gpus(folder: Path) -> str:
     except PermissionError:
         return f"Count={GPUS}"
     return f"File={folder}/nvidia[0-{GPUS - 1}]"
+
+
+def no_cgroups() -> str:
+    """Why no cluster can use control groups here, or ""."""
+    return "" if Path("/sys/fs/cgroup/memory/cgroup.procs").exists() else "the test needs control groups of version 1"
+
+
+def write_cgroups(folder: Path) -> None:
+    """Write cgroup.conf, with which the kernel kills processes of a step that needs more memory than it was given."""
+    lines = ("CgroupMountpoint=/sys/fs/cgroup", "CgroupPlugin=cgroup/v1", "ConstrainRAMSpace=yes", "AllowedSwapSpace=0")
+    (folder / "cgroup.conf").write_text("\n".join([*lines, ""]))

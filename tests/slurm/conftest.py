@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from . import accounting, cluster
+from . import accounting, cluster, configuration
 from .cluster import SlurmCluster
 from .configuration import free_ports
 from .kedge_on_slurm import OnSlurm
@@ -53,6 +54,32 @@ def with_accounts() -> Iterator[SlurmCluster]:
 def kedge(slurm: SlurmCluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnSlurm]:
     """kedge, whose jobs run on the cluster."""
     command = OnSlurm(tmp_path, slurm, tmp_path_factory.getbasetemp().parent / "cache")
+    yield command
+    command.close()
+
+
+@pytest.fixture(scope="module")
+def with_cgroups() -> Iterator[SlurmCluster]:
+    """A cluster of its own whose steps have control groups, in which the kernel enforces memory."""
+    with_reason(cluster.missing() or configuration.no_cgroups())
+    with open("/tmp/kedge-test-cgroups", "w") as lock:  # groups of all clusters have the same names
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        slurm = SlurmCluster("ProctrackType=proctrack/linuxproc\nTaskPlugin=task/cgroup\n")
+        configuration.write_cgroups(slurm.folder)
+        try:
+            slurm.start()
+            yield slurm
+        finally:
+            print(slurm.logs())
+            slurm.close()
+
+
+@pytest.fixture
+def kedge_with_cgroups(
+    with_cgroups: SlurmCluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OnSlurm]:
+    """kedge, whose jobs run on the cluster with control groups."""
+    command = OnSlurm(tmp_path, with_cgroups, tmp_path_factory.getbasetemp().parent / "cache")
     yield command
     command.close()
 

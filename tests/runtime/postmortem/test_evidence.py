@@ -14,7 +14,7 @@ from kedge.diagnose.model import LOG_TAIL
 from kedge.runtime.logs import tails
 from kedge.runtime.logs.rotate import label
 from kedge.runtime.postmortem import collect, gpus
-from kedge.runtime.process import cgroup
+from kedge.runtime.process import cgroup, procfs
 from kedge.runtime.process.cgroup import OomKills
 
 PROBE = Path(gpus.__file__).with_name("gpu_probe.py")
@@ -95,6 +95,24 @@ def test_a_group_is_the_tasks_own_if_nobody_else_is_in_it(tmp_path):
     write(tmp_path / "run", "cgroup.procs", "13\n")
     assert cgroup.holds_only(str(tmp_path), {7, 12, 13})
     assert not cgroup.holds_only(str(tmp_path), {7, 12})
+
+
+FORKS = """
+import os, subprocess
+agent = os.fork() or (os.read(0, 1), os._exit(0))
+user = subprocess.Popen(["cat"])
+print(os.getpid(), agent, user.pid, flush=True)
+os.read(0, 1)
+"""
+
+
+def test_the_processes_that_kedge_adds_to_a_group_are_known():
+    """A keeper and its agent, but not what else was adopted."""
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
+        pid, agent, user = map(int, keeper.stdout.readline().split())
+        assert procfs.forks(pid) == [pid, agent]
+        assert user in [each.pid for each in procfs.descendants(pid)]
+        keeper.stdin.close()
 
 
 def test_without_a_driver_the_probe_finds_nothing():

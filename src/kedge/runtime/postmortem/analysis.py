@@ -15,6 +15,7 @@ from kedge.runtime.outcome import AttemptOutcome
 from kedge.runtime.postmortem import collect, isolated
 from kedge.runtime.postmortem.case import FailedAttempt
 from kedge.runtime.postmortem.collect import Collected
+from kedge.runtime.process import procfs
 from kedge.runtime.session import Clock, Session
 
 if TYPE_CHECKING:
@@ -58,12 +59,19 @@ def _case(session: Session, result: AttemptOutcome, clock: Clock) -> FailedAttem
         ended=time.time_ns(),
         oom=session.oom_kills,
         secrets=session.log.secrets,
-        supervisor=os.getpid(),
+        kedge=_own_processes(session),
         open_files=session.options.open_files,
         site=session.options.site,
         removed=session.logs.removed_bytes.get(contract.USER_ALL, 0),
         after_stop=session.logs.bytes_after_stop,
     )
+
+
+def _own_processes(session: Session) -> tuple[int, ...]:
+    """The supervisor, and on a cluster its keeper and the keeper's agents: they are in the task's control group, too.
+    Agents are forks of their keeper, so their command line is the same."""
+    supervisor = os.getpid()
+    return (supervisor,) if session.options.control is None else (supervisor, *procfs.forks(os.getppid()))
 
 
 def _examine(case: FailedAttempt) -> Iterator[dict[str, Any]]:

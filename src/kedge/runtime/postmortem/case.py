@@ -11,7 +11,8 @@ from kedge.runtime.process.cgroup import OomKills
 
 class FailedAttempt(NamedTuple):
     """A failed attempt. `started` and `ended` are in nanoseconds since 1970, `tick` the monotonic clock at its start;
-    `supervisor` is the pid of the supervisor; `open_files` is the soft limit of the command, None for the supervisor's
+    `kedge` are the pids of the supervisor and what is above
+    it for the task; `open_files` is the soft limit of the command, None for the supervisor's
     own; `after_stop` counts the bytes of user-all written after the stop request, `removed` those that rotation has
     deleted; `site` is the folder of installed packages, if any."""
 
@@ -22,7 +23,7 @@ class FailedAttempt(NamedTuple):
     ended: int
     oom: OomKills | None
     secrets: Finder | None
-    supervisor: int
+    kedge: tuple[int, ...]
     open_files: int | None
     site: str | None
     after_stop: int = 0

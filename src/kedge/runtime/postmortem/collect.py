@@ -110,7 +110,7 @@ def _oom_kills(case: FailedAttempt) -> dict[str, float]:
     """`oom_kills` where all kills were certainly the task's, else `oom_kills_shared`."""
     if case.oom is None:
         return {}
-    own = cgroup.holds_only(case.oom.folder, {case.supervisor, os.getpid()})
+    own = cgroup.holds_only(case.oom.folder, {*case.kedge, os.getpid()})
     return {"oom_kills" if own else "oom_kills_shared": cgroup.kills_since(case.oom)}
 
 

@@ -57,6 +57,19 @@ def descendants(ancestor: int) -> list[ProcessStat]:
     return result
 
 
+def forks(pid: int) -> list[int]:
+    """The process itself, and its children that run what it runs."""
+    children = [each.pid for each in descendants(pid) if each.parent == pid]
+    return [pid, *(child for child in children if _command_line(child) == _command_line(pid))]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return read_file(f"/proc/{pid}/cmdline")
+    except OSError:
+        return b""
+
+
 def command_processes(pid: int, number: int) -> list[ProcessStat]:
     """The processes of a command that signal `number` is meant for. `pid` is that of its shell: the shell alone if it
     handles the signal or is another program now (`exec`); else also its subshells and the programs that they run,
