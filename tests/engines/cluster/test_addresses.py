@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.engines.cluster import own_addresses
+from kedge.engines.base import Task
+from kedge.engines.cluster import barrier, own_addresses
 from kedge.engines.cluster.addresses import reachable
+from kedge.engines.cluster.member import Member
+from kedge.link.messages import Hello
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,29 @@ def test_the_way_out_is_an_address_of_this_machine() -> None:
     found = own_addresses.own_addresses()
     assert set(own_addresses._of_way_out()) <= set(found)
     assert found[-1].startswith(("127.", "::1", "169.254."))
+
+
+BRIDGE = "172.17.0.1"  # of Docker, on every node
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([("a", [BRIDGE, "192.168.0.1"]), ("b", [BRIDGE, "192.168.0.2"])], ["192.168.0.1", "192.168.0.2"]),
+        ([("a", [BRIDGE, "192.168.0.1"]), ("a", [BRIDGE, "192.168.0.1"])], [BRIDGE, BRIDGE]),
+        ([("a", ["10.0.0.1", BRIDGE]), ("b", [BRIDGE, "10.0.0.2", "192.168.0.2"])], ["10.0.0.1", "10.0.0.2"]),
+        ([("a", [BRIDGE]), ("b", [BRIDGE])], [BRIDGE, BRIDGE]),
+        ([("a", [BRIDGE, "127.0.0.1"]), ("b", ["10.0.0.2", "127.0.0.1"])], [BRIDGE, "10.0.0.2"]),
+        ([("a", []), ("b", ["10.0.0.2"])], ["", "10.0.0.2"]),
+    ],
+)
+def test_an_address_that_several_machines_have_is_no_address_of_a_peer(
+    nodes: list[tuple[str, list[str]]], expected: list[str]
+) -> None:
+    members = [Member(Task("w", index)) for index in range(len(nodes))]
+    for member, (machine, addresses) in zip(members, nodes, strict=True):
+        member.met(Hello("", 0, "w", 0, "agent", f"n{machine}", addresses, machine, 1))
+    before = [member.address for member in members]
+    changed = barrier.choose_addresses(members)
+    assert [member.address for member in members] == expected
+    assert changed == [one for one, address in zip(members, before, strict=True) if one.address != address]

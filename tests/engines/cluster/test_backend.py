@@ -11,7 +11,9 @@ import pytest
 from kedge.contract import STOPPED_BY_COMPLETION
 from kedge.engines.cluster import barrier, owner_client
 from kedge.engines.cluster.backend import ClusterSettings
+from kedge.engines.cluster.member import Member
 from kedge.engines.controller.stop_requests import Stops
+from kedge.link.messages import Hello
 from kedge.states import State
 from kedge.testing.wait import wait_until
 
@@ -41,6 +43,19 @@ def test_every_task_knows_all_addresses_and_ports(scene: ClusterScene) -> None:
     assert scene.log(W1) == f"{everybody}\n{peers[1]['host']}\n"
     numbers = [number for peer in peers for number in peer["ports"]["x"]]
     assert len(set(numbers)) == 4
+
+
+def test_peers_get_addresses_that_only_one_machine_has(scene: ClusterScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Member.met
+
+    def met(member: Member, hello: Hello, address: str) -> bool:
+        own = f"192.168.0.{member.task.task_index}"
+        return real(member, hello._replace(boot_id=hello.node, addresses=["172.17.0.1", own]), address)
+
+    monkeypatch.setattr(Member, "met", met)
+    assert scene.job(plan("echo $PAI_HOST_IP_w_1", 2)).state == State.SUCCEEDED
+    assert scene.log(W0) == scene.log(W1) == "192.168.0.1\n"
+    assert [one["address"] for one in scene.seen("task-placed")][2:] == ["192.168.0.0", "192.168.0.1"]
 
 
 def test_no_task_starts_before_all_have_come_together(scene: ClusterScene) -> None:

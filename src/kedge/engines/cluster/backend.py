@@ -238,7 +238,7 @@ class ClusterBackend:
         if joined.again:
             return
         restarted = bool(member.agent)
-        if member.met(joined.hello):
+        if member.met(joined.hello, barrier.own(self._peers, member.task)[0] if self._peers else ""):
             self._updates.append(TaskPlaced(member.task, member.node, member.address))
         role = self._plan.role(member.task.role)
         member.ports, member.problem = ports_of(member.state.get("ports"), role), ""
@@ -415,6 +415,8 @@ class ClusterBackend:
 
     def _pass_barrier(self) -> None:
         self._changed.update(self._members)
+        for member in barrier.choose_addresses(self._members.values()):
+            self._updates.append(TaskPlaced(member.task, member.node, member.address))
         for member in barrier.unreachable_peers(self._members.values()):
             member.problem = f"it has no address that other nodes can reach ({member.address or 'none at all'})"
             self._missing.add(member.task)

@@ -56,6 +56,25 @@ def _fits(peer: Mapping[str, Any], ports: Ports | None) -> bool:
     return ports is not None and isinstance(peer["host"], str)
 
 
+def choose_addresses(members: Collection[Member]) -> list[Member]:
+    """Let each task have the first address of its node that is no other machine's: the bridges of containers and of
+    virtual machines have the same one everywhere. Returns the tasks whose address is another one now."""
+    machines: dict[str, str] = {}
+    shared = {
+        address
+        for member in members
+        for address in member.addresses
+        if machines.setdefault(address, member.machine) != member.machine
+    }
+    changed = []
+    for member in members:
+        own = reachable([address for address in member.addresses if address not in shared]) or member.address
+        if own != member.address:
+            member.address = own
+            changed.append(member)
+    return changed
+
+
 def unreachable_peers(members: Iterable[Member]) -> list[Member]:
     """Of tasks on several nodes, those with an address that only their own node can reach."""
     found = list(members)

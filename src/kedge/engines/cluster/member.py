@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -23,19 +23,22 @@ _MOST_PORT = 65_535
 class Member:
     """One task. Times are from time.monotonic().
 
-    `agent` is the id of its agent; empty until that has reported to this controller. `state` is what it said then: see
-    link.messages.Hello. `ports` are None until the agent holds them; `problem` is why it cannot. `launch` is the task
-    attempt in progress, if any: it was started by the controller's loop and has not ended. It is `sent` once its agent
-    has it; `pending` is what to tell an agent that has not come back to this controller. `silent_since`: since when the
-    agent was not heard of; None while it is there. `kill_at`: when the cluster kills it, and
-    `kill_by`: when at the latest, if its agent still sends files. `report_by`: how long to wait
-    for a report after the cluster's word that it is `gone`.
+    `agent` is the id of its agent; empty until that has reported to this controller. `state` is what it said then:
+    see link.messages.Hello. So are `addresses`, those of its node; `address` is the one for its peers. `machine` is
+    the same for nodes that are one machine. `ports` are None until the agent holds them; `problem` is why it
+    cannot. `launch` is the task attempt in progress, if any: it was started by the controller's loop and has not
+    ended. It is `sent` once its agent has it; `pending` is what to tell an agent that has not come back to this
+    controller. `silent_since`: since when the agent was not heard of; None while it is there. `kill_at`: when the
+    cluster kills it, and `kill_by`: when at the latest, if its agent still sends files. `report_by`: how long to
+    wait for a report after the cluster's word that it is `gone`.
     """
 
     task: Task
     agent: str = ""
     node: str = ""
     address: str = ""
+    addresses: Sequence[str] = ()
+    machine: str = ""
     state: Mapping[str, Any] = field(default_factory=dict)
     ports: Ports | None = None
     problem: str = ""
@@ -52,11 +55,13 @@ class Member:
     gone: Gone | None = None
     report_by: float = 0.0
 
-    def met(self, hello: Hello) -> bool:
-        """Its agent has reported from a node. Returns whether that tells where the task is, or that it has moved."""
+    def met(self, hello: Hello, address: str = "") -> bool:
+        """Its agent has reported from a node. `address` is the one that its peers know already. Returns whether that
+        tells where the task is, or that it has moved."""
         self.state = hello.state
         before = self.node, self.address
-        self.agent, self.node, self.address = hello.agent, hello.node, reachable(hello.addresses)
+        self.addresses, self.machine = hello.addresses, hello.boot_id or hello.node
+        self.agent, self.node, self.address = hello.agent, hello.node, address or reachable(hello.addresses)
         if not self.address and hello.addresses:
             self.address = hello.addresses[0]  # of this machine only: enough if all tasks are there
         return before != (self.node, self.address)
