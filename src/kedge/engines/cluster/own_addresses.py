@@ -12,15 +12,18 @@ _IPV6 = Path("/proc/net/if_inet6")
 _LOCAL = ("127.", "169.254.", "::1")
 _BEYOND = ((socket.AF_INET, "198.51.100.1"), (socket.AF_INET6, "2001:db8::1"))  # of documents: nobody's own networks
 _GLOBAL = "00"  # scope, in the second file
+_MOST = 32  # agents try one after the other; a node may have thousands: those of all services of a Kubernetes cluster
 
 
 def own_addresses() -> list[str]:
     """All addresses: first those that its name stands for, then those of its way out, 127.0.0.1 last (for tasks on this
     node). Each task tells its peers the address that it has in the network of the first one, so this must not be a
-    network inside the node, such as that of its containers (172.17.0.1 is the same on every node)."""
+    network inside the node, such as that of its containers (172.17.0.1 is the same on every node). Of very many, the
+    first ones and the last."""
     known = dict.fromkeys([*_ipv4(), *_ipv6()])
-    best = [address for address in (*_of_name(), *_of_way_out()) if address in known]
-    return sorted(dict.fromkeys([*best, *known]), key=lambda address: address.startswith(_LOCAL))  # stable
+    best = [address for address in (*_of_name(), *_of_way_out()) if address in known or not known]  # in some sandboxes
+    found = sorted(dict.fromkeys([*best, *known]), key=lambda address: address.startswith(_LOCAL))  # stable
+    return [*found[: _MOST - 1], *found[_MOST - 1 :][-1:]]
 
 
 def _of_name() -> Iterator[str]:
@@ -45,7 +48,7 @@ def _ipv4() -> Iterator[str]:
             words = line.split()
             if "/32 host LOCAL" in line:
                 yield address
-            elif words[0] == "|--":
+            elif words[:1] == ["|--"]:
                 address = words[1]
 
 

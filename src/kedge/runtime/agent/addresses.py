@@ -19,15 +19,16 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _OTHER_SCOPES = (253,)  # link: such addresses need the name of an interface besides
 _MOST = 64  # pieces of an answer
 _PATIENCE_SEC = 5.0
+_MOST_TOLD = 64  # a node may have thousands: those of all services of a Kubernetes cluster
 _OWN = ("127.", "::1")  # nobody else can reach the node there
 
 
 def of_node(controller: Sequence[str]) -> list[str]:
     """The addresses of this node, the best first: the one that it has in the controller's network, then those of its
-    other networks, those that only the node itself can reach last."""
+    other networks, those that only the node itself can reach last. Of very many the first ones."""
     towards = [found for address in controller if (found := _towards(address))]
     known = dict.fromkeys([*towards, *_interfaces()])
-    return sorted(known, key=lambda address: address.startswith(_OWN))  # otherwise in this order
+    return sorted(known, key=lambda address: address.startswith(_OWN))[:_MOST_TOLD]  # otherwise in this order
 
 
 def boot_id() -> str:
