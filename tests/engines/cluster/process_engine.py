@@ -7,8 +7,9 @@ import random
 from contextlib import ExitStack
 
 from kedge.engines.base import JobOutcome
-from kedge.engines.cluster.backend import ClusterBackend, ClusterSettings
+from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog

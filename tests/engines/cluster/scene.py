@@ -14,8 +14,9 @@ from typing import Any
 import yaml
 
 from kedge.engines.base import JobOutcome, Task
-from kedge.engines.cluster.backend import ClusterBackend, ClusterSettings
+from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller import resume
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.stop_requests import Stops

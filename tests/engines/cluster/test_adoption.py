@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.base import GoneKind
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
 from kedge.runs import events
 from kedge.states import State

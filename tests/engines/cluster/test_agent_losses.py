@@ -8,12 +8,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from kedge.contract import PERHAPS_MEMORY
-from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.base import GoneKind
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
 from kedge.processes import descendants
 from kedge.states import State
@@ -150,6 +151,37 @@ def test_an_unreachable_task_ends_when_the_cluster_says_so(scene: ClusterScene) 
     assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 1)
     end = scene.seen("task-completed")[0]
     assert (end["code"], end["message"]) == (-1001, "the task's node was lost (node n1): Node n1 is DOWN")
+
+
+def test_a_task_whose_node_comes_back_after_it_was_given_up_does_not_go_on(scene: ClusterScene) -> None:
+    """The node was only out of reach. The other task still runs, so the attempt of the job is not over."""
+
+    def hang() -> None:
+        for task in (W0, W1):
+            scene.wait_for_log(task, "ready")
+        keeper, frozen = scene.cluster.agents[W0].pid, agent(scene)
+        os.kill(frozen, signal.SIGSTOP)
+        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        scene.cluster.say(W0, GoneKind.NODE_LOST, "Node n1 is DOWN")
+        wait_until(lambda: scene.seen("task-completed"), 30)
+        assert running(keeper) & {"sh", "bash", "sleep"}
+        os.kill(frozen, signal.SIGCONT)
+        wait_until(lambda: not running(keeper) & {"sh", "bash", "sleep"}, 30)
+        go(scene)
+
+    made = plan(WAITS, 2, gang=False, completion={"minFailedInstances": 2, "minSucceededInstances": -1})
+    outcome = scene.job(made, hang, settings=SOON)
+    assert [(end["index"], end["code"]) for end in scene.seen("task-completed")] == [(0, -1001), (1, 0)]
+    assert outcome.attempt == 0
+
+
+def running(keeper: int) -> set[str]:
+    """The names of the programs below a keeper."""
+    found = set()
+    for each in descendants(keeper):
+        with suppress(OSError):
+            found.add(Path(f"/proc/{each.pid}/comm").read_text().strip())
+    return found
 
 
 def test_the_cluster_kills_what_an_agent_does_not(scene: ClusterScene) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from kedge.contract import STOPPED_BY_COMPLETION
 from kedge.engines.cluster import barrier, owner_client
-from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.member import Member
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
 from kedge.link.messages import Hello
 from kedge.states import State

@@ -354,7 +354,8 @@ def test_the_owner_learns_why_it_is_not_heard(rig):
 
 def test_a_request_that_is_not_answered_is_not_made_again_at_another_address(rig, monkeypatch):
     """The controller has taken it, and then hangs: a second request to stop would be one to kill."""
-    monkeypatch.setattr(rig.server._owners, "answer", list)
+    owners = rig.server._owners
+    monkeypatch.setattr(owners, "answer", lambda: owners._asked.clear() or [])
     (error,) = asked(rig, KEYS, addresses=["127.0.0.1", "127.0.0.2"], timeout_sec=0.5)
     assert "has got the request, and has not said" in error
     assert rig.updates == [OwnerRequest("stop", "ada")]

@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.base import GoneKind
+from kedge.engines.cluster.settings import ClusterSettings
 
 from .scene import W0, W1, ClusterScene, plan
 from .test_agent_losses import agent

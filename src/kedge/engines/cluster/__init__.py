@@ -2,6 +2,7 @@
 
 base            what such an engine adds: how agents are launched, and what the cluster says about their ends
 backend         starts and follows tasks through their agents
+settings        the times that a job allows
 member          what is known of one task and its agent
 barrier         all tasks come together before any starts
 placement       the folders and TaskSpecs of tasks

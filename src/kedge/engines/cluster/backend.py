@@ -6,7 +6,6 @@ import math
 import selectors
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from kedge.contract import CANNOT_START, DISK_FULL, Report, duration_text
 from kedge.engines.base import (
@@ -29,6 +28,7 @@ from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, 
 from kedge.engines.cluster.member import Member, ports_of
 from kedge.engines.cluster.mirrors import Mirrors
 from kedge.engines.cluster.placement import ClusterPlaces
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller import reports, time_limits
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
@@ -43,25 +43,6 @@ from kedge.runs.job_events import JobEvent
 
 _AT_ONCE = 50  # starts in one turn, so that the link is served between them
 _AGAIN_SEC = 60.0  # until the cluster is asked again to kill a task
-
-
-class ClusterSettings(NamedTuple):
-    """Times in seconds: `barrier_sec` for all tasks to come together, and `barrier_note_sec` until a note says who is
-    missing; `unreachable_sec` without a word until a task is called unreachable; `report_sec` for a report after the
-    cluster has said that its task is gone; `kill_sec` for an agent to kill its task before the cluster does;
-    `finish_sec` for agents to clean up at the end; `flush_sec` for an agent that was told to kill its task to send what
-    the task has left.
-
-    `shares_folder`: the nodes have the run folder. If not, the orders of agents must say so as well."""
-
-    barrier_sec: float = 600.0
-    barrier_note_sec: float = 60.0
-    unreachable_sec: float = 120.0
-    report_sec: float = 10.0
-    kill_sec: float = 10.0
-    finish_sec: float = 10.0
-    flush_sec: float = 300.0
-    shares_folder: bool = True
 
 
 class ClusterBackend:
@@ -235,6 +216,8 @@ class ClusterBackend:
 
     def _joined(self, member: Member, joined: Joined) -> None:
         self._heard(member)
+        if member.gone:
+            self._give_up(member)
         if joined.again:
             return
         restarted = bool(member.agent)
@@ -339,9 +322,17 @@ class ClusterBackend:
             return
         member = self._members[gone.task]
         member.gone, member.report_by = gone, time.monotonic() + self._settings.report_sec
-        if member.sent and member.silent_since is None and gone.reason == GoneKind.NODE_LOST:
-            self._control(member, messages.KILL)  # the cluster has given it up, so nothing of it may go on
+        if gone.reason == GoneKind.NODE_LOST:
+            self._give_up(member)
         self._changed[member.task] = member
+
+    def _give_up(self, member: Member) -> None:
+        """The cluster has given a task up, so nothing of it may go on, should its node only have been out of reach. An
+        agent that is not there is told when it comes back."""
+        if member.launch and member.sent:
+            self._control(member, messages.KILL)
+        elif not member.launch:
+            self._server.send(member.task, messages.FINISH, {})
 
     def _end_gone(self, member: Member, gone: Gone, now: float) -> None:
         """End a task attempt by the cluster's word, once its report has come or will not come any more."""

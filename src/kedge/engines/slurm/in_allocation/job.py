@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kedge.engines.base import JobOutcome
-from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.claim import Claim
 from kedge.engines.cluster.link_admission import Expect
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.own_addresses import own_addresses
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller import progress, resume
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled

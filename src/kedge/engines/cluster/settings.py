@@ -1,0 +1,24 @@
+"""The times that a job on a cluster allows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ClusterSettings(NamedTuple):
+    """Times in seconds: `barrier_sec` for all tasks to come together, and `barrier_note_sec` until a note says who is
+    missing; `unreachable_sec` without a word until a task is called unreachable; `report_sec` for a report after the
+    cluster has said that its task is gone; `kill_sec` for an agent to kill its task before the cluster does;
+    `finish_sec` for agents to clean up at the end; `flush_sec` for an agent that was told to kill its task to send what
+    the task has left.
+
+    `shares_folder`: the nodes have the run folder. If not, the orders of agents must say so as well."""
+
+    barrier_sec: float = 600.0
+    barrier_note_sec: float = 60.0
+    unreachable_sec: float = 120.0
+    report_sec: float = 10.0
+    kill_sec: float = 10.0
+    finish_sec: float = 10.0
+    flush_sec: float = 300.0
+    shares_folder: bool = True
