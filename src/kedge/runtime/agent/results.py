@@ -5,20 +5,22 @@ from __future__ import annotations
 
 from kedge import untrusted
 from kedge.contract import EVENTS_FILE, REPORT_FILE
+from kedge.light import json
 from kedge.light.types import Any
 
-_LARGEST_REPORT = 8 << 20  # bytes; it must fit into one message
+_LARGEST_REPORT = 8 << 20  # bytes, also of its JSON: it must fit into one message
 _LARGEST_EVENTS = 4 << 20
 _LONGEST_LINE = 4096
 
 
 def report(folder: str) -> dict[str, Any] | None:
-    """The report; None if there is none that can be used."""
+    """The report; None if there is none that can be used, or it becomes too large for a message, since what is not
+    ASCII grows: the controller has the file itself."""
     try:
         found = untrusted.read_json(folder, REPORT_FILE, _LARGEST_REPORT)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and len(json.dumps(found)) <= _LARGEST_REPORT else None
 
 
 def event_lines(folder: str) -> list[bytes]:
