@@ -168,7 +168,7 @@ class Agent:
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             why = f"the task's supervisor could not be started on node {self._task.node}: {where}{error.strerror}"
-            return self._ended(None, None, why)
+            return self._supervisor_gone(None, why)  # should it run nevertheless, it must not
         self._ports.hand_over()
         found = procfs.process(pid)
         self._save(pid=pid, start_time=found.start_time if found else 0)
@@ -239,21 +239,20 @@ class Agent:
     def _below(self) -> list[procfs.ProcessStat]:
         return tree.below(self._keeper, {os.getpid()})
 
-    def _supervisor_gone(self, code: int | None) -> None:
+    def _supervisor_gone(self, code: int | None, why: str = "") -> None:
         """The supervisor has ended. Usually nothing of the task is left; if it was killed, end the rest."""
         self._kill_until = time.monotonic() + tree.GIVE_UP_SEC
-        self._finish_task(code)
+        self._finish_task(code, why or (_KILLED if self.state.pid is None else ""))
 
-    def _finish_task(self, code: int | None) -> None:
+    def _finish_task(self, code: int | None, text: str) -> None:
         left = self._below()
         now = time.monotonic()
         if left and now < self._kill_until:
             tree.kill(left)
-            self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code))
+            self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code, text))
             return
-        text = _KILLED if self.state.pid is None else ""
-        text = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else text
-        self._ended(results.report(self.state.folder), code, text)
+        hanging = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else ""
+        self._ended(results.report(self.state.folder), code, hanging or text)
 
     def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:
         """Tell the end of a task attempt."""
