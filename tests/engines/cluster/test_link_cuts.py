@@ -8,7 +8,7 @@ import pytest
 from tests.engines.cluster.link_rig import WORKER, Rig
 
 from kedge.engines.base import Task
-from kedge.engines.cluster.link_updates import Joined, Lost
+from kedge.engines.cluster.link_updates import Joined, Lost, Silent
 from kedge.link import messages
 
 NO_LIMIT = float("inf")
@@ -213,3 +213,35 @@ def test_addresses_that_lead_nowhere_are_passed_over(rig):
     agent = rig.agent(addresses=["no address", "192.0.2.1", "0.0.0.0.0", "", "127.0.0.1"])
     rig.until(lambda: agent.connected)
     assert agent.error == ""
+
+
+def test_a_message_that_takes_minutes_arrives(rig):
+    """Before it is complete nothing is acknowledged, and yet the agent knows that the controller is there."""
+    proxy = rig.proxy()
+    agent = rig.agent(port=proxy.port)
+    rig.until(lambda: agent.connected)
+    proxy.piece = 4096
+    agent.send(messages.FILE, {"n": 1}, bytes(1 << 20))
+    began = rig.clock.time
+    while not rig.messages() and rig.clock.time < began + 1000:
+        rig.turn(0)
+        rig.clock.time += 1
+    assert rig.clock.time > began + 3 * messages.DEAD_SEC
+    assert len(rig.kinds(Joined)) == len(rig.messages()) == 1
+
+
+def test_the_time_in_which_the_controller_did_not_listen_is_no_silence(rig):
+    """It was suspended, or its disk has hung. The agents have given up their connections, and come back."""
+    for index in range(3):
+        rig.agent(index)
+    rig.until(lambda: len(rig.kinds(Joined)) == 3)
+    rig.clock.time += 600
+    rig.until(lambda: len(rig.kinds(Joined)) == 6)
+    assert not rig.kinds(Silent)
+    for agent in rig.agents:
+        agent.close()
+    rig.agents.clear()
+    rig.commands.clear()
+    before = rig.clock.time
+    rig.until(lambda: len(rig.kinds(Silent)) == 3)
+    assert rig.clock.time <= before + 120

@@ -65,6 +65,7 @@ class LinkServer:
     def poll(self) -> list[LinkUpdate]:
         """What has happened since the last call, in order. Never blocks. What the last call returned counts as
         processed now: it is acknowledged, and requests of the owner are answered."""
+        self._sessions.wake(self._now())
         for stream in (*self._sessions.confirm(), *self._owners.answer()):
             self._selector.watch(stream)
         somebody_comes, ready = self._selector.ready()
@@ -151,9 +152,7 @@ class LinkServer:
 
     def _take_numbered(self, session: LinkSession, frame: LinkFrame) -> None:
         session.confirm_commands(frame.header.get("got"))
-        if frame.kind == messages.HEARTBEAT:
-            session.acknowledge()
-        elif session.take(frame):
+        if frame.kind != messages.HEARTBEAT and session.take(frame):
             self._sessions.unconfirmed.add(session)
             self._updates.append(Message(session.task, session.attempt, *frame))
 

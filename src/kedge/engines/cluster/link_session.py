@@ -11,11 +11,12 @@ from kedge.link.stream import LinkStream
 
 
 class LinkSession:
-    """One agent process of one task in one job attempt. `heard` is when it last said something."""
+    """One agent process of one task in one job attempt. `heard` is when it last said something, `answered` when it was
+    last told so for that alone."""
 
     def __init__(self, task: Task, attempt: int, agent: str, now: float) -> None:
         self.task, self.attempt, self.agent = task, attempt, agent
-        self.heard = now
+        self.heard = self.answered = now
         self.silent = False
         self.stream: LinkStream | None = None
         self._returned = 0  # the last seq that `poll` has returned
@@ -68,7 +69,7 @@ class LinkSession:
             self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Tell the agent what has been processed; also its sign that the controller is there."""
+        """Tell the agent what has been processed; also the sign that the controller is there."""
         if self.stream:
             self.stream.send(encoded({"kind": messages.ACK, "ack": self._stored}))
             self._said = self._stored

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from kedge.engines.base import Task
 from kedge.engines.cluster.link_session import LinkSession
 from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, Silent
-from kedge.link.messages import DEAD_SEC, Hello
+from kedge.link.messages import DEAD_SEC, HEARTBEAT_SEC, Hello
 from kedge.link.stream import LinkStream
 
 _NEVER = float("inf")
+_OWN_PAUSE_SEC = 5.0  # after so much more than was planned, this process has been suspended, or blocked by a disk
+_BACK_SEC = 30.0  # in which agents come back after that: meanwhile they have taken their connections for lost
 Key = tuple[int, Task]  # of a job attempt and a task
 
 
@@ -72,9 +74,20 @@ class LinkSessions:
             self.unconfirmed.discard(old)
         return new
 
+    def wake(self, now: float) -> None:
+        """`silence` is asked again. If that is far too late, nobody has listened: that time is no silence."""
+        pause = now - self.due
+        if pause > _OWN_PAUSE_SEC:
+            for session in self._sessions.values():
+                session.heard = min(now, session.heard + pause + _BACK_SEC)
+
     def hear(self, session: LinkSession, now: float) -> list[LinkUpdate]:
-        """An agent has said something."""
+        """An agent has said something, or a part of a message that takes long. It is told that it is heard, but not
+        for each byte."""
         session.heard = now
+        if now >= session.answered + HEARTBEAT_SEC / 2:
+            session.answered = now
+            session.acknowledge()
         if not session.silent:
             return []
         session.silent = False
