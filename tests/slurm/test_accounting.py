@@ -54,8 +54,8 @@ def test_a_job_that_slurmctld_has_forgotten_is_explained(
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("account=vision", "the account 'vision' is none that root may use; there are root"),
-        ("qos=high", "root may not use the qos 'high'; there are normal"),
+        ("account=vision", "the account 'vision' is none that root may use; there is only root"),
+        ("qos=high", "root may not use the qos 'high'; there is only normal"),
     ],
 )
 def test_what_the_user_may_not_use_is_refused_before_submission(

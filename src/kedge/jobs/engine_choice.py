@@ -67,7 +67,9 @@ def choose(choice: EngineChoice, prepared: PreparedJob) -> ChosenEngine:
 def _given(name: str, choice: EngineChoice) -> dict[str, Any]:
     """The options that the submitter gives. InputError."""
     if others := [group for group, texts in choice.groups.items() if texts and group != name]:
-        raise InputError(f"--{others[0]} is for the {others[0]} engine, and this job runs on {name}: add --engine")
+        raise InputError(
+            f"--{others[0]} is for the {others[0]} engine, and this job runs on {name}: add --engine {others[0]}"
+        )
     texts = {_keyword(key): text for key, text in choice.groups.get(name, {}).items()}
     return {**choice.options, **registry.read_options(name, {**choice.texts, **texts})}
 

@@ -99,8 +99,9 @@ def keep_outputs(run: Run) -> None:
 
 def refuse_active(run: Run) -> None:
     """InputError for a run that is not to be removed, because its controller lives."""
-    state = status.read(run).state
-    if state not in FINAL | WITHOUT_END:
+    now = status.read(run)
+    if now.state not in FINAL | WITHOUT_END:
+        state = now.state if now.pending is None else "pending"
         raise InputError(f"{run.id} is {state}: stop it first (kedge stop {run.id})")
 
 

@@ -92,6 +92,11 @@ def test_without_a_report_the_supervisor_is_broken(launch: Launch) -> None:
     assert (report.exit_code, report.reason, report.message) == (RUNTIME_BROKE, RUNTIME_ERROR, "it broke")
 
 
+def test_a_task_that_never_started_has_no_folder(launch: Launch) -> None:
+    missing = launch._replace(folder=str(Path(launch.folder, "attempt-0", "worker-0")))
+    assert reports.of_end(missing, 2, "it broke").message == "it broke"
+
+
 def test_what_no_terminal_or_file_takes_is_replaced(launch: Launch) -> None:
     report = reports.ended(launch, 255, COMMAND_FAILED, "no \udcff")._asdict()
     Path(launch.folder, REPORT_FILE).write_text(json.dumps(report))

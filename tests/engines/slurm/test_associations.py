@@ -100,12 +100,12 @@ def test_what_a_user_may_use(options: dict[str, str]) -> None:
     ("options", "message"),
     [
         ({"account": "visoin"}, "the account 'visoin' is none that ada may use; did you mean 'vision'?"),
-        ({"account": "x"}, "the account 'x' is none that ada may use; there are vision"),
+        ({"account": "x"}, "the account 'x' is none that ada may use; there is only vision"),
         ({"account": "speech"}, "ada may use the account 'speech' in gpu, not in the partition main"),
         ({"qos": "hihg"}, "ada may not use the qos 'hihg'; did you mean 'high'?"),
         (
             {"account": "speech", "qos": "high", "partition": "gpu"},
-            "ada may not use the qos 'high' with the account 'speech'; there are normal",
+            "ada may not use the qos 'high' with the account 'speech'; there is only normal",
         ),
     ],
 )

@@ -98,7 +98,7 @@ def test_what_fits(cluster: Cluster, plan: Plan, options: SlurmOptions) -> None:
             "resourcePerInstance, or use another partition",
         ),
         (worker(1, 1, 200001), SlurmOptions(), "asks for 200,001 MiB of memory, but no node of the partition cpu"),
-        (worker(1, 1, 10, 1), SlurmOptions(), "1 GPUs (gpu), but no node of the partition cpu has more than 0:"),
+        (worker(1, 1, 10, 1), SlurmOptions(), "1 GPU (gpu), but no node of the partition cpu has any:"),
         (
             worker(1, 1, 10, 5), SlurmOptions(partition="gpu", gres="gpu:a100"),
             "asks for 5 GPUs (gpu:a100), but no node of the partition gpu has more than 4 (it has gpu, gpu:v100: see",

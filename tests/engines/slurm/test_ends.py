@@ -8,6 +8,7 @@ import pytest
 
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.allocation import PREEMPTED, Allocation
+from kedge.engines.slurm import commands
 from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.in_allocation import ends, node_question
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
@@ -27,6 +28,14 @@ def says(site: SlurmSite, program: str, text: str, code: int = 0) -> None:
     path = Path(str(site.commands), program)
     path.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
     path.chmod(0o755)
+
+
+def test_a_command_that_does_not_answer_is_quoted(tmp_path: Path) -> None:
+    program = tmp_path / "sinfo"
+    program.write_text("#!/bin/sh\necho 'sinfo: error: cannot stat file /x, retrying' >&2\nexec sleep 1000\n")
+    program.chmod(0o755)
+    with pytest.raises(commands.SlurmSilent, match=r"has not answered for 0.5 s \(cannot stat file /x, retrying\)"):
+        commands.run(SlurmSite(str(tmp_path)), "sinfo", patience_sec=0.5)
 
 
 def job(site: SlurmSite, state: str, reason: str = "None", restarts: int = 0) -> None:

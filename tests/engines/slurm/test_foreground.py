@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kedge.cli import new_run
+from kedge.cli.commands import logs, rm, show
 from kedge.jobs import runs
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.resolve.model import Inputs
@@ -99,6 +101,21 @@ def test_a_detached_viewer_leaves_the_job(
     thread.join()
     assert "continues in the background" in capfd.readouterr().err
     assert fake_slurm.jobs(slurm)[0]["state"] == "PENDING"
+
+
+def test_other_commands_say_that_it_is_pending(
+    job_file: Path, slurm: Path, controller: Script, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (slurm / "hold").write_text("Resources")
+    assert _run(job_file, detach=True) == 0
+    ((run, _, _),) = runs.all_runs()
+    for command, said in (
+        (logs.command, f"{run.id} is pending: the job waits for nodes"),
+        (show.command, "Cluster     job 1\n"),
+        (rm.command, f"{run.id} is pending: stop it first"),
+    ):
+        result = CliRunner().invoke(command, [run.id])
+        assert said in f"{result.output}{result.exception}{''.join(capfd.readouterr())}"
 
 
 def test_a_job_in_the_background_is_its_id(

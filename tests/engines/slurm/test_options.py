@@ -60,11 +60,11 @@ def error(chosen: Choose, *args: Any, **more: Any) -> str:
 
 
 def test_the_submitter_comes_before_the_job_file_and_that_before_user_and_site(chosen: Choose) -> None:
-    extras = {"slurm": {"partition": "b", "account": "b", "exclusive": True, "time": 90}}
+    extras = {"slurm": {"partition": "b", "account": "b", "exclusive": True, "time": "90s"}}
     user = 'engines.slurm = {partition = "c", account = "c", qos = "c"}'
     site = 'engines.slurm = {partition = "d", account = "d", qos = "d", reservation = "d"}'
     found = options(chosen({"partition": "a", "requeue": "yes"}, extras, user, site))
-    assert found[:6] == ("a", "b", "c", "90", None, "d")
+    assert found[:6] == ("a", "b", "c", "90s", None, "d")
     assert (found.exclusive, found.requeue, found.time_sec) == (True, True, 90.0)
 
 
@@ -91,7 +91,7 @@ def test_extras_of_slurm_are_nothing_to_other_engines(chosen: Choose, engine: st
 
 
 def test_options_for_slurm_need_the_engine(chosen: Choose) -> None:
-    message = "--slurm is for the slurm engine, and this job runs on local: add --engine"
+    message = "--slurm is for the slurm engine, and this job runs on local: add --engine slurm"
     assert message in error(chosen, {"partition": "a"}, engine="local")
 
 
@@ -101,6 +101,7 @@ def test_options_for_slurm_need_the_engine(chosen: Choose) -> None:
         ({"partiton": "a"}, "the slurm engine has no option --slurm partiton; did you mean --slurm partition?"),
         ({"nodes": "3"}, "no option --slurm nodes; it has --slurm partition, --slurm account, --slurm qos, "),
         ({"time": "1-00:00:00"}, "--slurm time of the slurm engine: '1-00:00:00' is not a duration; write seconds, or"),
+        ({"time": "10"}, "10 has no unit. To Slurm it would mean minutes, to kedge seconds; write 10m or 10s"),
         ({"partition": "a\n#SBATCH --uid=0"}, "--slurm partition of the slurm engine: 'a\\n#SBATCH --uid=0' is not"),
         ({"constraint": "a b"}, "'a b' is not an expression of features"),
         ({"gres": "gpu:4"}, "'gpu:4' is not the name of GPUs; write gpu, or a name and a type such as gpu:a100"),

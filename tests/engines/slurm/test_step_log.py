@@ -124,3 +124,21 @@ srun: error: n1: task 0: Killed
 def test_slurm_says_which_node_only_where_one_machine_has_several() -> None:
     found = facts("slurmstepd: error: StepId=1.0 exceeded memory limit (2097152 > 1048576), being killed")
     assert found.cause_text.startswith("its tasks on one node used 2 MiB together, and had 1;")
+
+
+def test_a_program_that_is_not_on_the_node() -> None:
+    found = facts("""
+slurmstepd-n1: error: execve(): apptainer: No such file or directory
+srun: error: n1: tasks 0-1: Exited with exit code 2
+""")
+    assert found.not_executed
+    assert found.why == "apptainer: No such file or directory (on its node)"
+    assert found.exits[1].code == 2
+
+
+def test_an_srun_without_containers() -> None:
+    text = """
+srun: unrecognized option '--container-image=busybox:1.36'
+Try "srun --help" for more information
+"""
+    assert facts(text).why.startswith("srun has no option --container-image, so this cluster has no pyxis")

@@ -126,6 +126,16 @@ def test_a_task_that_ends_alone(rig: Rig) -> None:
     assert steps.running
 
 
+def test_a_task_whose_program_is_not_on_its_node(rig: Rig) -> None:
+    say = (
+        "print('slurmstepd-n1: error: execve(): apptainer: No such file or directory\\n"
+        "srun: error: n1: tasks 0-1: Exited with exit code 2', file=sys.stderr, flush=True)"
+    )
+    gone = collect(rig.launch(f"{say}; {WAITS}"), lambda found: len(found) == 2)
+    assert {each.reason for each in gone} == {GoneKind.NOT_STARTED}
+    assert gone[0].text == "apptainer: No such file or directory (on its node)"
+
+
 def test_all_tasks_have_gone_with_their_srun(rig: Rig) -> None:
     steps = rig.launch("sys.exit(5)")
     found = collect(steps, lambda found: len(found) == 2)

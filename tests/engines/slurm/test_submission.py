@@ -143,6 +143,27 @@ def test_an_end_that_the_job_did_not_record(
     assert not any(path.exists() for path in (files.secrets, files.link, files.orders))
 
 
+@pytest.mark.parametrize(
+    ("code", "said", "text"),
+    [
+        (
+            "4:0",
+            "kedge: /cache/kedge is not on the node n1; set XDG_CACHE_HOME",
+            "could not start: /cache/kedge is not",
+        ),
+        ("0:53", "", "its node could not write into the run folder .* check that all nodes share"),
+        ("3:0", "module: command not found", "exit code 3 .* check that all nodes share the folder"),
+    ],
+)
+def test_why_a_controller_has_never_started(submitted: Submitted, slurm: Path, code: str, said: str, text: str) -> None:
+    (slurm / "hold").write_text("None")
+    submission.start(submitted)
+    (submitted.run.path / "cluster" / "batch.log").write_text(f"the site's greeting\n{said}\n")
+    fake_slurm.change(slurm, 1, state="FAILED", by="0", code=code)
+    assert not liveness.is_controlled(submitted.run)
+    assert re.search(text, status.read(submitted.run).text or "")
+
+
 def test_a_slurm_that_does_not_answer_ends_nothing(submitted: Submitted, slurm: Path) -> None:
     (slurm / "hold").write_text("None")
     submission.start(submitted)

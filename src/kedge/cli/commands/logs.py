@@ -11,6 +11,7 @@ import click
 
 from kedge.cli import options
 from kedge.cli.times import LineTimes, point_in_time
+from kedge.cli.view.cluster_text import pending
 from kedge.cli.view.log_lines import LinePrinter, print_lines_as_json, print_message
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.wording import event_text
@@ -68,6 +69,8 @@ def command(
     wanted = _wanted(run, tasks)
     if run.only_outputs.exists():
         print_notes("the logs of this run were deleted (kedge rm --keep-outputs)")
+    if why := pending(status.read(run)):
+        print_notes(f"{run.id} is pending: {why}")
     lines = LineRange(since, until, tail)
     write: Write = partial(print_lines_as_json, stream=stream)
     if not as_json:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from kedge.cli import options
+from kedge.cli.view.answer import rows
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.options_text import engine_words, print_limits, print_options, storage_words
 from kedge.cli.view.summary import print_summary
@@ -19,6 +20,7 @@ from kedge.jobs import runs
 from kedge.runs import outputs, report, run_limits, status
 from kedge.runs.folder import Run
 from kedge.runs.outputs import OutputTotals
+from kedge.terminal_text import one_line
 
 
 @click.command()
@@ -41,7 +43,9 @@ def command(job: str, as_yaml: bool, export: str | None, as_json: bool) -> None:
     elif as_json:
         click.echo(json.dumps(_facts(run), indent=2))
     else:
-        print_summary(run, status.read(run))
+        now = status.read(run)
+        print_summary(run, now)
+        rows("Cluster", [f"job {one_line(now.cluster_job)}"] if now.cluster_job else [])
         print_options(run.info())
         print_limits(run_limits.read(run))
 

@@ -122,6 +122,9 @@ def ended(launch: Launch, exit_code: int, reason: str, message: str) -> Report:
 
 
 def is_full(folder: str) -> bool:
-    """Whether a file system has no free block or inode for this user. Without a fixed number of inodes, both are 0."""
+    """Whether a file system has no free block or inode for this user. Without a fixed number of inodes, both are 0. The
+    folder need not exist: a task that a cluster could not start has none."""
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
     found = os.statvfs(folder)
     return found.f_bavail == 0 or (found.f_files > 0 and found.f_favail == 0)

@@ -157,13 +157,14 @@ def _too_large(role: RolePlan, options: SlurmOptions, partition: Partition) -> s
     for wanted, what, each in (
         (needs.cpus, "cores", [kind.cpus for kind in kinds]),
         (role.resources.memory_mb, "MiB of memory", [kind.memory_mb for kind in kinds]),
-        (needs.gpus, f"GPUs ({gres})", [kind.gres.get(gres, 0) for kind in kinds]),
+        (needs.gpus, f"GPU{'s' * (needs.gpus > 1)} ({gres})", [kind.gres.get(gres, 0) for kind in kinds]),
     ):
         if wanted > max(each):
-            others = _other_gpus(gres, kinds) if what.startswith("GPUs") else ""
+            others = _other_gpus(gres, kinds) if what.startswith("GPU") else ""
+            most = f"more than {max(each):,}" if max(each) else "any"
             return (
                 f"a task of {role.name} asks for {wanted:,} {what}, but no node of the partition {partition.name} has "
-                f"more than {max(each):,}{others}: ask for less in resourcePerInstance, or use another partition"
+                f"{most}{others}: ask for less in resourcePerInstance, or use another partition"
             )
     if not any(_tasks_on(kind, role, options) for kind in kinds):
         return (
@@ -241,8 +242,10 @@ def _other_gpus(gres: str, kinds: Iterable[NodeKind]) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {_some(known)}" if known else ""
+    names = sorted(known)
+    if near := difflib.get_close_matches(name, names, n=1):
+        return f"; did you mean {near[0]!r}?"
+    return f"; there {'are' if len(names) > 1 else 'is only'} {_some(names)}" if names else ""
 
 
 def _some(names: Iterable[str]) -> str:

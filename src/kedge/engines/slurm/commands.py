@@ -71,16 +71,26 @@ def run(site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str
         ) from None
     except OSError as error:
         raise SlurmError(f"{site.program(argv[0])} cannot be run: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise SlurmSilent(f"{argv[0]} has not answered for {patience_sec:g} s") from None
+    except subprocess.TimeoutExpired as error:
+        raise SlurmSilent(f"{argv[0]} has not answered for {patience_sec:g} s{_meanwhile(argv[0], error)}") from None
     if done.returncode:
         raise _error(argv[0], done.stderr.strip() or done.stdout.strip(), done.returncode)
     return done.stdout
 
 
+def _meanwhile(program: str, error: subprocess.TimeoutExpired) -> str:
+    """The last thing that a command has said while it was trying."""
+    lines = bytes(error.stderr or b"").decode(errors="replace").split("\n")
+    words = [word for line in lines if (word := _words(program, line.strip()))]
+    return f" ({words[-1]})" if words else ""
+
+
+def _words(program: str, line: str) -> str:
+    return line.removeprefix(f"{program}: ").removeprefix("error: ").removeprefix("fatal: ")
+
+
 def _error(program: str, said: str, code: int) -> SlurmError:
-    lines = (line.removeprefix(f"{program}: ") for line in said.split("\n"))
-    words = [line.removeprefix("error: ").removeprefix("fatal: ") for line in lines]
+    words = (_words(program, line) for line in said.split("\n"))
     text = "; ".join(filter(None, words)) or f"exit code {code}"
     kind = SlurmSilent if any(each in text.lower() for each in _SILENT) else SlurmError
     return kind(f"{program}: {text}")

@@ -28,7 +28,7 @@ class SlurmEngine:
 
     def __init__(self, **options: Any) -> None:
         self._options = SlurmOptions(**options)
-        _ = self._options.port_range  # InputError for a wrong one, before anything is submitted
+        _ = self._options.port_range, self._options.time_sec  # InputError for wrong ones, before anything is submitted
         self.options = self._options._asdict()
 
     @classmethod

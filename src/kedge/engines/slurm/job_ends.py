@@ -15,7 +15,9 @@ from kedge.states import State
 _NODE_LOST, _PREEMPTED, _OUT_OF_MEMORY = -1001, -1003, -1200  # OpenPAI's codes
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|ExitCode|BatchHost|NodeList|JobName|TimeLimit)=(\S*)")
 _BY = late_pattern(r"CANCELLED by ([0-9]+)")
-_LOG = "see cluster/batch.log in its folder"
+BATCH_LOG = "cluster/batch.log"
+_LOG = f"see {BATCH_LOG} in its folder"
+_NO_OUTPUT = "0:53"  # what slurmd reports of a batch script whose output file it cannot open
 
 
 class SlurmJobEnd(NamedTuple):
@@ -118,6 +120,8 @@ def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "") -> RecordedEnd:
         case "":
             text = f"Slurm does not know the job any more, and it recorded no end{where}; {_LOG}"
             return RecordedEnd(State.FAILED, None, text)
+    if end.exit_code == _NO_OUTPUT:
+        return RecordedEnd(State.FAILED, None, f"its node could not write into the run folder{where}")
     return RecordedEnd(State.FAILED, None, f"its controller {_ended(end.exit_code)} and recorded no end{where}; {_LOG}")
 
 

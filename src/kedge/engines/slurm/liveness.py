@@ -21,6 +21,7 @@ from kedge.states import FINAL, State
 _SUBMIT_SEC = 180.0  # sbatch may still be at work although its caller was killed
 _PATIENCE_SEC = 2.0  # for another command that records the end
 _INTERRUPTS = ("Ctrl-C",)
+_SAID, _LOG_SIZE = "kedge: ", 64 << 10
 
 
 def word(run: Run) -> SchedulerWord:
@@ -57,12 +58,23 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
 
 
 def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
-    """The end of a job with the likely reason if its controller never came to life: the node has no such folder."""
+    """The end of a job with the reason if its controller never came to life: what the batch script has said, or the
+    likely one, that the node has no such folder."""
     if end.state is not State.FAILED or run.cluster.heartbeat.exists():
         return end
+    if said := _of_script(run):
+        return end._replace(text=f"its controller could not start: {said}")
     return end._replace(
         text=f"{end.text}. Its controller never started: check that all nodes share the folder {run.path}"
     )
+
+
+def _of_script(run: Run) -> str:
+    """The last message of the batch script itself."""
+    with suppress(OSError), (run.path / job_ends.BATCH_LOG).open(errors="replace") as log:
+        lines = [line for line in log.read(_LOG_SIZE).splitlines() if line.startswith(_SAID)]
+        return lines[-1].removeprefix(_SAID) if lines else ""
+    return ""
 
 
 def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:

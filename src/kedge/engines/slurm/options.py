@@ -42,7 +42,8 @@ ACCEPTS = (
     _text("account", "The account that the time is charged to.", "NAME", _NAME, _NO_NAME),
     _text("qos", "The quality of service.", "NAME", _NAME, _NO_NAME),
     _text(
-        "time", "The time limit of the allocation, such as 90m or 2d. Otherwise it follows from the job's time limit.",
+        "time", "The time limit of the allocation, with a unit, such as 90m or 2d. Otherwise it follows from the job's "
+        "time limit.",
         "TIME", DURATION, NOT_A_DURATION,
     ),
     _text("constraint", "The features that nodes must have.", "FEATURES", _CONSTRAINT, _NO_CONSTRAINT),
@@ -119,7 +120,12 @@ class SlurmOptions(NamedTuple):
 
     @property
     def time_sec(self) -> float | None:
-        """The time limit that the user asks for."""
+        """The time limit that the user asks for. InputError: it has no unit, so its meaning would be a guess."""
+        if self.time and self.time.replace(".", "").isdigit():
+            raise InputError(
+                f"--slurm time of the slurm engine: {self.time} has no unit. To Slurm it would mean minutes, to kedge "
+                f"seconds; write {self.time}m or {self.time}s"
+            )
         return seconds(self.time) if self.time else None
 
     @property

@@ -13,7 +13,6 @@ _NODES = "sinfo -R shows the nodes that are out of service and why"
 _LIMIT_SEC = "ask for less with --slurm time=TIME, or for another partition; sinfo -o '%P %l' shows the limits"
 # What nobody must do anything about has no second part.
 _REASONS: dict[str, tuple[str, ...]] = {
-    "None": ("Slurm has not looked at the job yet",),
     "Priority": ("other jobs of this partition have a higher priority",),
     "Resources": ("the job waits for nodes, cores, memory or GPUs to become free",),
     "Dependency": ("the job waits for another job, which it depends on",),
@@ -79,6 +78,8 @@ _END = re.compile(r"[,(].*", re.DOTALL)
 def text(reason: str) -> str:
     """Slurm's term for why a job is pending, in words, with the term. One that is not known is returned as it is."""
     name = reason.strip()
+    if name in ("None", "(None)"):
+        return "Slurm has not looked at the job yet"
     name = name[1:-1] if name[:1] == "(" and name[-1:] == ")" else name
     term = _END.sub("", name).strip()
     known = _REASONS.get(name) or _REASONS.get(term) or _of_limit(term)

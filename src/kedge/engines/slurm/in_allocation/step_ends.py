@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation.step_log import TaskExit
 from kedge.engines.slurm.in_allocation.step_process import SlurmStep
+
+_NOT_EXECUTED = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)  # of a task whose program slurmstepd could not execute
 
 
 def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:
@@ -13,6 +17,8 @@ def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:
     facts = step.facts
     if facts.cause:
         return Gone(task, step.attempt, facts.cause, facts.cause_text, found.code)
+    if facts.not_executed and found.code in _NOT_EXECUTED:
+        return Gone(task, step.attempt, GoneKind.NOT_STARTED, facts.why)
     memory = found.out_of_memory or (facts.out_of_memory and found.code in (-9, 137))
     kind = GoneKind.OUT_OF_MEMORY if memory else GoneKind.ENDED
     return Gone(task, step.attempt, kind, f"Slurm says of its main process: {found.text}", found.code)

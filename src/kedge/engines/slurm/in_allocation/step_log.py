@@ -17,6 +17,8 @@ _CANCELLED = re.compile(r"\*\*\* (?:STEP|JOB) \S+ ON \S+ (?:CANCELLED|FAILED)(?:
 # Slurm itself has counted (OverMemoryKill) and ends all tasks of the step; the kernel kills single processes.
 _STEP_MEMORY = re.compile(r"slurmstepd(?:-(\S+))?: error: StepId=\S+ exceeded memory limit \((\d+) > (\d+)\)")
 _OUT_OF_MEMORY = re.compile(r"oom_kill|OOM Killed|Out Of Memory|Exceeded .*memory limit", re.IGNORECASE)
+_NO_OPTION = re.compile(r"srun: unrecognized option '(--container-[\w-]+)")
+_NOT_EXECUTED = re.compile(r"slurmstepd(?:-\S+)?: error: execve\(\): (.+)")
 _WHY = re.compile(r"srun: (?:error: )?(.*(?:launch failed|[Uu]nable to |Requested nodes are busy|failed on node).*)")
 _BY = {  # the words after DUE TO
     "TIME LIMIT": GoneKind.OUT_OF_TIME,
@@ -43,7 +45,8 @@ class TaskExit(NamedTuple):
 
 class StepFacts:
     """What is known of one step. `id` is what `scancel` takes. `nodes` has the node of each task that was launched,
-    `exits` the tasks that failed. `cause` is why Slurm itself has ended the step, `why` what kept it from starting."""
+    `exits` the tasks that failed. `cause` is why Slurm itself has ended the step, `why` what kept it from starting.
+    `not_executed`: the program that starts its tasks, such as that of containers, is not on a node."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -53,6 +56,7 @@ class StepFacts:
         self.cause: GoneKind | None = None
         self.cause_text = ""
         self.why = ""
+        self.not_executed = False
         self.out_of_memory = False
 
     def take(self, line: str) -> None:
@@ -74,6 +78,10 @@ class StepFacts:
             self._cancelled(found[0].strip("* "), found[1])
         elif _OUT_OF_MEMORY.search(line):
             self.out_of_memory = True
+        elif found := _NOT_EXECUTED.search(line):
+            self.why, self.not_executed = f"{found[1]} (on its node)", True
+        elif found := _NO_OPTION.search(line):
+            self.why = f"srun has no option {found[1]}, so this cluster has no pyxis (engines.slurm.container)"
         elif found := _WHY.search(line):
             self.why = found[1]
 
