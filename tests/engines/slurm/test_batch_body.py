@@ -72,6 +72,12 @@ def test_it_ends_with_the_controllers_code(start: Start, code: int) -> None:
     assert ended(start(f'echo "$1"; exit {code}'))[::2] == (code, "")
 
 
+def test_the_node_is_swept_when_the_job_has_ended(start: Start, folder: Path) -> None:
+    program(folder / "agent", f'echo "$@" >> {_quoted(folder / "swept")}')
+    assert ended(start("exit 1"))[0] == 1
+    assert (folder / "swept").read_text() == "--sweep\n"
+
+
 def test_the_controller_gets_the_run_folder(start: Start, folder: Path) -> None:
     assert ended(start('echo "$#:$1"'))[1] == f"1:{folder}/run\n"
 

@@ -6,10 +6,16 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import kedge
 from kedge import contract
 from kedge.contract import StopPolicy
+from kedge.runtime.agent import node_folders
+
+AGENT = Path(kedge.__file__).parent / "runtime" / "agent"
 
 WAITS = "touch ready; while :; do sleep 0.05; done"
 IGNORES = f"trap '' TERM; {WAITS}"
@@ -220,20 +226,68 @@ def test_a_stop_by_the_scheduler_before_the_task_starts(agent):
     assert agent.ended()["report"]["stopped_by"] == "TERM"
 
 
-def test_what_others_have_left_behind_is_removed(agent):
+def leftovers(agent):
+    """What a killed agent has left behind; folders that are in use or of others; and what holds the lock."""
     left = agent.tmp / f"kedge-agent-{os.geteuid()}-{os.uname().nodename}-other-run-0-worker-0"
-    young, live = left.with_name(left.name + "9"), left.with_name(left.name + "8")
+    live, theirs = left.with_name(left.name + "8"), left.with_name(left.name + "9")
     foreign = agent.tmp / "kedge-agent-9999999-x"
-    for each in (left, live, young, foreign):
+    for each in (left, live, foreign, theirs):
         each.mkdir()
         (each / "file").touch()
-    for each in (left, live, foreign):
-        os.utime(each, (1, 1))
+    if os.geteuid() == 0:
+        os.chown(theirs, 12345, -1)
+    else:
+        theirs.rename(foreign.with_name(foreign.name + "y"))
+        theirs = foreign
     lock = os.open(live, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    return left, (live, foreign, theirs), lock
+
+
+def test_what_others_have_left_behind_is_removed(agent):
+    left, kept, lock = leftovers(agent)
     agent.start()
     agent.joined()
     os.close(lock)
     assert not left.exists()
-    assert [each for each in (live, young, foreign) if not each.exists()] == []
+    assert [each for each in kept if not each.exists()] == []
     assert agent.finish() == 0
+
+
+def test_the_last_on_a_node_removes_it_too(agent):
+    left, kept, lock = leftovers(agent)
+    argv = [sys.executable, "-I", "-S", str(AGENT), "--sweep"]
+    subprocess.run(argv, env={**os.environ, "TMPDIR": str(agent.tmp)}, check=True, timeout=30)
+    os.close(lock)
+    assert not left.exists()
+    assert [each for each in kept if not each.exists()] == []
+
+
+def test_agents_that_start_at_once_keep_their_folders(tmp_path, monkeypatch):
+    """Each of them sweeps what is not locked while the others make theirs."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    ready, go = os.pipe()
+    children = [_maker(number, ready, go) for number in range(8)]
+    os.close(go)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    os.close(ready)
+    assert codes == [0] * 8
+
+
+def _maker(number, ready, go):
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(go)
+            os.read(ready, 1)  # until all are there
+            for turn in range(30):
+                made = node_folders.make(f"same-{turn % 3}")
+                os.stat(made.files)
+                os.stat(made.secrets)
+                for lock in made.locks:
+                    os.close(lock)
+            code = 0
+        finally:
+            os._exit(code)
+    return pid

@@ -11,7 +11,8 @@ from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import keeper, node_folders
 from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 
-USAGE = "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR]"
+USAGE = "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR] | --sweep"
+_SWEEP = ["--sweep"]
 _LONGEST_ORDERS = 64 << 20  # bytes
 _START_FILE = "runtime.pyc"  # of supervisors, beside that of the agent, in a bundle
 
@@ -28,7 +29,10 @@ class AgentOptions(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Read the orders from stdin and keep an agent running until it is told to finish. Returns 0 then, and GIVEN_UP
-    when the arguments or the orders are wrong."""
+    when the arguments or the orders are wrong. Or remove what killed agents of this user have left on this node."""
+    if list(argv) == _SWEEP:
+        node_folders.sweep_all()
+        return 0
     try:
         options = parse(argv)
         orders = AgentOrders.from_line(_read_orders())

@@ -6,7 +6,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import time
 
 from kedge.light.contextlib import suppress
 from kedge.light.hashlib import blake2b
@@ -17,7 +16,6 @@ MEMORY = "/dev/shm"  # noqa: S108  (folders made in it are 0700, and must not ex
 _DISK = "/tmp"  # noqa: S108  (the same)
 _LONGEST_NAME = 200  # bytes
 _NAMES = 100  # to try, since other users may have taken the first ones
-_YOUNG_SEC = 60.0  # a folder that has just been made may not be locked yet
 
 
 class NodeFolders(NamedTuple):
@@ -40,8 +38,7 @@ def make(name: str) -> NodeFolders:
     have left behind that were killed. OSError."""
     disk = _writable(os.environ.get("TMPDIR", ""), _DISK)
     memory = _writable(MEMORY, disk)
-    sweep(disk)
-    sweep(memory)
+    sweep_all()
     files, lock = _make(disk, name)
     if memory == disk:
         secrets = f"{files}/secrets"
@@ -49,6 +46,13 @@ def make(name: str) -> NodeFolders:
         return NodeFolders(files, secrets, [lock])
     secrets, second = _make(memory, name)
     return NodeFolders(files, secrets, [lock, second])
+
+
+def sweep_all() -> None:
+    """Remove what agents of this user have left behind on this node that were killed."""
+    disk = _writable(os.environ.get("TMPDIR", ""), _DISK)
+    for parent in {disk, _writable(MEMORY, disk)}:
+        sweep(parent)
 
 
 def sweep(parent: str) -> None:
@@ -84,22 +88,34 @@ def _make(parent: str, task: str) -> tuple[str, int]:
         path = f"{base}.{number}" if number else base
         try:
             os.mkdir(path, 0o700)
-        except FileExistsError:  # another user's, or one that was left behind a moment ago
+        except FileExistsError:  # another user's, or one in use
             continue
-        return path, _locked(path)
+        if (lock := _locked(path)) is not None:
+            return path, lock
     raise FileExistsError(17, f"all of {_NAMES} names are taken; remove the folders that no job uses", base)
 
 
-def _locked(path: str) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return fd
+def _locked(path: str) -> int | None:
+    """The descriptor that holds a new folder; None if another agent has taken it for a folder that was left behind."""
+    fd = -1
+    with suppress(FileNotFoundError, BlockingIOError):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks, on which nobody sweeps
+            return fd
+        if os.path.samestat(os.fstat(fd), os.lstat(path)):
+            return fd
+    if fd >= 0:
+        os.close(fd)
+    return None
 
 
 def _remove_if_left(path: str) -> None:
     found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or time.time() - found.st_mtime < _YOUNG_SEC:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

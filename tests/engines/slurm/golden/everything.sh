@@ -81,6 +81,8 @@ while :; do
     sleep $((restarts * 2)) &
     wait $!
 done
+# What killed agents have left on this node, secrets in memory among it.
+if [ -x "$bundle/agent" ]; then "$bundle/agent" --sweep </dev/null; fi
 
 # engines.slurm.epilogue of the site
 module purge
