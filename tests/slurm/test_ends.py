@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from kedge import processes
 from kedge.testing.wait import wait_until
 
 from .cluster import DEADLINE, SlurmCluster
@@ -96,3 +100,35 @@ def test_a_controller_that_is_killed_is_started_again_and_tasks_do_not_notice(ke
     assert [event["adopts"] for event in facts(kedge, "controller-restarted")] == [True]
     assert len(facts(kedge, "attempt-started")) == 1
     assert kedge.leftovers() == []
+
+
+def test_what_a_killed_task_leaves_on_its_node_is_swept_when_the_job_ends(kedge: OnSlurm) -> None:
+    run = background(kedge, extras=ONCE)
+    keeper = next(pid for pid in _pids(b"--index-variable") if _job(pid) == kedge.number(run))
+    tree = [keeper, *(each.pid for each in processes.descendants(keeper))]
+    assert _on_node(run)
+    for pid in tree:
+        os.kill(pid, signal.SIGKILL)
+    kedge("wait", run, code=1)
+    wait_until(lambda: kedge.leftovers() == [] and not _on_node(run), DEADLINE, "the sweep of the batch script")
+
+
+def _on_node(run: str) -> list[Path]:
+    """The folders of the agents of a run."""
+    return [path for parent in ("/tmp", "/dev/shm") for path in Path(parent).glob(f"kedge-agent-*{run}*")]
+
+
+def _pids(argument: bytes) -> Iterator[int]:
+    """The processes with this argument, the oldest first."""
+    for path in sorted(Path("/proc").glob("[0-9]*/cmdline"), key=lambda path: int(path.parent.name)):
+        with suppress(OSError):
+            if argument in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
+
+
+def _job(pid: int) -> str:
+    """The number of the Slurm job of a process."""
+    with suppress(OSError):
+        variables = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+        return next((each.partition("=")[2] for each in variables if each.startswith("SLURM_JOB_ID=")), "")
+    return ""
