@@ -53,7 +53,7 @@ def test_bundles_in_use_are_not_deleted(bundles: Path) -> None:
 
 
 def test_bundles_of_jobs_in_clusters_are_not_deleted(bundles: Path) -> None:
-    assert names(prune.prune(used={bundles / "old"})) == [("new", 10)]
+    assert names(prune.prune(used=lambda: {bundles / "old"})) == [("new", 10)]
     assert names(prune.prune()) == [("old", 10)]
 
 

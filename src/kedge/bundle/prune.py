@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -30,14 +30,15 @@ def entries() -> list[Kept]:
     return sorted(found, key=lambda kept: -kept.used)
 
 
-def prune(unused_sec: float = 0.0, used: Collection[Path] = ()) -> list[Kept]:
+def prune(unused_sec: float = 0.0, used: Callable[[], Collection[Path]] = tuple) -> list[Kept]:
     """Remove the bundles that were not used for `unused_sec` and that no job uses now. Return the removed ones.
 
-    A job on this machine holds the lock of its bundle. `used` are those of jobs in clusters, where no lock reaches."""
+    A job on this machine holds the lock of its bundle. `used` returns those of jobs in clusters, where no lock
+    reaches; it is asked while the bundle is locked, because a submission holds that lock until it can be known."""
     limit, gone = time.time() - unused_sec, []
     for place in _places():
         with suppress(BlockingIOError), cache.locked(place, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            if place not in used and place.exists() and (kept := _kept(place)).used <= limit:
+            if place.exists() and (kept := _kept(place)).used <= limit and place not in used():
                 os.rename(place, place.with_name(f".{place.name}.gone"))
                 gone.append(kept)
                 repair.distrust(place)

@@ -8,10 +8,14 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kedge
+from kedge.bundle import cache, prune
+from kedge.cli.commands.cache import _in_clusters as in_clusters
+from kedge.engines.slurm.script import render
 from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, submission
 from kedge.jobs.submission import Submitted
@@ -43,6 +47,27 @@ def test_a_run_goes_to_slurm_and_ends(submitted: Submitted, slurm: Path, control
     assert status.read(submitted.run).state == State.SUCCEEDED
     (job,) = fake_slurm.jobs(slurm)
     assert submitted.run.cluster.object(submitted.run.cluster.job)["job"] == str(job["id"])
+
+
+def test_the_bundle_of_a_run_is_kept_from_the_start_of_its_submission(
+    submitted: Submitted, slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another kedge prunes the cache when the script is written, when Slurm has the job, and while it waits."""
+    pruned: list[object] = []
+    script = render.script
+
+    def prune_and_render(*args: Any) -> str:
+        pruned.extend(prune.prune(0, in_clusters))
+        return script(*args)
+
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(render, "script", prune_and_render)
+    (slurm / "hold").write_text("Resources")
+    assert not in_clusters()
+    submission.start(submitted)
+    assert in_clusters() == {tmp_path / "bundle"}
+    assert pruned + prune.prune(0, in_clusters) == []
+    assert prune.prune() != []
 
 
 def test_only_this_user_reads_the_orders(submitted: Submitted, slurm: Path) -> None:

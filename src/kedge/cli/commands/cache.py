@@ -44,7 +44,7 @@ def command(prune: bool, days: float) -> None:
             f"deleted no bundles: {lost} has lost its controller and may still use one; end it with kedge stop {lost}"
         )
     else:
-        kept = bundle_cache.prune(days * _DAY, _in_clusters()) if prune else bundle_cache.entries()
+        kept = bundle_cache.prune(days * _DAY, _in_clusters) if prune else bundle_cache.entries()
         _show("bundle", kept, bundles.folder(), prune)
 
 

@@ -34,15 +34,19 @@ def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
     The job carries the run's id as its comment, so that it is found again if this process is killed before it has
     written the number of the job.
     """
-    bundle = cache.ensure(chosen_layers(plan))
-    place = SlurmPlace(run.id, str(run.path), str(bundle))
-    files, site = run.cluster, SlurmSite(options.commands, options.conf)
-    write_atomic(files.script, render.script(plan, options, place).encode(), followed=True)
-    job: dict[str, Any] = {
-        "engine": "slurm", "commands": options.commands, "conf": site.conf or os.environ.get("SLURM_CONF"),
-        "bundle": str(bundle), "submitted": timestamp(time.time_ns()), "time": time.time(), "job": None,
-    }  # fmt: skip
-    files.write(files.job, job)
+    with cache.held(chosen_layers(plan)) as bundle:  # until job.json says that it is in use: bundle.prune reads that
+        place = SlurmPlace(run.id, str(run.path), str(bundle))
+        write_atomic(run.cluster.script, render.script(plan, options, place).encode(), followed=True)
+        site = SlurmSite(options.commands, options.conf)
+        job: dict[str, Any] = {
+            "engine": "slurm", "commands": options.commands, "conf": site.conf or os.environ.get("SLURM_CONF"),
+            "bundle": str(bundle), "submitted": timestamp(time.time_ns()), "time": time.time(), "job": None,
+        }  # fmt: skip
+        run.cluster.write(run.cluster.job, job)
+    _submit(run, plan, options, site, job)
+
+
+def _submit(run: Run, plan: Plan, options: SlurmOptions, site: SlurmSite, job: dict[str, Any]) -> None:
     try:
         number = _sbatch(site, run)
     except SlurmError as error:
@@ -52,7 +56,7 @@ def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
         _cancel(site, run)
         raise
     job_table.forget()
-    files.write(files.job, job | {"job": number})
+    run.cluster.write(run.cluster.job, job | {"job": number})
 
 
 def _sbatch(site: SlurmSite, run: Run) -> str:
