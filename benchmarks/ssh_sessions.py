@@ -111,10 +111,13 @@ def children_of(pid: int) -> list[int]:
 
 
 def private_mb(pid: int) -> float:
-    """The memory that a process and its children share with no other process, in MB."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    """The memory that a process and its children share with no other process, in MB. A session may be just ending."""
+    try:
+        text, children = Path(f"/proc/{pid}/smaps_rollup").read_text(), children_of(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
     own = sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_")) / 1000
-    return own + sum(map(private_mb, children_of(pid)))
+    return own + sum(map(private_mb, children))
 
 
 if __name__ == "__main__":
