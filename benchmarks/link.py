@@ -60,6 +60,7 @@ class Agents:
     """All agents of the job; for the backend, the cluster that runs them."""
 
     due = float("inf")
+    mirrored: int | None = None  # bytes of outputs, if the tasks do not have the run folder
 
     def __init__(self, keys: Any, folder: Path, tasks: int, real: int) -> None:
         self.port = 0
@@ -71,7 +72,7 @@ class Agents:
 
     def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         where = (["127.0.0.1"], self.port, self._keys.certificate)
-        line = AgentOrders(*where, "benchmark", None, attempt, "worker", list(tokens["worker"])).line()
+        line = AgentOrders(*where, "benchmark", None, attempt, "worker", list(tokens["worker"]), self.mirrored).line()
         argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", "INDEX", "--node-variable", "NODE"]
         commands = [([*argv, "--site", SITE], str(number)) for number in range(self._real)]
         if self._real < self._tasks:
@@ -204,10 +205,10 @@ class WholeBackend:
         self._backend.close()
 
 
-def plan(tasks: int) -> Plan:
+def plan(tasks: int, command: str = "true") -> Plan:
     """A job with one role."""
     resources = {"cpu": 1, "memoryMB": 64, "gpu": 0, "ports": {"http": 1}}
-    role = {"dockerImage": "image", "resourcePerInstance": resources, "instances": tasks, "commands": ["true"]}
+    role = {"dockerImage": "image", "resourcePerInstance": resources, "instances": tasks, "commands": [command]}
     image = {"name": "image", "type": "dockerimage", "uri": "x"}
     head = {"protocolVersion": 2, "name": "j", "type": "job"}
     document = {**head, "prerequisites": [image], "taskRoles": {"worker": role}}
