@@ -83,7 +83,8 @@ class FrameReader:
         middle = start + _LENGTHS + header
         self._start = middle + body
         value = _header(bytes(self._data[start + _LENGTHS : middle]))
-        return LinkFrame(value["kind"], value, bytes(self._data[middle : self._start]))
+        with memoryview(self._data) as view:  # a slice of it is no copy
+            return LinkFrame(value["kind"], value, bytes(view[middle : self._start]))
 
     def _drop_taken(self) -> None:
         """An idle reader keeps no memory."""

@@ -22,8 +22,8 @@ from kedge.light.hashlib import blake2b
 # What a FILE message asks for: its key `do`.
 ASK = "ask"  # {}: answer with OFFSETS
 WRITE = "write"  # {"path", "offset", "new"} and bytes; `new`: the file is another one than before, and begins empty
-RENAME = "rename"  # {"path", "to"}
-REMOVE = "remove"  # {"path"}
+RENAME = "rename"  # {"path", "to"}, of a log or record
+REMOVE = "remove"  # {"path"}, the same
 END = "end"  # {"skipped_files", "skipped_bytes"}: all has been sent but these outputs, which were too large
 
 # First what is small and matters most.
@@ -57,9 +57,11 @@ def order(path: str) -> int:
 
 
 def is_output(path: str) -> bool:
-    """Whether a path is below the folder of outputs, in plain words."""
+    """Whether a path is below the folder of outputs, in plain words, and can be sent: it is UTF-8."""
     first, *parts = path.split("/")
-    plain = all(part not in ("", ".", "..") and "\0" not in part and len(os.fsencode(part)) < 256 for part in parts)
+    if any("\ud800" <= character <= "\udfff" for character in path):
+        return False
+    plain = all(part not in ("", ".", "..") and "\0" not in part and len(part.encode()) < 256 for part in parts)
     return first == OUTPUT_DIR and bool(parts) and len(parts) <= _DEEPEST and len(path) <= _LONGEST_PATH and plain
 
 

@@ -276,11 +276,7 @@ class ClusterBackend:
 
     def _store(self, mirrors: Mirrors, member: Member, launch: Launch, message: Message) -> None:
         """Store what an agent sends of its task's files, before that is acknowledged."""
-        try:
-            answer = mirrors.take(launch, message.header, message.body)
-        except OSError:  # `Mirrors.end` says why
-            answer = None
-        if answer:
+        if answer := mirrors.take(launch, message.header, message.body):
             self._server.send(member.task, messages.OFFSETS, answer)
         if member.kill_at is not None:  # its agent does what it was told
             member.kill_at = min(time.monotonic() + self._settings.kill_sec, member.kill_by)

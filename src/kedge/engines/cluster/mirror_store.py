@@ -14,6 +14,7 @@ from kedge.own_files import write_all
 from kedge.untrusted import FOLDER, is_regular
 
 _MOST_FILES = 100_000
+_MOST_LOGS = 2000  # of these: far more than a supervisor makes
 _BELOW = FOLDER | os.O_NOFOLLOW
 _FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -27,8 +28,9 @@ class MirrorStore:
         self.reason = ""
         self._limit = limit
         self._top = os.open(folder, FOLDER)
-        sizes = [size for _, size in self._files()]
-        self._bytes, self._count = sum(sizes), len(sizes)
+        sizes = dict(self._files())
+        self._bytes, self._logs = sum(sizes.values()), sum(map(mirroring.is_log, sizes))
+        self._count = len(sizes)
 
     def close(self) -> None:
         os.close(self._top)
@@ -50,19 +52,21 @@ class MirrorStore:
         """Write bytes at an offset of a file, after what is there of it, or over it."""
         try:
             with self._parent(path, make=True) as at:
-                self._write(at, os.path.basename(path), offset, data, new)
+                self._write(at, path, offset, data, new)
         except OSError as error:
             self._drop(len(data), f"{path}: {error.strerror}")
 
     def rename(self, path: str, to: str) -> None:
-        """Rename a file. If it is not there, that has happened before."""
+        """Rename a log. If it is not there, that has happened before."""
+        if path == to:
+            return  # two names become one below
         with suppress(OSError), self._parent(path) as old, self._parent(to, make=True) as new:
             before = _size(new, os.path.basename(to))
             os.rename(os.path.basename(path), os.path.basename(to), src_dir_fd=old, dst_dir_fd=new)
             self._uncount(before)
 
     def remove(self, path: str) -> None:
-        """Remove a file if it is there."""
+        """Remove a log if it is there."""
         with suppress(OSError), self._parent(path) as at:
             before = _size(at, os.path.basename(path))
             os.unlink(os.path.basename(path), dir_fd=at)
@@ -70,17 +74,19 @@ class MirrorStore:
 
     def _uncount(self, size: int | None) -> None:
         if size is not None:
-            self._bytes, self._count = self._bytes - size, self._count - 1
+            self._bytes, self._count, self._logs = self._bytes - size, self._count - 1, self._logs - 1
 
-    def _write(self, at: int, name: str, offset: int, data: bytes, new: bool) -> None:
+    def _write(self, at: int, path: str, offset: int, data: bytes, new: bool) -> None:
+        name, is_log = os.path.basename(path), mirroring.is_log(path)
         before = _size(at, name)
-        if before is None and self._count >= _MOST_FILES:
-            raise OSError(errno.EDQUOT, f"there are more than {_MOST_FILES} files")
+        if before is None and (self._count >= _MOST_FILES or (is_log and self._logs >= _MOST_LOGS)):
+            raise OSError(errno.EDQUOT, "there are too many files")
         fd = os.open(name, _FILE, 0o644, dir_fd=at)
         if not is_regular(fd):
             raise OSError(errno.EINVAL, "it is not a regular file")
         try:
             self._count += before is None
+            self._logs += is_log and before is None
             size = 0 if new else before or 0
             if new:
                 os.ftruncate(fd, 0)

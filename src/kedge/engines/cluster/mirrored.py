@@ -6,7 +6,6 @@ below the folder of the task attempt, up to a limit.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from kedge.link import mirroring
 
 LIMIT = 16 << 30  # bytes of a task attempt
 _LONGEST_ID = 64
+_MOST_ASKED = 100  # times; each agent asks once, and once more each controller
 
 
 class MirroredTask:
@@ -28,6 +28,7 @@ class MirroredTask:
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
         self._store = MirrorStore(folder, limit)
         self._mark = MirrorMark(folder)
+        self._asked = 0
 
     @property
     def complete(self) -> bool:
@@ -49,6 +50,9 @@ class MirroredTask:
         wrong one neither. A full disk is no error: what cannot be stored is `missing`."""
         what, mirror, number = header.get("do"), str(header.get("mirror")), header.get("op")
         if what == mirroring.ASK:  # even if it was answered: the controller before may have died with the answer
+            self._asked += 1
+            if self._asked > _MOST_ASKED:  # an answer takes a while, in which other tasks wait
+                return None
             return {"task_attempt": header.get("task_attempt"), "files": self._store.offsets()}
         if not _is_id(mirror) or type(number) is not int or self._mark.has(mirror, number):
             return None
@@ -66,9 +70,9 @@ class MirroredTask:
         if what == mirroring.WRITE:
             self._store.write(_path(header["path"]), _count(header["offset"]), body, new=header.get("new") is True)
         elif what == mirroring.RENAME:
-            self._store.rename(_path(header["path"]), _path(header["to"]))
+            self._store.rename(_log(header["path"]), _log(header["to"]))
         elif what == mirroring.REMOVE:
-            self._store.remove(_path(header["path"]))
+            self._store.remove(_log(header["path"]))
         elif what == mirroring.END:
             self._mark.skipped = (_count(header["skipped_files"]), _count(header["skipped_bytes"]))
 
@@ -80,8 +84,13 @@ def _is_id(value: str) -> bool:
 def _path(value: Any) -> str:
     if not isinstance(value, str) or not (mirroring.is_log(value) or mirroring.is_output(value)):
         raise ValueError("not a file that is mirrored")
-    os.fsencode(value)
     return value
+
+
+def _log(value: Any) -> str:
+    if not mirroring.is_log(_path(value)):
+        raise ValueError("not a file that changes")
+    return str(value)
 
 
 def _count(value: Any) -> int:

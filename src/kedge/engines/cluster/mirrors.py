@@ -9,6 +9,7 @@ from kedge.engines.base import Task
 from kedge.engines.cluster.mirror_mark import FILE
 from kedge.engines.cluster.mirrored import MirroredTask
 from kedge.engines.controller.reports import Launch
+from kedge.link import mirroring
 
 
 class Mirrors:
@@ -16,11 +17,17 @@ class Mirrors:
 
     def __init__(self) -> None:
         self._open: dict[Task, tuple[str, MirroredTask]] = {}  # with the folder
+        self._problems: dict[Task, str] = {}  # of what could not be opened
 
     def take(self, launch: Launch, header: dict[str, Any], body: bytes) -> dict[str, Any] | None:
-        """Store what a FILE message says. Returns the header of the OFFSETS that answer it, if any. OSError: the folder
-        of the task attempt is not there."""
-        return self._of(launch).take(header, body)
+        """Store what a FILE message says. Returns the header of the OFFSETS that answer it, if any. What cannot be
+        stored does not hold up the agent, and `end` tells of it."""
+        try:
+            return self._of(launch).take(header, body)
+        except OSError as error:
+            self._problems.setdefault(launch.task, f"files could not be stored: {error}")
+            asked = header.get("do") == mirroring.ASK
+            return {"task_attempt": launch.task_attempt, "files": {}} if asked else None
 
     def complete(self, launch: Launch) -> bool:
         """Whether all files have come."""
@@ -35,15 +42,16 @@ class Mirrors:
         try:
             mirrored = self._of(launch)
         except OSError as error:
-            return f"its files could not be stored: {error}"
-        missing = [mirrored.missing] if mirrored.missing else []
+            return f"files could not be stored: {error}"
+        missing = [self._problems.get(launch.task, ""), mirrored.missing]
         if not mirrored.complete:
             missing.insert(0, "the end of its logs and its outputs may be missing: the last of them has not come")
         self.forget(launch.task)
-        return "; ".join(missing)
+        return "; ".join(filter(None, missing))
 
     def forget(self, task: Task) -> None:
         """Release what is open of a task; what has come stays."""
+        self._problems.pop(task, None)
         if known := self._open.pop(task, None):
             known[1].close()
 
@@ -55,7 +63,8 @@ class Mirrors:
     def _of(self, launch: Launch) -> MirroredTask:
         folder, mirrored = self._open.get(launch.task, ("", None))
         if mirrored is None or folder != launch.folder:
-            self.forget(launch.task)
+            if mirrored:
+                self.forget(launch.task)
             mirrored = MirroredTask(Path(launch.folder))
             self._open[launch.task] = (launch.folder, mirrored)
         return mirrored

@@ -154,7 +154,10 @@ class Agent:
         number = start["task_attempt"]
         if self.state.running or (self.state.task_attempt is not None and number <= self.state.task_attempt):
             return None  # it came again
-        start = task_files.on_node(self._folders, start) if self._is_mirrored else start
+        if self._is_mirrored:
+            with suppress(OSError):
+                task_files.clear_ended(self.state.folder)
+            start = task_files.on_node(self._folders, start)
         folder = start["spec"]["folder"]
         self._save(task_attempt=number, folder=folder, pid=None, start_time=0, ended=None, events=0)
         self._events = 0

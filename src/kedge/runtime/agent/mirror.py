@@ -102,8 +102,10 @@ class TaskMirror:
         last = False
         while not last:
             last = self._finishing  # if so, this look shows the files as they stay
-            for path, to, file in self._look():
+            renamed = self._look()
+            for _, _, file in sorted(renamed, key=lambda one: mirroring.order(one[0])):
                 yield from self._rest_of(file)  # it was written under the old name
+            for path, to, file in renamed:
                 self._do(mirroring.RENAME, path=path, to=to)
                 file.path = to
             yield from self._new_bytes()

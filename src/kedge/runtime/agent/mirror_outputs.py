@@ -18,7 +18,7 @@ _DEEPEST = 30
 
 class Outputs:
     """The regular files below the folder of outputs, in the order of their names, as long as all of a file fits into
-    the limit. Links are not followed. `skipped_files` and `skipped_bytes` count what is left out."""
+    the limit. Links are not followed. `skipped_files` and `skipped_bytes` count what else is left out."""
 
     def __init__(self, folder: str, limit: int) -> None:
         self.skipped_files = self.skipped_bytes = 0
@@ -45,7 +45,11 @@ class Outputs:
         self._left, self._files_left = self._left - size, self._files_left - 1
         offset = 0
         while offset < size or not offset:
-            data = os.pread(fd, min(mirroring.PIECE, size - offset), offset)
+            try:
+                data = os.pread(fd, min(mirroring.PIECE, size - offset), offset)
+            except OSError:  # a damaged disk
+                self.skipped_files, self.skipped_bytes = self.skipped_files + 1, self.skipped_bytes + size - offset
+                return
             yield path, Piece(offset, data, not offset)
             if not data:
                 break
@@ -54,17 +58,23 @@ class Outputs:
     def _walk(self, folder: str, depth: int) -> Iterator[str]:
         try:
             at = untrusted.open_folder(self._folder, folder)
+        except FileNotFoundError:
+            return
         except OSError:
+            self.skipped_files += 1
             return
         try:
             with os.scandir(at) as entries:
                 kinds = sorted((entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in entries)
         except OSError:
+            self.skipped_files += 1
             return
         finally:
             os.close(at)
         for name, mode in kinds:
             if stat.S_ISDIR(mode) and depth < _DEEPEST:
                 yield from self._walk(f"{folder}/{name}", depth + 1)
+            elif stat.S_ISDIR(mode):
+                self.skipped_files += 1
             elif stat.S_ISREG(mode):
                 yield f"{folder}/{name}"

@@ -36,14 +36,17 @@ class MirroredFile:
     def see_size(self) -> None:
         """Look how long it is now: more is not sent before the next look. A file that has become shorter is sent from
         its beginning."""
-        self._size = os.fstat(self._fd).st_size
+        with suppress(OSError):  # of a damaged disk: then there is nothing new
+            self._size = os.fstat(self._fd).st_size
         if self._size < self.offset and self._restarts < _MOST_RESTARTS:
             self.offset, self.sent = 0, False
             self._restarts += 1
 
     def next_piece(self) -> Piece | None:
         """The next bytes; None if there are no more now."""
-        data = os.pread(self._fd, max(0, min(mirroring.PIECE, self._size - self.offset)), self.offset)
+        data = b""
+        with suppress(OSError):
+            data = os.pread(self._fd, max(0, min(mirroring.PIECE, self._size - self.offset)), self.offset)
         if not data and self.sent:
             return None
         piece = Piece(self.offset, data, not self.sent)

@@ -43,6 +43,12 @@ def write(folders: NodeFolders, files: AttemptFiles, start: Mapping[str, Any]) -
     os.makedirs(start["spec"]["folder"], exist_ok=True)
 
 
+def clear_ended(folder: str) -> None:
+    """Remove the folder on this node of a task attempt that has ended, and of which the controller has all. OSError."""
+    if folder:
+        clear(folder)
+
+
 def on_node(folders: NodeFolders, start: Mapping[str, Any]) -> Mapping[str, Any]:
     """A START for a node that does not share the run folder: the task works in a folder of the node, and the files
     that diagnosis needs are the ones that have come with the START. The folder of the job is there for the task's own
@@ -71,8 +77,9 @@ def write_secrets(folders: NodeFolders, secrets: Mapping[str, Any] | None) -> st
 
 
 def remove_secrets(folders: NodeFolders) -> None:
-    """Remove the values of secrets; the folder stays, locked."""
-    for name in (SECRET_VALUES, SECRET_DOCUMENT):
+    """Remove the values of secrets, and the scripts with them that a supervisor has written; the folder stays, locked.
+    OSError."""
+    for name in os.listdir(folders.secrets):
         clear(f"{folders.secrets}/{name}")
 
 
