@@ -1,6 +1,7 @@
 """A controller as a process of its own: `controller_program.py RUN_FOLDER [ALLOCATION [LOCKS]]`.
 
-LOCKS is `unlocked` if files cannot be locked on this node, `blind` if it does not see the claims of others.
+LOCKS is `unlocked` if files cannot be locked on this node, `blind` if it does not see the claims of others. The
+variable MIRRORED is that of the scene.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main(folder: str, number: str = "0", locks: str = "") -> None:
     if locks == "unlocked":
         file_locks.why_not = lambda folder, patience_sec: "No locks available"
     scene = ClusterScene(Run(Path(folder)))
+    scene.mirrored = int(os.environ["MIRRORED"]) if "MIRRORED" in os.environ else None
     scene.keys = LinkKeys.from_json(scene.files.read(scene.files.link))
     made = from_lossless(scene.files.read(scene.files.orders)["plan"])
 

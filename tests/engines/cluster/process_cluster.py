@@ -41,7 +41,7 @@ class ProcessCluster:
     file `record` is what a real cluster would remember. `orders` is what every agent is told, without tokens.
 
     `nodes` are the names of its nodes, to which tasks are dealt in turn. A task in `absent` gets no agent. Below the
-    folder `hidden`, agents and tasks see nothing.
+    folder `hidden`, agents and tasks see nothing. They get the `variables`.
     """
 
     due = math.inf
@@ -52,7 +52,9 @@ class ProcessCluster:
         orders: AgentOrders,
         nodes: Sequence[str] = ("n1", "n2"),
         hidden: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        self._variables = variables or {}
         self._record, self._orders, self._nodes = record, orders, nodes
         self._before = _hiding(hidden) if hidden else []
         self.agents: dict[Task, AgentProcess] = {}
@@ -87,7 +89,7 @@ class ProcessCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, INDEX: str(task.task_index), NODE: node},
+                env={**os.environ, **self._variables, INDEX: str(task.task_index), NODE: node},
             )
         assert process.stdin
         with process.stdin as stdin:

@@ -55,10 +55,12 @@ def plan(command: str, tasks: int = 1, *, gang: bool = True, job_retries: int = 
 
 
 class ClusterScene:
-    """One run. `events` are those of the controller, as (name, facts)."""
+    """One run. `events` are those of the controller, as (name, facts). `shared` is a folder for tests and tasks: the
+    latter have its path in TEST_SHARED."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.shared = run.path.parent / "shared"
         self.files = cluster_files.of(self.run.path)
         self.keys = link_keys.made()
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -77,6 +79,7 @@ class ClusterScene:
         scene = cls(Run(folder / "j-1"))
         scene.run.path.mkdir()
         scene.run.job_dir.mkdir()
+        scene.shared.mkdir()
         scene.files.make()
         return scene
 
@@ -148,9 +151,24 @@ class ClusterScene:
             ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self._address), 0, "", [], self.mirrored
         )  # fmt: skip
         hidden = None if self.mirrored is None else self.run.path
-        made = ProcessCluster(self.run.path / "cluster" / "agents.json", orders, hidden=hidden)
+        made = ProcessCluster(
+            self.run.path / "cluster" / "agents.json", orders, hidden=hidden, variables=self._variables()
+        )
         made.absent = self.absent
         return made
+
+    def _variables(self) -> dict[str, str]:
+        found = {"TEST_SHARED": str(self.shared)}
+        if self.mirrored is not None:
+            found["TMPDIR"] = str(self.shared / "nodes")
+            (self.shared / "nodes").mkdir(exist_ok=True)
+        return found
+
+    def has_written_report(self, task: Task) -> bool:
+        """Whether the first attempt of a task has, be it that the controller does not have it yet."""
+        if self.mirrored is None:
+            return self.task_file(task, "report.json").exists()
+        return any(self.shared.glob(f"nodes/kedge-agent-*-{task.role}-{task.task_index}/task-0/report.json"))
 
     def known_cluster(self) -> ProcessCluster:
         """The cluster as another controller finds it; `leave` it again."""

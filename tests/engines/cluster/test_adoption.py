@@ -52,7 +52,7 @@ def test_what_ended_meanwhile_is_told_once(scene: ClusterScene) -> None:
             scene.wait_for_log(task, "ready")
         kill()
     go(scene)
-    wait_until(lambda: all(scene.task_file(task, "report.json").exists() for task in BOTH), 30)
+    wait_until(lambda: all(map(scene.has_written_report, BOTH)), 30)
     with scene.recorded():
         outcome = scene.job(made)
     assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 0)

@@ -9,7 +9,7 @@ import pytest
 from tests.engines.cluster.link_rig import WORKER, Rig
 
 from kedge.contract import LogPolicy
-from kedge.engines.cluster import mirror_mark
+from kedge.engines.cluster import mirror_mark, mirror_store
 from kedge.engines.cluster.link_updates import Joined, Message
 from kedge.engines.cluster.mirrored import MirroredTask
 from kedge.link import messages, mirroring
@@ -143,6 +143,38 @@ def test_logs_and_their_indexes_grow_and_rotate_as_on_the_node(mirroring_of):
     assert [path for path in stored if path.startswith("user-stdout/")] == ["user-stdout/current"]
 
 
+def test_a_reader_sees_at_every_moment_what_was_printed_up_to_some_byte(mirroring_of):
+    """Also while files are renamed: no byte comes after one that was printed later, and none before its index."""
+    one = mirroring_of()
+    log = Log(one.node, kept=100)
+    seen, take = [], one.store.take
+
+    def look(header, body):
+        answer = take(header, body)
+        parts = {path: data for path, data in one.tree(one.run).items() if path.startswith("user-all")}
+        seen.append(b"".join(parts[path] for path in sorted(parts)))  # "@" comes before "c"
+        if header["do"] == "write" and body and header["path"] in parts:
+            assert f"log-times/{header['path']}" in one.tree(one.run)
+        return answer
+
+    one.store.take = look
+    for lines in (1, 30, 5, 200, 1, 40, 300):
+        log.print(lines)
+        one.look()
+    whole = seen[-1]
+    assert whole.count(b"\n") == log.lines
+    assert all(whole.startswith(each) for each in seen)
+
+
+def test_a_controller_that_dies_with_its_answer_is_asked_again(mirroring_of):
+    """The first one has stored that it was asked, and nobody has got the answer."""
+    one = mirroring_of()
+    one.store.take({"do": "ask", "mirror": one.mirror._id, "op": 1, "task_attempt": 0}, b"")
+    one.controller_dies()
+    Log(one.node).print(3)
+    one.look()
+
+
 def test_only_appended_bytes_travel(mirroring_of):
     one = mirroring_of()
     log = Log(one.node)
@@ -241,13 +273,14 @@ def test_outputs_come_at_the_end(mirroring_of):
     (out / "ümlaut file").write_text("x")
     (out / "link").symlink_to("/etc/passwd")
     (out / "folder-link").symlink_to("/etc")
+    (out / os.fsdecode(b"not-\xff-text")).write_text("no name that can be sent")
     os.mkfifo(out / "fifo")
     (one.node / "runtime.log").write_text("done")
     one.look()
     assert not (one.run / "output").exists()
     one.finish()
     assert one.store.complete
-    assert one.store.missing == ""
+    assert "too large: 1 (24 bytes)" in one.store.missing
     assert sorted(path.name for path in (one.run / "output").rglob("*") if path.is_file()) == [
         "empty", "model.bin", "ümlaut file",
     ]  # fmt: skip
@@ -349,6 +382,37 @@ def test_a_task_has_a_limit_that_outlives_the_controller(tmp_path):
     one.take({"mirror": "a", "op": 5, "do": "remove", "path": "runtime.log"}, b"")
     one.take({**write, "op": 6, "path": "events.jsonl", "offset": 0}, b"x" * 1000)
     assert (tmp_path / "attempt" / "events.jsonl").stat().st_size == 1000
+    one.close()
+
+
+def test_no_name_makes_room_twice(tmp_path):
+    one = store(tmp_path, 1000)
+    write = {"do": "write", "path": "runtime.log", "offset": 0, "new": True}
+    one.take({"mirror": "a", "op": 1, **write}, b"x" * 900)
+    one.take({"mirror": "a", "op": 2, "do": "rename", "path": "runtime.log", "to": "runtime.log"}, b"")
+    one.take({"mirror": "a", "op": 3, "do": "rename", "path": "error.json", "to": "runtime.log"}, b"")
+    one.take({"mirror": "a", "op": 4, "do": "remove", "path": "events.jsonl"}, b"")
+    one.take({"mirror": "a", "op": 5, **write, "path": "events.jsonl"}, b"x" * 101)
+    assert "101 bytes were not stored" in one.missing
+    one.close()
+
+
+def test_there_are_not_too_many_logs(tmp_path, monkeypatch):
+    monkeypatch.setattr(mirror_store, "_MOST_LOGS", 3)
+    one = store(tmp_path)
+    for number in range(5):
+        path = f"user-all/@{number:024x}.s"
+        one.take({"mirror": "a", "op": number, "do": "write", "path": path, "offset": 0, "new": True}, b"x")
+    assert len(list((tmp_path / "attempt" / "user-all").iterdir())) == 3
+    assert "there are too many files" in one.missing
+    one.close()
+
+
+def test_who_asks_again_and_again_gets_no_answer(tmp_path):
+    one = store(tmp_path)
+    answers = [one.take({"mirror": "a", "op": 1, "do": "ask", "task_attempt": 0}, b"") for _ in range(1000)]
+    assert answers[0] == {"task_attempt": 0, "files": {}}
+    assert sum(map(bool, answers)) == 100
     one.close()
 
 

@@ -25,7 +25,7 @@ from .scene import W0, ClusterScene, plan
 PROGRAM = Path(__file__).with_name("controller_program.py")
 # Each start is one line. The second task fails twice in the first attempt of the job.
 COMMAND = """
-echo $FC_FRAMEWORK_ATTEMPT_ID $PAI_TASK_INDEX $FC_TASK_ATTEMPT_ID >> $KEDGE_JOB_DIR/starts
+echo $FC_FRAMEWORK_ATTEMPT_ID $PAI_TASK_INDEX $FC_TASK_ATTEMPT_ID >> $TEST_SHARED/starts
 sleep 0.2
 [ $PAI_TASK_INDEX != 1 ] || [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]
 """
@@ -40,7 +40,8 @@ def submitted(scene: ClusterScene, made: Plan) -> None:
 
 
 def controller(scene: ClusterScene) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(PROGRAM), str(scene.run.path)])
+    mirrored = {} if scene.mirrored is None else {"MIRRORED": str(scene.mirrored)}
+    return subprocess.Popen([sys.executable, str(PROGRAM), str(scene.run.path)], env={**os.environ, **mirrored})
 
 
 def recorded(scene: ClusterScene) -> int:
@@ -68,7 +69,7 @@ def test_controllers_that_are_killed_change_nothing_for_the_tasks(scene: Cluster
         kill_after(scene, chance.randint(1, 6))
     now = finish(scene)
     assert (now.state, now.attempt) == (State.SUCCEEDED, 1)
-    assert sorted((scene.run.job_dir / "starts").read_text().splitlines()) == STARTS
+    assert sorted((scene.shared / "starts").read_text().splitlines()) == STARTS
     assert [(task.attempts, task.tries) for task in now.tasks] == [(1, 2), (1, 3), (1, 2)]
     assert "the job's controller was started again" in now.notes[-1]
 
@@ -91,15 +92,15 @@ def test_a_controller_killed_before_the_report_leaves_its_verdict(scene: Cluster
 
 
 def test_a_task_that_ends_while_there_is_no_controller_is_not_lost(scene: ClusterScene) -> None:
-    submitted(scene, plan("echo here; cat $KEDGE_JOB_DIR/gate; exit 3"))
-    gate = scene.run.job_dir / "gate"
+    submitted(scene, plan("echo here; cat $TEST_SHARED/gate; exit 3"))
+    gate = scene.shared / "gate"
     os.mkfifo(gate)
     process = controller(scene)
     scene.wait_for_log(W0, "here")
     process.send_signal(signal.SIGKILL)
     process.wait(30)
     gate.write_text("go\n")
-    wait_until(scene.task_file(W0, "report.json").exists, 30)
+    wait_until(lambda: scene.has_written_report(W0), 30)
     now = finish(scene)
     assert (now.state, now.tasks[0].exit_code, now.tasks[0].tries) == (State.FAILED, 3, 1)
     assert scene.log(W0) == "here\ngo\n"
