@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kedge.testing.command import Kedge
-from kedge.testing.conformance import environment, folders, hooks
+from kedge.testing.conformance import environment, folders, hooks, logs, policies
 
 MODULES = Path(__file__).parents[1] / "engines"
 # Those that an agent has a part in. A cluster's own tests have all of them.
@@ -27,7 +27,12 @@ SHARED = (
     "the job's folder survives retries of the job",
     "the job's folder survives retries of a task",
 )
-MIRRORED = {name: behaviour for name, behaviour in BEHAVIOURS.items() if name not in SHARED}
+# Those that see what the controller gets of a task. Hooks are a supervisor's own.
+OVER_THE_LINK = {
+    **{name: each for name, each in {**environment.BEHAVIOURS, **folders.BEHAVIOURS}.items() if name not in SHARED},
+    **logs.BEHAVIOURS,
+    **{name: each for name, each in policies.BEHAVIOURS.items() if "exit spec" in name},
+}
 
 
 def kedge_of(folder: Path, engine: str) -> Kedge:
@@ -57,7 +62,7 @@ def test_behaviour(tmp_path: Path, behaviour: Callable[[Kedge], None]) -> None:
     check(tmp_path, "process", behaviour)
 
 
-@pytest.mark.parametrize("behaviour", MIRRORED.values(), ids=MIRRORED)
+@pytest.mark.parametrize("behaviour", OVER_THE_LINK.values(), ids=OVER_THE_LINK)
 def test_behaviour_without_a_shared_folder(tmp_path: Path, behaviour: Callable[[Kedge], None]) -> None:
     check(tmp_path, "mirroring", behaviour)
 
