@@ -25,8 +25,9 @@ from pathlib import Path
 from link import Agents, cpu, memory, plan
 
 from kedge.engines.base import Ended, Task
-from kedge.engines.cluster.backend import ClusterBackend, ClusterSettings
+from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.link_server import LinkServer
+from kedge.engines.cluster.settings import ClusterSettings
 from kedge.jobs import link_keys
 from kedge.open_files import raise_limit
 from kedge.processes import descendants
