@@ -20,7 +20,7 @@ from kedge.engines.base import (
 )
 
 LONGEST_LINE = 4096  # bytes; supervisors send each line in one atomic write to the pipe
-MOST_HOLD_SEC = 366 * 86_400.0  # longer ones are not from a supervisor
+_LONGEST_SEC = 366 * 86_400.0  # longer times are not from a supervisor
 _AT_ONCE = 1 << 20
 
 SupervisorUpdate = Started | TaskHeld | HookRetrying | LimitReached | StopAnnounced | ServiceStarted | ServiceEnded
@@ -65,19 +65,30 @@ def update(event: Mapping[str, Any]) -> SupervisorUpdate | None:
     if event["event"] == RUNNING:
         return Started(task_of(event))
     if event["event"] == HOOK_RETRYING:
-        numbers = int(event["next_try"]), int(event["tries"]), float(event["delay_sec"])
+        numbers = _number(event["next_try"]), _number(event["tries"]), _seconds(event["delay_sec"])
         return HookRetrying(task_of(event), str(event["step"]), str(event["message"]), *numbers)
     if event["event"] == STOPPING and event["limit"]:
         return LimitReached(task_of(event), str(event["limit"]))
     if event["event"] == STOP_ANNOUNCED:
         return StopAnnounced(task_of(event), str(event["by"]), str(event["text"]))
     if event["event"] == HELD:
-        code = event["code"]
-        seconds = min(float(event["hold_sec"]), MOST_HOLD_SEC)
-        return TaskHeld(task_of(event), seconds, None if code is None else int(code), str(event["message"]))
+        code, seconds = event["code"], _seconds(event["hold_sec"])
+        return TaskHeld(task_of(event), seconds, None if code is None else _number(code), str(event["message"]))
     if event["event"] == SERVICE_STARTED:
         address = event["address"]
         return ServiceStarted(task_of(event), str(event["name"]), None if address is None else str(address))
     if event["event"] == SERVICE_ENDED:
-        return ServiceEnded(task_of(event), str(event["name"]), int(event["code"]), bool(event["task_over"]))
+        return ServiceEnded(task_of(event), str(event["name"]), _number(event["code"]), bool(event["task_over"]))
     return None
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError("not a number")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not value >= 0:
+        raise ValueError("not a time")
+    return min(float(value), _LONGEST_SEC)
