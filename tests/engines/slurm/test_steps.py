@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -103,6 +104,17 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     for steps in made.made:
         for step in steps.running:
             step.signal(signal.SIGKILL)
+
+
+def test_tasks_have_the_limit_of_open_files_that_the_user_has(rig: Rig, tmp_path: Path) -> None:
+    """The controller raises its own one, and Slurm hands on that of srun."""
+    rig.program = f"import resource; open({str(tmp_path)!r} + '/limit', 'w').write(ascii(resource.getrlimit(7)))"
+    steps = rig.steps()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    steps.open_files = 77
+    steps.launch(0, rig.tokens())
+    collect(steps, bool)
+    assert (tmp_path / "limit").read_text() == ascii((77, hard))
 
 
 def test_its_tasks_get_their_orders_on_stdin(rig: Rig) -> None:

@@ -55,9 +55,10 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
     settings = ClusterSettings(barrier_sec=seconds(chosen.barrier), unreachable_sec=seconds(chosen.unreachable))
 
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
-        raise_limit()
+        open_files = raise_limit()
         server = _listening(keys, controller, chosen, lambda *task: backend.expects(*task))
-        address = {"addresses": own_addresses(), "port": server.port, "controller": controller}
+        addresses = own_addresses()
+        address = {"addresses": addresses, "port": server.port, "controller": controller}
 
         def line(attempt: int, role: str) -> tuple[str, ...]:
             srun, *rest = render.step(plan, role, chosen, SlurmPlace(run.id, str(run.path), bundle, attempt))
@@ -65,7 +66,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
 
         def orders(attempt: int, role: str, tokens: Sequence[str]) -> bytes:
             return AgentOrders(
-                addresses=own_addresses(),
+                addresses=addresses,
                 port=server.port,
                 certificate=keys.certificate,
                 run=run.id,
@@ -76,6 +77,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
             ).line()
 
         steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(chosen).cancel)
+        steps.open_files = open_files
         backend: SlurmBackend = SlurmBackend(
             plan, run, secrets, keys, server, steps, log, stops.take, settings,
             steps=steps, stops=stops, site=site, here=here, leave=leave,

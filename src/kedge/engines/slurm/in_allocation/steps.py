@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 import select
 import signal
 import time
@@ -28,7 +29,8 @@ Orders = Callable[[int, str, Sequence[str]], bytes]  # what its tasks read, with
 
 
 class SlurmSteps:
-    """`cancel` ends a step of that id, without waiting for it. `lost_nodes` are those that the allocation had."""
+    """`cancel` ends a step of that id, without waiting for it. `lost_nodes` are those that the allocation had.
+    `open_files` is the soft limit of steps, which Slurm gives to their tasks, if it is not this process's."""
 
     def __init__(
         self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, cancel: Callable[[str], None]
@@ -40,6 +42,7 @@ class SlurmSteps:
         self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
         self.lost_nodes: set[str] = set()
+        self.open_files: int | None = None
         self._known: set[tuple[GoneKind, str]] = set()
         self._look_at = math.inf
         self._epoll = select.epoll()
@@ -55,6 +58,10 @@ class SlurmSteps:
 
     def _record(self, step: StepProcess) -> None:
         step_record.add(self._files.steps, step)
+        if self.open_files is not None:
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            with suppress(ProcessLookupError):
+                resource.prlimit(step.process.pid, resource.RLIMIT_NOFILE, (self.open_files, hard))
 
     def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         self._tokens = tokens
