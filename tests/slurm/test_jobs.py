@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import tempfile
@@ -27,6 +28,16 @@ def test_forty_tasks_run_on_both_nodes(kedge: OnSlurm) -> None:
     nodes = [kedge.task_log(f"worker-{index}") for index in range(40)]
     assert {node: nodes.count(node) for node in set(nodes)} == {"n1\n": 21, "n2\n": 19}
     assert kedge.leftovers() == []
+
+
+def test_tasks_have_the_users_limit_of_open_files(kedge: OnSlurm) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1000, hard))
+    try:
+        printed = kedge("run", kedge.job("echo $(ulimit -Sn) of $(ulimit -Hn)")).stdout
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert f"1000 of {hard}" in printed
 
 
 def test_gpus_are_those_that_slurm_gives(kedge: OnSlurm) -> None:
