@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from kedge.jobs.submission import Submitted
 from kedge.link.keys import LinkKeys
 from kedge.runs.controller_lock import RELEASE
 from kedge.testing.wait import wait_until
+
+from . import fake_slurm
 
 _DEADLINE = 30.0
 
@@ -96,3 +99,35 @@ def test_without_a_controller_nothing_is_released(submitted: Submitted, slurm: P
     submission.start(submitted)
     runs.release(submitted.run)
     assert "scancel" not in (slurm / "calls").read_text()
+
+
+@pytest.fixture
+def unlinked(listener: _Listener, slurm: Path, controller: Callable[[str], None]) -> Path:
+    """The run of `listener` runs, and its link is down. The folder of Slurm's state."""
+    listener.close()
+    controller("exec sleep 60")
+    fake_slurm.release(slurm)
+    wait_until(lambda: fake_slurm.jobs(slurm)[0]["pid"], _DEADLINE)
+    return slurm
+
+
+def test_another_users_job_is_asked_for_by_its_owner(
+    submitted: Submitted, unlinked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stops the job of another user without its link is told how that went."""
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    calls = unlinked / "calls"
+    calls.unlink()
+    (note,) = runs.stop(submitted.run)
+    assert note.startswith("the controller of this run cannot be reached")
+    assert note.endswith("Slurm passes the request on")
+    assert f"--user={owner} " in calls.read_text()
+    assert "scancel --batch --signal=TERM 1" in calls.read_text()
+
+
+def test_a_job_that_slurm_does_not_list_is_not_taken_for_stopped(submitted: Submitted, unlinked: Path) -> None:
+    """A site may hide the jobs of others."""
+    (unlinked / "bin" / "squeue").write_text("#!/bin/sh\n")
+    with pytest.raises(CannotRun, match=r"and goes on: the controller .* does not list its job"):
+        runs.stop(submitted.run)

@@ -1,8 +1,7 @@
-"""The jobs of this user as squeue lists them, read once for all of kedge's questions."""
+"""The jobs of a user as squeue lists them, read once for all of kedge's questions."""
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import datetime
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from kedge.contract import timestamp
 from kedge.engines.slurm import commands
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.runs.folder import Run
 from kedge.runs.liveness import CACHED_SEC
 
 _FORMAT = "%A|%i|%T|%r|%S|%B|%k"
@@ -48,18 +48,24 @@ class _Listing(NamedTuple):
     error: SlurmError | None
 
 
-_answers: dict[SlurmSite, _Listing] = {}
+_answers: dict[tuple[SlurmSite, int], _Listing] = {}
 
 
-def listed(site: SlurmSite) -> list[ListedJob]:
-    """This user's jobs, those that ended a short time ago included. SlurmError. Slurm is asked once in CACHED_SEC, for
-    all runs together."""
-    answer = _answers.get(site)
+def listed(site: SlurmSite, user: int) -> list[ListedJob]:
+    """The jobs of a user, given by number, with those that ended a short time ago. SlurmError. Slurm is asked once in
+    CACHED_SEC, for all runs together."""
+    answer = _answers.get((site, user))
     if answer is None or time.monotonic() - answer.checked > CACHED_SEC:
-        answer = _answers[site] = _asked(site)
+        answer = _answers[site, user] = _asked(site, user)
     if answer.error:
         raise answer.error
     return answer.jobs
+
+
+def list_run(site: SlurmSite, run: Run, job: str | None) -> ListedJob | None:
+    """The job of a run, as `of_run` finds it among those of the run's owner, who may not be this process's. SlurmError;
+    OSError."""
+    return of_run(listed(site, run.path.stat().st_uid), run.id, job)
 
 
 def forget() -> None:
@@ -77,8 +83,8 @@ def of_run(jobs: list[ListedJob], run: str, job: str | None) -> ListedJob | None
     return None
 
 
-def _asked(site: SlurmSite) -> _Listing:
-    argv = ("squeue", "--noheader", "--states=all", f"--user={os.getuid()}", f"--format={_FORMAT}")
+def _asked(site: SlurmSite, user: int) -> _Listing:
+    argv = ("squeue", "--noheader", "--states=all", f"--user={user}", f"--format={_FORMAT}")
     try:
         text = commands.run(site, *argv)
     except SlurmError as error:

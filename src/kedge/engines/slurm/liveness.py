@@ -36,7 +36,7 @@ def word(run: Run) -> SchedulerWord:
 def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
     site, known = SlurmSite.of(job), job.get("job")
     try:
-        found = job_table.of_run(job_table.listed(site), run.id, known)
+        found = job_table.list_run(site, run, known)
         if found and not found.has_ended:
             _adopt(run, job, found)
             return _alive(found)

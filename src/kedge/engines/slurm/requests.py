@@ -20,7 +20,7 @@ from kedge.runs.controller_lock import RELEASE
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import is_controlled
+from kedge.runs.liveness import JobPhase, is_controlled
 
 _LINK_SEC = 5.0  # for each address, and for the answer
 _PATIENCE_SEC = 2.0  # for another command that writes the log of a pending job
@@ -105,16 +105,14 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
     job = run.cluster.object(run.cluster.job)
     site = SlurmSite.of(job)
     job_table.forget()
-    found = job_table.of_run(job_table.listed(site), run.id, job.get("job"))
+    found = job_table.list_run(site, run, job.get("job"))
     if found is None or found.has_ended:
-        liveness.word(run)
-        return ()
+        return _not_listed(run, unreached)
     if found.is_pending and request.by:
         _cancel_pending(run, site, found, request)
-        found = job_table.of_run(job_table.listed(site), run.id, found.id)
+        found = job_table.list_run(site, run, found.id)
         if found is None or found.has_ended:
-            liveness.word(run)
-            return ()
+            return _not_listed(run, unreached)
     if found.is_pending:
         return ()  # there is nothing to warn or to release
     if not request.signal:
@@ -123,6 +121,17 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
         _record(run, request)  # a batch script that is just starting may not be able to pass it on
     commands.run(site, "scancel", "--batch", f"--signal={request.signal}", found.id)
     return (f"{unreached}; Slurm passes the request on", *_last_resort(request, found))
+
+
+def _not_listed(run: Run, unreached: CannotRun) -> tuple[str, ...]:
+    """Slurm lists no such job any more: its end is recorded. CannotRun: it does not say that the job is gone either."""
+    said = liveness.word(run)
+    if said.state == JobPhase.GONE:
+        return ()
+    raise CannotRun(
+        f"{run.id} has not got the request, and goes on: {unreached}; "
+        f"{said.text or 'squeue does not list its job'}; try again as the user whose job it is"
+    )
 
 
 def _last_resort(request: _Request, found: ListedJob) -> tuple[str, ...]:

@@ -75,5 +75,5 @@ def _cancel(site: SlurmSite, run: Run, error: SlurmError | None = None) -> None:
         return
     with suppress(SlurmError):
         job_table.forget()
-        if found := job_table.of_run(job_table.listed(site), run.id, None):
+        if found := job_table.list_run(site, run, None):
             commands.run(site, "scancel", found.id)
