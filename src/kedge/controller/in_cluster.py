@@ -17,7 +17,7 @@ from kedge.lazy_modules import CONTROLLERS, load_place
 from kedge.plan.lossless import from_lossless
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
-from kedge.runs import cluster_files, file_locks, liveness, report, status
+from kedge.runs import cluster_files, disk_reserve, file_locks, liveness, report, status
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.runs.controller_lock import RELEASE
 from kedge.runs.events import EventLog
@@ -89,6 +89,7 @@ def _record_failure(run: Run, code: int, message: str) -> None:
     try:
         if not liveness.has_end(run):
             facts = {"state": State.FAILED, "code": None, "text": message, "exit_code": code}
+            disk_reserve.free(run.path)  # the disk may be full
             locks = not file_locks.why_not(run.path, _LOCKS_SEC)
             with EventLog(run.events, locked=locks) as log:
                 log.append(JobEvent.JOB_COMPLETED, sync=True, **facts)
