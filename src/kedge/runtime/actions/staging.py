@@ -72,7 +72,8 @@ def _locked_folder(place: str, prefix: str) -> tuple[str, int]:
     while True:
         folder = tempfile.mkdtemp(prefix=prefix, dir=place)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # a file system without locks, on which nobody sweeps
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(folder):
             return folder, lock
         os.close(lock)  # swept before it was locked
