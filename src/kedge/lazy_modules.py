@@ -80,7 +80,7 @@ INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "portChecker": "kedge.dropin.ports.port_checker:run",
 }
 CONTROLLERS = {  # inside a cluster, by the engine
-    "slurm": "kedge.engines.slurm.in_allocation.job:run",
+    "slurm": "kedge.engines.slurm.in_allocation.start:run",
 }
 COMMANDS = {
     "run": "kedge.cli.commands.run:command",
@@ -161,10 +161,12 @@ LATE = {
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
     "kedge.engines.slurm.engine": (
         "kedge.engines.slurm.exec",
-        "kedge.engines.slurm.in_allocation.job",
+        "kedge.engines.slurm.in_allocation.start",
         "kedge.engines.slurm.submission",
         "kedge.engines.slurm.requests",
     ),
+    "kedge.engines.cluster.task_ends": ("kedge.diagnose.rules.packaged",),
+    "kedge.engines.slurm.in_allocation.start": ("kedge.engines.slurm.in_allocation.job",),
     "kedge.jobs.preparation": (
         "kedge.jobs.pins",
         "kedge.jobs.rerun",

@@ -14,6 +14,7 @@ from kedge.testing.command import TIMEOUT
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALLEST = {
+    "agent": ["1"],
     "barrier": ["2", "0"],
     "bundle": ["1"],
     "cli_startup": ["1"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from contextlib import suppress
 
 from kedge import shortages
@@ -26,6 +25,8 @@ def code_and_message(error: Exception) -> tuple[int, str]:
     controller's log with its traceback."""
     if isinstance(error, KedgeError):
         return error.exit_code, str(error)
+    import traceback  # slow to load, and seldom needed
+
     traceback.print_exception(error)
     found = shortages.explained(error)
     return (found.exit_code, str(found)) if found else (EXIT_BUG, repr(error))

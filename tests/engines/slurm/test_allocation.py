@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.in_allocation import allocation
+from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
 from kedge.errors import CannotRun
 
 
@@ -28,3 +32,27 @@ def test_outside_of_an_allocation() -> None:
 )
 def test_times_as_squeue_writes_them(text: str, seconds: float | None) -> None:
     assert allocation.seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("squeue", "left"),
+    [
+        ("echo 1:00:00", 3600.0),
+        ("echo UNLIMITED", None),
+        ("echo 1:00:00; exit 1", None),
+        ("echo soon", None),
+        (None, None),
+    ],
+)
+def test_the_time_that_is_left(squeue: str | None, left: float | None, tmp_path: Path) -> None:
+    if squeue:
+        program = tmp_path / "squeue"
+        program.write_text(f"#!/bin/sh\n{squeue}\n")
+        program.chmod(0o755)
+    question = allocation.TimeQuestion(SlurmSite(str(tmp_path)), SlurmAllocation("12", 0, "main"))
+    found = question.answer()
+    if left is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert left - 60 < found < left, "the time that squeue took is over"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from kedge.runs.atomic_files import write_json
 from kedge.runs.folder import Run
 from kedge.runs.storage_links import link_storages
 
+_RANDOM_UUID = Path("/proc/sys/kernel/random/uuid")  # as uuid.uuid4, which is slow to load
 Ports = Mapping[str, list[int]]
 
 
@@ -50,7 +50,7 @@ class ClusterPlaces:
             job_id=self._run.id,
             job_attempt=attempt,
             task_attempt=task_attempt,
-            uid=str(uuid.uuid4()),
+            uid=_RANDOM_UUID.read_text().strip(),
             folder=folder,
             workdir=self._workdir(role, folder),
             code=str(self._run.code / role.code) if role.code and not self._plan.shares_code else None,

@@ -17,7 +17,6 @@ from kedge.contract import (
 )
 from kedge.diagnose import model
 from kedge.diagnose.model import SURE, Diagnosis
-from kedge.diagnose.rules.packaged import packaged
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
@@ -80,6 +79,8 @@ def _of_kind(launch: Launch, kind: EndKind, text: str, node: str) -> Report:
 
 
 def _diagnosis(kind: EndKind, text: str) -> Diagnosis:
+    from kedge.diagnose.rules.packaged import packaged  # most tasks end with a report
+
     known = packaged().cause(kind.cause)
     meaning = f"{kind.sentence[0].upper()}{kind.sentence[1:]}" + (f": {text.rstrip('.')}." if text else ".")
     return Diagnosis(kind.cause, known.behaviour, SURE, known.owner, meaning, kind.remedy or known.remedy)

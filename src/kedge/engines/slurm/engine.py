@@ -54,8 +54,8 @@ class SlurmEngine:
         return str(run.path / "cluster")
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
-        job = importlib.import_module("kedge.engines.slurm.in_allocation.job")
-        outcome: JobOutcome = job.run(plan, run, secrets, self.options)
+        start = importlib.import_module("kedge.engines.slurm.in_allocation.start")
+        outcome: JobOutcome = start.run(plan, run, secrets, self.options)
         return outcome
 
     def submit(self, run: Run, plan: Plan) -> None:

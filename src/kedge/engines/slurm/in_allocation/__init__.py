@@ -1,5 +1,6 @@
 """Runs a job inside its allocation: what the controller does there.
 
+start            the first steps
 job              the whole job
 allocation       the facts of the allocation
 backend          follows the tasks, and finds out why the allocation ends

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from kedge.contract import ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT, TaskTimeLimit
-from kedge.engines.slurm import commands
-from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.commands import SlurmSite
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 
@@ -51,17 +53,38 @@ def seconds(text: str) -> float | None:
     return float(86_400 * int(days or 0) + total)
 
 
-def time_limit(site: SlurmSite, here: SlurmAllocation, plan: Plan, asked: bool) -> TaskTimeLimit | None:
+class TimeQuestion:
+    """Asks Slurm for the time that the allocation still has. It does not wait before `answer`: squeue takes as long as
+    much of what the controller does at its start."""
+
+    def __init__(self, site: SlurmSite, here: SlurmAllocation) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._began = time.monotonic()
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                [site.program("squeue"), "--noheader", f"--jobs={here.job}", "--format=%L"], env=site.environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+                text=True, errors="replace",
+            )  # fmt: skip
+
+    def answer(self) -> float | None:
+        """Seconds from now; None without a limit, or if Slurm has not said it in time. Ask once."""
+        if self._process is None:
+            return None
+        with self._process as process:
+            try:
+                said, _ = process.communicate(timeout=_PATIENCE_SEC)
+                left = None if process.returncode else seconds(said.strip().split("\n", 1)[0])
+            except (subprocess.TimeoutExpired, ValueError):
+                process.kill()
+                return None
+        return None if left is None else left - (time.monotonic() - self._began)
+
+
+def time_limit(question: TimeQuestion, plan: Plan, asked: bool) -> TaskTimeLimit | None:
     """The limit that the end of the allocation is for the tasks, from now: they and their controller need the rest of
     it to stop. None if the allocation has no end, or Slurm does not say. `asked`: the user has set its time."""
-    try:
-        said = commands.run(
-            site, "squeue", "--noheader", f"--jobs={here.job}", "--format=%L", patience_sec=_PATIENCE_SEC
-        )
-        left = seconds(said.strip().split("\n", 1)[0])
-    except (SlurmError, ValueError):
-        return None
-    if left is None:
+    if (left := question.answer()) is None:
         return None
     needed = max((role.stop.grace_sec for role in plan.roles), default=0.0) + _REPORTS_SEC
     key = ALLOCATION_TIME_LIMIT if asked else PARTITION_TIME_LIMIT

@@ -24,6 +24,7 @@ from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.in_allocation import allocation, ends, inside_commands
+from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation, TimeQuestion
 from kedge.engines.slurm.in_allocation.backend import SlurmBackend
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
 from kedge.engines.slurm.in_allocation.steps import SlurmSteps
@@ -44,10 +45,12 @@ _END_FILE = "allocation.json"  # how the last allocation ended, if the job goes 
 _BUNDLED = "site/kedge/controller.pyc"
 
 
-def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> JobOutcome:
-    """Run the job to its end, in the allocation of this process."""
+def run(
+    plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here: SlurmAllocation, question: TimeQuestion
+) -> JobOutcome:
+    """Run the job to its end, in the allocation of this process. `question` has been asked."""
     chosen = SlurmOptions(**options)
-    here, site = allocation.current(os.environ), SlurmSite(chosen.commands, chosen.conf)
+    site = SlurmSite(chosen.commands, chosen.conf)
     keys = _keys(run)
     bundle = bundle_folder()
     controller = os.urandom(8).hex()
@@ -88,7 +91,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any]) -> J
         run.cluster.write(run.cluster.address, address)
         before = ends.before(here, run.cluster.object(run.cluster.folder / _END_FILE))
         now = resume.read(plan, run, before) or progress.beginning(plan, run)
-        if limit := allocation.time_limit(site, here, plan, bool(chosen.time)):
+        if limit := allocation.time_limit(question, plan, bool(chosen.time)):
             backend.limit, end = limit, time.monotonic() + limit.limit_sec
             backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
             if backend.may_requeue:

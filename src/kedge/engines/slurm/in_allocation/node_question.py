@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Collection
 
@@ -17,6 +16,8 @@ class NodeQuestion:
     """One question, about these nodes. OSError: sinfo cannot be started."""
 
     def __init__(self, site: SlurmSite, nodes: Collection[str]) -> None:
+        import tempfile  # slow to load, and seldom needed
+
         self._answer = tempfile.TemporaryFile()  # noqa: SIM115  closed with the answer
         argv = [site.program("sinfo"), "--noheader", "--Node", "--format=%N|%T", f"--nodes={','.join(sorted(nodes))}"]
         self._process = subprocess.Popen(
