@@ -254,11 +254,15 @@ def test_a_connection_that_is_cut_is_taken_up_again(scene: ClusterScene) -> None
         return relays[-1][1]
 
     def cut() -> None:
+        for task in (W0, W1, W2):
+            scene.wait_for_log(task, "ready")
+        sockets = relays[0][2]
         for _ in range(3):
-            scene.wait_for_log(W0, "ready")
-            for each in relays[0][2]:
+            there = len(sockets)
+            for each in list(sockets):
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
+            wait_until(lambda there=there: len(sockets) == there + 6, 30)  # all three have come again
         go(scene)
 
     scene.link_port = through

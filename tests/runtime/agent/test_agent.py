@@ -13,7 +13,9 @@ from pathlib import Path
 import kedge
 from kedge import contract
 from kedge.contract import StopPolicy
-from kedge.runtime.agent import node_folders
+from kedge.link.keys import task_token
+from kedge.link.launch import AgentOrders
+from kedge.runtime.agent import main, node_folders
 
 AGENT = Path(kedge.__file__).parent / "runtime" / "agent"
 
@@ -165,6 +167,29 @@ def test_secrets_are_in_memory_as_long_as_the_task_runs(agent):
     assert not [each for each in environments if b"abc" in each]
     assert agent.finish() == 0
     assert not folder.exists()
+
+
+def test_the_token_is_nowhere_where_the_command_looks(agent):
+    agent.start()
+    agent.run("ls /proc/self/fd > fds; readlink /proc/self/fd/0 > stdin; touch ready; sleep 1000")
+    agent.wait_for_file("ready")
+    token = task_token(agent.keys, agent.attempt, "worker", 0).encode()
+    tree = [agent.process.pid, agent.agent_pid(), agent.supervisor_pid()]
+    seen = [Path(f"/proc/{pid}/{name}").read_bytes() for pid in tree for name in ("environ", "cmdline")]
+    seen += [path.read_bytes() for path in agent.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert b"touch ready" in b"".join(seen), "these are the right files"
+    assert not [each for each in seen if token in each or agent.keys.token_key.encode() in each]
+    work = agent.task_folder() / "work"
+    assert (work / "fds").read_text().split() == ["0", "1", "2", "3"], "no connection; the last one is the list itself"
+    assert (work / "stdin").read_text() == "/dev/null\n"
+    agent.control("stop")
+    agent.ended()
+
+
+def test_an_agent_keeps_no_token_but_its_own():
+    orders = AgentOrders(["127.0.0.1"], 1, "", "run", None, 0, "w", ["a", "b", "c"])
+    task = main._task(orders, main.AgentOptions("INDEX", "NODE"), {"INDEX": "1", "NODE": "n"})
+    assert (task.orders.tokens, task.task_index) == (["", "b", ""], 1)
 
 
 def test_finish_ends_a_task_that_still_runs(agent, alive):
