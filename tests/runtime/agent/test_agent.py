@@ -288,6 +288,28 @@ def test_the_last_on_a_node_removes_it_too(agent):
     assert [each for each in kept if not each.exists()] == []
 
 
+def test_a_folder_that_was_made_again_meanwhile_is_not_removed(tmp_path, monkeypatch):
+    """Between a look at a folder and its lock, another agent removes it, and a third one makes its own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    left = tmp_path / node_folders.folder_name("task")
+    left.mkdir()
+    real, made = fcntl.flock, []
+
+    def flock(fd, how):
+        if not made:
+            left.rmdir()
+            made.append(None)
+            made[0] = node_folders.make("task")
+        real(fd, how)
+
+    monkeypatch.setattr(node_folders.fcntl, "flock", flock)
+    node_folders.sweep(str(tmp_path))
+    assert Path(made[0].files).exists()
+    made[0].remove()
+    for lock in made[0].locks:
+        os.close(lock)
+
+
 def test_agents_that_start_at_once_keep_their_folders(tmp_path, monkeypatch):
     """Each of them sweeps what is not locked while the others make theirs."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -120,6 +120,7 @@ def _remove_if_left(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        clear(path)
+        if os.path.samestat(os.fstat(fd), os.lstat(path)):  # it may have been removed, and made again by another agent
+            clear(path)
     finally:
         os.close(fd)
