@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -37,16 +37,23 @@ from .process_cluster import ProcessCluster
 W0, W1, W2 = (Task("w", index) for index in range(3))
 
 
-def plan(command: str, tasks: int = 1, *, gang: bool = True, job_retries: int = 0, **role: Any) -> Plan:
-    """A job of one role `w`; `role` are more keys of it."""
+def plan(
+    command: str, tasks: int = 1, *, gang: bool = True, job_retries: int = 0, before_stop: str = "", **role: Any
+) -> Plan:
+    """A job of one role `w`; `role` are more keys of it, `before_stop` is the command of a hook."""
+    hook = {
+        "name": "hook", "type": "script", "plugin": "com.microsoft.pai.runtimeplugin.cmd",
+        "callbacks": [{"event": "beforeStop", "commands": [before_stop]}],
+    }  # fmt: skip
+    hooks = [hook] if before_stop else []
     resources = {"cpu": 1, "memoryMB": 64, "gpu": 0} | role.pop("resources", {})
     document = {
         "protocolVersion": 2, "name": "j", "type": "job", "jobRetryCount": job_retries,
-        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "x"}],
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "x"}, *hooks],
         "taskRoles": {
             "w": {
                 "dockerImage": "image", "resourcePerInstance": resources, "instances": tasks,
-                "commands": command.splitlines(), **role,
+                "commands": command.splitlines(), "prerequisites": [each["name"] for each in hooks], **role,
             }
         },
         "extras": {"gangAllocation": gang, "kedge": {"retry": {"backoffSec": 0}}},
@@ -74,7 +81,7 @@ class ClusterScene:
         self._log: EventLog | None = None
 
     @classmethod
-    def made(cls, folder: Path) -> ClusterScene:
+    def made(cls, folder: Path) -> Self:
         """One with a new run."""
         scene = cls(Run(folder / "j-1"))
         scene.run.path.mkdir()
@@ -93,7 +100,7 @@ class ClusterScene:
         """How the job ended. `meanwhile` is called in another thread; what it raises is raised at the end."""
         with ExitStack() as stack:
             stops = stops or stack.enter_context(Stops())
-            stack.enter_context(_thread(meanwhile, stops))  # it ends after the controller, which it may wait for
+            stack.enter_context(call_meanwhile(meanwhile, stops))  # it ends after the controller, which it may wait for
             stack.enter_context(self.controller(made, stops, settings))
             progress = resume.read(made, self.run) if self._log else None
             return run_job(made, self.run, self.backend, stops, self.emit, lambda: 0.0, progress)
@@ -203,7 +210,8 @@ class ClusterScene:
 
 
 @contextmanager
-def _thread(call: Callable[[], object] | None, stops: Stops) -> Iterator[None]:
+def call_meanwhile(call: Callable[[], object] | None, stops: Stops) -> Iterator[None]:
+    """Call it in another thread; what it raises is raised at the end."""
     if call is None:
         yield
         return

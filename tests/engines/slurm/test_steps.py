@@ -314,3 +314,12 @@ def test_a_step_that_kedge_ends_is_not_ended_from_outside(rig: Rig) -> None:
     steps.kill(Task("worker", 0))
     steps.look()
     assert not steps.causes()
+
+
+def test_why_slurm_ended_a_step_is_known_after_its_end(rig: Rig) -> None:
+    say = "print('slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***', file=sys.stderr, flush=True)"
+    steps = rig.launch(f"{say}; sys.exit(1)")
+    collect(steps, lambda found: not steps.running)
+    assert steps.causes() == {(GoneKind.CANCELLED, "STEP 7.0 ON n1 CANCELLED AT now")}
+    steps.forget_causes()
+    assert not steps.causes()

@@ -29,6 +29,7 @@ from kedge.runs.job_events import JobEvent
 _NODES_SEC = 20.0  # between questions about the nodes of tasks that are not heard of
 _ANSWER_SEC = 0.5
 _WORDS_SEC, _LOG_SEC = 1.0, 0.1  # how long words are waited for, and how often the logs are read meanwhile
+_ASK = "ask the site's administrator to allow that, or ask for more time with --slurm time=TIME"
 _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 
 
@@ -46,6 +47,7 @@ class SlurmBackend(ClusterBackend):
         self.limit: TaskTimeLimit | None = None
         self.requeue_at = math.inf
         self.may_requeue = False
+        self._refused = ""
         self.time_is_over: Callable[[TaskTimeLimit], None] = lambda limit: None
         self._terminated, self._suspected = False, math.inf
         self._ending: AllocationEnd | None = None
@@ -71,7 +73,9 @@ class SlurmBackend(ClusterBackend):
             f"the allocation is over ({self._ending.text})" if self._ending else lost and f"its allocation lost {lost}"
         )
         if why:
-            advice = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
+            advice = (
+                self._refused or "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
+            )
             raise CannotRun(f"there is no other attempt of the job: {why}; {advice}")
         super().place(attempt)
 
@@ -121,7 +125,9 @@ class SlurmBackend(ClusterBackend):
         try:
             commands.run(self._site, "scontrol", "requeue", self._here.job)
         except SlurmError as error:
-            self._emit(JobEvent.NOTE, text=f"Slurm gives the job no other allocation: {error}")
+            self.may_requeue = False
+            self._refused = f"Slurm has refused to queue the job again ({error}): {_ASK}"
+            self._emit(JobEvent.NOTE, text=self._refused)
         else:
             self._leave(AllocationEnd(GoneKind.OUT_OF_TIME, text, requeued=True))
 

@@ -43,6 +43,7 @@ class SlurmSteps:
         self._kill_at: dict[SlurmStep, float] = {}
         self.lost_nodes: set[str] = set()
         self.open_files: int | None = None
+        self._past: set[tuple[GoneKind, str]] = set()  # causes of steps that have ended
         self._known: set[tuple[GoneKind, str]] = set()
         self._look_at = math.inf
         self._epoll = select.epoll()
@@ -102,9 +103,11 @@ class SlurmSteps:
 
     def causes(self) -> set[tuple[GoneKind, str]]:
         """Why Slurm ends steps that were not to end: the kinds, and its words."""
-        asked = {*self._kill_at, *self._cancel_at}
-        found = (step.facts for step in self._steps if step not in asked)
-        return {(facts.cause, facts.cause_text) for facts in found if facts.cause} - self._known
+        return {cause for step in self._steps for cause in self._causes_of(step)} | (self._past - self._known)
+
+    def _causes_of(self, step: SlurmStep) -> set[tuple[GoneKind, str]]:
+        facts, asked = step.facts, step in self._kill_at or step in self._cancel_at
+        return {(facts.cause, facts.cause_text)} - self._known if facts.cause and not asked else set()
 
     def forget_causes(self) -> None:
         """What `causes` has returned is known."""
@@ -139,6 +142,7 @@ class SlurmSteps:
                 found += self._gone(step)
             self.lost_nodes |= step.facts.failed_nodes
             if not step.runs:
+                self._past |= self._causes_of(step)
                 self._steps.remove(step)
                 self._cancel_at.pop(step, None)
                 self._kill_at.pop(step, None)
