@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Where `make demo` runs: local or container. In containers it uses an image made here, of Debian packages: python or
-# busybox-python.
+# Where `make demo` runs: local, container or slurm (on a login node, in a folder that the nodes share). In containers it
+# uses an image made here, of Debian packages: python or busybox-python.
 ENGINE ?= local
 IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
@@ -17,7 +17,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist works
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-local demo-container test test-containers test-zoo test-slurm test-benchmarks lint types
+.PHONY: demo demo-local demo-container demo-slurm test test-containers test-zoo test-slurm test-benchmarks lint types
 .PHONY: check coverage floors docs soak clean
 
 demo: demo-$(ENGINE)
@@ -28,6 +28,10 @@ demo-local: $(VENV)/.demo
 demo-container: $(VENV)/.demo
 	@examples/images/build $(IMAGE)
 	@$(BIN)/kedge run --engine container -p image=localhost/kedge/$(IMAGE):1 examples/digits.yaml
+
+# Tasks run with the login node's PATH, so they find the Python in .venv.
+demo-slurm: $(VENV)/.demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" kedge run --engine slurm examples/digits.yaml
 
 test: lint types check
 

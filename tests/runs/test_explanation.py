@@ -43,6 +43,7 @@ def test_a_task_that_printed_nothing() -> None:
     [
         ({"evidence": (), "message": "killed"}, "killed"),
         ({"evidence": (), "message": "it failed"}, ""),
+        ({"evidence": (), "message": "the time is up"}, ""),
         ({"evidence": (), "message": "it failed", "exit_meaning": "the time was up"}, "it failed: the time was up"),
         (
             {"evidence": (LogQuote("f", 1, "[Sun Nov 22] [openpai-runtime] [WARNING] a: not found"),)},

@@ -46,12 +46,15 @@ def meaning(root: RootCause) -> str:
 
 def quote(root: RootCause, verdict: str, shown: Callable[[str], str] = str) -> str:
     """The log line that shows the cause, with line numbers of the command's script replaced by those of the job file.
-    Without such a line, how the task ended, unless the verdict includes it. `shown` formats paths for people."""
+    Without such a line, how the task ended, unless the verdict or the meaning includes it. `shown` formats paths for
+    people."""
     if not root.is_known:
         return ""
     if not root.evidence:
         message, code = root.message or "", root.exit_meaning
-        return f"{message}: {code}" if code else message if message not in verdict else ""
+        if code:
+            return f"{message}: {code}"
+        return message if message.lower() not in f"{verdict}\n{root.meaning or ''}".lower() else ""
     return _at_job_line(root, root.evidence[0].text, shown)
 
 
