@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,21 +14,24 @@ from typing import Any
 import pytest
 
 from kedge.controller import in_cluster
-from kedge.diagnose.decide.job import JobVerdict
+from kedge.diagnose.decide.job import Fold, JobVerdict
+from kedge.diagnose.model import PERMANENT, Diagnosis
 from kedge.engines.base import JobOutcome
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.errors import EXIT_BUG, EXIT_CANNOT_RUN, EXIT_FAILED, CannotRun
 from kedge.lazy_modules import CONTROLLERS
 from kedge.plan.lossless import to_lossless
-from kedge.runs import cluster_files, events
+from kedge.runs import cluster_files, events, report
 from kedge.runs.events import EventLog
-from kedge.runs.folder import Run
+from kedge.runs.folder import Run, RunInfo
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
 
 from .scripted import plan
 
 FAILED = JobOutcome(State.FAILED, 7, "it broke", 0, JobVerdict(None, None))
+
+OOM = Diagnosis("gpu_oom", PERMANENT, "sure", "user code", "It broke.", ())
 
 
 class Engine:
@@ -36,12 +40,13 @@ class Engine:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.error: Exception | None = None
+        self.outcome = FAILED
 
     def run(self, made: Any, run: Run, secrets: Any, options: Any) -> JobOutcome:
         self.calls.append((made.job, dict(secrets.texts), options))
         if self.error:
             raise self.error
-        return controlled(run, lambda stops, log, stack: FAILED)
+        return controlled(run, lambda stops, log, stack: self.outcome)
 
 
 @pytest.fixture
@@ -87,6 +92,26 @@ def test_of_a_job_that_has_ended_it_only_completes_the_report(run: Run, engine: 
     assert not engine.calls
     assert json.loads((run.path / "report.json").read_text())["state"] == "failed"
     assert not cluster_files.of(run.path).secrets.exists()
+
+
+def test_one_killed_before_the_report_is_followed_by_one_that_writes_it(
+    run: Run, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.outcome = FAILED._replace(judged=JobVerdict("w:0", OOM, (Fold("stopped", ("w:1",)),)))
+    run.save(RunInfo(run.id, "j", "me", "slurm", "2026-01-01T00:00:00.000000Z", "1", "job.yaml"))
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr(in_cluster, "write_report", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        start(run)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    assert not report.exists(run)
+    assert start(run) == EXIT_FAILED
+    assert not engine.calls, "the second one runs nothing"
+    written = json.loads((run.path / "report.json").read_text())
+    assert (written["root"]["task"], written["root"]["cause"]) == ("w:0", "gpu_oom")
+    assert written["others"][0]["tasks"] == ["w:1"]
+    assert not run.cluster.secrets.exists()
 
 
 def test_orders_that_cannot_be_read_end_the_job(run: Run, engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
