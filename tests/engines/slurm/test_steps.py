@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation import step_record
-from kedge.engines.slurm.in_allocation.steps import SlurmSteps
+from kedge.engines.slurm.in_allocation.steps import SlurmSteps, StepEnding
 from kedge.errors import CannotRun, DiskFull
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.testing.wait import wait_until
@@ -56,10 +56,13 @@ class Rig:
         self.program = WAITS
         self.plan: Any = OnePlan(worker=2)
         self.cancelled: list[str] = []
+        self.ended: list[tuple[int, str, str, Mapping[int, str]]] = []
+        self.said: list[str] = []
         self.made: list[SlurmSteps] = []
 
     def steps(self) -> SlurmSteps:
-        made = SlurmSteps(self.plan, self.files, self.line, self.orders, self.cancelled.append)
+        ending = StepEnding(self.cancelled.append, lambda *facts: self.ended.append(facts), self.said.append)
+        made = SlurmSteps(self.plan, self.files, self.line, self.orders, ending)
         self.made.append(made)
         return made
 
@@ -172,9 +175,35 @@ def test_an_srun_that_cannot_start_its_step(rig: Rig) -> None:
     assert [gone.text for gone in found if gone.reason == GoneKind.NOT_STARTED] == [why]
 
 
-def test_a_killed_task_ends_its_step(rig: Rig) -> None:
+def test_a_killed_task_ends_alone(rig: Rig) -> None:
     steps = rig.launch()
     steps.kill(Task("worker", 1))
+    assert steps.due == 0.0
+    steps.poll()
+    assert rig.ended == [(0, "worker", "7.0", {1: "n1"})]
+    assert (rig.cancelled, rig.said) == ([], [])
+    steps.kill(Task("worker", 1))  # that has not helped
+    steps.poll()
+    assert len(rig.ended) == 1
+    assert rig.cancelled == ["7.0"]
+    assert rig.said == ["worker:1 cannot be ended alone, so that all tasks of worker are ended"]
+
+
+def test_a_task_that_has_gone_is_not_killed(rig: Rig) -> None:
+    say = "print('srun: error: n1: task 1: Killed', file=sys.stderr, flush=True)"
+    steps = rig.launch(f"{say}; {WAITS}")
+    collect(steps, bool)
+    steps.kill(Task("worker", 1))
+    steps.poll()
+    assert (rig.cancelled, rig.ended) == ([], [])
+
+
+def test_when_all_tasks_are_killed_their_step_ends(rig: Rig) -> None:
+    steps = rig.launch()
+    steps.kill(Task("worker", 0))
+    steps.kill(Task("worker", 1))
+    steps.poll()
+    assert (rig.ended, rig.said) == ([], [])
     assert rig.cancelled == ["7.0"]
     steps.running[0].signal(signal.SIGTERM)  # what scancel brings about
     found = collect(steps, lambda found: len(found) == 2)
@@ -285,7 +314,7 @@ def test_the_process_of_another_boot_is_not_ours(rig: Rig) -> None:
 def test_closing_ends_all(rig: Rig) -> None:
     steps = rig.launch()
     record = steps.running[0].record
-    steps._cancel = lambda step: steps.running[0].signal(signal.SIGTERM)
+    steps._ending = steps._ending._replace(cancel=lambda step: steps.running[0].signal(signal.SIGTERM))
     steps.close()
     assert not record.is_here
 
@@ -312,6 +341,8 @@ def test_a_step_that_kedge_ends_is_not_ended_from_outside(rig: Rig) -> None:
     say = "print('slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT now ***', file=sys.stderr, flush=True)"
     steps = rig.launch(f"{say}; {WAITS}")
     steps.kill(Task("worker", 0))
+    steps.kill(Task("worker", 1))
+    steps.poll()
     steps.look()
     assert not steps.causes()
 

@@ -16,6 +16,7 @@ supervisor     starts a supervisor
 running        the supervisor that runs
 results        what a supervisor leaves
 tree           kills what runs below
+end_tasks      ends tasks whose agents are silent
 connection     the agent's end of the link
 dialing        finds the controller
 dial           one try to connect

@@ -11,8 +11,11 @@ from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import keeper, node_folders
 from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 
-USAGE = "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR] | --sweep"
-_SWEEP = ["--sweep"]
+USAGE = (
+    "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR] | --sweep | "
+    "--end NAME[=VALUE,...]..."
+)
+_SWEEP, _END = ["--sweep"], "--end"
 _LONGEST_ORDERS = 64 << 20  # bytes
 _START_FILE = "runtime.pyc"  # of supervisors, beside that of the agent, in a bundle
 
@@ -29,7 +32,12 @@ class AgentOptions(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Read the orders from stdin and keep an agent running until it is told to finish. Returns 0 then, and GIVEN_UP
-    when the arguments or the orders are wrong. Or remove what killed agents of this user have left on this node."""
+    when the arguments or the orders are wrong. Or remove what killed agents of this user have left on this node, or end
+    tasks, see end_tasks."""
+    if argv and argv[0] == _END:
+        from kedge.runtime.agent import end_tasks  # agents do not need it
+
+        return end_tasks.main(argv[1:])
     if list(argv) == _SWEEP:
         node_folders.sweep_all()
         return 0

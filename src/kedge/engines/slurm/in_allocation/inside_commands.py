@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 
 from kedge.engines.slurm.in_allocation.step_process import environment
@@ -15,8 +16,8 @@ def command(options: SlurmOptions, name: str) -> str:
     return f"{options.commands}/{name}" if options.commands else name
 
 
-class Cancelling:
-    """Ends steps with scancel."""
+class InsideCommands:
+    """Starts commands, and reaps them when it starts others."""
 
     def __init__(self, options: SlurmOptions) -> None:
         self._options = options
@@ -25,12 +26,15 @@ class Cancelling:
     def cancel(self, step: str) -> None:
         """Have Slurm end all processes of the step. It does nothing if scancel cannot be started: the death of its srun
         ends a step, too."""
+        self.start([command(self._options, "scancel"), step])
+
+    def start(self, argv: Sequence[str]) -> None:
+        """Start a command, whose output is not wanted. Does nothing if that is not possible."""
         self._started = [process for process in self._started if process.poll() is None]
-        argv = [command(self._options, "scancel"), step]
         with suppress(OSError):
             self._started.append(
                 subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                    start_new_session=True,                    env=environment(os.environ),
+                    start_new_session=True, env=environment(os.environ),
                 )
             )  # fmt: skip

@@ -27,7 +27,7 @@ from kedge.engines.slurm.in_allocation import allocation, ends, inside_commands
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation, TimeQuestion
 from kedge.engines.slurm.in_allocation.backend import SlurmBackend
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
-from kedge.engines.slurm.in_allocation.steps import SlurmSteps
+from kedge.engines.slurm.in_allocation.steps import SlurmSteps, StepEnding
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.engines.slurm.script import render
 from kedge.engines.slurm.script.render import SlurmPlace
@@ -79,7 +79,13 @@ def run(
                 tokens=list(tokens),
             ).line()
 
-        steps = SlurmSteps(plan, run.cluster, line, orders, inside_commands.Cancelling(chosen).cancel)
+        def end_tasks(attempt: int, role: str, step: str, tasks: Mapping[int, str]) -> None:
+            place = SlurmPlace(run.id, str(run.path), bundle, attempt)
+            started.start(render.end_tasks(plan, role, chosen, place, step, tasks))
+
+        started = inside_commands.InsideCommands(chosen)
+        ways = StepEnding(started.cancel, end_tasks, lambda text: log(JobEvent.NOTE, text=text))
+        steps = SlurmSteps(plan, run.cluster, line, orders, ways)
         steps.open_files = open_files
         backend: SlurmBackend = SlurmBackend(
             plan, run, secrets, keys, server, steps, log, stops.take, settings,

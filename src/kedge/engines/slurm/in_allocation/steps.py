@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
@@ -28,19 +29,31 @@ StepLine = Callable[[int, str], tuple[str, ...]]  # the srun of a role in a job 
 Orders = Callable[[int, str, Sequence[str]], bytes]  # what its tasks read, with their tokens
 
 
+class StepEnding(NamedTuple):
+    """How steps end before their time. Nothing of it waits.
+
+    `cancel` ends the step of that id. `end_tasks` ends some tasks of one: the job attempt, the role, the id, and the
+    node of each task. `say` tells the user.
+    """
+
+    cancel: Callable[[str], None]
+    end_tasks: Callable[[int, str, str, Mapping[int, str]], None]
+    say: Callable[[str], None]
+
+
 class SlurmSteps:
-    """`cancel` ends a step of that id, without waiting for it. `lost_nodes` are those that the allocation had.
+    """`lost_nodes` are those that the allocation had.
     `open_files` is the soft limit of steps, which Slurm gives to their tasks, if it is not this process's."""
 
-    def __init__(
-        self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, cancel: Callable[[str], None]
-    ) -> None:
-        self._plan, self._files, self._line, self._orders, self._cancel = plan, files, line, orders, cancel
+    def __init__(self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, ending: StepEnding) -> None:
+        self._plan, self._files, self._line, self._orders, self._ending = plan, files, line, orders, ending
         self._steps: list[SlurmStep] = []
         self._tokens: Mapping[str, Sequence[str]] = {}  # of the job attempt that was adopted
         self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
         self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
+        self._doomed: dict[SlurmStep, set[int]] = {}  # the tasks that `kill` was called for since the last `poll`
+        self._tried: dict[SlurmStep, set[int]] = {}  # and those before
         self.lost_nodes: set[str] = set()
         self.open_files: int | None = None
         self._past: set[tuple[GoneKind, str]] = set()  # causes of steps that have ended
@@ -94,7 +107,7 @@ class SlurmSteps:
 
     @property
     def due(self) -> float:
-        return min([self._look_at, *self._cancel_at.values(), *self._kill_at.values()])
+        return 0.0 if self._doomed else min([self._look_at, *self._cancel_at.values(), *self._kill_at.values()])
 
     def look(self) -> None:
         """Read at once what is new in the logs."""
@@ -128,6 +141,7 @@ class SlurmSteps:
         ready = {fd for fd, _ in self._epoll.poll(0)}
         now = time.monotonic()
         found = []
+        self._end_doomed()
         for step in list(self._steps):
             if step.fd in ready:
                 self._epoll.unregister(step.fd)
@@ -169,10 +183,28 @@ class SlurmSteps:
             del self._kill_at[step]
 
     def kill(self, task: Task) -> None:
-        """Ends the whole step: Slurm has no command for a single task of it."""
         for step in self.running:
             if step.role == task.role:
+                self._doomed.setdefault(step, set()).add(task.task_index)
+
+    def _end_doomed(self) -> None:
+        """End the tasks that `kill` was called for. Slurm has no command for a single task: a small step does it on its
+        node. If that was tried before, or if they are all tasks of their step, that ends as a whole."""
+        doomed, self._doomed = self._doomed, {}
+        for step, tasks in doomed.items():
+            step.look()
+            left = {*range(self._plan.role(step.role).instances)} - step.facts.exits.keys()
+            tasks &= left
+            tried = self._tried.setdefault(step, set())
+            places = {index: step.facts.nodes[index] for index in tasks if index in step.facts.nodes}
+            if tasks == left or len(places) < len(tasks) or tasks & tried:
+                if tasks != left:
+                    names = ", ".join(f"{step.role}:{index}" for index in sorted(tasks))
+                    self._ending.say(f"{names} cannot be ended alone, so that all tasks of {step.role} are ended")
                 self._end_step(step)
+            elif tasks:
+                self._ending.end_tasks(step.attempt, step.role, step.facts.id, places)
+            tried |= tasks
 
     def end(self, attempt: int) -> None:
         for step in self.running:
@@ -185,7 +217,7 @@ class SlurmSteps:
             step.look()
             self._kill_at[step] = time.monotonic() + _PATIENCE_SEC
             if step.facts.id:
-                self._cancel(step.facts.id)
+                self._ending.cancel(step.facts.id)
             else:  # it waits for a place
                 step.signal(signal.SIGTERM)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kedge.engines.slurm.options import SlurmOptions
@@ -11,6 +11,7 @@ from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 
 _INDEX_VARIABLE, _NODE_VARIABLE = "SLURM_PROCID", "SLURMD_NODENAME"  # of each task of a step
+_STEP_VARIABLE, _JOB_VARIABLE = "SLURM_STEP_ID", "SLURM_JOB_ID"
 _CLUSTER = "cluster"  # the folder of a run for these files, as in runs.cluster_files
 _BATCH_LOG = "batch.log"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
@@ -56,6 +57,24 @@ def step(plan: Plan, role: str, options: SlurmOptions, place: SlurmPlace) -> tup
         *containers.srun_options(plan, found, options, folders),
         *containers.program(plan, found, options, folders),
         f"{place.bundle}/agent", "--index-variable", _INDEX_VARIABLE, "--node-variable", _NODE_VARIABLE,
+    )  # fmt: skip
+
+
+def end_tasks(
+    plan: Plan, role: str, options: SlurmOptions, place: SlurmPlace, step: str, tasks: Mapping[int, str]
+) -> tuple[str, ...]:
+    """The command line of the srun that ends these tasks of a step, each on its node, without the others. What it says
+    is in the step's log."""
+    nodes = sorted({*tasks.values()})
+    return (
+        f"{options.commands}/srun" if options.commands else "srun",
+        *_component(plan, plan.role(role)),
+        "--job-name=end", "--overlap", f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}",
+        f"--ntasks={len(nodes)}", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
+        "--export=ALL", "--quiet", "--input=none",
+        f"--output={_pattern(f'{place.folder}/{_CLUSTER}/step-{place.attempt}-{role}.log')}", "--open-mode=append",
+        f"{place.bundle}/agent", "--end", f"{_STEP_VARIABLE}={step.rpartition('.')[2]}",
+        f"{_INDEX_VARIABLE}={','.join(map(str, sorted(tasks)))}", _JOB_VARIABLE,
     )  # fmt: skip
 
 
