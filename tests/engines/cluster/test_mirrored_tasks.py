@@ -10,7 +10,6 @@ import pytest
 
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.cluster.settings import ClusterSettings
-from kedge.engines.controller.stop_requests import Stops
 from kedge.testing.wait import wait_until
 
 from .scene import W0, W1, ClusterScene, plan
@@ -139,13 +138,14 @@ def test_a_controller_that_hangs_holds_up_no_task(scene: ClusterScene) -> None:
 def test_what_a_killed_task_has_left_is_sent_before_the_cluster_kills_its_agent(scene: ClusterScene) -> None:
     def kill() -> None:
         scene.wait_for_log(W0, "ready")
-        stops.take("kill")
+        scene.backend.kill(W0)
 
     scene.mirrored = 1 << 30
     size = 80_000_000
-    command = f"head -c {size} /dev/zero >$KEDGE_OUTPUT_DIR/large; echo ready; sleep 100"
-    with Stops() as stops:
-        scene.job(plan(command), kill, ClusterSettings(kill_sec=0.1), stops)
+    prints = f"head -c {size} /dev/zero >$KEDGE_OUTPUT_DIR/large; echo ready; sleep 100"
+    made = plan(f"[ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] || {{ {prints}; }}")  # it is tried again
+    scene.job(made, kill, ClusterSettings(kill_sec=0.2))
+    assert scene.seen("task-completed")[0]["message"] == "stopped by KILL: it did not end by itself"
     assert scene.task_file(W0, "output/large").stat().st_size == size
     assert notes(scene) == ""
     assert scene.cluster.killed == []
