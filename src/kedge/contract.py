@@ -187,7 +187,8 @@ JOB_TIME_LIMIT = "extras.kedge.timeLimit"  # the key of the limit of the whole r
 SITE_TIME_LIMIT = "limits.job.timeLimit"  # the same, if the site's settings set it
 # The same, if a cluster gives the job's tasks a place for so long only.
 ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT = "extras.slurm.time", "the partition's time limit"
-TIME_LIMITS_OF_RUN = (JOB_TIME_LIMIT, SITE_TIME_LIMIT, ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT)
+NOT_RENEWED = "the allocation's time, and the cluster has refused another one"
+TIME_LIMITS_OF_RUN = (JOB_TIME_LIMIT, SITE_TIME_LIMIT, ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT, NOT_RENEWED)
 
 
 class TaskTimeLimit(NamedTuple):

@@ -88,6 +88,16 @@ def test_the_time_limit_of_the_allocation(kedge: OnSlurm) -> None:
     assert kedge.events()[-1]["code"] == -1004
 
 
+def test_another_allocation_that_slurm_refuses(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "time=1m", "--slurm", "requeue=true", extras=ONCE)
+    slurm.run("scontrol", "update", f"jobid={kedge.number(run)}", "requeue=0")
+    assert "the cluster has refused another one" in kedge("wait", run, code=1).stdout
+    said = kedge("show", run).stdout
+    assert "Ask the site's administrator to allow that jobs are requeued" in said
+    assert "presently disabled" in facts(kedge, "note")[-1]["text"]
+    assert kedge.events()[-1]["code"] == -1004
+
+
 def test_a_controller_that_is_killed_is_started_again_and_tasks_do_not_notice(kedge: OnSlurm) -> None:
     run = background(kedge, roles=PAIR)
     first = kedge.controller()

@@ -76,7 +76,8 @@ def test_slurms_own_time_limit(scene: SlurmScene) -> None:
 
     outcome = scene.in_allocation(plan(WAITS), end, QUICK)
     assert (outcome.state, outcome.code) == (State.FAILED, -1004)
-    assert "extras.slurm.time" in str(outcome)
+    assert "(extras.slurm.time)" in outcome.text
+    assert "1 h" not in outcome.text  # Slurm's limit was shortened, so kedge's own has not passed
 
 
 def test_the_notice_before_the_end_reaches_the_hooks(scene: SlurmScene) -> None:
@@ -167,6 +168,7 @@ def test_slurm_gives_no_other_allocation(scene: SlurmScene) -> None:
     scene.requeue("Requested operation is presently disabled for job 7", 1)
     outcome = scene.in_allocation(plan(WAITS))
     assert (outcome.state, outcome.code) == (State.FAILED, -1004)
+    assert "the cluster has refused another one" in outcome.text
     notes = " ".join(facts["text"] for facts in scene.seen("note"))
     assert "presently disabled for job 7" in notes
     assert "ask the site's administrator to allow that, or ask for more time with --slurm time=TIME" in notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kedge.contract import (
     ALLOCATION_TIME_LIMIT,
+    NOT_RENEWED,
     PARTITION_TIME_LIMIT,
     SITE_TIME_LIMIT,
     TIME_LIMITS_OF_RUN,
@@ -37,6 +38,11 @@ def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnos
 def _raise(key: str) -> str:
     if key == SITE_TIME_LIMIT:
         return "The site ends every job after this time (kedge config limits); only its administrator can change that."
+    if key == NOT_RENEWED:
+        return (
+            "Ask the site's administrator to allow that jobs are requeued (a note has Slurm's own words), or "
+            "ask for a longer allocation: --slurm time=TIME, or extras.slurm.time in the job file."
+        )
     if key in (ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT):
         return (
             "Ask for a longer allocation: --slurm time=TIME, or extras.slurm.time in the job file. sinfo shows what "

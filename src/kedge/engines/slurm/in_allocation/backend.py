@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from kedge.contract import TaskTimeLimit
+from kedge.contract import NOT_RENEWED, TaskTimeLimit
 from kedge.engines.base import Ended, LimitReached, Task, TaskReachable, TaskUnreachable, Update
 from kedge.engines.cluster import task_ends
 from kedge.engines.cluster.backend import ClusterBackend
@@ -48,6 +48,7 @@ class SlurmBackend(ClusterBackend):
         self.requeue_at = math.inf
         self.may_requeue = False
         self._refused = ""
+        self._began = time.monotonic()
         self.time_is_over: Callable[[TaskTimeLimit], None] = lambda limit: None
         self._terminated, self._suspected = False, math.inf
         self._ending: AllocationEnd | None = None
@@ -165,9 +166,12 @@ class SlurmBackend(ClusterBackend):
 
     def _at_time_limit(self, updates: Collection[Update]) -> list[Update]:
         if self._ending and self._ending.kind == GoneKind.OUT_OF_TIME and self.limit:
-            self.time_is_over(self.limit)
+            # Slurm's limit may have been changed meanwhile, so what has passed counts.
+            passed = min(self.limit.limit_sec, round(time.monotonic() - self._began, 1))
+            limit = TaskTimeLimit(NOT_RENEWED if self._refused else self.limit.key, passed)
+            self.time_is_over(limit)
             task = next((update.task for update in updates), None) or next(iter(self._members))
-            return [LimitReached(task, self.limit.key)]
+            return [LimitReached(task, limit.key)]
         return []
 
     def _watch_nodes(self, updates: Collection[Update]) -> None:
