@@ -177,6 +177,26 @@ def test_a_task_whose_node_comes_back_after_it_was_given_up_does_not_go_on(scene
     assert outcome.attempt == 0
 
 
+def test_what_an_agent_that_knows_nothing_of_it_still_runs_is_ended(scene: ClusterScene) -> None:
+    """The note of the one before was lost, as on a full disk. The attempt of the job goes on."""
+
+    def lose() -> None:
+        for task in (W0, W1):
+            scene.wait_for_log(task, "ready")
+        keeper, killed = scene.cluster.agents[W0].pid, agent(scene)
+        (note,) = (path for path in Path("/proc", str(killed), "fd").iterdir() if path.readlink().name == "status")
+        (note.readlink().parents[1] / "state.json").unlink()
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda: not running(keeper), 30)
+        go(scene)
+
+    made = plan(WAITS, 2, gang=False, completion={"minFailedInstances": 2, "minSucceededInstances": -1})
+    scene.job(made, lose, settings=SOON)
+    first, second = scene.seen("task-completed")
+    assert (first["index"], second["index"], second["code"]) == (0, 1, 0)
+    assert "the one in its place knows nothing of the task" in first["message"]
+
+
 def running(keeper: int) -> set[str]:
     """The names of the programs below a keeper."""
     found = set()

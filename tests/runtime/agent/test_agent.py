@@ -138,6 +138,20 @@ def test_a_supervisor_that_cannot_start(agent):
     assert end["text"].startswith("the task's supervisor could not be started on node n7: ")
 
 
+def test_a_start_that_cannot_be_noted_is_none(agent):
+    """An agent in its place would know nothing of it, and start the task a second time."""
+    agent.start()
+    agent.reserve()
+    agent.state_file.unlink()
+    agent.state_file.mkdir()
+    agent.run("touch ../../../never")
+    end = agent.ended()
+    assert (end["report"], end["code"]) == (None, None)
+    assert "could not be started on node n7" in end["text"]
+    assert agent.events() == []
+    assert not agent.task_folder().exists()
+
+
 def test_the_environment_is_that_of_the_step(agent):
     agent.start({"LC_ALL": "", "LANG": "C", "SLURM_JOB_ID": "77"})
     agent.run("echo ${LC_CTYPE-unset} $LANG $SLURM_JOB_ID; env | grep -c ^PWD")

@@ -242,6 +242,7 @@ class ClusterBackend:
             what = f"the agent of {member.where()} has ended, and the one in its place knows nothing of the task"
             report = reports.read(member.launch) or task_ends.of_lost_agent(member.launch, what)
             self._end(member, report, place_lost=True)
+            self._give_up(member)
             return
         member.sent = False  # what was sent may be lost; it does nothing if it comes twice
         asked = {messages.STOP: member.stopping, messages.KILL: member.killed}
@@ -323,8 +324,8 @@ class ClusterBackend:
         self._changed[member.task] = member
 
     def _give_up(self, member: Member) -> None:
-        """The cluster has given a task up, so nothing of it may go on, should its node only have been out of reach. An
-        agent that is not there is told when it comes back."""
+        """A task has been given up, so nothing of it may go on, should its node only have been out of reach. An agent
+        that is not there is told when it comes back."""
         if member.launch and member.sent:
             self._control(member, messages.KILL)
         elif not member.launch:

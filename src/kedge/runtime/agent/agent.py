@@ -159,9 +159,11 @@ class Agent:
                 task_files.clear_ended(self.state.folder)
             start = task_files.on_node(self._folders, start)
         folder = start["spec"]["folder"]
-        self._save(task_attempt=number, folder=folder, pid=None, start_time=0, ended=None, events=0)
+        beginning = {"task_attempt": number, "folder": folder, "pid": None, "start_time": 0, "ended": None, "events": 0}
+        self.state = self.state._replace(**beginning)
         self._events = 0
         try:
+            self.state.save(self._folders.files)  # a new agent that does not know it would start it a second time
             if self.state.ports:
                 self._ports.hold_again(self.state.ports)  # after the first attempt they were handed over
             files = task_files.paths(self._folders, number)
