@@ -34,7 +34,8 @@ def test_tasks_have_the_users_limit_of_open_files(kedge: OnSlurm) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1000, hard))
     try:
-        printed = kedge("run", kedge.job("echo $(ulimit -Sn) of $(ulimit -Hn)")).stdout
+        # With a setting of Python's, it is a new process, and not forked from one that was started with other limits.
+        printed = kedge("run", kedge.job("echo $(ulimit -Sn) of $(ulimit -Hn)"), PYTHONUTF8="1").stdout
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert f"1000 of {hard}" in printed
