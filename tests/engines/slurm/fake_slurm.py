@@ -71,6 +71,7 @@ def sbatch(folder: Path, args: list[str]) -> int:
     job = {
         "id": number, "state": "PENDING", "reason": "None", "comment": options["comment"].strip('"'), "pid": None,
         "output": options.get("output", "/dev/null").strip('"'), "script": args[-1], "code": "0:0", "by": "",
+        "user": os.getuid(),
     }  # fmt: skip
     (folder / f"job-{number:04}.json").write_text(json.dumps(job))
     if not (folder / "hold").exists():
@@ -110,7 +111,7 @@ def squeue(folder: Path, args: list[str]) -> int:
     for job in jobs(folder):
         reason = (folder / "hold").read_text() if job["state"] == "PENDING" and (folder / "hold").exists() else "None"
         start = "2030-01-02T03:04:05" if job["state"] == "PENDING" else "2026-01-02T03:04:05"
-        if job["state"] != "FORGOTTEN":
+        if job["state"] != "FORGOTTEN" and f"--user={job['user']}" in args:
             print(f"{job['id']}|{job['id']}|{job['state']}|{reason}|{start}|n1|{job['comment']}")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -115,6 +116,13 @@ def test_a_signal_ends_the_program_if_slurm_is_silent(running: Run, slurm: Path)
     code, out, err = terminated(running, slurm)
     assert (code, out) == (1, "srun was ended\n")
     assert err.startswith("kedge exec: Slurm passes no signal on, so the program is ended: squeue: Unable to contact")
+
+
+def test_the_job_of_another_user(running: Run, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(CannotRun, match="and Slurm lets nobody else run a program beside its tasks; run kedge exec as"):
+        slurm_exec.run(running, TaskAttempt(Task("worker", 1), 0, 0), ExecRequest(("ls",)))
 
 
 def test_a_task_that_has_ended_is_not_joined(running: Run) -> None:

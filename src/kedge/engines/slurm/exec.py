@@ -13,9 +13,10 @@ from typing import Any
 from kedge.contract import EVENTS_FILE, FINISHED, STARTING
 from kedge.engines.base import ExecRequest, TaskAttempt
 from kedge.engines.machine import exec_terminal
-from kedge.engines.slurm import commands
+from kedge.engines.slurm import commands, job_table
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.exec_signals import StepSignals
+from kedge.engines.slurm.requests import user_name
 from kedge.errors import CannotRun
 from kedge.late_patterns import late_pattern
 from kedge.own_files import write_all
@@ -40,6 +41,7 @@ def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
     node, pid = _node(run, attempt), _pid(run, attempt)
     if not number or not bundle:
         raise CannotRun(f"{run.cluster.job} is damaged, so the Slurm job of {run.id} is not known")
+    _check_owner(run, site, str(number))
     signals = StepSignals(site)
     argv = [
         site.program("srun"), f"--jobid={number}", *_component(site, run, attempt, str(number)), "--overlap",
@@ -134,6 +136,20 @@ def _node(run: Run, attempt: TaskAttempt) -> str:
     if not found:
         raise CannotRun(f"{attempt.task} has no node yet; try again in a moment")
     return found
+
+
+def _check_owner(run: Run, site: SlurmSite, number: str) -> None:
+    """CannotRun: the job is another user's. Slurm would refuse root, too, in words that do not say why."""
+    owner = run.path.stat().st_uid
+    if owner == os.getuid():
+        return
+    with suppress(SlurmError):
+        if job_table.of_run(job_table.listed(site, os.getuid()), run.id, number) is None:
+            name = user_name(owner)
+            raise CannotRun(
+                f"{run.id} is a job of {name}, and Slurm lets nobody else run a program beside its tasks; "
+                f"run kedge exec as {name}"
+            )
 
 
 def _component(site: SlurmSite, run: Run, attempt: TaskAttempt, number: str) -> list[str]:

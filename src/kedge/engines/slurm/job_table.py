@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime
 from typing import NamedTuple
@@ -63,9 +64,12 @@ def listed(site: SlurmSite, user: int) -> list[ListedJob]:
 
 
 def list_run(site: SlurmSite, run: Run, job: str | None) -> ListedJob | None:
-    """The job of a run, as `of_run` finds it among those of the run's owner, who may not be this process's. SlurmError;
-    OSError."""
-    return of_run(listed(site, run.path.stat().st_uid), run.id, job)
+    """The job of a run, as `of_run` finds it among this user's, or among those of the owner of its folder. These may
+    differ for the user's own jobs, too: a file system may map users. SlurmError; OSError."""
+    for user in dict.fromkeys((os.getuid(), run.path.stat().st_uid)):
+        if found := of_run(listed(site, user), run.id, job):
+            return found
+    return None
 
 
 def forget() -> None:

@@ -92,12 +92,16 @@ def _ask_controller(run: Run, kind: str) -> None:
 
 def _other_user(run: Run) -> str:
     """The user of this process if the run is another user's; otherwise empty."""
-    if run.path.stat().st_uid == os.getuid():
-        return ""
+    own = os.getuid()
+    return "" if run.path.stat().st_uid == own else user_name(own)
+
+
+def user_name(user: int) -> str:
+    """The name of the user of this number, for people."""
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
+        return pwd.getpwuid(user).pw_name
     except KeyError:
-        return f"the user {os.getuid()}"
+        return f"the user {user}"
 
 
 def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, ...]:
