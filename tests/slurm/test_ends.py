@@ -44,6 +44,22 @@ def test_the_loss_of_a_node_is_named(kedge: OnSlurm, slurm: SlurmCluster) -> Non
     assert kedge.leftovers() == []
 
 
+def test_a_node_that_only_slurm_does_not_hear_of(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    """Its slurmd hangs, while the task still speaks to the controller: the cluster's word counts."""
+    run = background(kedge, roles=PAIR, extras=ONCE)
+    slurmd = slurm.pids["n2"]
+    os.kill(slurmd, signal.SIGSTOP)
+    try:
+        assert "worker:1: node_failure" in kedge("wait", run, code=1).stdout
+    finally:
+        os.kill(slurmd, signal.SIGCONT)
+    lost = next(event for event in facts(kedge, "task-completed") if event["index"] == 1)
+    assert lost["code"] == -1001
+    assert "node n2" in lost["message"]
+    slurm.heal()
+    assert kedge.leftovers() == []
+
+
 def test_slurmctld_stops_and_comes_back(kedge: OnSlurm, slurm: SlurmCluster) -> None:
     run = background(kedge, roles=PAIR)
     slurm.stop_slurmctld()
