@@ -113,7 +113,8 @@ def read(run: Run) -> JobStatus:
 def _with_word(run: Run, status: JobStatus) -> JobStatus:
     """The status with what the scheduler of a cluster says, unless the controller speaks for itself."""
     word = liveness.last_word(run.cluster)
-    status = replace(status, cluster_job=word.job or None)
+    job = word.job or run.cluster.object(run.cluster.job).get("job")  # nobody may have asked yet
+    status = replace(status, cluster_job=str(job) if job else None)
     if status.state in FINAL or liveness.is_fresh(run.cluster):
         return status
     if word.state == JobPhase.PENDING:

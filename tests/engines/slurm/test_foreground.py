@@ -16,7 +16,7 @@ from kedge.cli.commands import logs, rm, show
 from kedge.jobs import runs
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.resolve.model import Inputs
-from kedge.runs import liveness
+from kedge.runs import liveness, status
 from kedge.runs.liveness import JobPhase
 from kedge.states import State
 from kedge.testing.wait import wait_until
@@ -126,3 +126,5 @@ def test_a_job_in_the_background_is_its_id(
     ((run, _, now),) = runs.all_runs()
     assert capfd.readouterr().out == f"{run.id}\n"
     assert (now.state, now.cluster_job) == (State.WAITING, "1")
+    run.cluster.scheduler.unlink(missing_ok=True)
+    assert status.read(run).cluster_job == "1"
