@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from kedge.contract import Action, Callback, Step
 from kedge.testing.wait import wait_until
 
@@ -55,6 +57,18 @@ def test_a_stop_ends_it_at_once(attempt, server):
     attempt.wait()
     assert attempt.report["stopped_by"] == "TERM"
     assert not attempt.report["killed"]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_in_an_allocation_of_slurm_launchers_still_use_ssh(attempt, server, inside):
+    server.config.write_text(server.config.read_text().partition("Host down-0")[0])
+    waits(attempt)
+    given = {"SLURM_JOB_ID": "7", "HYDRA_LAUNCHER": "rsh"} if inside else {}
+    attempt.spec = attempt.spec._replace(environment={**attempt.spec.environment, **given})
+    assert attempt.run("env") == 0
+    out = attempt.stream("user-stdout").decode()
+    assert ("OMPI_MCA_ras=^slurm\n" in out, "PRTE_MCA_plm=ssh\n" in out) == (inside, inside)
+    assert ("HYDRA_LAUNCHER=rsh\n" in out) == inside
 
 
 def test_scripts_use_the_images_client_or_kedges_own(attempt, server, tmp_path):

@@ -48,6 +48,12 @@ done
 echo "{name} of Open MPI is not on the PATH" >&2
 exit 127
 """
+# Inside an allocation of Slurm, launchers would ask it for nodes and start their daemons with srun: Open MPI to version
+# 4 and from version 5, MPICH, Intel MPI.
+_NOT_BY_SLURM = {
+    "OMPI_MCA_ras": "^slurm", "OMPI_MCA_plm": "rsh", "PRTE_MCA_ras": "^slurm", "PRTE_MCA_plm": "ssh",
+    "HYDRA_RMK": "user", "HYDRA_LAUNCHER": "ssh", "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+}  # fmt: skip
 _TCP_INTERFACES = ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude")
 
 
@@ -79,6 +85,8 @@ def variables(spec: TaskSpec, given: Mapping[str, str], tasks_by_role: Peers) ->
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,  # Intel MPI
         "PDSH_RCMD_TYPE": "ssh",  # DeepSpeed
     }
+    if "SLURM_JOB_ID" in given:
+        added |= _NOT_BY_SLURM
     if os.geteuid() == 0:  # as in most images; Open MPI would refuse to start
         added |= {f"{name}_ALLOW_RUN_AS_ROOT{end}": "1" for name in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
     if _on_this_machine(tasks_by_role):
