@@ -20,7 +20,7 @@ RETRY = {
     "message": "m",
     "next_try": 2,
     "tries": 3,
-    "delay_sec": 1.5,
+    "delay_sec": 9,
 }
 SERVICE = {"event": SERVICE_ENDED, "task": "w:0", "name": "n", "code": 3, "task_over": False}
 
