@@ -23,7 +23,7 @@ from kedge.runs.job_events import JobEvent
 from kedge.states import State
 
 from .scene import W0, ClusterScene, plan
-from .test_agent_losses import WAITS
+from .test_agent_losses import WAITS, go
 
 PROGRAM = Path(__file__).with_name("in_cluster_program.py")
 
@@ -113,6 +113,6 @@ def test_it_becomes_full_while_a_task_runs(scene: ClusterScene, tmp_path: Path) 
     process = batch(scene, bundle)
     scene.wait_for_log(W0, "ready")
     fill(scene)
-    os.close(os.open(scene.run.job_dir / "go", os.O_RDONLY | os.O_CREAT))  # tmpfs has room for a name
+    go(scene)  # tmpfs has room for a name
     check(scene, process, bundle)
     check_end(scene, "No space left on device")
