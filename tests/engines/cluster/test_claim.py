@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +23,17 @@ from .test_agent_losses import WAITS, go
 from .test_takeover import PROGRAM, submitted
 
 DECISIONS = (JobEvent.ATTEMPT_STARTED, JobEvent.TASK_COMPLETED, JobEvent.ATTEMPT_COMPLETED, JobEvent.JOB_COMPLETED)
+
+
+@pytest.fixture(autouse=True)
+def no_agents_stay(scene: ClusterScene) -> Iterator[None]:
+    """A cluster ends the agents of an allocation that is over. This one leaves them to their controller."""
+    yield
+    log = str(scene.files.folder / "agents.log")
+    for path in Path("/proc").glob("[0-9]*/fd/1"):
+        with suppress(OSError):
+            if os.readlink(path) == log:
+                os.kill(int(path.parts[2]), signal.SIGKILL)
 
 
 def controller(scene: ClusterScene, *args: str) -> subprocess.Popen[str]:
