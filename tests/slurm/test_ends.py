@@ -60,6 +60,61 @@ def test_a_node_that_only_slurm_does_not_hear_of(kedge: OnSlurm, slurm: SlurmClu
     assert kedge.leftovers() == []
 
 
+def test_without_requeue_a_lost_node_ends_the_job(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, roles=PAIR)
+    slurm.lose_node("n2")
+    said = kedge("wait", run, code=1).stdout
+    assert "node_failure; not retried: its allocation has lost n2" in said
+    assert "--slurm requeue=true" in said
+    assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1001]
+    assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0]
+
+
+def test_with_requeue_a_lost_node_leads_to_another_allocation(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "requeue=true", roles=PAIR)
+    slurm.lose_node("n2")
+    wait_until(lambda: bool(facts(kedge, "allocation-requested")), DEADLINE, "the wish for another allocation")
+    wait_until(lambda: slurm.state(kedge.number(run)) == "PENDING", DEADLINE, "the job in the queue")
+    slurm.start_slurmd("n2")
+    for index in range(2):
+        kedge.wait_for_output("ready", f"worker-{index}", attempt=1)
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1001, 0]
+    assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0, 1]
+    assert kedge.leftovers() == []
+
+
+def preempt(kedge: OnSlurm, slurm: SlurmCluster, run: str) -> str:
+    """Submit a job of a higher priority that needs both nodes, and return its number once it runs."""
+    other = slurm.submit("sleep 600", "--partition=urgent", "--exclusive", "--nodes=2")
+    slurm.wait_for_state(other, "RUNNING")
+    return other
+
+
+def test_with_requeue_a_preempted_job_goes_on_in_another_allocation(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "requeue=true", "--slurm", "partition=spare", roles=PAIR)
+    other = preempt(kedge, slurm, run)
+    assert facts(kedge, "task-completed") == facts(kedge, "job-completed") == []
+    slurm.run("scancel", other)
+    kedge.wait_for_output("ready", attempt=1)
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1003, 0]
+    assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0, 1]
+    assert kedge.leftovers() == []
+
+
+def test_without_requeue_a_preempted_job_ends(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "partition=spare", roles=PAIR)
+    preempt(kedge, slurm, run)
+    said = kedge("wait", run, code=1).stdout
+    print(said)
+    assert "preempt" in said
+    assert kedge.events()[-1]["code"] == -1003
+    wait_until(lambda: kedge.leftovers() == [], DEADLINE, "the end of the Slurm job")
+
+
 def test_slurmctld_stops_and_comes_back(kedge: OnSlurm, slurm: SlurmCluster) -> None:
     run = background(kedge, roles=PAIR)
     slurm.stop_slurmctld()

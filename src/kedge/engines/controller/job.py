@@ -34,12 +34,14 @@ def run_job(
     emit: Emit,
     random: Callable[[], float],
     progress: Progress | None = None,
+    no_place: Callable[[], str] = str,
 ) -> JobOutcome:
     """Run job attempts until one is final, and return how the job ended. Nothing of the job runs after this.
 
-    With `progress` (resume.read), this is a second controller, which goes on where the first one was killed.
+    With `progress` (resume.read), this is a second controller, which goes on where the first one was killed. `no_place`
+    says why there is no place for another attempt, whatever the policies say; empty if there is.
     """
-    return _JobLoop(plan, run, backend, stops, emit, random, progress or beginning(plan, run)).run()
+    return _JobLoop(plan, run, backend, stops, emit, random, progress or beginning(plan, run), no_place).run()
 
 
 class _JobLoop:
@@ -52,9 +54,10 @@ class _JobLoop:
         emit: Emit,
         random: Callable[[], float],
         now: Progress,
+        no_place: Callable[[], str],
     ) -> None:
         self._plan, self._backend, self._stops, self._emit, self._random = plan, backend, stops, emit, random
-        self._now = now
+        self._now, self._no_place = now, no_place
         self._judging = Judge(run, plan.rules)
 
     def run(self) -> JobOutcome:
@@ -127,6 +130,8 @@ class _JobLoop:
             why = now.retries.facts()
         if delay is None:
             return now.retries.why
+        if no_place := self._no_place():
+            return no_place
         facts = {"delay_sec": round(delay, 3), **why, **now.retries.counts(), **now.history.facts()}
         self._emit(JobEvent.JOB_RETRYING, attempt=now.number, **facts)
         now.retry_due = time.monotonic() + delay

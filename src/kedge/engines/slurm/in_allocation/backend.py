@@ -30,6 +30,7 @@ _NODES_SEC = 20.0  # between questions about the nodes of tasks that are not hea
 _ANSWER_SEC = 0.5
 _WORDS_SEC, _LOG_SEC = 1.0, 0.1  # how long words are waited for, and how often the logs are read meanwhile
 _ASK = "ask the site's administrator to allow that, or ask for more time with --slurm time=TIME"
+_ADVICE = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
 _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 
 
@@ -69,16 +70,21 @@ class SlurmBackend(ClusterBackend):
         return 0.0 if self._late or self._terminated else min(super().due, self._ask_at, self.requeue_at)
 
     def place(self, attempt: int) -> None:
-        lost = ", ".join(sorted(self._steps.lost_nodes))
-        why = (
-            f"the allocation is over ({self._ending.text})" if self._ending else lost and f"its allocation lost {lost}"
-        )
-        if why:
-            advice = (
-                self._refused or "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
-            )
-            raise CannotRun(f"there is no other attempt of the job: {why}; {advice}")
+        if why := self._unusable:
+            raise CannotRun(f"there is no other attempt of the job: {why}; {self._refused or _ADVICE}")
         super().place(attempt)
+
+    def no_place(self) -> str:
+        """Why the job cannot be tried again, if that is certain: its allocation is of no use, and it asks for no other."""
+        return "" if self.may_requeue or not self._unusable else f"{self._unusable}; {self._refused or _ADVICE}"
+
+    @property
+    def _unusable(self) -> str:
+        """Why no attempt can run in this allocation any more."""
+        if self._ending:
+            return f"its allocation is over ({self._ending.text})"
+        lost = ", ".join(sorted(self._steps.lost_nodes))
+        return f"its allocation has lost {lost}" if lost else ""
 
     def retrying(self) -> None:
         """The job is tried again, which is recorded: without all of its nodes, that needs another allocation."""

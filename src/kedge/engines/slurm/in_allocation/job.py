@@ -110,7 +110,7 @@ def run(
             if event == JobEvent.JOB_RETRYING:
                 backend.retrying()
 
-        return run_job(plan, run, backend, stops, emit, random.random, now)
+        return run_job(plan, run, backend, stops, emit, random.random, now, backend.no_place)
 
     def leave(end: AllocationEnd) -> NoReturn:
         facts = {"number": here.restarts, "cause": end.cause, "text": end.text}
