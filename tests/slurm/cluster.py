@@ -121,10 +121,15 @@ class SlurmCluster:
         """End slurmctld in an orderly way: jobs continue."""
         self._end("slurmctld", signal.SIGTERM)
 
-    def start_slurmd(self, node: str) -> None:
+    def start_slurmd(self, node: str, options: str = "") -> None:
         """Start the daemon of a node, in a namespace in which the folder `own` is the node's."""
-        script = f"mount -t tmpfs -o mode=1777 none {self.own} && exec slurmd -D -N {node}"
+        script = f"mount -t tmpfs -o mode=1777 none {self.own} && exec slurmd -D -N {node} {options}"
         self.start_daemon(node, ("unshare", "--mount", "--propagation", "slave", "sh", "-c", script))
+
+    def restart_node(self, node: str) -> None:
+        """End all processes of a node and start it again, before Slurm takes it for lost."""
+        self.lose_node(node)
+        self.start_slurmd(node, "-b")
 
     def kill_slurmd(self, node: str) -> None:
         """Kill only the daemon of a node; its jobs continue, without anybody who can ask for them."""
@@ -134,8 +139,9 @@ class SlurmCluster:
         """Kill all processes of a node at once, as if it had lost its power."""
         namespace = os.readlink(f"/proc/{self.pids[node]}/ns/mnt")
         while processes := [pid for pid in _pids() if _namespace(pid) == namespace]:
-            for pid in processes:
-                _kill(pid, signal.SIGKILL)
+            for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them can do anything about the death of another
+                for pid in processes:
+                    _kill(pid, number)
             wait_until(lambda killed=processes: not any(map(is_alive, killed)), DEADLINE, f"the end of {node}")  # type: ignore[misc]
         del self.pids[node]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 NODES = ("n1", "n2")
 PARTITIONS = ("main", "short", "spare", "urgent")
 GPUS = 4  # on each node
+PARTITIONS = ("main", "short", "spare", "graced", "urgent")
 
 _SLURM = """\
 ClusterName=kedge-test
@@ -54,6 +55,8 @@ PartitionName=main Nodes=n1,n2 Default=YES MaxTime=60 PriorityTier=2 PreemptMode
 PartitionName=short Nodes=n1,n2 MaxTime=1 PriorityTier=2 PreemptMode=OFF
 # What runs in `spare` is requeued for what is submitted to `urgent`.
 PartitionName=spare Nodes=n1,n2 MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE
+# The same, with some time between the signal and the end.
+PartitionName=graced Nodes=n1,n2 MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE GraceTime=15
 PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=3 PreemptMode=OFF
 """
 

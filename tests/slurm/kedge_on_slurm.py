@@ -46,17 +46,19 @@ class OnSlurm(Loaded):
         log = self.jobs / run / "attempt-0" / "worker-0" / USER_ALL / CURRENT
         wait_until(lambda: log.exists() and text in log.read_text(), TIMEOUT, f"{text!r} from {run}")
 
-    def leftovers(self) -> list[str]:
-        """Processes, jobs of Slurm, and folders of agents. When a job has ended, agents still clean up, and Slurm."""
+    def leftovers(self, lost: str = "") -> list[str]:
+        """Processes, jobs of Slurm, and folders of agents. When a job has ended, agents still clean up, and Slurm.
+        What the first attempt of the task `lost` has left on a lost node is none."""
         end = time.monotonic() + CLEANING_SEC
-        while (found := self._leftovers()) and time.monotonic() < end and all(map(_has_ended, self.runs())):
+        while (found := self._leftovers(lost)) and time.monotonic() < end and all(map(_has_ended, self.runs())):
             time.sleep(0.1)
         return found
 
-    def _leftovers(self) -> list[str]:
+    def _leftovers(self, lost: str) -> list[str]:
         found = super().leftovers()
         for run in self.runs():
-            found += [str(path) for path in Path(tempfile.gettempdir()).glob(f"kedge-agent-*{run.name}*")]
+            folders = Path(tempfile.gettempdir()).glob(f"kedge-agent-*{run.name}*")
+            found += [str(path) for path in folders if not lost or not path.name.endswith(f"-0-{lost}")]
         jobs = self.slurm.run("squeue", "--noheader", "--format=%i %T %k").splitlines()
         return found + [job for job in jobs if any(run.name in job for run in self.runs())]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kedge import processes
 from kedge.testing.wait import wait_until
@@ -28,6 +31,13 @@ def background(kedge: OnSlurm, *options: str, **keys: Any) -> str:
     return str(run)
 
 
+def site(kedge: OnSlurm, line: str) -> None:
+    """Have the site set an option of the engine."""
+    path = kedge.folder / "site.toml"
+    path.write_text(f"[engines.slurm]\n{line}\n")
+    kedge.environment["KEDGE_SITE_FILE"] = str(path)
+
+
 def facts(kedge: OnSlurm, name: str) -> list[dict[str, Any]]:
     """The events with this name."""
     return [event for event in kedge.events() if event["event"] == name]
@@ -41,7 +51,7 @@ def test_the_loss_of_a_node_is_named(kedge: OnSlurm, slurm: SlurmCluster) -> Non
     assert lost["code"] == -1001
     assert "node n2" in lost["message"]
     slurm.heal()
-    assert kedge.leftovers() == []
+    assert kedge.leftovers(lost="worker-1") == []
 
 
 def test_a_node_that_only_slurm_does_not_hear_of(kedge: OnSlurm, slurm: SlurmCluster) -> None:
@@ -82,20 +92,81 @@ def test_with_requeue_a_lost_node_leads_to_another_allocation(kedge: OnSlurm, sl
     kedge("wait", run)
     assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1001, 0]
     assert [event["attempt"] for event in facts(kedge, "attempt-started")] == [0, 1]
-    assert kedge.leftovers() == []
+    assert kedge.leftovers(lost="worker-1") == []
 
 
-def preempt(kedge: OnSlurm, slurm: SlurmCluster, run: str) -> str:
+def test_the_job_is_tried_again_on_the_nodes_that_are_left(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    # Something else of the job takes so much of the first node that only one of the tasks fits there, too.
+    blocks = "srun --exact --nodes=1 --nodelist=$SLURMD_NODENAME --ntasks=1 --cpus-per-task=40 --mem=0"
+    starts = f"{blocks} sh -c 'touch cluster/blocked; exec sleep 600' &"
+    prologue = [starts, "until [ -e cluster/blocked ]; do sleep 0.1; done"]
+    site(kedge, f'sbatch = ["--nodes=2"]\nprologue = {json.dumps(prologue)}')
+    roles = {"worker": {"instances": 2, "resourcePerInstance": {"cpu": 20, "memoryMB": 64, "gpu": 0}}}
+    run = background(kedge, "--slurm", "exclusive=true", roles=roles)
+    assert sorted(kedge.task_log(f"worker-{index}") for index in range(2)) == ["ready on n1\n", "ready on n2\n"]
+    lost = next(f"worker-{index}" for index in range(2) if "n2" in kedge.task_log(f"worker-{index}"))
+    slurm.run("scancel", f"{kedge.number(run)}.0")
+    slurm.lose_node("n2")
+    for index in range(2):
+        kedge.wait_for_output("ready on n1", f"worker-{index}", attempt=1)
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1001, 0]
+    assert kedge.leftovers(lost=lost) == []
+
+
+def test_a_node_that_is_started_again_has_lost_its_task(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    site(kedge, 'unreachable = "3s"')
+    run = background(kedge, roles=PAIR)
+    slurm.restart_node("n2")
+    said = kedge("wait", run, code=1).stdout
+    assert "node_failure; not retried: its allocation has lost n2" in said
+    lost = next(event for event in facts(kedge, "task-completed") if event["index"] == 1)
+    assert lost["code"] == -1001
+    assert "the node was started again" in lost["message"]
+    assert kedge.leftovers(lost="worker-1") == []
+
+
+@pytest.mark.parametrize("requeue", ["true", "false"])
+def test_the_loss_of_the_first_node(kedge: OnSlurm, slurm: SlurmCluster, requeue: str) -> None:
+    site(kedge, 'unreachable = "3s"')
+    run = background(kedge, "--slurm", f"requeue={requeue}", roles=PAIR)
+    slurm.lose_node("n1")
+    if requeue == "true":
+        wait_until(lambda: slurm.state(kedge.number(run)) == "PENDING", DEADLINE, "the job in the queue")
+        slurm.start_slurmd("n1")
+        kedge.wait_for_output("ready", "worker-1", attempt=1)
+        kedge.let_go(run)
+        kedge("wait", run)
+        assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1001, 0]
+    else:
+        assert "the node n1, on which its controller ran, has failed" in kedge("wait", run, code=1).stdout
+        assert kedge.events()[-1]["code"] == -1001
+    wait_until(lambda: kedge.leftovers(lost="worker-0") == [], DEADLINE, "the end of the Slurm job")
+
+
+def test_the_loss_of_the_only_node_of_a_job(kedge: OnSlurm, slurm: SlurmCluster) -> None:
+    run = background(kedge, "--slurm", "requeue=true")
+    slurm.lose_node("n1")
+    kedge.wait_for_output("ready", attempt=1)
+    kedge.let_go(run)
+    kedge("wait", run)
+    assert [event["code"] for event in facts(kedge, "attempt-completed")] == [-1001, 0]
+
+
+def preempt(slurm: SlurmCluster) -> str:
     """Submit a job of a higher priority that needs both nodes, and return its number once it runs."""
     other = slurm.submit("sleep 600", "--partition=urgent", "--exclusive", "--nodes=2")
     slurm.wait_for_state(other, "RUNNING")
     return other
 
 
-def test_with_requeue_a_preempted_job_goes_on_in_another_allocation(kedge: OnSlurm, slurm: SlurmCluster) -> None:
-    run = background(kedge, "--slurm", "requeue=true", "--slurm", "partition=spare", roles=PAIR)
-    other = preempt(kedge, slurm, run)
-    assert facts(kedge, "task-completed") == facts(kedge, "job-completed") == []
+@pytest.mark.parametrize("partition", ["spare", "graced"])
+def test_with_requeue_a_preempted_job_goes_on_in_another_allocation(
+    kedge: OnSlurm, slurm: SlurmCluster, partition: str
+) -> None:
+    run = background(kedge, "--slurm", "requeue=true", "--slurm", f"partition={partition}", roles=PAIR)
+    other = preempt(slurm)
     slurm.run("scancel", other)
     kedge.wait_for_output("ready", attempt=1)
     kedge.let_go(run)
@@ -105,12 +176,12 @@ def test_with_requeue_a_preempted_job_goes_on_in_another_allocation(kedge: OnSlu
     assert kedge.leftovers() == []
 
 
-def test_without_requeue_a_preempted_job_ends(kedge: OnSlurm, slurm: SlurmCluster) -> None:
-    run = background(kedge, "--slurm", "partition=spare", roles=PAIR)
-    preempt(kedge, slurm, run)
+@pytest.mark.parametrize("partition", ["spare", "graced"])
+def test_without_requeue_a_preempted_job_ends(kedge: OnSlurm, slurm: SlurmCluster, partition: str) -> None:
+    run = background(kedge, "--slurm", f"partition={partition}", roles=PAIR)
+    preempt(slurm)
     said = kedge("wait", run, code=1).stdout
-    print(said)
-    assert "preempt" in said
+    assert "preempted; not retried: its allocation is over" in said
     assert kedge.events()[-1]["code"] == -1003
     wait_until(lambda: kedge.leftovers() == [], DEADLINE, "the end of the Slurm job")
 

@@ -12,6 +12,7 @@ RUN/cluster/
   job.json        the job as the scheduler knows it: how to ask, and its id once there is one
   script.sh       the script as it was submitted
   steps.jsonl     the processes with which the controller has started tasks
+  allocation.json the node of the controller in the latest allocation, or why that has ended
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ class ClusterFiles(NamedTuple):
     @property
     def controller(self) -> Path:
         return self.folder / "controller.json"
+
+    @property
+    def allocation(self) -> Path:
+        return self.folder / "allocation.json"
 
     @property
     def scheduler(self) -> Path:

@@ -53,9 +53,9 @@ open(folder + "/agents", "w").write(" ".join(str(each.pid) for each in agents) +
 sys.exit(max(abs(each.wait()) for each in agents))
 """
 _COMMANDS = {
-    "scontrol": 'if [ "$1" = requeue ]; then cat requeue.says >&2; exit "$(cat requeue.code)"; fi; cat scontrol.says',
+    "scontrol": 'if [ "$1" = requeue ]; then cat requeue.says >&2; exit "$(cat requeue.code)"; fi; '
+    'case "$*" in *"show node"*) cat nodes.says;; *) cat scontrol.says; esac',
     "sacct": "cat sacct.says",
-    "sinfo": "cat sinfo.says",
     "scancel": 'kill "$(cat srun.pid)"',
 }
 HERE = SlurmAllocation("7", 0, "main")
@@ -81,7 +81,7 @@ class SlurmScene(ClusterScene):
             (folder / name).write_text(f"#!/bin/sh\ncd '{folder}'\n{body}\n")
             (folder / name).chmod(0o755)
         self.says("sacct", "")
-        self.says("sinfo", "n1|mixed\nn2|mixed\n")
+        self.says("nodes", "NodeName=n1 State=MIXED\nNodeName=n2 State=MIXED\n")
         self.requeue("", 0)
         self.allocation("RUNNING")
 
@@ -164,6 +164,7 @@ class SlurmScene(ClusterScene):
             steps=steps, stops=self.stops, site=SlurmSite(str(self.slurm)), here=HERE, leave=_leave,
         )  # fmt: skip
         backend.may_requeue = self.may_requeue
+        backend.shortage = lambda lost: "too few nodes are left"
         try:
             yield backend
         finally:

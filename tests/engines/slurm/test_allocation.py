@@ -14,11 +14,11 @@ from kedge.errors import CannotRun
 
 def test_the_environment_of_a_batch_step() -> None:
     found = allocation.current({"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2", "SLURM_JOB_PARTITION": "main"})
-    assert found == ("12", 2, "main")
+    assert found == ("12", 2, "main", "")
 
 
 def test_the_first_start_has_no_count() -> None:
-    assert allocation.current({"SLURM_JOB_ID": "12"}) == ("12", 0, "")
+    assert allocation.current({"SLURM_JOB_ID": "12"}) == ("12", 0, "", "")
 
 
 def test_outside_of_an_allocation() -> None:

@@ -98,7 +98,7 @@ def test_preempted_for_good(scene: SlurmScene) -> None:
         scene.step_says(due_to("PREEMPTION"))
         scene.end_step()
 
-    with pytest.raises(CannotRun, match="no other attempt of the job: the allocation is over"):
+    with pytest.raises(CannotRun, match="no other attempt of the job: its allocation is over"):
         scene.in_allocation(plan(WAITS), preempt, QUICK)
     assert scene.codes() == {W0: -1003}
 
@@ -132,18 +132,20 @@ def test_a_step_with_too_much_memory_ends_alone(scene: SlurmScene) -> None:
     assert "its tasks on n1 used 610 MiB together, and had 200" in scene.seen("task-completed")[0]["message"]
 
 
-def test_a_node_that_is_down_is_learned_from_sinfo(scene: SlurmScene) -> None:
+def test_a_node_that_is_down_is_learned_from_slurm(scene: SlurmScene) -> None:
     """Its task is not heard of; nothing else says that it has gone."""
 
     def lose() -> None:
         scene.wait_for_log(W1, "ready")
-        scene.says("sinfo", "n1|mixed\nn2|down*\n")
+        scene.says("nodes", "NodeName=n1 State=MIXED\nNodeName=n2 State=DOWN+NOT_RESPONDING\n")
         agent = scene.agents()[1]
         os.kill(agent, signal.SIGSTOP)
         stop_tree(agent)
 
     settings = ClusterSettings(report_sec=0.2, unreachable_sec=1.0, kill_sec=0.5, finish_sec=0.5)
-    with pytest.raises(CannotRun, match="its allocation lost n2; with --slurm requeue=true"):
+    with pytest.raises(
+        CannotRun, match="its allocation has lost n2, and too few nodes are left; with --slurm requeue=true"
+    ):
         scene.in_allocation(plan(WAITS, 2), lose, settings)
     assert scene.codes()[W1] == -1001
     assert 1 in [facts["index"] for facts in scene.seen("task-unreachable")]
@@ -186,6 +188,6 @@ def test_no_attempt_begins_in_an_allocation_without_its_nodes(
     with Stops() as scene.stops, scene.backend_of(plan(WAITS), QUICK) as backend:
         backend._steps.lost_nodes = {"n2"}
         backend.retrying()
-        with pytest.raises(CannotRun, match="its allocation lost n2") as said:
+        with pytest.raises(CannotRun, match="its allocation has lost n2") as said:
             backend.place(1)
     assert advice in str(said.value)

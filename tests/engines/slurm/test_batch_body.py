@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from kedge.testing.wait import wait_until
 Start = Callable[..., subprocess.Popen[str]]
 DEADLINE = 20.0
 PLAIN = SlurmOptions()
+NOTHING: Mapping[str, str] = {}
+IN_JOB = {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "2"}
 
 
 @pytest.fixture(params=["sh", "bash"])
@@ -41,11 +44,13 @@ def folder(tmp_path: Path) -> Path:
 def start(shell: str, folder: Path) -> Start:
     """Starts a batch script whose controller has these lines."""
 
-    def run(controller: str, options: SlurmOptions = PLAIN, bundle: Path = folder) -> subprocess.Popen[str]:
+    def run(
+        controller: str, options: SlurmOptions = PLAIN, bundle: Path = folder, variables: Mapping[str, str] = NOTHING
+    ) -> subprocess.Popen[str]:
         program(folder / "controller", f"cd {_quoted(folder)}\n{controller}")
         script = folder / "script"
         script.write_text("\n".join(batch_body.body(f"{folder}/run", str(bundle), options)))
-        environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+        environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", **variables}
         return subprocess.Popen(
             [shell, script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -165,3 +170,40 @@ def test_slurms_commands_and_configuration_are_those_of_the_site(start: Start) -
 
 def _lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "requeue", "ends"),
+    [("n2", False, ["scancel 7"]), ("n2", True, ["scontrol requeue 7"]), ("n1 n2", False, [])],
+)
+def test_the_next_node_ends_a_job_whose_first_node_has_failed(
+    start: Start, folder: Path, nodes: str, requeue: bool, ends: list[str]
+) -> None:
+    calls = _quoted(folder / "calls")
+    (folder / "run" / "cluster").mkdir(parents=True)
+    (folder / "run" / "cluster" / "heartbeat").write_text("dead")
+    end = f"echo ${{0##*/}} $* >> {calls}; kill -KILL $PPID"
+    program(folder / "bin" / "srun", 'while [ "$1" != sh ]; do shift; done; exec "$@"')
+    program(folder / "bin" / "scancel", end)
+    asked = f"*) printf 'x\\n' >> {_quoted(folder / 'asked')}; echo JobId=7 ReqNodeList=n9 NodeList=n BatchHost=n1"
+    hosts = f"*hostnames*) for each in {nodes}; do echo $each; done"
+    program(folder / "bin" / "scontrol", f'case "$*" in\n{hosts};;\nrequeue*) {end};;\n{asked};;\nesac')
+    script = start("until [ -e end ]; do :; done", SlurmOptions(requeue=requeue), variables=IN_JOB)
+    done = (folder / "calls").exists if ends else lambda: len(_said(folder / "asked")) > 2
+    wait_until(done, DEADLINE, "the end of the job, or some questions")
+    (folder / "end").touch()
+    program(folder / "bin" / "sleep", "kill -KILL $PPID")  # the watch goes on until its job ends
+    script.communicate(timeout=DEADLINE)
+    assert _said(folder / "calls") == ends
+    assert (folder / "run" / "cluster" / "allocation.json").exists() == bool(ends)
+    if ends:
+        left = json.loads((folder / "run" / "cluster" / "allocation.json").read_text())
+        assert left == {
+            "number": 2,
+            "cause": "node_failure",
+            "text": "the node n1, on which its controller ran, has failed",
+        }
+
+
+def _said(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []

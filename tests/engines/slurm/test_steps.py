@@ -18,6 +18,7 @@ import pytest
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation import step_record
+from kedge.engines.slurm.in_allocation.node_question import NodeFacts
 from kedge.engines.slurm.in_allocation.steps import SlurmSteps, StepEnding
 from kedge.errors import CannotRun, DiskFull
 from kedge.runs.cluster_files import ClusterFiles
@@ -322,10 +323,23 @@ def test_closing_ends_all(rig: Rig) -> None:
 def test_a_node_that_is_down(rig: Rig) -> None:
     steps = rig.launch()
     collect(steps, lambda found: "node n1" in steps.whereabouts(Task("worker", 0)))
-    steps.nodes_failed({"n1", "n9"})
+    steps.told({"n1": NodeFacts(True, 0.0), "n9": NodeFacts(True, 0.0)})
     found = collect(steps, lambda found: len(found) == 2)
     assert {gone.reason for gone in found} == {GoneKind.NODE_LOST}
-    assert "n1" in steps.lost_nodes
+    assert steps.lost_nodes == {"n1"}
+    assert not steps.restarted_nodes
+
+
+def test_a_node_that_was_started_again(rig: Rig) -> None:
+    steps = rig.launch()
+    collect(steps, lambda found: "node n1" in steps.whereabouts(Task("worker", 0)))
+    steps.told({"n1": NodeFacts(False, time.time() - 3600)})
+    assert steps.poll() == []
+    steps.told({"n1": NodeFacts(False, time.time() + 1)})
+    found = collect(steps, lambda found: len(found) == 2)
+    assert {gone.reason for gone in found} == {GoneKind.NODE_LOST}
+    assert "was started again" in found[0].text
+    assert steps.restarted_nodes == steps.lost_nodes == {"n1"}
 
 
 def test_why_slurm_ends_a_step_is_known_once(rig: Rig) -> None:

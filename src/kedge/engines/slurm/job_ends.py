@@ -18,6 +18,7 @@ _BY = late_pattern(r"CANCELLED by ([0-9]+)")
 BATCH_LOG = "cluster/batch.log"
 _LOG = f"see {BATCH_LOG} in its folder"
 _NO_OUTPUT = "0:53"  # what slurmd reports of a batch script whose output file it cannot open
+_ADVICE = "with --slurm requeue=true, Slurm gives such a job another allocation where the site allows that"
 
 
 class SlurmJobEnd(NamedTuple):
@@ -94,11 +95,14 @@ def _user(number: str) -> str:
         return f"the user {number}"
 
 
-def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "") -> RecordedEnd:
-    """How a run ended whose job ended like this. `stopped_by`: who had asked kedge to stop it."""
+def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "", lost_node: str = "") -> RecordedEnd:
+    """How a run ended whose job ended like this. `stopped_by`: who had asked kedge to stop it. `lost_node`: why the
+    job was cancelled by itself."""
     where = f" (Slurm job {job}{f', node {end.node}' if end.node else ''})"
     if stopped_by and end.state in ("", "CANCELLED"):
         return RecordedEnd(State.STOPPED, STOPPED_BY_USER, f"stopped by {stopped_by}")
+    if lost_node and end.state in ("", "CANCELLED"):
+        return RecordedEnd(State.FAILED, _NODE_LOST, f"{lost_node}{where}; {_ADVICE}")
     match end.state:
         case "CANCELLED":
             by = f" by {end.by}" if end.by else ", with scancel or by Slurm"
@@ -108,7 +112,7 @@ def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "") -> RecordedEnd:
             more = "; ask for more time with --slurm time=TIME"
             return RecordedEnd(State.FAILED, STOPPED_BY_TIME_LIMIT, f"{limit}{where}{more}")
         case "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL":
-            text = f"the node of the job's controller has failed{where}"
+            text = f"the node of the job's controller has failed{where}; {_ADVICE}"
             return RecordedEnd(State.FAILED, _NODE_LOST, text)
         case "OUT_OF_MEMORY":
             return RecordedEnd(State.FAILED, _OUT_OF_MEMORY, f"Slurm ended the job because it ran out of memory{where}")

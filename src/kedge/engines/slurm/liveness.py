@@ -53,7 +53,8 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
         text = "its submission was interrupted before Slurm had it"
         record_end(run, RecordedEnd(State.FAILED, None, text), stopped_by)
     else:
-        record_end(run, _of_start(run, job_ends.recorded(end, number or "", stopped_by)), stopped_by)
+        found_end = job_ends.recorded(end, number or "", stopped_by, _lost_node(run))
+        record_end(run, _of_start(run, found_end), stopped_by)
     return SchedulerWord(number or "", JobPhase.GONE, checked=time.time())
 
 
@@ -75,6 +76,12 @@ def _of_script(run: Run) -> str:
         lines = [line for line in log.read(_LOG_SIZE).splitlines() if line.startswith(_SAID)]
         return lines[-1].removeprefix(_SAID) if lines else ""
     return ""
+
+
+def _lost_node(run: Run) -> str:
+    """What a node of the allocation has said of that of the controller; empty if it had not failed."""
+    left = run.cluster.object(run.cluster.allocation)
+    return str(left.get("text", "")) if left.get("cause") == "node_failure" else ""
 
 
 def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:

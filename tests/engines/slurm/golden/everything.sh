@@ -29,6 +29,24 @@ export SLURM_CONF=/opt/slurm/etc/slurm.conf
 . /etc/profile.d/modules.sh
 module load cuda/12
 
+# If this node fails, Slurm keeps the others, without this script: then the next node ends the job.
+watch='
+last=none
+while sleep 120; do
+    now=$(cat "$1/cluster/heartbeat") || continue
+    if [ "$now" != "$last" ]; then last=$now; continue; fi
+    facts=$(scontrol --oneliner show job "$SLURM_JOB_ID" | head -n 1)
+    host=$(echo "$facts" | sed -n "s/.* BatchHost=\([^ ]*\).*/\1/p")
+    nodes=$(echo "$facts" | sed -n "s/.* NodeList=\([^ ]*\).*/\1/p")
+    if [ -z "$host" ] || [ -z "$nodes" ]; then continue; fi
+    if scontrol show hostnames "$nodes" | grep -qx "$host"; then continue; fi
+    umask 077
+    printf "{\"number\": %d, \"cause\": \"node_failure\", \"text\": \"%s\"}" "${SLURM_RESTART_COUNT:-0}" \
+        "the node $host, on which its controller ran, has failed" >"$1/cluster/allocation.json"
+    scontrol requeue "$SLURM_JOB_ID" || scancel "$SLURM_JOB_ID"
+done
+'
+
 run='/shared/o'"'"'brien'"'"'s 100% "own" #1/train-abc2345'
 bundle='/shared/a $b/bundle'
 controller='' starting='' signalled='' pending=''
@@ -53,6 +71,10 @@ if [ ! -x "$bundle/controller" ]; then
     echo "kedge: $bundle is not on the node ${SLURMD_NODENAME:-$(hostname)};" \
         "set XDG_CACHE_HOME to a folder that all nodes share" >&2
     exit 4
+fi
+if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
+    srun --overlap --relative=1 --nodes=1 --ntasks=1 --cpus-per-task=1 --no-kill --mpi=none --job-name=watch \
+        --input=none --output=/dev/null sh -c "$watch" watch "$run" >/dev/null 2>&1 &
 fi
 restarts=0
 while :; do

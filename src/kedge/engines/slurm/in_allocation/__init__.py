@@ -5,7 +5,8 @@ job              the whole job
 allocation       the facts of the allocation
 backend          follows the tasks, and finds out why the allocation ends
 ends             why it ends, asked while that happens
-node_question    which nodes are down
+node_question    what Slurm says of nodes
+nodes_left       whether they hold another attempt when some are lost
 steps            its steps: one srun for each role and job attempt
 step_process     one such srun
 step_record      those that a restarted controller finds again

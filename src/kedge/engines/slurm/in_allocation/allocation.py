@@ -21,11 +21,12 @@ _ENDLESS = frozenset({"UNLIMITED", "NOT_SET", "INVALID", ""})
 
 class SlurmAllocation(NamedTuple):
     """`job` is Slurm's id of the job, for a heterogeneous one that of its first component. `restarts` is how often
-    Slurm has queued the job again. `partition` is where it runs."""
+    Slurm has queued the job again. `partition` is where it runs, `node` where this process does."""
 
     job: str
     restarts: int
     partition: str
+    node: str = ""
 
 
 def current(variables: Mapping[str, str]) -> SlurmAllocation:
@@ -37,7 +38,8 @@ def current(variables: Mapping[str, str]) -> SlurmAllocation:
         )
     restarts = variables.get(_RESTARTS, "")
     partition = variables.get("SLURM_JOB_PARTITION") or variables.get("SLURM_JOB_PARTITION_HET_GROUP_0", "")
-    return SlurmAllocation(job, int(restarts) if restarts.isdecimal() else 0, partition)
+    number = int(restarts) if restarts.isdecimal() else 0
+    return SlurmAllocation(job, number, partition, variables.get("SLURMD_NODENAME", ""))
 
 
 def seconds(text: str) -> float | None:

@@ -28,7 +28,9 @@ from kedge.runs.job_events import JobEvent
 
 _NODES_SEC = 20.0  # between questions about the nodes of tasks that are not heard of
 _ANSWER_SEC = 0.5
-_WORDS_SEC, _LOG_SEC = 1.0, 0.1  # how long words are waited for, and how often the logs are read meanwhile
+# How long words are waited for when a task has failed by itself, for all that is known, and when it got a signal; and
+# how often the logs are read meanwhile.
+_WORDS_SEC, _SIGNAL_SEC, _LOG_SEC = 1.0, 3.0, 0.1
 _ASK = "ask the site's administrator to allow that, or ask for more time with --slurm time=TIME"
 _ADVICE = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
 _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
@@ -37,7 +39,8 @@ _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 class SlurmBackend(ClusterBackend):
     """`leave` ends this process without an end of the job, which Slurm gives another allocation.
 
-    `limit` is that of the allocation. At `requeue_at`, by time.monotonic(), the job asks for another one, if it may."""
+    `limit` is that of the allocation; `shortage` says what another attempt lacks without the nodes that are lost. At
+    `requeue_at`, by time.monotonic(), the job asks for another allocation, if it may."""
 
     def __init__(
         self, *parts: Any, steps: SlurmSteps, stops: Stops, site: SlurmSite, here: SlurmAllocation,
@@ -51,6 +54,9 @@ class SlurmBackend(ClusterBackend):
         self._refused = ""
         self._began = time.monotonic()
         self.time_is_over: Callable[[TaskTimeLimit], None] = lambda limit: None
+        self.shortage: Callable[[Collection[str]], str] = lambda lost: ""
+        self._counted: frozenset[str] = frozenset()
+        self._shortage = ""
         self._terminated, self._suspected = False, math.inf
         self._ending: AllocationEnd | None = None
         self._late: list[Update] = []
@@ -75,7 +81,8 @@ class SlurmBackend(ClusterBackend):
         super().place(attempt)
 
     def no_place(self) -> str:
-        """Why the job cannot be tried again, if that is certain: its allocation is of no use, and it asks for no other."""
+        """Why the job cannot be tried again, if that is certain: its allocation is of no use, and it may ask for no
+        other one."""
         return "" if self.may_requeue or not self._unusable else f"{self._unusable}; {self._refused or _ADVICE}"
 
     @property
@@ -83,19 +90,22 @@ class SlurmBackend(ClusterBackend):
         """Why no attempt can run in this allocation any more."""
         if self._ending:
             return f"its allocation is over ({self._ending.text})"
-        lost = ", ".join(sorted(self._steps.lost_nodes))
-        return f"its allocation has lost {lost}" if lost else ""
+        lost = frozenset(self._steps.lost_nodes)
+        if lost and lost != self._counted:
+            self._counted, self._shortage = lost, self.shortage(lost)
+        names = ", ".join(sorted(lost))
+        return f"its allocation has lost {names}, and {self._shortage}" if lost and self._shortage else ""
 
     def retrying(self) -> None:
         """The job is tried again, which is recorded: without all of its nodes, that needs another allocation."""
-        if self._steps.lost_nodes and self.may_requeue:
-            self._ask_for_another(f"the allocation has lost {', '.join(sorted(self._steps.lost_nodes))}")
+        if self._unusable and self.may_requeue:
+            self._ask_for_another(self._unusable)
 
     def poll(self) -> list[Update]:
         late, self._late = self._late, []
         updates = [self._explained(update) for update in (*late, *super().poll())]
-        if self._ending is None and self._is_suspicious(updates):
-            if self._may_learn_more():
+        if (self._ending is None or self._ending.grace) and self._is_suspicious(updates):
+            if self._may_learn_more(updates):
                 self._late = updates
                 return []
             if self._find_out():
@@ -108,7 +118,7 @@ class SlurmBackend(ClusterBackend):
 
     def _explained(self, update: Update) -> Update:
         """A task that Slurm has ended to give its place to another job did not fail by itself."""
-        if self._ending is None or self._ending.kind != GoneKind.PREEMPTED or not _may_be_from_outside(update):
+        if self._ending is None or self._ending.kind != GoneKind.PREEMPTED or not _has_failed(update):
             return update
         assert isinstance(update, Ended)
         report = update.report
@@ -142,13 +152,16 @@ class SlurmBackend(ClusterBackend):
         """Whether the allocation may be ending."""
         if self._terminated or self._steps.causes():
             return True
-        return not self._stops.count and any(_may_be_from_outside(update) for update in updates)
+        return self._ending is None and not self._stops.count and any(_has_failed(update) for update in updates)
 
-    def _may_learn_more(self) -> bool:
-        """Whether the steps may still be told why they end: a signal is faster than the words."""
+    def _may_learn_more(self, updates: Collection[Update]) -> bool:
+        """Whether the steps may still be told why they end: a signal is faster than the words. What a command makes of
+        the signal is its own affair: it may exit with any code."""
         self._suspected = min(self._suspected, time.monotonic())
         self._steps.look()
-        return not self._steps.causes() and time.monotonic() < self._suspected + _WORDS_SEC
+        signalled = self._terminated or any(_may_be_from_outside(update) for update in updates)
+        patience = _SIGNAL_SEC if signalled else _WORDS_SEC
+        return not self._steps.causes() and time.monotonic() < self._suspected + patience
 
     def _find_out(self) -> bool:
         """Ask, and act on the answer. Returns whether the allocation ends."""
@@ -158,10 +171,12 @@ class SlurmBackend(ClusterBackend):
             return False
         end = ends.find_out(self._site, self._here, self._steps.causes())
         self._steps.forget_causes()
+        if terminated and (end is None or end.grace):
+            self._stops.take("stop")
         if end is None:
-            if terminated:
-                self._stops.take("stop")
             return False
+        if self._ending and end.kind == GoneKind.CANCELLED:
+            end = end._replace(kind=self._ending.kind, text=self._ending.text)  # the end that was announced
         self._ending = end
         if end.requeued:
             self._leave(end)
@@ -180,6 +195,9 @@ class SlurmBackend(ClusterBackend):
             return [LimitReached(task, limit.key)]
         return []
 
+    def _node_of(self, task: Task) -> str:
+        return self._members[task].node or self._steps.node_of(task)
+
     def _watch_nodes(self, updates: Collection[Update]) -> None:
         """While tasks are not heard of, ask Slurm about their nodes now and then."""
         for update in updates:
@@ -190,14 +208,18 @@ class SlurmBackend(ClusterBackend):
                 self._away.discard(update.task)
         if self._ask_at > time.monotonic():
             return
-        if self._question and (down := self._question.answer()) is not None:
+        if self._question and (said := self._question.answer()) is not None:
             self._question = None
-            self._steps.nodes_failed(down)
-        elif not self._question and self._away:
+            self._steps.told(said)
+        elif not self._question and (nodes := {self._node_of(task) for task in self._away} - {""}):
             with suppress(OSError):
-                self._question = NodeQuestion(self._site, {self._members[task].node for task in self._away})
+                self._question = NodeQuestion(self._site, nodes)
         wait = _ANSWER_SEC if self._question else _NODES_SEC if self._away else math.inf
         self._ask_at = time.monotonic() + wait
+
+
+def _has_failed(update: Update) -> bool:
+    return isinstance(update, Ended) and (update.report.exit_code != 0 or update.report.stopped_by is not None)
 
 
 def _may_be_from_outside(update: Update) -> bool:

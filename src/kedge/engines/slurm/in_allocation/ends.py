@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.allocation import NODE_FAILURE, PREEMPTED, Allocation
 from kedge.engines.slurm import commands, job_ends
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.in_allocation import node_question
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
 from kedge.late_patterns import late_pattern
 
 _PATIENCE_SEC = 5.0
-_FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts)=(\S*)")
+_FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts|StartTime|PreemptTime)=(\S*)")
 _RUNS = frozenset({"RUNNING", "CONFIGURING", "SUSPENDED", "SIGNALING"})
 _OF_KIND = {GoneKind.PREEMPTED: PREEMPTED, GoneKind.NODE_LOST: NODE_FAILURE}
 _REQUEUE = "JOB REQUEUE"
+_GRACE = "preempted by another job, after some grace"
 
 
 class AllocationEnd(NamedTuple):
     """The end of an allocation. `requeued`: Slurm gives the job another one. `text` is what Slurm says, `by` who has
-    cancelled it, if that is known."""
+    cancelled it, if that is known. `grace`: it has not ended yet, but tasks have been asked to."""
 
     kind: GoneKind
     text: str
     by: str = ""
     requeued: bool = False
+    grace: bool = False
 
     @property
     def cause(self) -> str | None:
@@ -38,16 +41,19 @@ class _JobFacts(NamedTuple):
     state: str = ""
     reason: str = ""
     restarts: int = 0
+    preempted: bool = False  # it still runs, for the grace time of its partition or QOS
 
 
 def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[GoneKind, str]]) -> AllocationEnd | None:
     """Ask Slurm. `said` is what it has told the steps. None: the allocation goes on, for all that is known."""
-    kind, text = next(iter(said), (None, ""))
+    kind, text = min(said, key=lambda each: each[0] == GoneKind.CANCELLED, default=(None, ""))
     facts = _asked(site, here.job)
     if facts is None:  # nobody answers: then what the steps were told has to do
         return AllocationEnd(kind, text) if kind else None
     if facts.restarts > here.restarts:
         return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has queued the job again", requeued=True)
+    if facts.state in _RUNS and facts.preempted:
+        return AllocationEnd(GoneKind.PREEMPTED, _GRACE, grace=True)
     if facts.state in _RUNS:
         return None  # a single step has ended, or only the batch script was signalled
     if kind == GoneKind.OUT_OF_TIME or facts.reason == "TimeLimit":
@@ -64,7 +70,10 @@ def _asked(site: SlurmSite, job: str) -> _JobFacts | None:
         return None
     facts = dict(_FACT.findall(said.split("\n", 1)[0]))
     restarts = facts.get("Restarts", "")
-    return _JobFacts(facts.get("JobState", ""), facts.get("Reason", ""), int(restarts) if restarts.isdecimal() else 0)
+    number = int(restarts) if restarts.isdecimal() else 0
+    # Times in one format, of one clock. One before this allocation would be that of the one before.
+    preempted = facts.get("PreemptTime", "")[:1].isdecimal() and facts["PreemptTime"] >= facts.get("StartTime", "")
+    return _JobFacts(facts.get("JobState", ""), facts.get("Reason", ""), number, preempted)
 
 
 def _canceller(site: SlurmSite, job: str) -> str:
@@ -76,11 +85,28 @@ def _canceller(site: SlurmSite, job: str) -> str:
     return found.by if found else ""
 
 
-def before(here: SlurmAllocation, left: dict[str, object]) -> Allocation:
-    """This allocation of the run. `left` is what the controller in the one before has written at its end."""
+def before(
+    site: SlurmSite, here: SlurmAllocation, left: Mapping[str, object], heartbeat: Mapping[str, object]
+) -> Allocation:
+    """This allocation of the run. `left` is what the controller in the one before has written at its end, or at its
+    beginning if it could not write any more; `heartbeat` is its last sign of life."""
     if not here.restarts:
         return Allocation()
-    if left.get("number") == here.restarts - 1:
+    known = left.get("number") == here.restarts - 1
+    if known and "text" in left:
         cause = left.get("cause")
-        return Allocation(here.restarts, str(cause) if cause in _OF_KIND.values() else None, str(left.get("text", "")))
+        return Allocation(here.restarts, str(cause) if cause in _OF_KIND.values() else None, str(left["text"]))
+    node, seen = str(left.get("node", "")) if known else "", heartbeat.get("time")
+    if node and isinstance(seen, int | float) and _has_failed(site, node, seen):
+        return Allocation(here.restarts, NODE_FAILURE, f"the node {node}, on which its controller ran, has failed")
     return Allocation(here.restarts, None, "Slurm queued the job again, perhaps after a failure of its node")
+
+
+def _has_failed(site: SlurmSite, node: str, seen: float) -> bool:
+    """Whether a node is down, or was started again after this time."""
+    try:
+        said = commands.run(site, "scontrol", "--oneliner", "show", "node", node, patience_sec=_PATIENCE_SEC)
+    except SlurmError:
+        return False
+    facts = node_question.read(said).get(node)
+    return facts is not None and (facts.is_down or facts.booted > seen)

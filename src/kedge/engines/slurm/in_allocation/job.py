@@ -23,7 +23,7 @@ from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.slurm.commands import SlurmSite
-from kedge.engines.slurm.in_allocation import allocation, ends, inside_commands
+from kedge.engines.slurm.in_allocation import allocation, ends, inside_commands, nodes_left
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation, TimeQuestion
 from kedge.engines.slurm.in_allocation.backend import SlurmBackend
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
@@ -41,7 +41,6 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.spec.units import seconds
 
-_END_FILE = "allocation.json"  # how the last allocation ended, if the job goes on in another one
 _BUNDLED = "site/kedge/controller.pyc"
 
 
@@ -65,7 +64,8 @@ def run(
 
         def line(attempt: int, role: str) -> tuple[str, ...]:
             srun, *rest = render.step(plan, role, chosen, SlurmPlace(run.id, str(run.path), bundle, attempt))
-            return (srun, "--verbose", *rest)  # it then says which task is on which node
+            unusable = (f"--exclude={','.join(sorted(steps.restarted_nodes))}",) if steps.restarted_nodes else ()
+            return (srun, "--verbose", *unusable, *rest)  # it then says which task is on which node
 
         def orders(attempt: int, role: str, tokens: Sequence[str]) -> bytes:
             return AgentOrders(
@@ -94,8 +94,12 @@ def run(
         stack.callback(backend.close)
         backend.heartbeat.before = claim.check
         backend.may_requeue = chosen.requeue
+        backend.shortage = lambda lost: nodes_left.shortage(site, here.job, plan, chosen, lost)
         run.cluster.write(run.cluster.address, address)
-        before = ends.before(here, run.cluster.object(run.cluster.folder / _END_FILE))
+        before = ends.before(
+            site, here, run.cluster.object(run.cluster.allocation), run.cluster.object(run.cluster.heartbeat)
+        )
+        run.cluster.write(run.cluster.allocation, {"number": here.restarts, "node": here.node})
         now = resume.read(plan, run, before) or progress.beginning(plan, run)
         if limit := allocation.time_limit(question, plan, bool(chosen.time)):
             backend.limit, end = limit, time.monotonic() + limit.limit_sec
@@ -114,7 +118,7 @@ def run(
 
     def leave(end: AllocationEnd) -> NoReturn:
         facts = {"number": here.restarts, "cause": end.cause, "text": end.text}
-        run.cluster.write(run.cluster.folder / _END_FILE, facts)
+        run.cluster.write(run.cluster.allocation, facts)
         # At once, and without ending the tasks, to which Slurm gives its own time: nothing may be recorded any more.
         os._exit(EXIT_FAILED)
 

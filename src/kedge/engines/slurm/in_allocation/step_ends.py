@@ -24,9 +24,9 @@ def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:
     return Gone(task, step.attempt, kind, f"Slurm says of its main process: {found.text}", found.code)
 
 
-def of_node(step: SlurmStep, task: Task) -> Gone:
-    """srun has said that the task's node failed."""
-    return Gone(task, step.attempt, GoneKind.NODE_LOST, "Slurm has taken the node for failed")
+def of_node(step: SlurmStep, task: Task, why: str) -> Gone:
+    """The task's node has failed, as Slurm has said in some way."""
+    return Gone(task, step.attempt, GoneKind.NODE_LOST, why)
 
 
 def of_step(step: SlurmStep, task: Task) -> Gone:

@@ -45,14 +45,15 @@ class TaskExit(NamedTuple):
 
 class StepFacts:
     """What is known of one step. `id` is what `scancel` takes. `nodes` has the node of each task that was launched,
-    `exits` the tasks that failed. `cause` is why Slurm itself has ended the step, `why` what kept it from starting.
-    `not_executed`: the program that starts its tasks, such as that of containers, is not on a node."""
+    `exits` the tasks that failed, `failed_nodes` why a node counts as failed. `cause` is why Slurm itself has ended the
+    step, `why` what kept it from starting. `not_executed`: the program that starts its tasks, such as that of
+    containers, is not on a node."""
 
     def __init__(self) -> None:
         self.id = ""
         self.nodes: dict[int, str] = {}
         self.exits: dict[int, TaskExit] = {}
-        self.failed_nodes: set[str] = set()
+        self.failed_nodes: dict[str, str] = {}
         self.cause: GoneKind | None = None
         self.cause_text = ""
         self.why = ""
@@ -71,7 +72,7 @@ class StepFacts:
             exits = TaskExit(found[1], found[3], code, memory)
             self.exits.update({index: self.exits.get(index, exits) for index in numbers(found[2])})
         elif found := _NODE_FAILURE.search(line):
-            self.failed_nodes |= {*found[1].split(",")}
+            self.failed_nodes |= dict.fromkeys(found[1].split(","), "Slurm has taken the node for failed")
         elif found := _STEP_MEMORY.search(line):
             self._over_memory(found[1] or "", int(found[2]), int(found[3]))
         elif found := _CANCELLED.search(line):

@@ -8,8 +8,10 @@ gate closes, and the process ends without a word.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +52,14 @@ class SlurmStep:
     def never_began(self) -> bool:
         """Whether it ended before it became srun, which always says something: its controller was killed."""
         return not self.runs and not self._own and not self._read
+
+    @property
+    def started(self) -> float:
+        """When its srun was started, by time.time(); infinite if that is not known."""
+        if self.record.boot != processes.boot_id() or not self.record.process.start_time:
+            return math.inf
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - self.record.process.start_time / os.sysconf("SC_CLK_TCK")
+        return time.time() - age
 
     def look(self) -> None:
         """Read what has come in its log since the last call, at most 64 KiB at once."""

@@ -7,13 +7,15 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from kedge.contract import timestamp
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation import step_process, step_record
+from kedge.engines.slurm.in_allocation.node_question import NodeFacts
 from kedge.engines.slurm.in_allocation.step_ends import of_exit, of_node, of_step
 from kedge.engines.slurm.in_allocation.step_process import SlurmStep
 from kedge.engines.slurm.in_allocation.step_record import StepProcess
@@ -42,8 +44,9 @@ class StepEnding(NamedTuple):
 
 
 class SlurmSteps:
-    """`lost_nodes` are those that the allocation had.
-    `open_files` is the soft limit of steps, which Slurm gives to their tasks, if it is not this process's."""
+    """`lost_nodes` are those that the allocation had, or that are of no use to it any more; `restarted_nodes` those of
+    them that it still has. `open_files` is the soft limit of steps, which Slurm gives to their tasks, if it is not this
+    process's."""
 
     def __init__(self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, ending: StepEnding) -> None:
         self._plan, self._files, self._line, self._orders, self._ending = plan, files, line, orders, ending
@@ -57,6 +60,7 @@ class SlurmSteps:
         self.lost_nodes: set[str] = set()
         self.open_files: int | None = None
         self._past: set[tuple[GoneKind, str]] = set()  # causes of steps that have ended
+        self.restarted_nodes: set[str] = set()
         self._known: set[tuple[GoneKind, str]] = set()
         self._look_at = math.inf
         self._epoll = select.epoll()
@@ -126,10 +130,23 @@ class SlurmSteps:
         """What `causes` has returned is known."""
         self._known |= self.causes()
 
-    def nodes_failed(self, nodes: Collection[str]) -> None:
-        """These nodes are down, so what ran there has gone."""
+    def node_of(self, task: Task) -> str:
+        """The node of a task; empty before its srun has said it."""
+        found = (step.facts.nodes.get(task.task_index) for step in self._steps if step.role == task.role)
+        return next(filter(None, found), "")
+
+    def told(self, nodes: Mapping[str, NodeFacts]) -> None:
+        """What Slurm says of these nodes. What ran on one that is down, or was started again, has gone."""
         for step in self._steps:
-            step.facts.failed_nodes |= {*nodes}
+            for name in {*step.facts.nodes.values()} & nodes.keys():
+                facts = nodes[name]
+                if facts.is_down:
+                    step.facts.failed_nodes.setdefault(name, "Slurm has taken the node for failed")
+                elif facts.booted > step.started:
+                    when = timestamp(int(facts.booted) * 10**9)
+                    step.facts.failed_nodes.setdefault(name, f"the node was started again at {when}")
+                    # Slurm takes it for a good one, but keeps what the step had there for the step.
+                    self.restarted_nodes.add(name)
         self._look_at = 0.0
 
     @property
@@ -154,7 +171,7 @@ class SlurmSteps:
                 continue
             if not step.runs or self._look_at <= now:
                 found += self._gone(step)
-            self.lost_nodes |= step.facts.failed_nodes
+            self.lost_nodes |= step.facts.failed_nodes.keys()
             if not step.runs:
                 self._past |= self._causes_of(step)
                 self._steps.remove(step)
@@ -239,6 +256,6 @@ def _gone(step: SlurmStep, task: Task) -> Gone | None:
     facts = step.facts
     if found := facts.exits.get(task.task_index):
         return of_exit(step, task, found)
-    if facts.nodes.get(task.task_index) in facts.failed_nodes:
-        return of_node(step, task)
+    if (node := facts.nodes.get(task.task_index)) in facts.failed_nodes:
+        return of_node(step, task, facts.failed_nodes[node])
     return None if step.runs else of_step(step, task)

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 
 from kedge.engines.slurm.options import SlurmOptions
+from kedge.spec.units import seconds
 
+_WATCH = r"""# If this node fails, Slurm keeps the others, without this script: then the next node ends the job.
+watch='
+last=none
+while sleep %(watch)d; do
+    now=$(cat "$1/cluster/heartbeat") || continue
+    if [ "$now" != "$last" ]; then last=$now; continue; fi
+    facts=$(scontrol --oneliner show job "$SLURM_JOB_ID" | head -n 1)
+    host=$(echo "$facts" | sed -n "s/.* BatchHost=\([^ ]*\).*/\1/p")
+    nodes=$(echo "$facts" | sed -n "s/.* NodeList=\([^ ]*\).*/\1/p")
+    if [ -z "$host" ] || [ -z "$nodes" ]; then continue; fi
+    if scontrol show hostnames "$nodes" | grep -qx "$host"; then continue; fi
+    umask 077
+    printf "{\"number\": %%d, \"cause\": \"node_failure\", \"text\": \"%%s\"}" "${SLURM_RESTART_COUNT:-0}" \
+        "the node $host, on which its controller ran, has failed" >"$1/cluster/allocation.json"
+    %(end)s
+done
+'
+"""
 # A trap ends `wait` early, so the code is known only after a wait during which no signal came. A second wait for a
 # process that has ended returns 127. Above 128, a signal has killed it.
 _LOOP = r"""run=%(run)s
@@ -33,6 +53,10 @@ if [ ! -x "$bundle/controller" ]; then
     echo "kedge: $bundle is not on the node ${SLURMD_NODENAME:-$(hostname)};" \
         "set XDG_CACHE_HOME to a folder that all nodes share" >&2
     exit 4
+fi
+if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
+    srun --overlap --relative=1 --nodes=1 --ntasks=1 --cpus-per-task=1 --no-kill --mpi=none --job-name=watch \
+        --input=none --output=/dev/null sh -c "$watch" watch "$run" >/dev/null 2>&1 &
 fi
 restarts=0
 while :; do
@@ -65,6 +89,7 @@ done
 if [ -x "$bundle/agent" ]; then "$bundle/agent" --sweep </dev/null; fi
 """
 MOST_RESTARTS = 5
+_LEAST_WATCH_SEC = 20  # longer than between two heartbeats of the controller
 
 
 def body(run: str, bundle: str, options: SlurmOptions) -> Iterator[str]:
@@ -73,6 +98,10 @@ def body(run: str, bundle: str, options: SlurmOptions) -> Iterator[str]:
         yield "".join(f"{line}\n" for line in settings)
     if options.prologue:
         yield _of_site("prologue", options.prologue)
+    end = (
+        'scontrol requeue "$SLURM_JOB_ID" || scancel "$SLURM_JOB_ID"' if options.requeue else 'scancel "$SLURM_JOB_ID"'
+    )
+    yield _WATCH % {"watch": max(_LEAST_WATCH_SEC, math.ceil(seconds(options.unreachable))), "end": end}
     yield _LOOP % {"run": shlex.quote(run), "bundle": shlex.quote(bundle), "most": MOST_RESTARTS}
     if options.epilogue:
         yield _of_site("epilogue", options.epilogue)
