@@ -25,7 +25,7 @@ from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
 from kedge.engines.slurm.in_allocation.backend import SlurmBackend
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
-from kedge.engines.slurm.in_allocation.steps import SlurmSteps
+from kedge.engines.slurm.in_allocation.steps import SlurmSteps, StepEnding
 from kedge.link.launch import AgentOrders
 from kedge.plan.model import Plan
 from kedge.testing.wait import wait_until
@@ -158,7 +158,7 @@ class SlurmScene(ClusterScene):
         def cancel(step: str) -> None:
             subprocess.run([str(self.slurm / "scancel"), step], check=False, stderr=subprocess.DEVNULL)
 
-        steps = SlurmSteps(made, self.files, line, orders, cancel)
+        steps = SlurmSteps(made, self.files, line, orders, StepEnding(cancel, lambda *facts: None, lambda text: None))
         backend = SlurmBackend(
             made, self.run, self.secrets, self.keys, server, steps, self.emit, self.stops.take, settings,
             steps=steps, stops=self.stops, site=SlurmSite(str(self.slurm)), here=HERE, leave=_leave,
