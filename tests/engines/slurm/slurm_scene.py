@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -147,7 +147,7 @@ class SlurmScene(ClusterScene):
         address = {"addresses": ["127.0.0.1"], "port": server.port, "controller": "controller"}
         self.files.write(self.files.address, address)
 
-        def line(attempt: int, role: str) -> tuple[str, ...]:
+        def line(attempt: int, role: str, without: Collection[str]) -> tuple[str, ...]:
             count = str(made.role(role).instances)
             return (sys.executable, "-c", _SRUN, str(self.slurm), str(AGENT), count)
 

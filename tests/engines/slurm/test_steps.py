@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Rig:
         self.made.append(made)
         return made
 
-    def line(self, attempt: int, role: str) -> Sequence[str]:
+    def line(self, attempt: int, role: str, without: Collection[str]) -> Sequence[str]:
         return (sys.executable, "-c", SRUN, str(self.told(attempt, role)), self.program)
 
     def told(self, attempt: int, role: str) -> Path:
@@ -298,7 +298,7 @@ def test_a_step_that_cannot_be_recorded_does_not_start(rig: Rig, monkeypatch: py
 
 
 def test_a_program_that_is_not_there(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rig, "line", lambda attempt, role: ("no-srun-here",))
+    monkeypatch.setattr(rig, "line", lambda attempt, role, without: ("no-srun-here",))
     with pytest.raises(CannotRun, match=r"no-srun-here cannot be started on .*: No such file"):
         rig.steps().launch(0, rig.tokens())
 

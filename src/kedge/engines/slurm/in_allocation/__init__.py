@@ -8,6 +8,7 @@ ends             why it ends, asked while that happens
 node_question    what Slurm says of nodes
 nodes_left       whether they hold another attempt when some are lost
 steps            its steps: one srun for each role and job attempt
+step_commands    their command lines, and what their agents read
 step_process     one such srun
 step_record      those that a restarted controller finds again
 step_log         what srun says about tasks

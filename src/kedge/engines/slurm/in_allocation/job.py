@@ -6,11 +6,12 @@ import os
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kedge.contract import TaskTimeLimit
 from kedge.engines.base import JobOutcome
 from kedge.engines.cluster.claim import Claim
 from kedge.engines.cluster.link_admission import Expect
@@ -21,19 +22,19 @@ from kedge.engines.controller import progress, resume
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
+from kedge.engines.controller.progress import Progress
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.slurm.commands import SlurmSite
-from kedge.engines.slurm.in_allocation import allocation, ends, inside_commands, nodes_left
+from kedge.engines.slurm.in_allocation import allocation, ends, nodes_left
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation, TimeQuestion
 from kedge.engines.slurm.in_allocation.backend import SlurmBackend
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
+from kedge.engines.slurm.in_allocation.inside_commands import InsideCommands
+from kedge.engines.slurm.in_allocation.step_commands import StepCommands
 from kedge.engines.slurm.in_allocation.steps import SlurmSteps, StepEnding
 from kedge.engines.slurm.options import SlurmOptions
-from kedge.engines.slurm.script import render
-from kedge.engines.slurm.script.render import SlurmPlace
 from kedge.errors import EXIT_FAILED, CannotRun
 from kedge.link.keys import LinkKeys
-from kedge.link.launch import AgentOrders
 from kedge.open_files import raise_limit
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -60,32 +61,14 @@ def run(
         open_files = raise_limit()
         server = _listening(keys, controller, chosen, lambda *task: backend.expects(*task))
         addresses = own_addresses()
-        address = {"addresses": addresses, "port": server.port, "controller": controller}
-
-        def line(attempt: int, role: str) -> tuple[str, ...]:
-            srun, *rest = render.step(plan, role, chosen, SlurmPlace(run.id, str(run.path), bundle, attempt))
-            unusable = (f"--exclude={','.join(sorted(steps.restarted_nodes))}",) if steps.restarted_nodes else ()
-            return (srun, "--verbose", *unusable, *rest)  # it then says which task is on which node
-
-        def orders(attempt: int, role: str, tokens: Sequence[str]) -> bytes:
-            return AgentOrders(
-                addresses=addresses,
-                port=server.port,
-                certificate=keys.certificate,
-                run=run.id,
-                address_file=str(run.cluster.address),
-                attempt=attempt,
-                role=role,
-                tokens=list(tokens),
-            ).line()
-
-        def end_tasks(attempt: int, role: str, step: str, tasks: Mapping[int, str]) -> None:
-            place = SlurmPlace(run.id, str(run.path), bundle, attempt)
-            started.start(render.end_tasks(plan, role, chosen, place, step, tasks))
-
-        started = inside_commands.InsideCommands(chosen)
-        ways = StepEnding(started.cancel, end_tasks, lambda text: log(JobEvent.NOTE, text=text))
-        steps = SlurmSteps(plan, run.cluster, line, orders, ways)
+        say = StepCommands(plan, chosen, run, bundle, addresses, server.port, keys.certificate)
+        inside = InsideCommands(chosen)
+        ending = StepEnding(
+            cancel=inside.cancel,
+            end_tasks=lambda *tasks: inside.start(say.end_tasks(*tasks)),
+            say=lambda text: log(JobEvent.NOTE, text=text),
+        )
+        steps = SlurmSteps(plan, run.cluster, say.start, say.orders, ending)
         steps.open_files = open_files
         backend: SlurmBackend = SlurmBackend(
             plan, run, secrets, keys, server, steps, log, stops.take, settings,
@@ -95,19 +78,11 @@ def run(
         backend.heartbeat.before = claim.check
         backend.may_requeue = chosen.requeue
         backend.shortage = lambda lost: nodes_left.shortage(site, here.job, plan, chosen, lost)
+        address = {"addresses": addresses, "port": server.port, "controller": controller}
         run.cluster.write(run.cluster.address, address)
-        before = ends.before(
-            site, here, run.cluster.object(run.cluster.allocation), run.cluster.object(run.cluster.heartbeat)
-        )
-        run.cluster.write(run.cluster.allocation, {"number": here.restarts, "node": here.node})
-        now = resume.read(plan, run, before) or progress.beginning(plan, run)
+        now = _progress(plan, run, site, here)
         if limit := allocation.time_limit(question, plan, bool(chosen.time)):
-            backend.limit, end = limit, time.monotonic() + limit.limit_sec
-            backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
-            if backend.may_requeue:
-                backend.requeue_at = end
-            else:
-                now.limits.within(limit, end)
+            _apply(limit, backend, now)
 
         def emit(event: str, **facts: Any) -> None:
             log(event, **facts)
@@ -123,6 +98,25 @@ def run(
         os._exit(EXIT_FAILED)
 
     return controlled(run, body, plan, claim)
+
+
+def _progress(plan: Plan, run: Run, site: SlurmSite, here: SlurmAllocation) -> Progress:
+    """How far an earlier controller has come, in this allocation or in one before it."""
+    last, heartbeat = run.cluster.object(run.cluster.allocation), run.cluster.object(run.cluster.heartbeat)
+    before = ends.before(site, here, last, heartbeat)
+    run.cluster.write(run.cluster.allocation, {"number": here.restarts, "node": here.node})
+    return resume.read(plan, run, before) or progress.beginning(plan, run)
+
+
+def _apply(limit: TaskTimeLimit, backend: SlurmBackend, now: Progress) -> None:
+    """The time of the allocation ends by this limit: the job asks for more, if it may, or is stopped."""
+    end = time.monotonic() + limit.limit_sec
+    backend.limit = limit
+    backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
+    if backend.may_requeue:
+        backend.requeue_at = end
+    else:
+        now.limits.within(limit, end)
 
 
 def bundle_folder() -> str:

@@ -7,7 +7,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -27,7 +27,8 @@ _LEAVE_SEC = 3.0  # for an srun whose agents have finished
 _PATIENCE_SEC = 10.0  # between cancelling a step and killing its srun, with which its tasks end
 _CLOSE_SEC = 20.0
 
-StepLine = Callable[[int, str], tuple[str, ...]]  # the srun of a role in a job attempt
+# The srun of a role in a job attempt, which uses none of these nodes.
+StepLine = Callable[[int, str, Collection[str]], tuple[str, ...]]
 Orders = Callable[[int, str, Sequence[str]], bytes]  # what its tasks read, with their tokens
 
 
@@ -72,7 +73,8 @@ class SlurmSteps:
     def _launch(self, attempt: int, role: str, tokens: Sequence[str]) -> None:
         log = step_process.log_path(self._files.folder, attempt, role)
         orders = self._orders(attempt, role, tokens)
-        self._add(step_process.start(self._line(attempt, role), orders, log, attempt, role, self._record))
+        line = self._line(attempt, role, self.restarted_nodes)
+        self._add(step_process.start(line, orders, log, attempt, role, self._record))
 
     def _record(self, step: StepProcess) -> None:
         step_record.add(self._files.steps, step)
