@@ -81,7 +81,8 @@ def _of_script(run: Run) -> str:
 def _lost_node(run: Run) -> str:
     """What a node of the allocation has said of that of the controller; empty if it had not failed."""
     left = run.cluster.object(run.cluster.allocation)
-    return str(left.get("text", "")) if left.get("cause") == "node_failure" else ""
+    cause = left.get("cause")
+    return str(left.get("text", "")) if cause == "node_failure" else ""
 
 
 def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
