@@ -12,13 +12,12 @@ from pathlib import Path
 
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
-from kedge.xdg import STATE
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 _PROBE = ".lock-probe"
 ADVICE = (
-    "mount it with file locks (Lustre: the option flock; NFS: without nolock, and with its lock service), or set "
-    f"{STATE} to a folder on another file system that all nodes share"
+    "mount it with file locks (Lustre: the option flock; NFS: without nolock, and with its lock service), "
+    "or set XDG_STATE_HOME to a folder on another file system that all nodes share"
 )
 
 
