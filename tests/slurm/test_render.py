@@ -32,6 +32,9 @@ def test_sbatch_accepts_the_golden_files(slurm: SlurmCluster, name: str) -> None
     assert done.returncode == 0
 
 
+_SWEEPS = '[ "$1" != --sweep ] || exit 0\n'  # at the end of the job
+
+
 def run(slurm: SlurmCluster, folder: Path, case: Any, agent: str) -> Path:
     """Run a batch script whose controller starts all steps at once, with a line for each on stdin. Returns the folder
     of logs."""
@@ -41,7 +44,7 @@ def run(slurm: SlurmCluster, folder: Path, case: Any, agent: str) -> Path:
     plan = case.plan
     steps = (render.step(plan, each.name, case.options, place) for each in plan.roles)
     lines = "".join(f"{_line(step)} <<'END' &\norders of {step[-5]}\nEND\n" for step in steps)
-    for name, text in (("controller", f'cd "$1"\n{lines}wait\ntouch ended'), ("agent", agent)):
+    for name, text in (("controller", f'cd "$1"\n{lines}wait\ntouch ended'), ("agent", f"{_SWEEPS}{agent}")):
         (folder / "bundle" / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / "bundle" / name).chmod(0o755)
     (folder / "script").write_text(render.script(plan, case.options, place))
