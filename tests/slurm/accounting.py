@@ -67,15 +67,17 @@ def start(slurm: SlurmCluster, port: int) -> None:
 
 
 def _start_mariadb(slurm: SlurmCluster, port: int) -> None:
-    folder = slurm.folder / "mariadb"
-    command = ("mariadb-install-db", "--no-defaults", f"--datadir={folder}", "--user=root", "--skip-test-db")
-    subprocess.run(
-        [*command, "--auth-root-authentication-method=normal"], env={"PATH": _PATH}, check=True, capture_output=True
-    )
+    folder, temporary = slurm.folder / "mariadb", slurm.folder / "mariadb-tmp"
+    temporary.mkdir()  # each MariaDB removes the temporary tables of others at its start
+    command = ("mariadb-install-db", "--no-defaults", f"--datadir={folder}", f"--tmpdir={temporary}")
+    options = ("--user=root", "--skip-test-db", "--auth-root-authentication-method=normal")
+    subprocess.run([*command, *options], env={"PATH": _PATH}, check=True, capture_output=True)
     socket = slurm.folder / "mariadb.socket"
-    places = (f"--datadir={folder}", f"--socket={socket}", f"--port={port}", "--bind-address=127.0.0.1")
+    places = (f"--datadir={folder}", f"--tmpdir={temporary}", f"--socket={socket}", f"--port={port}")
     small = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M", "--skip-log-bin")
-    slurm.start_daemon("mariadb", ("mariadbd", "--no-defaults", "--user=root", *places, *small))
+    slurm.start_daemon(
+        "mariadb", ("mariadbd", "--no-defaults", "--user=root", "--bind-address=127.0.0.1", *places, *small)
+    )
     orders = "create database slurm_acct_db; create user slurm@'127.0.0.1' identified by 'slurm'; "
     orders += "grant all on slurm_acct_db.* to slurm@'127.0.0.1'"
     wait_until(lambda: _accepts(socket, orders), DEADLINE, "MariaDB")
