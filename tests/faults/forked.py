@@ -62,8 +62,13 @@ class Captured(Forked):
         super().__init__(args, folder, environment, out, err)
 
     def finish(self, timeout: float) -> tuple[int, str, str]:
-        """Wait for the end; the exit code and what was printed to stdout and stderr. subprocess.TimeoutExpired."""
-        code = self.wait(timeout)
+        """Wait for the end; the exit code and what was printed to stdout and stderr. subprocess.TimeoutExpired, which
+        says what was printed until then."""
+        try:
+            code = self.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            error.add_note("\n".join(["it has printed:", *map(_text, self._outputs)]))
+            raise
         out, err = map(_text, self._outputs)
         return code, out, err
 

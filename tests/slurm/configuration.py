@@ -9,9 +9,8 @@ import stat
 from pathlib import Path
 
 NODES = ("n1", "n2")
-PARTITIONS = ("main", "short", "spare", "urgent")
-GPUS = 4  # on each node
 PARTITIONS = ("main", "short", "spare", "graced", "urgent")
+GPUS = 4  # on each node
 
 _SLURM = """\
 ClusterName=kedge-test
