@@ -144,7 +144,7 @@ class SlurmSteps:
                 facts = nodes[name]
                 if facts.is_down:
                     step.facts.failed_nodes.setdefault(name, "Slurm has taken the node for failed")
-                elif facts.booted > step.started:
+                elif facts.booted + 1 > step.started:  # Slurm tells the whole second that had begun
                     when = timestamp(int(facts.booted) * 10**9)
                     step.facts.failed_nodes.setdefault(name, f"the node was started again at {when}")
                     # Slurm takes it for a good one, but keeps what the step had there for the step.
