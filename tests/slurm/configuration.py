@@ -11,6 +11,7 @@ from pathlib import Path
 NODES = ("n1", "n2")
 PARTITIONS = ("main", "short", "spare", "graced", "urgent")
 GPUS = 4  # on each node
+_GIVEN: set[int] = set()  # the ports that this process has found
 
 _SLURM = """\
 ClusterName=kedge-test
@@ -77,6 +78,8 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = random.SystemRandom().randrange(10000, 30000)
+        if port in _GIVEN:  # perhaps nothing listens there yet
+            continue
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -84,6 +87,7 @@ def free_ports(count: int) -> list[int]:
             except OSError:
                 continue
             found.append(port)
+            _GIVEN.add(port)
     return found
 
 
