@@ -134,10 +134,11 @@ def test_an_unreachable_task_that_comes_back_has_missed_nothing(scene: ClusterSc
 
     outcome = scene.job(plan(WAITS), hang, settings=SOON)
     assert outcome.state == State.SUCCEEDED
-    (unreachable,) = scene.seen("task-unreachable")
+    unreachable, *more = scene.seen("task-unreachable")  # more on a busy machine
     assert unreachable["text"].startswith("nothing was heard of it for ")
     assert unreachable["text"].endswith("; it may still run on node n1")
-    assert len(scene.seen("task-reachable")) == len(scene.seen("task-completed")) == 1
+    assert len(scene.seen("task-reachable")) == 1 + len(more)
+    assert len(scene.seen("task-completed")) == 1
 
 
 def test_an_unreachable_task_ends_when_the_cluster_says_so(scene: ClusterScene) -> None:
