@@ -28,6 +28,7 @@ SMALLEST = {
     "link": ["2", "1"],
     "log_throughput": ["1", ".", "3"],
     "merged_logs": ["2", "1"],
+    "mirror": ["8", "1"],
     "planning": ["10"],
     "resolution": ["1"],
     "runtime_overhead": ["1"],
