@@ -141,10 +141,10 @@ def test_what_a_killed_task_has_left_is_sent_before_the_cluster_kills_its_agent(
         scene.backend.kill(W0)
 
     scene.mirrored = 1 << 30
-    size = 80_000_000
+    size = 300_000_000  # which takes longer than `kill_sec`; a busy machine does nothing for a part of that
     prints = f"head -c {size} /dev/zero >$KEDGE_OUTPUT_DIR/large; echo ready; sleep 100"
     made = plan(f"[ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] || {{ {prints}; }}")  # it is tried again
-    scene.job(made, kill, ClusterSettings(kill_sec=0.2))
+    scene.job(made, kill, ClusterSettings(kill_sec=0.5))
     assert scene.seen("task-completed")[0]["message"] == "stopped by KILL: it did not end by itself"
     assert scene.task_file(W0, "output/large").stat().st_size == size
     assert notes(scene) == ""
