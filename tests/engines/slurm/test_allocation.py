@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge.engines.slurm import clock
 from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.in_allocation import allocation
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
@@ -31,7 +32,7 @@ def test_outside_of_an_allocation() -> None:
     [("0:43", 43.0), ("2:00", 120.0), ("1:02:03", 3723.0), ("2-00:00:01", 172_801.0), ("UNLIMITED", None), ("", None)],
 )
 def test_times_as_squeue_writes_them(text: str, seconds: float | None) -> None:
-    assert allocation.seconds(text) == seconds
+    assert clock.seconds(text) == seconds
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.slurm import checks, cluster_facts
+from kedge.engines.slurm import checks, clock, cluster_facts
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
@@ -188,7 +188,7 @@ def test_a_slurm_that_cannot_be_asked_says_why(cluster: Cluster) -> None:
     ],
 )  # fmt: skip
 def test_times_of_slurm(text: str, seconds: float | None) -> None:
-    assert cluster_facts.seconds(text) == seconds
+    assert clock.seconds(text) == seconds
 
 
 @pytest.mark.parametrize(

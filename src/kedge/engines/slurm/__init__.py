@@ -17,5 +17,6 @@ requests         what the owner asks of a run: over the link, else by Slurm
 exec             a program beside a task
 exec_signals     passes signals on to it
 commands         runs Slurm's commands
+clock            times as Slurm writes them
 in_allocation/   the controller's side: inside the allocation
 """

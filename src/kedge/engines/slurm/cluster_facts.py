@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kedge.engines.slurm import commands
+from kedge.engines.slurm import clock, commands
 from kedge.engines.slurm.commands import SlurmSite
 
 # Partition, availability, time limit, number of nodes; and of each of these nodes: cores, MiB, GRES, features.
@@ -15,7 +15,6 @@ _FORMAT = "%P|%a|%l|%D|%c|%m|%G|%f"
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _SOCKETS = re.compile(r"\([^)]*\)")
 _NUMBER = re.compile(r"[0-9]+")
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _NOBODY = frozenset({"", "ALL", "(null)", "N/A"})
 
 
@@ -66,7 +65,7 @@ def parse(rows: str, limits: str) -> dict[str, Partition]:
             continue
         name, state, limit, *node = fields
         known = found.get(name.rstrip("*")) or Partition(
-            name.rstrip("*"), name.endswith("*"), state, seconds(limit), ()
+            name.rstrip("*"), name.endswith("*"), state, clock.seconds(limit), ()
         )
         found[known.name] = known._replace(nodes=(*known.nodes, *_kind(node)))
     for line in limits.splitlines():
@@ -108,18 +107,3 @@ def _gres(text: str) -> dict[str, int]:
 
 def _names(text: str | None) -> frozenset[str]:
     return frozenset() if text is None or text in _NOBODY else frozenset(text.split(","))
-
-
-def seconds(text: str) -> float | None:
-    """A time such as `1-02:00:00`, `30:00` or `5`, which counts minutes; None for `infinite` and the like."""
-    if not (found := _TIME.fullmatch(text)):
-        return None
-    days, *clock = (int(part) if part else None for part in found.groups())
-    parts = [part for part in clock if part is not None]
-    if days is not None:  # days-hours:minutes:seconds, from the left
-        hours, minutes, rest = (*parts, 0, 0)[:3]
-    elif len(parts) == 3:
-        hours, minutes, rest = parts
-    else:
-        hours, minutes, rest = 0, parts[0], parts[1] if len(parts) == 2 else 0
-    return float((days or 0) * 86400 + hours * 3600 + minutes * 60 + rest)

@@ -9,14 +9,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kedge.contract import ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT, TaskTimeLimit
+from kedge.engines.slurm import clock
 from kedge.engines.slurm.commands import SlurmSite
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 
-_JOB, _RESTARTS, _HET_SIZE = "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_HET_SIZE"
+_JOB, _RESTARTS = "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 _REPORTS_SEC = 20.0  # after the last task has ended
 _PATIENCE_SEC = 10.0
-_ENDLESS = frozenset({"UNLIMITED", "NOT_SET", "INVALID", ""})
 
 
 class SlurmAllocation(NamedTuple):
@@ -42,19 +42,6 @@ def current(variables: Mapping[str, str]) -> SlurmAllocation:
     return SlurmAllocation(job, number, partition, variables.get("SLURMD_NODENAME", ""))
 
 
-def seconds(text: str) -> float | None:
-    """The seconds of a time as squeue writes it, [days-][hours:]minutes:seconds. None without a limit."""
-    text = text.strip()
-    if text in _ENDLESS:
-        return None
-    days, _, clock = text.rpartition("-")
-    parts = [int(part) for part in clock.split(":")]
-    total = 0
-    for part in parts:
-        total = 60 * total + part
-    return float(86_400 * int(days or 0) + total)
-
-
 class TimeQuestion:
     """Asks Slurm for the time that the allocation still has. It does not wait before `answer`: squeue takes as long as
     much of what the controller does at its start."""
@@ -76,8 +63,8 @@ class TimeQuestion:
         with self._process as process:
             try:
                 said, _ = process.communicate(timeout=_PATIENCE_SEC)
-                left = None if process.returncode else seconds(said.strip().split("\n", 1)[0])
-            except (subprocess.TimeoutExpired, ValueError):
+                left = None if process.returncode else clock.seconds(said.strip().split("\n", 1)[0].strip())
+            except subprocess.TimeoutExpired:
                 process.kill()
                 return None
         return None if left is None else left - (time.monotonic() - self._began)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kedge.engines.slurm import clock
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.engines.slurm.script import batch_body, containers, resources, times
 from kedge.errors import CannotRun
@@ -102,7 +103,7 @@ def _of_job(plan: Plan, options: SlurmOptions, place: SlurmPlace) -> Iterator[st
     yield "--requeue" if options.requeue else "--no-requeue"
     yield f"--signal=B:USR2@{times.warning_sec(plan, options)}"
     if limit := times.allocation_sec(plan, options):
-        yield f"--time={times.clock(limit)}"
+        yield f"--time={clock.text(limit)}"
 
 
 def _of_component(roles: tuple[RolePlan, ...], options: SlurmOptions) -> Iterator[str]:

@@ -30,13 +30,6 @@ def warning_sec(plan: Plan, options: SlurmOptions) -> int:
     return math.ceil(min(wanted, total / 2 if total else wanted, _LONGEST_WARNING_SEC))
 
 
-def clock(seconds: float) -> str:
-    """A time as Slurm writes it, in whole minutes, rounded up: `1-02:30:00`."""
-    minutes = max(1, math.ceil(seconds / 60))
-    days, rest = divmod(minutes, 24 * 60)
-    return f"{f'{days}-' if days else ''}{rest // 60:02}:{rest % 60:02}:00"
-
-
 def _warning(plan: Plan) -> float:
     return max((role.warn_before_sec or 0.0 for role in plan.roles), default=0.0)
 
