@@ -88,15 +88,18 @@ def failure(members: Collection[Member], whereabouts: Callable[[Task], str], wai
     """Why the barrier has failed: who is missing, how many, and what is known of where. `waited_sec`: the time that is
     over; None if it can never be passed."""
     missing = [member for member in members if not member.is_ready]
-    named = [_known(member, whereabouts) for member in missing[:_MOST_NAMED]]
-    more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     count = f"{len(missing)} of {len(members)} {'task' if len(members) == 1 else 'tasks'}"
     when = f"after {duration_text(waited_sec)}, " if waited_sec is not None else ""
-    return f"the tasks did not come together: {when}{count} {_are(missing)} not there: {'; '.join(named)}{more}"
+    return f"the tasks did not come together: {when}{count} {_are(missing)} not there: {_named(missing, whereabouts)}"
 
 
 def _are(missing: Sequence[Member]) -> str:
     return "is" if len(missing) == 1 else "are"
+
+
+def _named(missing: Sequence[Member], whereabouts: Callable[[Task], str]) -> str:
+    named = "; ".join(_known(member, whereabouts) for member in missing[:_MOST_NAMED])
+    return f"{named}; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else named
 
 
 def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
@@ -113,9 +116,7 @@ def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
 def waiting(members: Collection[Member], whereabouts: Callable[[Task], str], waited_sec: float) -> str:
     """A note about a barrier that takes long."""
     missing = [member for member in members if not member.is_ready]
-    named = "; ".join(_known(member, whereabouts) for member in missing[:_MOST_NAMED])
-    more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     return (
         f"after {duration_text(waited_sec)}, {len(missing)} of {len(members)} tasks {_are(missing)} not there yet: "
-        f"{named}{more}"
+        f"{_named(missing, whereabouts)}"
     )
