@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from kedge.testing.command import without_settings
 
-pytest_plugins = ["tests.rerun_failed"]
+pytest_plugins = ["tests.hanging", "tests.rerun_failed"]
 
 # The same examples in every run, however slow the machine is: what fails once, fails always.
 settings.register_profile("kedge", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

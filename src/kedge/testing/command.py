@@ -18,7 +18,7 @@ from kedge.runs.liveness import is_controlled
 from kedge.testing.wait import wait_until
 
 _SETTINGS = ["KEDGE_CONFIG_FILE", "KEDGE_SITE_FILE"]  # variables that name other files
-TIMEOUT = 600.0  # seconds; only a hanging job takes this long, even on a busy machine
+TIMEOUT = 240.0  # seconds; only a hanging job takes this long, even on a busy machine
 
 
 class Kedge:
