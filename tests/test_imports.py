@@ -87,6 +87,10 @@ ALLOWED = {
         "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "engines.machine",
         "plan.model", "plan.task", "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
     },
+    "engines.kubernetes": {
+        "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "plan.model", "plan.task",
+        "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
+    },
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
     "controller": {
