@@ -89,7 +89,7 @@ ALLOWED = {
     },
     "engines.kubernetes": {
         "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "plan.model", "plan.task",
-        "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
+        "resolve.model", "bundle", "runs", "diagnose", "spec.units", "spec.yaml", "terminal_text", "contract", "errors",
     },
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},

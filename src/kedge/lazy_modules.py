@@ -159,6 +159,7 @@ LATE = {
     "kedge.engines.controller.time_limits": ("kedge.diagnose.decide.limits",),
     "kedge.engines.local.engine": ("kedge.engines.local.exec", "kedge.engines.local.job"),
     "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
+    "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),
     "kedge.engines.slurm.engine": (
         "kedge.engines.slurm.exec",
         "kedge.engines.slurm.in_allocation.start",

@@ -1,4 +1,7 @@
-"""Runs a job in a namespace of a Kubernetes cluster.
+"""Runs a job in a namespace of a Kubernetes cluster: creates its objects, and reaches it through the API server alone.
 
-objects/  from a plan to the objects that are created, pure
+options     the options of this engine
+api         the calls of the API that kedge needs, for dicts
+transport/  connections to the API server: where it is, who asks, HTTP, WebSocket
+objects/    from a plan to the objects that are created, pure
 """
