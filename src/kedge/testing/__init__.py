@@ -5,5 +5,6 @@ command       kedge as a user starts it
 backend       a scripted Backend
 plugins       what every plugin must do
 raw_server    an HTTP server that sends given bytes
+kubernetes_api/  a small Kubernetes API server, over HTTP
 conformance/  what every engine must do
 """
