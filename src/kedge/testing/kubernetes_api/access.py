@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
-from kedge.testing.kubernetes_api.resources import ApiPlace, ResourceKind
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
+from kedge.testing.kubernetes_api.resources import FakePlace, ResourceKind
 from kedge.testing.kubernetes_api.store import ObjectStore
 
 USER = "system:serviceaccount:default:tester"
@@ -123,29 +123,29 @@ class AccessRules:
                     return failure
         return None
 
-    def check_permission(self, verb: str, place: ApiPlace) -> None:
-        """ApiRefusal 403."""
+    def check_permission(self, verb: str, place: FakePlace) -> None:
+        """FakeRefusal 403."""
         kind = place.kind
         resource = kind.plural + (f"/{place.subresource}" if place.subresource else "")
         if not self.allows(verb, resource):
             where = f' in the namespace "{place.namespace}"' if place.namespace else " at the cluster scope"
             name = f' "{place.name}"' if place.name else ""
             what = f'cannot {verb} resource "{resource}" in API group "{kind.group}"{where}'
-            raise ApiRefusal(403, f'{kind.resource}{name} is forbidden: User "{USER}" {what}')
+            raise FakeRefusal(403, f'{kind.resource}{name} is forbidden: User "{USER}" {what}')
 
     def check_admission(self, store: ObjectStore, kind: ResourceKind, obj: Json) -> None:
-        """ApiRefusal: an admission controller or the quota refuses a new object."""
+        """FakeRefusal: an admission controller or the quota refuses a new object."""
         name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "")
         for refused in self._refused:
             if refused.kind == kind.kind and re.fullmatch(refused.name, name):
-                raise ApiRefusal(refused.code, refused.message)
+                raise FakeRefusal(refused.code, refused.message)
         most = self._most.get(kind.kind)
         if most is None:
             return
         items, _ = store.matching(kind, obj["metadata"]["namespace"], _counts)
         if len(items) >= most:
             used = f"requested: {kind.plural}=1, used: {kind.plural}={len(items)}, limited: {kind.plural}={most}"
-            raise ApiRefusal(403, f'{kind.resource} "{name}" is forbidden: exceeded quota: the-quota, {used}')
+            raise FakeRefusal(403, f'{kind.resource} "{name}" is forbidden: exceeded quota: the-quota, {used}')
 
 
 def _counts(obj: Json) -> bool:

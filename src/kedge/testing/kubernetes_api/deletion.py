@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
 from kedge.testing.kubernetes_api.resources import JOB, NAMESPACE, POD, ResourceKind
 from kedge.testing.kubernetes_api.store import ObjectStore, StoreChange, owners, timestamp
 
@@ -33,7 +33,7 @@ class DeleteOptions(NamedTuple):
 
 
 def delete(store: ObjectStore, kind: ResourceKind, namespace: str, name: str, options: DeleteOptions) -> Json:
-    """Delete an object, or make it terminating. Returns what is left of it, or its last state. ApiRefusal 404, 409."""
+    """Delete an object, or make it terminating. Returns what is left of it, or its last state. FakeRefusal 404, 409."""
     with store.lock:
         obj = store.get(kind, namespace, name)
         _check_preconditions(kind, obj["metadata"], options)
@@ -89,7 +89,7 @@ def _check_preconditions(kind: ResourceKind, meta: Json, options: DeleteOptions)
     ):
         if wanted and wanted != found:
             what = f"the {field} in the precondition ({wanted}) does not match the {field} in record ({found})"
-            raise ApiRefusal(
+            raise FakeRefusal(
                 409, f'Operation cannot be fulfilled on {kind.resource} "{meta["name"]}": Precondition failed: {what}'
             )
 

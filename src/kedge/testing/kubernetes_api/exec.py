@@ -14,16 +14,13 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from kedge.testing.kubernetes_api.access import AccessRules
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
-from kedge.testing.kubernetes_api.resources import POD, ApiPlace
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
+from kedge.testing.kubernetes_api.resources import POD, FakePlace
 from kedge.testing.kubernetes_api.store import ObjectStore
-
-if TYPE_CHECKING:
-    from kedge.testing.kubernetes_api.server import FakeKubernetes
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -35,7 +32,7 @@ _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 class ExecCall:
     """One command as the test's function sees it. `sizes` are those of its terminal so far, as (columns, rows)."""
 
-    def __init__(self, place: ApiPlace, container: str, argv: list[str], terminal: bool, frames: _Frames) -> None:
+    def __init__(self, place: FakePlace, container: str, argv: list[str], terminal: bool, frames: _ExecFrames) -> None:
         self.namespace, self.pod, self.container = place.namespace, place.name, container
         self.argv, self.terminal = argv, terminal
         self.sizes: list[tuple[int, int]] = []
@@ -75,18 +72,26 @@ def no_command(call: ExecCall) -> int:
     return 126
 
 
-def serve(handler: BaseHTTPRequestHandler, fake: FakeKubernetes, path: str) -> None:
-    """Answer a request for a websocket. ApiRefusal: before it became one."""
-    place = fake.place(path)
+class ExecHost(NamedTuple):
+    """What a server says about commands. `v5`: whether it knows that version of the protocol."""
+
+    store: ObjectStore
+    rules: AccessRules
+    command: Command
+    v5: bool
+
+
+def serve(handler: BaseHTTPRequestHandler, host: ExecHost, place: FakePlace) -> None:
+    """Answer a request for a websocket. FakeRefusal: before it became one."""
     query = parse_qsl(urlsplit(handler.path).query, keep_blank_values=True)
     container = dict(query).get("container", "")
-    _check(fake.store, fake.rules, place, container)
-    frames = _Frames(handler.rfile, handler.wfile)
-    _accept(handler, _PROTOCOLS if fake.is_at_least(30) else _PROTOCOLS[1:])
+    _check(host.store, host.rules, place, container)
+    frames = _ExecFrames(handler.rfile, handler.wfile)
+    _accept(handler, _PROTOCOLS if host.v5 else _PROTOCOLS[1:])
     argv = [value for name, value in query if name == "command"]
     call = ExecCall(place, container, argv, dict(query).get("tty") in ("true", "1", "True"), frames)
     try:
-        code = fake.commands(call)
+        code = host.command(call)
         frames.send(_BINARY, bytes([_END]) + json.dumps(_end(code)).encode())
         frames.send(_CLOSE, struct.pack(">H", 1000))
     except OSError:
@@ -94,17 +99,17 @@ def serve(handler: BaseHTTPRequestHandler, fake: FakeKubernetes, path: str) -> N
     handler.close_connection = True
 
 
-def _check(store: ObjectStore, rules: AccessRules, place: ApiPlace, container: str) -> None:
+def _check(store: ObjectStore, rules: AccessRules, place: FakePlace, container: str) -> None:
     if place.kind != POD or place.subresource != "exec":
-        raise ApiRefusal(404, "the server could not find the requested resource")
+        raise FakeRefusal(404, "the server could not find the requested resource")
     rules.check_permission("create", place)
     pod = store.get(POD, place.namespace, place.name)
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         phase = pod["status"]["phase"]
-        raise ApiRefusal(500, f"cannot exec into a container in a completed pod; current phase is {phase}")
+        raise FakeRefusal(500, f"cannot exec into a container in a completed pod; current phase is {phase}")
     running = [c["name"] for c in pod["status"].get("containerStatuses", ()) if "running" in c.get("state", {})]
     if (container or (running or [""])[0]) not in running:
-        raise ApiRefusal(500, f'unable to upgrade connection: container not found ("{container}")')
+        raise FakeRefusal(500, f'unable to upgrade connection: container not found ("{container}")')
 
 
 def _accept(handler: BaseHTTPRequestHandler, protocols: tuple[str, ...]) -> None:
@@ -129,7 +134,7 @@ def _end(code: int) -> Json:
     }  # fmt: skip
 
 
-class _Frames:
+class _ExecFrames:
     """The frames of a websocket, from the server's side."""
 
     def __init__(self, source: BufferedIOBase, target: BufferedIOBase) -> None:

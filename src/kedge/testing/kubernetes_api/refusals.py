@@ -13,7 +13,7 @@ _REASONS = {
 }  # fmt: skip
 
 
-class ApiRefusal(Exception):
+class FakeRefusal(Exception):
     """`code` is the HTTP status; `reason` is Kubernetes' own word for it. `retry_after` is in seconds."""
 
     def __init__(self, code: int, message: str, reason: str = "", retry_after: int | None = None) -> None:
@@ -29,20 +29,20 @@ class ApiRefusal(Exception):
         }  # fmt: skip
 
 
-def not_found(resource: str, name: str) -> ApiRefusal:
+def not_found(resource: str, name: str) -> FakeRefusal:
     """`resource` as `pods` or `jobs.batch`."""
-    return ApiRefusal(404, f'{resource} "{name}" not found')
+    return FakeRefusal(404, f'{resource} "{name}" not found')
 
 
-def conflict(resource: str, name: str) -> ApiRefusal:
+def conflict(resource: str, name: str) -> FakeRefusal:
     """The object is another one than the writer had read."""
-    return ApiRefusal(
+    return FakeRefusal(
         409,
         f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified; please apply your '
         "changes to the latest version and try again",
     )
 
 
-def invalid(kind: str, name: str, problem: str) -> ApiRefusal:
+def invalid(kind: str, name: str, problem: str) -> FakeRefusal:
     """`problem` as `metadata.name: Invalid value: …`."""
-    return ApiRefusal(422, f'{kind} "{name}" is invalid: {problem}')
+    return FakeRefusal(422, f'{kind} "{name}" is invalid: {problem}')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal
+from kedge.testing.kubernetes_api.refusals import FakeRefusal
 
 
 class ResourceKind(NamedTuple):
@@ -54,7 +54,7 @@ KINDS = (
 )  # fmt: skip
 
 
-class ApiPlace(NamedTuple):
+class FakePlace(NamedTuple):
     """What a path names: objects of a kind, one of them if `name` is set, or a part of that one."""
 
     kind: ResourceKind
@@ -92,17 +92,17 @@ class KnownKinds:
                 found.setdefault(kind.group, set()).add(kind.version)
         return found
 
-    def place(self, path: str) -> ApiPlace:
-        """ApiRefusal 404: there is nothing like it."""
+    def place(self, path: str) -> FakePlace:
+        """FakeRefusal 404: there is nothing like it."""
         first, *rest = path.strip("/").split("/")
         group = rest.pop(0) if first == "apis" and rest else ""
         if first not in ("api", "apis") or len(rest) < 2:
             raise _nothing()
         version, *names = rest
         if names[0] == "namespaces" and len(names) >= 3 and (kind := self._find(group, version, names[2], True)):
-            return ApiPlace(kind, names[1], *names[3:5])
+            return FakePlace(kind, names[1], *names[3:5])
         if kind := self._find(group, version, names[0], None):
-            return ApiPlace(kind, "", *names[1:3])
+            return FakePlace(kind, "", *names[1:3])
         raise _nothing()
 
     def _find(self, group: str, version: str, plural: str, namespaced: bool | None) -> ResourceKind | None:
@@ -112,5 +112,5 @@ class KnownKinds:
         return None
 
 
-def _nothing() -> ApiRefusal:
-    return ApiRefusal(404, "the server could not find the requested resource")
+def _nothing() -> FakeRefusal:
+    return FakeRefusal(404, "the server could not find the requested resource")

@@ -8,15 +8,15 @@ from typing import NamedTuple
 from kedge.testing.kubernetes_api import access, deletion, selectors, watching, writes
 from kedge.testing.kubernetes_api.access import AccessRules
 from kedge.testing.kubernetes_api.deletion import DeleteOptions
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
-from kedge.testing.kubernetes_api.resources import ACCESS_REVIEW, ApiPlace, KnownKinds, ResourceKind
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
+from kedge.testing.kubernetes_api.resources import ACCESS_REVIEW, FakePlace, KnownKinds, ResourceKind
 from kedge.testing.kubernetes_api.store import LogTexts, ObjectStore
 
 _MERGE = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-class ApiRequest(NamedTuple):
+class FakeRequest(NamedTuple):
     """What a client asks. `body` is empty if there is none."""
 
     method: str
@@ -26,7 +26,7 @@ class ApiRequest(NamedTuple):
     body: Json
 
 
-class ApiCall(NamedTuple):
+class FakeCall(NamedTuple):
     """A request as a test counts it. `name` is empty for a list."""
 
     verb: str
@@ -36,7 +36,7 @@ class ApiCall(NamedTuple):
     subresource: str
 
 
-class ApiAnswer(NamedTuple):
+class FakeAnswer(NamedTuple):
     """`lines`: a watch, sent as it comes, instead of `body`. `text`: a log."""
 
     code: int
@@ -51,67 +51,67 @@ class ApiRoutes:
     what was asked so far. `bookmark_sec` is how often a watch sends its position."""
 
     def __init__(self, store: ObjectStore, resources: KnownKinds, rules: AccessRules, version: tuple[str, str]) -> None:
-        self.calls: list[ApiCall] = []
+        self.calls: list[FakeCall] = []
         self.logs: LogTexts = {}
         self.bookmark_sec = 60.0
         self.closing = False
         self.watches = 0  # raised to end the watches that run
         self._store, self._resources, self._rules, self._version = store, resources, rules, version
 
-    def answer(self, request: ApiRequest) -> ApiAnswer:
-        """ApiRefusal."""
+    def answer(self, request: FakeRequest) -> FakeAnswer:
+        """FakeRefusal."""
         if found := self._discovery(request.path):
-            return ApiAnswer(200, found)
+            return FakeAnswer(200, found)
         place = self._resources.place(request.path)
         verb = _verb(request, place)
-        self.calls.append(ApiCall(verb, place.kind.kind, place.namespace, place.name, place.subresource))
+        self.calls.append(FakeCall(verb, place.kind.kind, place.namespace, place.name, place.subresource))
         if failure := self._rules.failure(verb, place.kind.kind):
-            raise ApiRefusal(failure.code, failure.message, retry_after=failure.retry_after)
+            raise FakeRefusal(failure.code, failure.message, retry_after=failure.retry_after)
         if place.kind == ACCESS_REVIEW:
-            return ApiAnswer(201, access.review(self._rules, request.body))
+            return FakeAnswer(201, access.review(self._rules, request.body))
         self._rules.check_permission(verb, place)
         return self._act(verb, place, request)
 
-    def _act(self, verb: str, place: ApiPlace, request: ApiRequest) -> ApiAnswer:
+    def _act(self, verb: str, place: FakePlace, request: FakeRequest) -> FakeAnswer:
         kind, store = place.kind, self._store
         if verb == "create":
             return self._create(place, request)
         if verb == "update":
-            return ApiAnswer(200, writes.replace(store, place, request.body))
+            return FakeAnswer(200, writes.replace(store, place, request.body))
         if verb == "patch":
             if request.content_type not in _MERGE:
-                raise ApiRefusal(415, f"this server knows only merge patches, not {request.content_type}")
-            return ApiAnswer(200, writes.patch(store, place, request.body))
+                raise FakeRefusal(415, f"this server knows only merge patches, not {request.content_type}")
+            return FakeAnswer(200, writes.patch(store, place, request.body))
         if verb == "delete":
             options = deletion.default_propagation(kind, DeleteOptions.read(request.body, request.query))
-            return ApiAnswer(200, deletion.delete(store, kind, place.namespace, place.name, options))
+            return FakeAnswer(200, deletion.delete(store, kind, place.namespace, place.name, options))
         match = selectors.matcher(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
         if verb == "watch":
             running = self.watches
             lines = watching.events(
                 store, place, request.query, match, self.bookmark_sec, lambda: self.closing or self.watches != running
             )
-            return ApiAnswer(200, lines=lines)
+            return FakeAnswer(200, lines=lines)
         if verb == "list":
-            return ApiAnswer(200, self._list(place, request, match))
+            return FakeAnswer(200, self._list(place, request, match))
         if verb == "deletecollection":
             return self._delete_all(place, request, match)
         if place.subresource == "log":
             store.get(kind, place.namespace, place.name)
-            return ApiAnswer(200, text=self._log(place, request))
-        return ApiAnswer(200, store.get(kind, place.namespace, place.name))
+            return FakeAnswer(200, text=self._log(place, request))
+        return FakeAnswer(200, store.get(kind, place.namespace, place.name))
 
-    def _create(self, place: ApiPlace, request: ApiRequest) -> ApiAnswer:
+    def _create(self, place: FakePlace, request: FakeRequest) -> FakeAnswer:
         if place.subresource:
-            raise ApiRefusal(405, f"this server does not know {place.kind.plural}/{place.subresource}")
+            raise FakeRefusal(405, f"this server does not know {place.kind.plural}/{place.subresource}")
         with self._store.lock:  # so that a quota is not passed by two at once
             body = {**request.body, "metadata": {**request.body.get("metadata", {})}}
             if place.kind.namespaced:
                 body["metadata"].setdefault("namespace", place.namespace)
             self._rules.check_admission(self._store, place.kind, body)
-            return ApiAnswer(201, writes.create(self._store, place, body))
+            return FakeAnswer(201, writes.create(self._store, place, body))
 
-    def _list(self, place: ApiPlace, request: ApiRequest, match: selectors.Match) -> Json:
+    def _list(self, place: FakePlace, request: FakeRequest, match: selectors.Match) -> Json:
         """All, or `limit` of them and where to continue: after how many, at which version."""
         items, version = self._store.matching(place.kind, place.namespace, match)
         start, _, at = request.query.get("continue", "0:").partition(":")
@@ -123,13 +123,13 @@ class ApiRoutes:
         kind = place.kind
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": meta, "items": page}
 
-    def _delete_all(self, place: ApiPlace, request: ApiRequest, match: selectors.Match) -> ApiAnswer:
+    def _delete_all(self, place: FakePlace, request: FakeRequest, match: selectors.Match) -> FakeAnswer:
         options = deletion.default_propagation(place.kind, DeleteOptions.read(request.body, request.query))
         for item in self._store.matching(place.kind, place.namespace, match)[0]:
             deletion.delete(self._store, place.kind, item["metadata"]["namespace"], item["metadata"]["name"], options)
-        return ApiAnswer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+        return FakeAnswer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
-    def _log(self, place: ApiPlace, request: ApiRequest) -> str:
+    def _log(self, place: FakePlace, request: FakeRequest) -> str:
         return self.logs.get((place.namespace, place.name, request.query.get("container", "app")), "")
 
     def _discovery(self, path: str) -> Json | None:
@@ -153,7 +153,7 @@ class ApiRoutes:
         return [(group, sorted(versions)) for group, versions in self._resources.groups().items()]
 
 
-def _verb(request: ApiRequest, place: ApiPlace) -> str:
+def _verb(request: FakeRequest, place: FakePlace) -> str:
     if request.method == "DELETE":
         return "delete" if place.name else "deletecollection"
     if request.method == "GET":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
 
 Match = Callable[[Json], bool]
 _SET = re.compile(r"^(\S+)\s+(in|notin)\s+\(([^)]*)\)$")
@@ -14,7 +14,7 @@ _COMMA = re.compile(r",(?![^(]*\))")  # outside of parentheses
 
 
 def matcher(labels: str, fields: str) -> Match:
-    """A test of objects. ApiRefusal 400: a selector that cannot be read."""
+    """A test of objects. FakeRefusal 400: a selector that cannot be read."""
     tests = [_label_test(part.strip()) for part in _COMMA.split(labels) if part.strip()]
     tests += [_field_test(part.strip()) for part in fields.split(",") if part.strip()]
     return lambda obj: all(test(obj) for test in tests)
@@ -34,14 +34,14 @@ def _label_test(text: str) -> Match:
     if text.startswith("!"):
         return lambda obj: text[1:] not in _labels(obj)
     if " " in text:
-        raise ApiRefusal(400, f"unable to parse requirement: {text}")
+        raise FakeRefusal(400, f"unable to parse requirement: {text}")
     return lambda obj: text in _labels(obj)
 
 
 def _field_test(text: str) -> Match:
     found = _EQUAL.match(text)
     if not found:
-        raise ApiRefusal(400, f"invalid field selector: {text}")
+        raise FakeRefusal(400, f"invalid field selector: {text}")
     path, how, value = found[1].split("."), found[2], found[3]
     return lambda obj: (_field(obj, path) == value) == (how != "!=")
 

@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl, urlsplit
 from kedge.testing.kubernetes_api import deletion, exec
 from kedge.testing.kubernetes_api.access import AccessRules
 from kedge.testing.kubernetes_api.nodes import ScriptedNodes
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
-from kedge.testing.kubernetes_api.resources import KINDS, NAMESPACE, ApiPlace, KnownKinds, ResourceKind
-from kedge.testing.kubernetes_api.routes import ApiAnswer, ApiCall, ApiRequest, ApiRoutes
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
+from kedge.testing.kubernetes_api.resources import KINDS, NAMESPACE, FakePlace, KnownKinds, ResourceKind
+from kedge.testing.kubernetes_api.routes import ApiRoutes, FakeAnswer, FakeCall, FakeRequest
 from kedge.testing.kubernetes_api.store import ObjectStore
 
 _TOKEN = "token-of-the-tester"  # of a server on loopback
@@ -62,13 +62,13 @@ class FakeKubernetes:
             server.stop()
 
     @property
-    def calls(self) -> list[ApiCall]:
+    def calls(self) -> list[FakeCall]:
         """What was asked so far, in order."""
         return self._routes.calls
 
-    def is_at_least(self, minor: int) -> bool:
-        """Whether it says that it is Kubernetes 1.`minor` or newer."""
-        return int(self._version[1].rstrip("+")) >= minor
+    def exec_host(self) -> exec.ExecHost:
+        """What it says about commands."""
+        return exec.ExecHost(self.store, self.rules, self.commands, int(self._version[1].rstrip("+")) >= 30)
 
     def add_kind(self, kind: ResourceKind) -> None:
         """Know one more kind, as with a CustomResourceDefinition."""
@@ -112,12 +112,12 @@ class FakeKubernetes:
         """How often a watch tells its position; 60 s unless set."""
         self._routes.bookmark_sec = seconds
 
-    def place(self, path: str) -> ApiPlace:
-        """What a path names. ApiRefusal 404."""
+    def place(self, path: str) -> FakePlace:
+        """What a path names. FakeRefusal 404."""
         return self._resources.place(path)
 
-    def answer(self, request: ApiRequest) -> ApiAnswer:
-        """ApiRefusal."""
+    def answer(self, request: FakeRequest) -> FakeAnswer:
+        """FakeRefusal."""
         return self._routes.answer(request)
 
     def _kubeconfig(self) -> Json:
@@ -140,7 +140,7 @@ class _HttpServer(ThreadingHTTPServer):
         self.fake = fake
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        super().__init__(address, _ApiConnection)
+        super().__init__(address, _FakeConnection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
@@ -167,7 +167,7 @@ class _HttpServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-class _ApiConnection(BaseHTTPRequestHandler):
+class _FakeConnection(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: _HttpServer
@@ -196,13 +196,13 @@ class _ApiConnection(BaseHTTPRequestHandler):
             request = self._request()
             fake.rules.wait()
             if self.headers.get("Authorization") != f"Bearer {fake.token}":
-                raise ApiRefusal(401, "Unauthorized")
+                raise FakeRefusal(401, "Unauthorized")
             if self.headers.get("Upgrade", "").lower() == "websocket":
-                exec.serve(self, fake, request.path)
+                exec.serve(self, fake.exec_host(), fake.place(request.path))
                 return
             answer = fake.answer(request)
-        except ApiRefusal as refusal:
-            answer = ApiAnswer(refusal.code, refusal.status(), retry_after=refusal.retry_after)
+        except FakeRefusal as refusal:
+            answer = FakeAnswer(refusal.code, refusal.status(), retry_after=refusal.retry_after)
         if answer.lines is not None:
             self._stream(answer.lines)
         else:
@@ -210,17 +210,17 @@ class _ApiConnection(BaseHTTPRequestHandler):
             body = (answer.text or "").encode() if text else json.dumps(answer.body).encode()
             self._send(answer, "text/plain" if text else "application/json", body)
 
-    def _request(self) -> ApiRequest:
+    def _request(self) -> FakeRequest:
         split = urlsplit(self.path)
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             body = json.loads(raw) if raw else {}
         except ValueError as error:
-            raise ApiRefusal(400, f"the body is not JSON: {error}") from error
+            raise FakeRefusal(400, f"the body is not JSON: {error}") from error
         kind = self.headers.get("Content-Type", "").partition(";")[0].strip()
-        return ApiRequest(self.command, split.path, dict(parse_qsl(split.query, keep_blank_values=True)), kind, body)
+        return FakeRequest(self.command, split.path, dict(parse_qsl(split.query, keep_blank_values=True)), kind, body)
 
-    def _send(self, answer: ApiAnswer, content_type: str, body: bytes) -> None:
+    def _send(self, answer: FakeAnswer, content_type: str, body: bytes) -> None:
         self.send_response(answer.code)
         self.send_header("Content-Type", content_type)
         if answer.retry_after is not None:

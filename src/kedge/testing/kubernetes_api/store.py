@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json, not_found
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json, not_found
 from kedge.testing.kubernetes_api.resources import ResourceKind
 from kedge.testing.kubernetes_api.selectors import Match
 
@@ -49,7 +49,7 @@ class ObjectStore:
         self._owned: dict[str, set[Key]] = {}  # by the owner's uid
 
     def get(self, kind: ResourceKind, namespace: str, name: str) -> Json:
-        """ApiRefusal 404."""
+        """FakeRefusal 404."""
         found = self.find(kind, namespace, name)
         if found is None:
             raise not_found(kind.resource, name)
@@ -88,12 +88,12 @@ class ObjectStore:
             return [(key, self._objects[key]) for key in self._owned.get(uid, ())]
 
     def add(self, kind: ResourceKind, obj: Json) -> Json:
-        """Store a new object, which is completed. ApiRefusal 409: the name is taken."""
+        """Store a new object, which is completed. FakeRefusal 409: the name is taken."""
         meta = obj["metadata"]
         key = (kind, meta.get("namespace", ""), meta["name"])
         with self.lock:
             if key in self._objects:
-                raise ApiRefusal(409, f'{kind.resource} "{meta["name"]}" already exists', "AlreadyExists")
+                raise FakeRefusal(409, f'{kind.resource} "{meta["name"]}" already exists', "AlreadyExists")
             done = {**meta, "uid": str(uuid.uuid4()), "creationTimestamp": timestamp(), "generation": 1}
             return self._write(key, "ADDED", {**obj, "metadata": done}, None)
 
@@ -116,13 +116,13 @@ class ObjectStore:
             self._changes.clear()
 
     def changes_after(self, version: int, wait_sec: float) -> list[StoreChange]:
-        """What changed since; waits for something if nothing has. ApiRefusal 410: that is forgotten."""
+        """What changed since; waits for something if nothing has. FakeRefusal 410: that is forgotten."""
         with self.lock:
             if version >= self.version:
                 self.lock.wait(wait_sec)
             first = self.version - len(self._changes)
             if version < first:
-                raise ApiRefusal(410, f"too old resource version: {version} ({first})")
+                raise FakeRefusal(410, f"too old resource version: {version} ({first})")
             return self._changes[version - first :] if version < self.version else []
 
     def _write(self, key: Key, how: str, obj: Json, before: Json | None) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json, invalid
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json, invalid
 from kedge.testing.kubernetes_api.resources import POD, ResourceKind
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -16,10 +16,10 @@ _MOST_ANNOTATIONS = 256 << 10
 
 
 def check(kind: ResourceKind, obj: Json) -> None:
-    """ApiRefusal 400 or 422."""
+    """FakeRefusal 400 or 422."""
     if obj.get("apiVersion", kind.api_version) != kind.api_version or obj.get("kind", kind.kind) != kind.kind:
         said = f"{obj.get('apiVersion')}, {obj.get('kind')}"
-        raise ApiRefusal(400, f"the object provided is unrecognized: {said} is not {kind.api_version}, {kind.kind}")
+        raise FakeRefusal(400, f"the object provided is unrecognized: {said} is not {kind.api_version}, {kind.kind}")
     name = obj["metadata"].get("name", "")
     problem = _name(kind, name) or _labels(obj) or _sizes(kind, obj) or (_pod(obj) if kind == POD else "")
     if problem:
@@ -27,7 +27,7 @@ def check(kind: ResourceKind, obj: Json) -> None:
 
 
 def check_unchanged(kind: ResourceKind, new: Json, old: Json) -> None:
-    """What a later write may not change. ApiRefusal 422."""
+    """What a later write may not change. FakeRefusal 422."""
     name = old["metadata"]["name"]
     if kind == POD and _fixed(new) != _fixed(old):
         raise invalid("Pod", name, "spec: Forbidden: pod updates may not change fields other than images and so on")

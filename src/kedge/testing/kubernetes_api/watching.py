@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json
-from kedge.testing.kubernetes_api.resources import ApiPlace, ResourceKind
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
+from kedge.testing.kubernetes_api.resources import FakePlace, ResourceKind
 from kedge.testing.kubernetes_api.selectors import Match
 from kedge.testing.kubernetes_api.store import ObjectStore, StoreChange
 
@@ -17,7 +17,7 @@ _NAP_SEC = 0.5  # how soon a watch notices that the server ends
 
 def events(
     store: ObjectStore,
-    place: ApiPlace,
+    place: FakePlace,
     query: dict[str, str],
     match: Match,
     bookmark_sec: float,
@@ -38,7 +38,7 @@ def events(
             break
         try:
             changes = store.changes_after(at, max(0.0, min(until - now, next_bookmark - now, _NAP_SEC)))
-        except ApiRefusal as refusal:
+        except FakeRefusal as refusal:
             yield _line("ERROR", refusal.status())
             return
         for change in changes:
@@ -52,7 +52,7 @@ def events(
         yield _bookmark(place.kind, max(at, store.version if not store.changes_after(at, 0) else at))
 
 
-def _seen(change: StoreChange, place: ApiPlace, match: Match) -> bytes:
+def _seen(change: StoreChange, place: FakePlace, match: Match) -> bytes:
     """How this watch sees a change: an object that begins or ceases to match comes or goes."""
     if change.kind != place.kind or place.namespace not in ("", change.object["metadata"].get("namespace", "")):
         return b""

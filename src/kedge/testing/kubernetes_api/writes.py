@@ -7,24 +7,24 @@ import secrets
 from copy import deepcopy
 
 from kedge.testing.kubernetes_api import deletion, validation
-from kedge.testing.kubernetes_api.refusals import ApiRefusal, Json, conflict, not_found
-from kedge.testing.kubernetes_api.resources import JOB, NAMESPACE, POD, ApiPlace, ResourceKind
+from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json, conflict, not_found
+from kedge.testing.kubernetes_api.resources import JOB, NAMESPACE, POD, FakePlace, ResourceKind
 from kedge.testing.kubernetes_api.store import ObjectStore
 
 _SERVER_SETS = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-def create(store: ObjectStore, place: ApiPlace, body: Json) -> Json:
-    """ApiRefusal: the namespace is not there, the object is invalid, or its name is taken."""
+def create(store: ObjectStore, place: FakePlace, body: Json) -> Json:
+    """FakeRefusal: the namespace is not there, the object is invalid, or its name is taken."""
     kind, obj = place.kind, deepcopy(body)
     meta = obj.setdefault("metadata", {})
     if kind.namespaced:
         if store.find(NAMESPACE, "", place.namespace) is None:
             raise not_found("namespaces", place.namespace)
         if meta.setdefault("namespace", place.namespace) != place.namespace:
-            raise ApiRefusal(400, "the namespace of the object does not match that of the request")
+            raise FakeRefusal(400, "the namespace of the object does not match that of the request")
     if meta.get("resourceVersion"):
-        raise ApiRefusal(400, "resourceVersion should not be set on objects to be created")
+        raise FakeRefusal(400, "resourceVersion should not be set on objects to be created")
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = meta["generateName"] + secrets.token_hex(3)[:5]
     for field in _SERVER_SETS:
@@ -34,25 +34,25 @@ def create(store: ObjectStore, place: ApiPlace, body: Json) -> Json:
     return store.add(kind, obj)
 
 
-def replace(store: ObjectStore, place: ApiPlace, body: Json) -> Json:
-    """ApiRefusal 409: it is not the version that the writer read."""
+def replace(store: ObjectStore, place: FakePlace, body: Json) -> Json:
+    """FakeRefusal 409: it is not the version that the writer read."""
     with store.lock:
         old = store.get(place.kind, place.namespace, place.name)
         return _update(store, place, old, deepcopy(body))
 
 
-def patch(store: ObjectStore, place: ApiPlace, body: Json) -> Json:
+def patch(store: ObjectStore, place: FakePlace, body: Json) -> Json:
     """A merge patch. It may carry a resourceVersion, and then is refused if that is old."""
     with store.lock:
         old = store.get(place.kind, place.namespace, place.name)
         return _update(store, place, old, _merged(old, deepcopy(body)))
 
 
-def _update(store: ObjectStore, place: ApiPlace, old: Json, new: Json) -> Json:
+def _update(store: ObjectStore, place: FakePlace, old: Json, new: Json) -> Json:
     kind, meta = place.kind, old["metadata"]
     given = new.setdefault("metadata", {})
     if given.get("name", place.name) != place.name:
-        raise ApiRefusal(400, "the name of the object does not match the name on the URL")
+        raise FakeRefusal(400, "the name of the object does not match the name on the URL")
     if given.get("resourceVersion") not in (None, "", meta["resourceVersion"]):
         raise conflict(kind.resource, place.name)
     if given.get("uid") not in (None, "", meta["uid"]):
