@@ -113,7 +113,7 @@ def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_li
     slurm = ["partition", "account", "qos", "time", "constraint", "reservation", "exclusive", "gres", "requeue"]
     assert settable == {"engine", "marketplace", "rules", *(f"engines.slurm.{key}" for key in slurm)}
     limits = {setting.key for setting in EVERY if setting.key.startswith("limits.")}
-    of_site = ("nfs", "cifs", "credentials", "users", "writers", "subPath", "makeSubPath")
+    of_site = ("nfs", "cifs", "pvc", "credentials", "users", "writers", "subPath", "makeSubPath")
     scheduler = [
         "container",
         "sbatch",

@@ -14,7 +14,7 @@ from kedge.errors import CannotRun, InputError
 from kedge.jobs import storage_folders
 from kedge.jobs.storage_folders import FolderLook, Folders, FolderState
 from kedge.jobs.user import Account, account
-from kedge.resolve.model import Mount, RemoteStorage, StorageNames
+from kedge.resolve.model import Mount, RemoteStorage, StorageNames, VolumeClaim
 from kedge.settings.storage_checks import wrong_name
 from kedge.settings.table import DEFAULT_STORAGES, STORAGES, STORAGES_LIMIT
 from kedge.settings.values import AllSettings, SettingValue
@@ -54,7 +54,8 @@ class KnownStorage(NamedTuple):
     @property
     def shown_place(self) -> str:
         """Where it is, for a list; placeholders stand for what differs between users and jobs."""
-        place = self.values.get("path") or (f"{self.remote.kind} {self.remote.device}" if self.remote else "")
+        remote = f"{self.remote.kind} {self.remote.device}" if self.remote else ""
+        place = self.values.get("path") or remote or f"claim {self.values['pvc']}"
         return "/".join(filter(None, (str(place), str(self.values.get("subPath", "")))))
 
     @property
@@ -142,7 +143,7 @@ class Storages:
 
     def make_folders(self, mounts: Iterable[Mount], job: str) -> None:
         """Make the missing folders that the site lets kedge make. The errors of `placed`."""
-        for name in dict.fromkeys(mount.name for mount in mounts):
+        for name in dict.fromkeys(mount.name for mount in mounts if mount.folder):
             if self._known[name].values.get("makeSubPath"):
                 self._look(self._known[name], self._look_of(self._known[name], job)._replace(make=True))
 
@@ -184,13 +185,9 @@ class Storages:
         return _account(), self._members
 
     def _placed(self, known: KnownStorage, mount: Mount, job: str) -> tuple[Mount, str]:
-        remote = known.remote
-        mount = mount._replace(read_only=known.read_only(*self._who))
+        mount = self._away(known, mount, job)._replace(read_only=known.read_only(*self._who))
         later = ""
-        if "path" not in known.values and remote is not None:
-            below = f"{remote.path.rstrip('/')}/{known.sub_path(self._who[0], job)}".rstrip("/") or "/"
-            mount = mount._replace(remote=remote._replace(path=below))
-        else:
+        if "path" in known.values and not (mount.claim and self._is_elsewhere(known, job)):
             found = self._look(known, self._look_of(known, job))
             if found.missing and not known.values.get("makeSubPath"):
                 raise InputError(_message(known, f"there is no folder {found.real}"))
@@ -200,6 +197,20 @@ class Storages:
                 mount = self._within_site(known, mount, job)
         access = ", read-only" if mount.read_only else ""
         return mount, f"storage {known.name}: {mount.place}{later}{access} ({known.origin})"
+
+    def _away(self, known: KnownStorage, mount: Mount, job: str) -> Mount:
+        """The mount with what other machines can use: the server's file system, the claim of a namespace."""
+        below = known.sub_path(self._who[0], job)
+        if remote := known.remote:
+            path = f"{remote.path.rstrip('/')}/{below}".rstrip("/") or "/"
+            mount = mount._replace(remote=remote._replace(path=path))
+        claim = known.values.get("pvc")
+        return mount._replace(claim=VolumeClaim(claim, below)) if claim else mount
+
+    def _is_elsewhere(self, known: KnownStorage, job: str) -> bool:
+        """Whether the folder of a storage cannot be used on this machine. Pods need only its claim."""
+        found = self._folders.of(self._look_of(known, job))
+        return bool(found.problem) or found.hangs
 
     def _within_site(self, own: KnownStorage, mount: Mount, job: str) -> Mount:
         """The mount of a user's own folder as the site's file allows it: what is in storages of the site is used by the

@@ -7,7 +7,7 @@ from typing import Any
 
 from kedge.contract import Action, Callback, Retry, Step, StopPolicy, TaskTimeLimit, Text, text_from_json, text_to_json
 from kedge.plan.model import Plan, RetryPolicy, RolePlan
-from kedge.resolve.model import Mount, RemoteStorage, RequirementEntry, Requirements
+from kedge.resolve.model import Mount, RemoteStorage, RequirementEntry, Requirements, VolumeClaim
 from kedge.spec.model import EVERY_TASK_SUCCEEDS, SHARED_CODE, Completion, Resources
 
 
@@ -92,7 +92,8 @@ def _limit(data: Mapping[str, Any] | None) -> TaskTimeLimit | None:
 
 def _mount(data: Mapping[str, Any]) -> Mount:
     remote = RemoteStorage(**data["remote"]) if data["remote"] else None
-    return Mount(data["name"], data["mountPath"], data["readOnly"], data["folder"], remote)
+    claim = VolumeClaim(**data["claim"]) if data.get("claim") else None  # which older records do not have
+    return Mount(data["name"], data["mountPath"], data["readOnly"], data["folder"], remote, claim)
 
 
 def _stop(data: Mapping[str, Any]) -> StopPolicy:

@@ -213,6 +213,7 @@ def _mount_json(mount: Mount) -> dict[str, Any]:
         "readOnly": mount.read_only,
         "folder": mount.folder,
         "remote": mount.remote._asdict() if mount.remote else None,
+        "claim": mount.claim._asdict() if mount.claim else None,
     }
 
 

@@ -133,20 +133,29 @@ class RemoteStorage(NamedTuple):
         return f"{f'[{self.server}]' if ':' in self.server else self.server}:{self.path}"
 
 
+class VolumeClaim(NamedTuple):
+    """A PersistentVolumeClaim of a namespace, by its name, and the folder in it; empty for all of it."""
+
+    name: str
+    path: str = ""
+
+
 class Mount(NamedTuple):
-    """A storage and its path in the tasks. It is a `folder` of this machine, or `remote`; both are None where nothing
-    is known about it."""
+    """A storage and its path in the tasks. It is a `folder` of this machine, `remote`, also behind that folder, or a
+    `claim`, for Kubernetes; all are None where nothing is known about it."""
 
     name: str
     path: str
     read_only: bool = False
     folder: str | None = None
     remote: RemoteStorage | None = None
+    claim: VolumeClaim | None = None
 
     @property
     def place(self) -> str:
         """Where it is, for messages."""
-        return self.folder or (f"{self.remote.kind} {self.remote.device}" if self.remote else "")
+        remote = f"{self.remote.kind} {self.remote.device}" if self.remote else ""
+        return self.folder or remote or (f"claim {'/'.join(filter(None, self.claim))}" if self.claim else "")
 
 
 class RequirementEntry(NamedTuple):

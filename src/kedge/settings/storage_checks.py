@@ -43,8 +43,8 @@ def _conflicts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     remote = [kind for kind in ("nfs", "cifs") if kind in entry]
     if len(remote) == 2:
         yield "cifs", "a storage is either nfs or cifs; remove one of them"
-    elif not remote and "path" not in entry:
-        yield "", "it has no place: set path to a folder of this machine, or set nfs or cifs"
+    elif not remote and "path" not in entry and "pvc" not in entry:
+        yield "", "it has no place: set path to a folder of this machine, or set nfs, cifs or pvc"
     options = str(mapping(entry.get("cifs")).get("options", "")).split(",")
     if any(option.partition("=")[0] in _SECRET for option in options):
         yield "cifs", "every user can read its options: name a file with user and password in credentials instead"

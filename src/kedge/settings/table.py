@@ -108,6 +108,7 @@ _CIFS = {
         "options": _MOUNT_OPTIONS,
     },
 }  # fmt: skip
+_OBJECT = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"  # the name of an object of Kubernetes
 _SUB_PATH = {
     **_TEXT, "pattern": r"^(?!/)(?!(.*/)?\.\.?(/|$))([^{}]|\{(user|job)\})+$",
     "patternErrorMessage": "must be a relative path without '..'; its placeholders are {user} and {job}",
@@ -142,6 +143,10 @@ SETTINGS = (
     Setting(
         "storages.*.cifs", _CIFS, "A share of a Windows or Samba server: `share`, as `//SERVER/SHARE`, and mount "
         "`options`.", site_only=True,
+    ),
+    Setting(
+        "storages.*.pvc", {**_TEXT, "pattern": _OBJECT, "patternErrorMessage": "is not the name of a claim"},
+        "For Kubernetes: the PersistentVolumeClaim of the namespace that jobs mount as this storage.", site_only=True,
     ),
     Setting(
         "storages.*.credentials", _TEXT, "A file with `username=` and `password=` for `cifs`, which only root reads.",

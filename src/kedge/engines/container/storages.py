@@ -25,6 +25,11 @@ def check(plan: Plan, facts: Facts) -> None:
         for path in (mount.folder or "", mount.path):
             if ":" in path:
                 raise CannotRun(f"storage {mount.name}: container engines cannot mount paths with a colon: {path}")
+        if mount.claim and not (mount.folder or mount.remote):
+            raise CannotRun(
+                f"the storage {mount.name} is the claim {mount.claim.name} of a Kubernetes cluster: mount it on this "
+                f"machine and set storages.{mount.name}.path in the site's file, or use --engine kubernetes"
+            )
     for name, remote in _remotes(plan.mounts):
         if facts.rootless:
             raise CannotRun(
@@ -46,7 +51,9 @@ def of(plan: Plan, run_id: str, facts: Facts) -> tuple[tuple[Bind, ...], tuple[V
         name: Volume(f"kedge-{run_id}-{number}", volume_options(remote, podman=facts.podman), name)
         for number, (name, remote) in enumerate(_remotes(plan.mounts))
     }
-    sources = {mount.name: mount.folder or volumes[mount.name].name for mount in plan.mounts if mount.place}
+    sources = {
+        mount.name: mount.folder or volumes[mount.name].name for mount in plan.mounts if mount.folder or mount.remote
+    }
     binds = (Bind(sources[m.name], m.path, m.read_only) for m in plan.mounts if m.name in sources)
     return tuple(binds), tuple(volumes.values())
 
@@ -91,7 +98,7 @@ def create(client: Client, volumes: Iterable[Volume], labels: Mapping[str, str])
 
 def _remotes(mounts: Iterable[Mount]) -> Iterator[tuple[str, RemoteStorage]]:
     """The storages of servers, each once."""
-    yield from {mount.name: mount.remote for mount in mounts if mount.remote}.items()
+    yield from {mount.name: mount.remote for mount in mounts if mount.remote and not mount.folder}.items()
 
 
 def _port(remote: RemoteStorage) -> int:

@@ -15,6 +15,8 @@ _CONTEXT = r"^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$"
 _NO_CONTEXT = "is not the name of a context"
 _PATH = r"^[^\x00-\x1f\x7f]+$"
 _NO_PATH = "is not a path"
+_FOLDER = r"^/[^\x00-\x1f\x7f]*$"
+_NO_FOLDER = "must be an absolute path"
 _LABEL = r"^([a-zA-Z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?=([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$"
 _LABELS = f"{_LABEL[:-1]}(,{_LABEL[1:-1]})*$"
 _NO_LABELS = "is not a label with its value, such as gpu-type=a100, or several with commas between them"
@@ -77,6 +79,10 @@ ACCEPTS = (
         "privileged", bool, "Give tasks the rights that OpenPAI gives them (SYS_ADMIN, IPC_LOCK, DAC_READ_SEARCH, no "
         "AppArmor).",
     ),
+    _of_site(
+        "host_paths", list, "Folders of the nodes: a storage whose `path` is in one of them is mounted from the task's "
+        "node. Such pods do not comply with *baseline*.", _FOLDER, _NO_FOLDER,
+    ),
     _of_site("host_network", bool, "Let tasks use the network of their node."),
     _of_site(
         "pod_patch", str, "A YAML file with what is merged into the pods of tasks (strategic merge patch).", _PATH,
@@ -131,6 +137,7 @@ class KubernetesOptions(NamedTuple):
     run_as_group: int | None = None
     restricted: bool = False
     privileged: bool = False
+    host_paths: tuple[str, ...] | list[str] = ()
     host_network: bool = False
     pod_patch: str | None = None
     run_volume: str | None = None

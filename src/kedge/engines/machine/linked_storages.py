@@ -15,10 +15,11 @@ def check(plan: Plan, engine: str = "local", where: str = "this machine") -> Non
     """CannotRun for a storage that is no folder of this machine. `engine` is the name of the engine, `where` is what
     runs its tasks."""
     for mount in plan.mounts:
-        if mount.remote:
+        if mount.place and not mount.folder:
+            other = "container" if mount.remote else "kubernetes"
             raise CannotRun(
                 f"the storage {mount.name} is {mount.place}, and the {engine} engine mounts nothing: mount it on "
-                f"{where} and set storages.{mount.name}.path in the site's file, or use --engine container"
+                f"{where} and set storages.{mount.name}.path in the site's file, or use --engine {other}"
             )
 
 

@@ -87,6 +87,11 @@ def role_name(role: str) -> str:
     return _dns_label(role, _LONGEST_ROLE)
 
 
+def storage_volume(storage: str) -> str:
+    """The volume of a storage in a pod."""
+    return f"storage-{_dns_label(storage, _LONGEST_ROLE)}"
+
+
 def token_key(role: str, index: int) -> str:
     """The key of a task's token in the Secret of its job attempt."""
     return f"{role_name(role)}-{index}"
