@@ -1,0 +1,142 @@
+"""The files of a run folder as they are now, looked at again and again at little cost: a folder that has not changed is
+not listed again, and the folders of a task that has ended are looked at less often."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from kedge.contract import EVENTS_FILE, LOG_TIMES, REPORT_FILE
+from kedge.engines.kubernetes.access import copy_rules
+from kedge.light.contextlib import suppress
+from kedge.light.types import Callable, NamedTuple
+
+_RACY_NS = 2 * 10**9  # a folder that has changed so lately may change again without a new time
+_COLD_AFTER_SEC, _COLD_SEC = 5.0, 3.0  # how long nothing has changed; between two looks then
+_LAST = (EVENTS_FILE, *copy_rules.JOB_REPORTS)  # written last, so looked at first
+
+
+class SeenFile(NamedTuple):
+    """A regular file at the time of a look; `time` is that of its content, in nanoseconds."""
+
+    inode: int
+    size: int
+    time: int
+
+
+class _Folder:
+    """One folder: what was in it when it was listed."""
+
+    __slots__ = ("changed", "files", "folders")
+
+    def __init__(self) -> None:
+        self.changed = -1  # its time when it was listed; -1: it has to be listed
+        self.files: list[str] = []  # paths
+        self.folders: list[str] = []
+
+
+class _TaskLooks:
+    """The state of the looks at the folder of a task."""
+
+    __slots__ = ("changed_at", "files", "looked_at")
+
+    def __init__(self) -> None:
+        self.files: dict[str, SeenFile] = {}
+        self.changed_at = self.looked_at = 0.0
+
+
+class FolderScan:
+    """Looks at the folder `top`. `wanted(path)` says whether a file is copied. `folders` are those of the last look."""
+
+    def __init__(self, top: str, wanted: Callable[[str], bool], now: Callable[[], float] = time.monotonic) -> None:
+        self.folders: set[str] = set()
+        self._top, self._wanted, self._now = top, wanted, now
+        self._known: dict[str, _Folder] = {}
+        self._tasks: dict[str, _TaskLooks] = {}
+
+    def look(self) -> dict[str, SeenFile]:
+        """The files by their paths. Those of the job are seen before those of the tasks, which are written before."""
+        self.folders = set()
+        last = {name: seen for name in _LAST if (seen := self._seen(name))}
+        found: dict[str, SeenFile] = {}
+        job = self._listed("")
+        for name in job.folders:
+            attempt = self._listed(name)
+            for inner in attempt.folders:
+                found |= self._task(inner)
+            self._files_of(attempt, found)
+        self._files_of(job, found)
+        for name in _LAST:
+            found.pop(name, None)
+        return found | last
+
+    def again(self, folder: str) -> dict[str, SeenFile]:
+        """The files of one folder, which is listed again for this."""
+        self._known.pop(folder, None)
+        found: dict[str, SeenFile] = {}
+        self._files_of(self._listed(folder), found)
+        return found
+
+    def _task(self, folder: str) -> dict[str, SeenFile]:
+        """The files below the folder of a task, or of another one below that of an attempt."""
+        task, now = self._tasks.setdefault(folder, _TaskLooks()), self._now()
+        is_cold = f"{folder}/{REPORT_FILE}" in task.files and now - task.changed_at > _COLD_AFTER_SEC
+        if is_cold and now - task.looked_at < _COLD_SEC:
+            self.folders |= {path for path in self._known if path == folder or path.startswith(f"{folder}/")}
+            return task.files
+        found: dict[str, SeenFile] = {}
+        self._below(folder, found)
+        if found != task.files:
+            task.files, task.changed_at = found, now
+        task.looked_at = now
+        return found
+
+    def _below(self, folder: str, found: dict[str, SeenFile]) -> None:
+        listed = self._listed(folder)
+        self._files_of(listed, found)
+        for each in sorted(
+            listed.folders, key=lambda path: path.endswith(f"/{LOG_TIMES}")
+        ):  # the indexes after the logs
+            self._below(each, found)
+
+    def _files_of(self, folder: _Folder, found: dict[str, SeenFile]) -> None:
+        for path in folder.files:
+            if seen := self._seen(path):
+                found[path] = seen
+
+    def _seen(self, path: str) -> SeenFile | None:
+        try:
+            info = os.lstat(f"{self._top}/{path}")
+        except OSError:
+            return None
+        return SeenFile(info.st_ino, info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
+
+    def _listed(self, folder: str) -> _Folder:
+        known = self._known.setdefault(folder, _Folder())
+        try:
+            info = os.lstat(f"{self._top}/{folder}")
+            is_folder = stat.S_ISDIR(info.st_mode)
+        except OSError:
+            is_folder = False
+        if not is_folder:
+            del self._known[folder]
+            return _Folder()
+        if folder:
+            self.folders.add(folder)
+        if info.st_mtime_ns != known.changed:
+            self._list(folder, known)
+            is_racy = abs(time.time_ns() - info.st_mtime_ns) < _RACY_NS
+            known.changed = -1 if is_racy else info.st_mtime_ns
+        return known
+
+    def _list(self, folder: str, known: _Folder) -> None:
+        known.files, known.folders = [], []
+        with suppress(OSError), os.scandir(f"{self._top}/{folder}") as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if copy_rules.is_folder(path) and self._wanted(f"{path}/x"):
+                        known.folders.append(path)
+                elif self._wanted(path):
+                    known.files.append(path)
