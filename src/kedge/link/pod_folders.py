@@ -3,7 +3,7 @@ container, and the agent's own. The supervisor and the agent are in two containe
 
 from __future__ import annotations
 
-from kedge.contract import JOB_DIR, OUTPUT_DIR, PAI_HOME, SPEC_FILE
+from kedge.contract import FETCHED_DIR, JOB_DIR, OUTPUT_DIR, PAI_HOME, RUNTIME_D, SPEC_FILE
 
 PAI = PAI_HOME  # a volume of all containers; whatever is in it, the task can change
 BUNDLE = f"{PAI}/kedge"
@@ -18,6 +18,7 @@ SCRIPTS = f"{PAI}/scripts"  # where tasks with code start, in a folder below it
 SNAPSHOT = f"{PAI}/snapshot"  # of the code, for the supervisor to copy
 OUTPUT = f"{PAI}/{OUTPUT_DIR}"
 JOB_FOLDER = f"{PAI}/{JOB_DIR}"
+OPEN_FOLDERS = (f"{PAI}/{RUNTIME_D}", f"{PAI}/{FETCHED_DIR}")  # the supervisor's besides
 
 # Of kedge's own containers only.
 AGENT_FOLDER = "/kedge/agent"

@@ -6,12 +6,15 @@ from __future__ import annotations
 import os
 import stat
 
+from kedge.contract import SHELL_KILLED
 from kedge.light import signal
-from kedge.light.types import Callable
-from kedge.runtime.process import signals
+from kedge.light.contextlib import suppress
+from kedge.light.types import Callable, NoReturn
+from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import READABLE, Loop
 
 WARN, STOP, END_GRACE, RELEASE = "warn", "stop", "end-grace", "release"
+KILL = "kill"  # end at once, without a report, as when the agent itself kills the supervisor
 SPEC = "spec"  # the TaskSpec has been written: this line only wakes the process that waits for it
 
 _SIGNALS = {WARN: signals.NOTICE, STOP: signal.SIGTERM, END_GRACE: signal.SIGINT, RELEASE: signals.NOTICE}
@@ -38,8 +41,19 @@ class Control:
         *lines, rest = (self._partial + data).split(b"\n")
         self._partial = rest[-_LONGEST:]
         for line in lines:
+            if line == KILL.encode():
+                end_at_once()
             if number := _SIGNALS.get(line.decode(errors="replace")):
                 self._on_signal(number)
+
+
+def end_at_once() -> NoReturn:
+    """Kill what this process has started, and end. If it is the first process of a container, the kernel kills the
+    rest of that."""
+    for each in procfs.descendants(os.getpid()):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(each.pid, signal.SIGKILL)
+    os._exit(SHELL_KILLED)
 
 
 def open_fifo(path: str) -> int:

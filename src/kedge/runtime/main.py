@@ -67,7 +67,7 @@ def _wait_for_spec(options: SupervisorOptions) -> int | None:
     """Wait until the file has been written. Returns an exit code if the task is to be stopped before."""
     from kedge.runtime.spec_wait import wait
 
-    return wait(options.spec_file, options.control)
+    return wait(options.spec_file, options.control, options.status)
 
 
 def _with(options: SupervisorOptions, name: str, value: str) -> SupervisorOptions:
@@ -80,7 +80,8 @@ def _with(options: SupervisorOptions, name: str, value: str) -> SupervisorOption
     if name == "--gate":
         return options._replace(gate=_open_fifo(value, os.O_RDONLY))
     if name == "--status" and value.startswith("/"):
-        return options._replace(status=_open_fifo(value, os.O_WRONLY))
+        # A supervisor that waits may start before its reader. It then reads there, too, so that nothing gets lost.
+        return options._replace(status=_open_fifo(value, os.O_RDWR if options.wait_spec else os.O_WRONLY))
     try:
         numbers = tuple(int(number) for number in value.split(",") if number)
     except ValueError as error:

@@ -7,17 +7,23 @@ import os
 import time
 
 from kedge.light import signal
+from kedge.light.contextlib import suppress
 from kedge.runtime.control import Control
 from kedge.runtime.process import signals
 from kedge.runtime.process.loop import Loop
 
+WAITING = b"waiting\n"  # to the reader of the events: this process runs
 _LOOK_SEC = 1.0  # between looks at the file, if nobody says that it is there
 
 
-def wait(path: str, control: int | None) -> int | None:
+def wait(path: str, control: int | None, status: int | None = None) -> int | None:
     """Wait until the file exists, which appears as a whole. Returns None then, or a shell's exit code for the signal
-    that has ended the wait before. Stop signals are blocked when it returns, until the attempt handles them."""
+    that has ended the wait when there was no file. Stop signals are blocked when it returns, until the
+    attempt handles them."""
     loop = Loop()
+    if status is not None:
+        with suppress(OSError):
+            os.write(status, WAITING)
     stops: list[int] = []
 
     def stop(number: int) -> None:
@@ -34,4 +40,7 @@ def wait(path: str, control: int | None) -> int | None:
     if requests:
         requests.close()
     loop.close()
+    if stops and os.path.exists(path):
+        os.kill(os.getpid(), stops[0])  # the attempt takes it, and reports that it was stopped
+        return None
     return 128 + stops[0] if stops else None

@@ -52,7 +52,7 @@ class Agent:
             self._begin_mirror()
             self._tell_end()
         if self.state.running:
-            lines = results.event_lines(self.state.folder)
+            lines = results.event_lines(self._folder)
             try:
                 self._watch(lines)
             except OSError:  # the agent was killed before it had made the files
@@ -154,34 +154,42 @@ class Agent:
         number = start["task_attempt"]
         if self.state.running or (self.state.task_attempt is not None and number <= self.state.task_attempt):
             return None  # it came again
-        if self._is_mirrored:
-            with suppress(OSError):
-                task_files.clear_ended(self.state.folder)
-            start = task_files.on_node(self._folders, start)
+        start = self._at_its_place(start)
         folder = start["spec"]["folder"]
         beginning = {"task_attempt": number, "folder": folder, "pid": None, "start_time": 0, "ended": None, "events": 0}
         self.state = self.state._replace(**beginning)
         self._events = 0
         try:
             self.state.save(self._folders.files)  # a new agent that does not know it would start it a second time
-            if self.state.ports:
-                self._ports.hold_again(self.state.ports)  # after the first attempt they were handed over
-            files = task_files.paths(self._folders, number)
-            task_files.write(self._folders, files, start)
-            self._watch([])
-            pid = supervisor.start(self._task, files, folder, self._ports)
+            self._start_supervisor(number, start)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             why = f"the task's supervisor could not be started on node {self._task.node}: {where}{error.strerror}"
             return self._supervisor_gone(None, why)  # should it run nevertheless, it must not
+        if self._stop_next:
+            self._control(messages.STOP)
+        return None
+
+    def _at_its_place(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A START with the paths of this node."""
+        if not self._is_mirrored:
+            return start
+        with suppress(OSError):
+            task_files.clear_ended(self.state.folder)
+        return task_files.on_node(self._folders, start)
+
+    def _start_supervisor(self, number: int, start: Mapping[str, Any]) -> None:
+        if self.state.ports:
+            self._ports.hold_again(self.state.ports)  # after the first attempt they were handed over
+        files = task_files.paths(self._folders, number)
+        task_files.write(self._folders, files, start)
+        self._watch([])
+        pid = supervisor.start(self._task, files, start["spec"]["folder"], self._ports)
         self._ports.hand_over()
         found = procfs.process(pid)
         self._save(pid=pid, start_time=found.start_time if found else 0)
         assert self._running
         self._running.pid = pid
-        if self._stop_next:
-            self._control(messages.STOP)
-        return None
 
     def _watch(self, known: list[bytes]) -> None:
         assert self.state.task_attempt is not None
@@ -202,7 +210,19 @@ class Agent:
             def send(header: dict[str, Any], body: bytes) -> None:
                 self._send(messages.FILE, header, body)
 
-            self._mirror = TaskMirror(self.state.folder, number, send, self._files_room, output_limit=limit)
+            self._mirror = TaskMirror(
+                self._folder, number, send, self._files_room, output_limit=limit, output_parent=self._output_parent
+            )
+
+    @property
+    def _folder(self) -> str:
+        """The folder of the task attempt, to read there."""
+        return self.state.folder
+
+    @property
+    def _output_parent(self) -> str | None:
+        """What the folder of outputs is in, if it is not that folder."""
+        return None
 
     def _end_mirror(self) -> None:
         if self._mirror:
@@ -257,7 +277,7 @@ class Agent:
             self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code, text))
             return
         hanging = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else ""
-        self._ended(results.report(self.state.folder), code, hanging or text)
+        self._ended(results.report(self._folder), code, hanging or text)
 
     def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:
         """Tell the end of a task attempt."""

@@ -26,15 +26,26 @@ _LONG_SEC = 600.0  # an agent that has lived so long starts this from the beginn
 _HANDLED = (*signals.STOPS, signals.NOTICE, *sorted(signals.FORWARDED))
 
 
+class PodFifos(NamedTuple):
+    """The open FIFOs between the containers of a pod. They are the keeper's, so that each agent goes on with them,
+    whatever the task has put in their place: the end of `status` to read, `control` to write. `root` stands before all
+    paths of kedge.link.pod_folders; it is empty in a pod."""
+
+    status: int
+    control: int
+    root: str = ""
+
+
 class AgentTask(NamedTuple):
     """Whose agent this is. `orders` is without the tokens of other tasks; `supervisor` is the first part of the command
-    line of supervisors, and `site` their option."""
+    line of supervisors, and `site` their option; `pod` is there if the supervisor runs in another container."""
 
     orders: AgentOrders
     task_index: int
     node: str
     supervisor: list[str]
     site: str | None
+    pod: PodFifos | None = None
 
     @property
     def name(self) -> str:

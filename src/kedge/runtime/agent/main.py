@@ -13,9 +13,9 @@ from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 
 USAGE = (
     "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR] | --sweep | "
-    "--end NAME[=VALUE,...]..."
+    "--end NAME[=VALUE,...]... | --pod --index N --node-variable NAME --orders-variable NAME --token-file PATH"
 )
-_SWEEP, _END = ["--sweep"], "--end"
+_SWEEP, _END, _POD = ["--sweep"], "--end", "--pod"
 _LONGEST_ORDERS = 64 << 20  # bytes
 _START_FILE = "runtime.pyc"  # of supervisors, beside that of the agent, in a bundle
 
@@ -38,6 +38,10 @@ def main(argv: Sequence[str]) -> int:
         from kedge.runtime.agent import end_tasks  # agents do not need it
 
         return end_tasks.main(argv[1:])
+    if argv and argv[0] == _POD:
+        from kedge.runtime.agent import pod
+
+        return pod.main(argv[1:])
     if list(argv) == _SWEEP:
         node_folders.sweep_all()
         return 0

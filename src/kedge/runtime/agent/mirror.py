@@ -24,7 +24,8 @@ Send = Callable[[dict[str, Any], bytes], None]
 
 class TaskMirror:
     """Mirrors the `folder` of a task attempt. `send(header, body)` sends a FILE message, `room()` tells how many bytes
-    should be sent now. Call `poll` at `due`, and whenever there is room again.
+    should be sent now. The folder of outputs is in `output_parent`, or in that folder; with a limit of 0 they are
+    stored elsewhere. Call `poll` at `due`, and whenever there is room again.
 
     What is done to the files reaches the controller in the order in which a supervisor does it: all bytes of a log
     before it gets another name, the index before the log, a full file before the next one. So those who read there
@@ -39,6 +40,7 @@ class TaskMirror:
         room: Callable[[], int],
         *,
         output_limit: int = OUTPUT_LIMIT,
+        output_parent: str | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.done = False  # everything was sent, after `finish`
@@ -49,7 +51,7 @@ class TaskMirror:
         self._stored: dict[str, dict[str, Any]] | None = None  # what the controller has; None before it says so
         self._now = now
         self._finishing = False
-        self._output_limit = output_limit
+        self._output_limit, self._output_parent = output_limit, output_parent or folder
         self._steps: Iterator[bool] = self._all_steps()
         self._sent_some = False
         self.ask()
@@ -183,7 +185,7 @@ class TaskMirror:
         return piece is not None
 
     def _outputs(self) -> Iterator[bool]:
-        outputs = Outputs(self._folder, self._output_limit)
+        outputs = Outputs(self._output_parent, self._output_limit)
         for path, piece in outputs.pieces():
             self._do(mirroring.WRITE, piece.data, path=path, offset=piece.offset, new=piece.new)
             yield True

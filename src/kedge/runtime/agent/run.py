@@ -23,7 +23,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         task.task_index, task.node, addresses.of_node(orders.addresses), addresses.boot_id(), os.getpid()
     )
     link = AgentConnection(orders, facts, lambda: agent.told_state())
-    agent = Agent(task, folders, loop, link.send, lambda: link.room)
+    agent = _agent(task, folders, loop, link)
     keeper = KeeperLines(told, agent)
     loop.watch(told, READABLE, keeper.read)
     if restarted:
@@ -50,6 +50,14 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
             loop.turn(min(link.due, agent.due, heard + ORPHAN_SEC + 1))
     link.close()
     return agent.exit_code
+
+
+def _agent(task: AgentTask, folders: NodeFolders, loop: Loop, link: AgentConnection) -> Agent:
+    if task.pod is None:
+        return Agent(task, folders, loop, link.send, lambda: link.room)
+    from kedge.runtime.agent.pod_agent import PodAgent
+
+    return PodAgent(task, folders, loop, link.send, lambda: link.room)
 
 
 class KeeperLines:

@@ -34,9 +34,12 @@ class RunningSupervisor:
         self.pid: int | None = None
         self._loop, self._on_event, self._has_room, self._known = loop, on_event, has_room, set(known)
         self._over = False
-        self._status, self._control = os.open(files.status, _FIFO), os.open(files.control, _FIFO)
+        self._status, self._control = self._opened(files)
         self._partial = b""
         self._read_on()
+
+    def _opened(self, files: AttemptFiles) -> tuple[int, int]:
+        return os.open(files.status, _FIFO), os.open(files.control, _FIFO)
 
     def request(self, line: str) -> None:
         """Ask the supervisor for one of the requests of kedge.runtime.control."""
@@ -89,4 +92,9 @@ class RunningSupervisor:
                 self._known.discard(line)
             elif event := results.event(line):
                 self._on_event(event)
+            else:
+                self._other_line(line)
         return True
+
+    def _other_line(self, line: bytes) -> None:
+        """A line that is no event."""

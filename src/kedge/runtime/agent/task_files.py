@@ -35,11 +35,11 @@ def write(folders: NodeFolders, files: AttemptFiles, start: Mapping[str, Any]) -
     os.mkdir(files.folder, 0o700)
     os.mkfifo(files.status, 0o600)
     os.mkfifo(files.control, 0o600)
-    _write(files.peers, start["peers"])
+    write_json(files.peers, start["peers"])
     for name, value in start.get("files", {}).items():  # they are JSON
-        _write(f"{files.folder}/{os.path.basename(name)}", value)
+        write_json(f"{files.folder}/{os.path.basename(name)}", value)
     secrets = write_secrets(folders, start["secrets"])
-    _write(files.spec, {**start["spec"], "peers_file": files.peers, "secrets_dir": secrets})
+    write_json(files.spec, {**start["spec"], "peers_file": files.peers, "secrets_dir": secrets})
     os.makedirs(start["spec"]["folder"], exist_ok=True)
 
 
@@ -66,25 +66,32 @@ def on_node(folders: NodeFolders, start: Mapping[str, Any]) -> Mapping[str, Any]
     return {**start, "spec": {**spec, **changes}}
 
 
-def write_secrets(folders: NodeFolders, secrets: Mapping[str, Any] | None) -> str | None:
+def write_secrets(folders: NodeFolders, secrets: Mapping[str, Any] | None, mode: int = 0o600) -> str | None:
     """Write the files with the values of secrets, and return their folder; None if there are none."""
     remove_secrets(folders)
     if not secrets:
         return None
-    _write(f"{folders.secrets}/{SECRET_VALUES}", secrets["texts"])
-    _write(f"{folders.secrets}/{SECRET_DOCUMENT}", secrets["document"])  # JSON is also YAML, the format of the document
+    write_json(f"{folders.secrets}/{SECRET_VALUES}", secrets["texts"], mode)
+    write_json(f"{folders.secrets}/{SECRET_DOCUMENT}", secrets["document"], mode)  # the document is YAML, as JSON is
     return folders.secrets
 
 
 def remove_secrets(folders: NodeFolders) -> None:
     """Remove the values of secrets, and the scripts with them that a supervisor has written; the folder stays, locked.
     OSError."""
+    failed: OSError | None = None
     for name in os.listdir(folders.secrets):
-        clear(f"{folders.secrets}/{name}")
+        try:
+            clear(f"{folders.secrets}/{name}")
+        except OSError as error:  # in a pod, what the supervisor has written may be another user's
+            failed = error
+    if failed:
+        raise failed
 
 
-def _write(path: str, value: Any) -> None:
-    fd = open_own(path, os.O_WRONLY | os.O_TRUNC)
+def write_json(path: str, value: Any, mode: int = 0o600) -> None:
+    """Write a file. OSError."""
+    fd = open_own(path, os.O_WRONLY | os.O_TRUNC, mode)
     try:
         write_all(fd, json.dumps(value).encode())
     finally:
