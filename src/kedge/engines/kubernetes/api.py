@@ -222,7 +222,7 @@ class KubernetesApi:
     def _upgraded(self, path: str) -> tuple[web_socket.Upgraded, Any]:
         deadline = time.monotonic() + CALL_SEC
         connection = self._pool.connected(deadline)
-        headers = self._headers() | {"Sec-WebSocket-Protocol": PROTOCOLS}
+        headers = self._headers() | {"Sec-WebSocket-Protocol": PROTOCOLS, "Accept": "*/*"}
         try:
             answer = web_socket.upgrade(
                 connection.sock, self._endpoint.url.netloc.rpartition("@")[2], self._pool.path(path), headers, deadline
