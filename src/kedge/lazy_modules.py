@@ -16,6 +16,7 @@ ENGINES = {
     "local": "kedge.engines.local.engine:LocalEngine",
     "container": "kedge.engines.container.engine:ContainerEngine",
     "slurm": "kedge.engines.slurm.engine:SlurmEngine",
+    "kubernetes": "kedge.engines.kubernetes.engine:KubernetesEngine",
 }
 # Built-in plugins are known by a table, not by entry points: most jobs need no look at all installed packages, and no
 # package can take the place of these.
@@ -106,6 +107,7 @@ COMMANDS = {
     "bundle": "kedge.cli.commands.bundle:command",
     "schema": "kedge.cli.commands.schema:command",
     "storages": "kedge.cli.commands.storages:command",
+    "kubernetes": "kedge.cli.commands.kubernetes:command",
     "config": "kedge.cli.commands.config:command",
     "completion": "kedge.cli.commands.completion:command",
 }
@@ -158,7 +160,11 @@ LATE = {
     "kedge.engines.controller.judge": ("kedge.engines.controller.failures",),
     "kedge.engines.controller.time_limits": ("kedge.diagnose.decide.limits",),
     "kedge.engines.local.engine": ("kedge.engines.local.exec", "kedge.engines.local.job"),
-    "kedge.engines.registry": ("kedge.engines.container.image_pins", "kedge.engines.installed"),
+    "kedge.engines.registry": (
+        "kedge.engines.container.image_pins",
+        "kedge.engines.installed",
+        "kedge.engines.kubernetes.setup",
+    ),
     "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),
     "kedge.engines.slurm.engine": (
         "kedge.engines.slurm.exec",

@@ -54,6 +54,7 @@ COMMANDS = {
     "bundle": "Build the runtime with its own Python, for any image.",
     "schema": "Print the JSON Schema of a job file, for editors.",
     "storages": "List the storages that your jobs may name.",
+    "kubernetes": "Prepare namespaces of a Kubernetes cluster for jobs.",
     "config": "Show the settings of the site and the user, or check a file.",
     "completion": "Print a shell completion script.",
 }

@@ -91,7 +91,7 @@ class EngineOption(NamedTuple):
     value in the help; `choices` are the allowed values, `least` is the smallest. `default` is shown to the user; False
     for a bool. `pattern`: texts must match it, else `mismatch` says what is wrong, after the value.
     `group`: on the command line it is `--GROUP KEY=VALUE`, and in a job file `extras.GROUP.KEY`.
-    `site_only`: only the site's file sets it.
+    `site_only`: only the site's file sets it. `not_in_job`: a job file, which may come from a stranger, does not.
     """
 
     name: str
@@ -105,6 +105,7 @@ class EngineOption(NamedTuple):
     mismatch: str = ""
     group: str = ""
     site_only: bool = False
+    not_in_job: bool = False
 
     @property
     def key(self) -> str:

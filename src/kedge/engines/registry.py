@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from kedge.engines.base import Engine, EngineOption
 from kedge.engines.container.options import ACCEPTS as CONTAINER_OPTIONS
+from kedge.engines.kubernetes.options import ACCEPTS as KUBERNETES_OPTIONS
+from kedge.engines.kubernetes.options import SERVICE_ACCOUNT
 from kedge.engines.local.options import ACCEPTS as LOCAL_OPTIONS
 from kedge.engines.slurm.options import ACCEPTS as SLURM_OPTIONS
 from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES, load_place
 
-_OPTIONS = {"local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS, "slurm": SLURM_OPTIONS}  # of the built-in engines
+_OPTIONS = {  # of the built-in engines
+    "local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS, "slurm": SLURM_OPTIONS, "kubernetes": KUBERNETES_OPTIONS,
+}  # fmt: skip
 BUILT_IN_OPTIONS = tuple(dict.fromkeys(chain.from_iterable(_OPTIONS.values())))  # each once
-_IN_CLUSTER = frozenset({"slurm"})  # of the built-in engines
+_IN_CLUSTER = frozenset({"slurm", "kubernetes"})  # of the built-in engines
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list of texts", dict: "folders by name"}
 
@@ -136,3 +140,13 @@ def images_here(images: Mapping[str, str | None]) -> dict[str, str]:
     registries report, if known."""
     found: dict[str, str] = importlib.import_module("kedge.engines.container.image_pins").here(images)
     return found
+
+
+def kubernetes_setup(options: Mapping[str, Any], users: Sequence[str], groups: Sequence[str]) -> str:
+    """What an administrator applies to a namespace so that jobs can run there, as YAML. `options` are some of the
+    engine's. InputError."""
+    setup = importlib.import_module("kedge.engines.kubernetes.setup")
+    account = options.get("service_account") or SERVICE_ACCOUNT
+    named = (options.get(key) for key in ("kubeconfig", "context"))
+    text: str = setup.manifests(options.get("namespace"), account, users, groups, *named)
+    return text

@@ -7,18 +7,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
+from kedge import __version__
 from kedge.engines import registry
 from kedge.engines.base import Engine
 from kedge.errors import InputError
 from kedge.jobs.preparation import PreparedJob
 from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
-from kedge.settings.table import ENGINE, engine_settings
-from kedge.settings.values import DEFAULT, AllSettings, SettingValue, files
+from kedge.settings.table import ENGINE, REGISTRY, engine_settings
+from kedge.settings.values import DEFAULT, AllSettings, SettingValue, files, load
 from kedge.spec.model import Job
 from kedge.spec.tolerant import mapping
 
 _UNSET = SettingValue(None, DEFAULT)
+RUNTIME_IMAGE = f"kedge-runtime:{__version__}"  # its name in the site's registry
 _FIXED = "fixed"  # the option with the names of those that only the site sets
 
 
@@ -41,6 +43,11 @@ class EngineChoice:
         except registry.UnknownEngine as error:
             raise error if origin == DEFAULT else InputError(f"{origin}: {error}") from None
         return name
+
+    @staticmethod
+    def settings_of(name: str) -> dict[str, Any]:
+        """What the settings say about the options of an engine, by the names of its keywords. InputError."""
+        return {option: value.value for option, value in _options(name, {}, load()).items()}
 
 
 class ChosenEngine(NamedTuple):
@@ -106,9 +113,17 @@ def _options(name: str, cluster: Mapping[str, SettingValue], settings: AllSettin
         value = settings.get(setting)
         if value.origin != DEFAULT:
             found[_keyword(setting.key.rpartition(".")[2])] = value
+    if _has_image(name) and "image" not in found and (registry_of_site := settings.get(REGISTRY)).value:
+        image = f"{registry_of_site.value.rstrip('/')}/{RUNTIME_IMAGE}"
+        found["image"] = SettingValue(image, registry_of_site.origin)
     if cluster and cluster["engine"].value == name and (options := cluster.get("options")):
         found |= {_keyword(flag): SettingValue(value, options.origin) for flag, value in options.value.items()}
     return found
+
+
+def _has_image(name: str) -> bool:
+    """Whether the engine of that name takes the image of the runtime."""
+    return any(option.name == "image" and option.site_only for option in registry.options_of(name))
 
 
 def _keyword(flag: str) -> str:

@@ -211,10 +211,14 @@ def engine_settings(engine: str, options: Any) -> Iterator[Setting]:
             False if option.kind is bool else option.default,
             site_only=option.site_only,
             variable=option.kind is not dict and not option.site_only,
-            job=f"extras.{option.group}.{option.key}" if option.group and not option.site_only else "",
+            job=f"extras.{option.group}.{option.key}" if option.group and not _is_not_of_job(option) else "",
             option="" if option.site_only else option.flag,
             is_path=option.kind is dict,
         )
+
+
+def _is_not_of_job(option: Any) -> bool:
+    return bool(option.site_only or option.not_in_job)
 
 
 def _schema(option: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ rules       list and test rules for failures
 cache       show and prune caches
 bundle      build the runtime's bundle
 storages    list storages
+kubernetes  prepare namespaces of a Kubernetes cluster
 config      show settings
 schema      print the JSON Schema of job files
 completion  print the completion script of a shell

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import click
 
-from kedge import __version__
 from kedge.bundle import build, export, layers
 from kedge.bundle.build import Bundle
 from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import Table, show
+from kedge.jobs.engine_choice import RUNTIME_IMAGE
 from kedge.settings import values
 from kedge.settings.table import REGISTRY
 
 _PATH = click.Path(path_type=Path)
-_IMAGE = f"kedge-runtime:{__version__}"
 
 
 @click.command()
@@ -45,7 +44,7 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
     if tar:
         export.archive(bundle.path, tar)
     if oci:
-        export.image(bundle.path, oci, _IMAGE)
+        export.image(bundle.path, oci, RUNTIME_IMAGE)
     if as_json:
         click.echo(json.dumps(_description(bundle, output or bundle.path)))
     else:
@@ -54,7 +53,7 @@ def command(output: Path | None, tar: Path | None, oci: Path | None, names: str 
             if place:
                 click.echo(place)
     if oci and (registry := values.load().get(REGISTRY).value):
-        print_notes(f"to push the image: skopeo copy oci:{shlex.quote(str(oci))} docker://{registry}/{_IMAGE}")
+        print_notes(f"to push the image: skopeo copy oci:{shlex.quote(str(oci))} docker://{registry}/{RUNTIME_IMAGE}")
 
 
 def _show(bundle: Bundle) -> None:

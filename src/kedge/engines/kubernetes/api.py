@@ -164,8 +164,9 @@ class KubernetesApi:
             raise
 
     def can(self, verb: str, kind: str, subresource: str = "") -> bool:
-        """Whether this user may do that in this namespace, as the server says."""
-        about = {"namespace": self.namespace, "verb": verb, "group": KINDS[kind].group, "resource": KINDS[kind].plural}
+        """Whether this user may do that in this namespace, as the server says. `*` stands for every verb or kind."""
+        group, resource = ("*", "*") if kind == "*" else (KINDS[kind].group, KINDS[kind].plural)
+        about = {"namespace": self.namespace, "verb": verb, "group": group, "resource": resource}
         spec = {"resourceAttributes": about | ({"subresource": subresource} if subresource else {})}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
         path = KINDS["SelfSubjectAccessReview"].path("")

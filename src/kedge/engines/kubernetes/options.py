@@ -17,6 +17,8 @@ _PATH = r"^[^\x00-\x1f\x7f]+$"
 _NO_PATH = "is not a path"
 _FOLDER = r"^/[^\x00-\x1f\x7f]*$"
 _NO_FOLDER = "must be an absolute path"
+_PATCH = r"^[/{][^\x00-\x1f\x7f]*$"  # in the engine, its content
+_NO_PATCH = "is not an absolute path"
 _LABEL = r"^([a-zA-Z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?=([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$"
 _LABELS = f"{_LABEL[:-1]}(,{_LABEL[1:-1]})*$"
 _NO_LABELS = "is not a label with its value, such as gpu-type=a100, or several with commas between them"
@@ -47,8 +49,9 @@ def _time(name: str, text: str, default: str) -> EngineOption:
 
 ACCEPTS = (
     _text("kubeconfig", "The kubeconfig file, instead of those of `KUBECONFIG` or `~/.kube/config`.", "FILE", _PATH,
-          _NO_PATH),
-    _text("context", "The context of the kubeconfig file, instead of the current one.", "NAME", _CONTEXT, _NO_CONTEXT),
+          _NO_PATH)._replace(not_in_job=True),
+    _text("context", "The context of the kubeconfig file, instead of the current one.", "NAME", _CONTEXT, _NO_CONTEXT)
+    ._replace(not_in_job=True),
     _text("namespace", "The namespace, instead of that of the context.", "NAME", _NAME, _NO_NAME),
     _text("queue", "The queue (Kueue's LocalQueue) that the job waits in.", "NAME", _NAME, _NO_NAME),
     _text("priority_class", "The priority class of the job's pods.", "NAME", _NAME, _NO_NAME),
@@ -85,8 +88,8 @@ ACCEPTS = (
     ),
     _of_site("host_network", bool, "Let tasks use the network of their node."),
     _of_site(
-        "pod_patch", str, "A YAML file with what is merged into the pods of tasks (strategic merge patch).", _PATH,
-        _NO_PATH,
+        "pod_patch", str, "A YAML file with what is merged into the pods of tasks (strategic merge patch).", _PATCH,
+        _NO_PATCH,
     ),
     _of_site("run_volume", str, "The PersistentVolumeClaim that keeps run folders.", _NAME, _NO_NAME),
     _of_site(

@@ -1,0 +1,29 @@
+"""What the submitter of a job should know about how Kubernetes runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kedge.contract import duration_text
+from kedge.engines.kubernetes.options import KubernetesOptions
+from kedge.plan.model import Plan
+from kedge.spec.units import seconds
+
+
+def of(plan: Plan, options: KubernetesOptions) -> Iterator[str]:
+    """The notes."""
+    if not options.run_volume:
+        yield (
+            f"this site keeps no run folders: yours is in the driver of the job, for {_time(options.keep)} after its "
+            "end, and copied to this machine by each command that shows the run"
+        )
+    if not options.outputs_volume:
+        yield "this site has no volume for outputs: up to 100 MiB of each task's outputs are kept"
+    if options.privileged:
+        yield "tasks get the rights that OpenPAI gives them (privileged, set by the site)"
+    if names := ", ".join(role.name for role in plan.roles if role.auth):
+        yield f"the credentials for the images of {names} are in a Secret, which others in the namespace may read"
+
+
+def _time(text: str) -> str:
+    return duration_text(seconds(text))

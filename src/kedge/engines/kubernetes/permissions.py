@@ -1,0 +1,143 @@
+"""What the submitter and the driver of a job must be allowed to do in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from kedge.engines.kubernetes.api import ApiError, KubernetesApi
+from kedge.engines.kubernetes.objects.labels import KEDGE, MANAGED_BY
+from kedge.engines.kubernetes.transport.kinds import KINDS
+from kedge.errors import CannotRun
+
+USER_ROLE = "kedge-user"
+_RBAC = "rbac.authorization.k8s.io"
+_AT_ONCE = 8
+
+
+class PermissionRule(NamedTuple):
+    """A rule of a Role: the kind of an object, a subresource of it, and what one may do with it."""
+
+    kind: str
+    verbs: tuple[str, ...]
+    subresource: str = ""
+
+    @property
+    def resource(self) -> str:
+        """Its name in a Role."""
+        plural = KINDS[self.kind].plural
+        return f"{plural}/{self.subresource}" if self.subresource else plural
+
+
+_READ = ("get", "list", "watch")
+# What a submitter needs, also to see, stop and remove its runs.
+USER_RULES = (
+    PermissionRule("ConfigMap", ("create", *_READ, "update", "patch", "delete")),
+    PermissionRule("Secret", ("create", "get", "delete")),
+    PermissionRule("Service", ("create", "get", "delete")),
+    PermissionRule("Job", ("create", *_READ, "delete")),
+    PermissionRule("Pod", ("create", *_READ, "delete")),
+    PermissionRule("Pod", ("create", "get"), "exec"),
+    PermissionRule("Pod", ("get",), "log"),
+    PermissionRule("Event", ("list",)),
+    PermissionRule("ServiceAccount", ("get",)),
+)
+# What the driver needs. It hands its own account to no task.
+DRIVER_RULES = (
+    PermissionRule("Pod", ("create", *_READ, "delete")),
+    PermissionRule("Pod", ("get",), "log"),
+    PermissionRule("ConfigMap", ("create", *_READ, "update", "patch")),
+    PermissionRule("Secret", ("create", "get", "update", "patch", "delete")),
+    PermissionRule("Lease", ("create", "get", "update", "patch")),
+    PermissionRule("Event", ("create", "list")),
+)
+# With Kueue. Without it, these rules name kinds that do not exist, which is allowed.
+KUEUE_RULES = (PermissionRule("LocalQueue", ("get",)), PermissionRule("Workload", _READ))
+# Without these no job can be submitted.
+_NEEDED = (
+    ("create", "ConfigMap", ""), ("patch", "ConfigMap", ""), ("delete", "ConfigMap", ""), ("create", "Secret", ""),
+    ("create", "Service", ""), ("create", "Job", ""), ("list", "Pod", ""), ("create", "Pod", "exec"),
+)  # fmt: skip
+
+
+def check(api: KubernetesApi, setup: str) -> None:
+    """CannotRun: this user may not submit jobs in the namespace; the message names what is missing, and `setup`, the
+    command that prints the Role."""
+    if api.can("*", "*"):  # an administrator is asked no more
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        allowed = list(pool.map(lambda each: api.can(*each), _NEEDED))
+    if missing := [each for each, can in zip(_NEEDED, allowed, strict=True) if not can]:
+        names = ", ".join(_shown(*each) for each in missing)
+        raise CannotRun(
+            f"you may not run jobs in the namespace {api.namespace} of {api.server}: you lack {names}. An "
+            f"administrator of the namespace can give you the Role {USER_ROLE}: {setup} prints it"
+        )
+
+
+def _shown(verb: str, kind: str, subresource: str) -> str:
+    rule = PermissionRule(kind, (verb,), subresource)
+    return f"{verb} {rule.resource}"
+
+
+def check_service_account(api: KubernetesApi, name: str, setup: str) -> None:
+    """CannotRun: the namespace has no service account for the driver. Nothing is known if one may not look."""
+    try:
+        found = api.get("ServiceAccount", name)
+    except ApiError as error:
+        if error.status == 403:
+            return
+        raise
+    if found is None:
+        raise CannotRun(
+            f"the namespace {api.namespace} has no service account {name!r} for the driver of a job: an administrator "
+            f"of the namespace makes it with {setup} | kubectl apply -f -"
+        )
+
+
+def driver_objects(namespace: str, account: str) -> list[dict[str, Any]]:
+    """The ServiceAccount of the driver, its Role and RoleBinding."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(account, namespace)},
+        _role(account, namespace, (*DRIVER_RULES, *KUEUE_RULES)),
+        _binding(account, namespace, [subject]),
+    ]
+
+
+def user_objects(namespace: str, users: Iterable[str] = (), groups: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The Role of those who submit jobs, and who has it."""
+    subjects = [{"kind": kind, "name": name, "apiGroup": _RBAC} for kind, name in _subjects(users, groups)]
+    role = _role(USER_ROLE, namespace, (*USER_RULES, *KUEUE_RULES))
+    return [role, *([_binding(USER_ROLE, namespace, subjects)] if subjects else [])]
+
+
+def _subjects(users: Iterable[str], groups: Iterable[str]) -> Iterable[tuple[str, str]]:
+    return (*(("User", name) for name in users), *(("Group", name) for name in groups))
+
+
+def _role(name: str, namespace: str, rules: Iterable[PermissionRule]) -> dict[str, Any]:
+    return {
+        "apiVersion": KINDS["Role"].api,
+        "kind": "Role",
+        "metadata": _named(name, namespace),
+        "rules": [
+            {"apiGroups": [KINDS[rule.kind].group], "resources": [rule.resource], "verbs": list(rule.verbs)}
+            for rule in rules
+        ],
+    }
+
+
+def _binding(name: str, namespace: str, subjects: list[dict[str, str]]) -> dict[str, Any]:
+    return {
+        "apiVersion": KINDS["RoleBinding"].api,
+        "kind": "RoleBinding",
+        "metadata": _named(name, namespace),
+        "subjects": subjects,
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
+    }
+
+
+def _named(name: str, namespace: str) -> dict[str, Any]:
+    return {"name": name, "namespace": namespace, "labels": {MANAGED_BY: KEDGE}}

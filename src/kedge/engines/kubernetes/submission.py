@@ -1,0 +1,129 @@
+"""Hands a run over to a cluster: creates its objects, the anchor first and the driver's Job last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from kedge.contract import timestamp
+from kedge.engines.kubernetes import archives, refusals
+from kedge.engines.kubernetes.api import ApiError, KubernetesApi
+from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, pull_secret, run_objects
+from kedge.engines.kubernetes.objects.labels import ObjectOwner
+from kedge.engines.kubernetes.objects.names import RunNames
+from kedge.engines.kubernetes.options import KubernetesOptions
+from kedge.errors import CannotRun
+from kedge.plan.model import Plan
+from kedge.runs.folder import Run
+
+INCOMPLETE = "kedge.io/incomplete"  # a label of the anchor until the driver's Job exists
+_ABANDONED_SEC = 3600.0  # an anchor without a Job is removed after this long: no submission takes so long
+_MIB = 1 << 20
+
+
+def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
+    """Submit a run whose orders are in its folder. CannotRun: the cluster refuses it, with its reason and what to
+    change; nothing of it is left then. If this process is killed before the end, nothing runs: the Job comes last."""
+    if not options.image:
+        raise CannotRun("no runtime image is named: set registry or engines.kubernetes.image in the site's file")
+    seed, code = archives.seed(run), _code(run)
+    api = KubernetesApi.connect(options.kubeconfig, options.context, options.namespace)
+    try:
+        _sweep(api)
+        _create_all(api, run, plan, options, seed, code)
+    finally:
+        api.close()
+
+
+def _code(run: Run) -> bytes:
+    """The archive of the job's code. CannotRun: it is too large."""
+    try:
+        return archives.code(run, code_pieces.LARGEST_CODE)
+    except archives.TooLarge:
+        raise CannotRun(
+            f"the job's code has more than {code_pieces.LARGEST_CODE // _MIB} MiB (compressed), which is too much for "
+            "ConfigMaps of Kubernetes: name what the job does not need in .kedgeignore, put data in a storage, or code "
+            "into the image"
+        ) from None
+
+
+def _create_all(
+    api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOptions, seed: bytes, code: bytes
+) -> None:
+    names, files = RunNames.of(run.id), run.cluster
+    owner = ObjectOwner(names.name, "", run.id, plan.user, plan.job)
+    job: dict[str, Any] = {
+        "engine": "kubernetes", "server": api.server, "kubeconfig": options.kubeconfig, "context": api.context or None,
+        "namespace": api.namespace, "name": names.name, "uid": None, "submitted": timestamp(time.time_ns()),
+        "time": time.time(),
+    }  # fmt: skip
+    files.write(files.job, job)  # first: it says what may be left if this process is killed
+    anchor: dict[str, Any] | None = None
+    try:
+        anchor = _created(api, _incomplete(run_objects.anchor(owner, plan)))
+        owner = owner._replace(uid=anchor["metadata"]["uid"])
+        for obj in _others(run, plan, options, owner, seed, code):
+            _created(api, obj)
+        files.write(files.job, job | {"uid": owner.uid})
+    except BaseException:
+        _undo(api, names.anchor, anchor)
+        raise
+    with suppress(ApiError):  # the next submission does it
+        api.patch("ConfigMap", names.anchor, {"metadata": {"labels": {INCOMPLETE: None}}})
+
+
+def _incomplete(anchor: dict[str, Any]) -> dict[str, Any]:
+    anchor["metadata"]["labels"] = {**anchor["metadata"]["labels"], INCOMPLETE: "true"}
+    return anchor
+
+
+def _others(
+    run: Run, plan: Plan, options: KubernetesOptions, owner: ObjectOwner, seed: bytes, code: bytes
+) -> Iterator[dict[str, Any]]:
+    """All other objects, in the order in which they are made."""
+    yield run_objects.service(owner)
+    yield run_objects.driver_secret(owner, seed)
+    if pull_secret.is_needed(plan):
+        files = run.cluster
+        yield pull_secret.pull_secret(owner, plan, files.read(files.secrets)["texts"])
+    yield from code_pieces.code_pieces(owner, code)
+    yield run_objects.address(owner, {})
+    yield driver_job.driver_job(owner, options, str(options.image))
+
+
+def _created(api: KubernetesApi, obj: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return api.create(obj)
+    except ApiError as error:
+        raise CannotRun(refusals.explained(error, obj["kind"], api)) from None
+
+
+def _undo(api: KubernetesApi, name: str, anchor: dict[str, Any] | None) -> None:
+    """Delete the anchor, and with it all that it owns. Without an answer to its creation it may exist, too: its name is
+    that of this run alone."""
+    with suppress(ApiError):
+        api.delete("ConfigMap", name, uid=anchor["metadata"]["uid"] if anchor else None)
+
+
+def _sweep(api: KubernetesApi) -> None:
+    """Remove what submitters have left that were killed a good while ago."""
+    with suppress(ApiError):
+        for anchor in api.list("ConfigMap", {labels.MANAGED_BY: labels.KEDGE, INCOMPLETE: "true"})[0]:
+            head = anchor["metadata"]
+            if time.time() - _made(head) < _ABANDONED_SEC:
+                continue
+            if api.get("Job", RunNames(head["name"]).driver):
+                api.patch("ConfigMap", head["name"], {"metadata": {"labels": {INCOMPLETE: None}}})
+            else:
+                api.delete("ConfigMap", head["name"], uid=head["uid"])
+
+
+def _made(head: dict[str, Any]) -> float:
+    """When an object was made, by time.time(); now, if that is not understood."""
+    try:
+        return datetime.fromisoformat(str(head["creationTimestamp"]).replace("Z", "+00:00")).timestamp()
+    except (KeyError, ValueError):
+        return time.time()
