@@ -141,7 +141,14 @@ THIRD_PARTY = {
     "requests": {"engines.container.client"},  # whose errors the package docker lets through
     "rich": {"cli.view.progress_bar"},
     "urllib3": {"engines.container.client"},
-    "yaml": {"dropin", "spec", "diagnose.exit_spec.exitspec", "cli.view.plan_text", "testing.command"},
+    "yaml": {
+        "engines.kubernetes.manifest_text",
+        "dropin",
+        "spec",
+        "diagnose.exit_spec.exitspec",
+        "cli.view.plan_text",
+        "testing.command",
+    },
     "zstandard": {"cli.log_files"},
 }
 # What any part may import.

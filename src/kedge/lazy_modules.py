@@ -166,6 +166,15 @@ LATE = {
         "kedge.engines.kubernetes.setup",
     ),
     "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),
+    "kedge.engines.kubernetes.engine": (
+        "kedge.engines.kubernetes.access.exec",
+        "kedge.engines.kubernetes.access.requests",
+        "kedge.engines.kubernetes.api",
+        "kedge.engines.kubernetes.checks",
+        "kedge.engines.kubernetes.plan_manifests",
+        "kedge.engines.kubernetes.submission",
+    ),
+    "kedge.engines.kubernetes.pod_patch_file": ("kedge.spec.yaml",),
     "kedge.engines.slurm.engine": (
         "kedge.engines.slurm.exec",
         "kedge.engines.slurm.in_allocation.start",

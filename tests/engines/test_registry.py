@@ -13,6 +13,7 @@ import pytest
 from kedge import entry_points
 from kedge.engines import registry
 from kedge.engines.container.engine import ContainerEngine
+from kedge.engines.kubernetes.engine import KubernetesEngine
 from kedge.engines.local.engine import LocalEngine
 from kedge.engines.slurm.engine import SlurmEngine
 from kedge.errors import CannotRun, InputError
@@ -20,6 +21,7 @@ from kedge.errors import CannotRun, InputError
 Install = Callable[..., None]
 
 MINE = """
+from kedge.engines.kubernetes.engine import KubernetesEngine
 from kedge.engines.local.engine import LocalEngine
 class Mine(LocalEngine):
     name = "mine"
@@ -50,13 +52,13 @@ def test_an_engine_of_a_package_is_made_and_listed(install: Install) -> None:
     install(MINE)
     made = registry.make("mine", allow_fewer_gpus=True)
     assert (made.name, made.options) == ("mine", {"allow_fewer_gpus": True})
-    assert registry.engine_names() == ["local", "container", "slurm", "mine"]
+    assert registry.engine_names() == ["local", "container", "slurm", "kubernetes", "mine"]
 
 
 def test_no_package_takes_the_place_of_a_built_in_engine(install: Install) -> None:
     install(MINE.replace('"mine"', '"local"'), name="local")
     assert type(registry.make("local")) is LocalEngine
-    assert registry.engine_names() == ["local", "container", "slurm"]
+    assert registry.engine_names() == ["local", "container", "slurm", "kubernetes"]
 
 
 def test_packages_are_looked_at_only_for_names_that_are_not_built_in() -> None:
@@ -106,7 +108,11 @@ def test_two_packages_with_the_same_engine_are_an_error(install: Install) -> Non
     ("name", "message"),
     [
         ("locall", "there is no engine 'locall'; did you mean 'local'?"),
-        ("cloud", "there is no engine 'cloud'; available: local, container, slurm, and those of installed packages"),
+        (
+            "cloud",
+            "there is no engine 'cloud'; available: local, container, slurm, kubernetes, and those of installed "
+            "packages",
+        ),
     ],
 )
 def test_a_name_that_no_engine_has(name: str, message: str) -> None:
@@ -145,7 +151,7 @@ def test_options_come_as_texts_too() -> None:
             registry.read_options("container", wrong)
 
 
-@pytest.mark.parametrize("cls", [LocalEngine, ContainerEngine, SlurmEngine])
+@pytest.mark.parametrize("cls", [LocalEngine, ContainerEngine, SlurmEngine, KubernetesEngine])
 def test_an_engine_declares_all_that_its_class_takes(cls: Any) -> None:
     assert [option.name for option in cls.accepts] == list(cls().options)
 

@@ -79,7 +79,7 @@ def known(settings: AllSettings) -> dict[str, Any]:
         (
             "[virtual-clusters.a]\nengine = 'cloud'",
             "site.toml:2:10: virtual-clusters.a.engine: there is no engine 'cloud'; available: local, container, "
-            "slurm, and those of installed packages",
+            "slurm, kubernetes, and those of installed packages",
         ),
         ("[virtual-clusters.a]", "site.toml:1:19: virtual-clusters.a: the key 'engine' is missing"),
         ("[skus.k80]\ncpu = 4", "site.toml:1:7: skus.k80: the key 'memoryMB' is missing"),

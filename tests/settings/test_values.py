@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge.engines.kubernetes.options import ACCEPTS as KUBERNETES_OPTIONS
 from kedge.engines.registry import options_of
 from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES
@@ -108,10 +109,12 @@ def test_a_user_without_a_home_folder_has_no_settings(places: Variables, monkeyp
 
 def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_limit() -> None:
     """It may come from a stranger. What it may set: its virtual cluster, its marketplace and its rules, and what every
-    user of a Slurm cluster may ask for."""
+    user of a cluster may ask for. A kubeconfig file could name programs."""
     settable = {setting.key for setting in EVERY if setting.job}
     slurm = ["partition", "account", "qos", "time", "constraint", "reservation", "exclusive", "gres", "requeue"]
-    assert settable == {"engine", "marketplace", "rules", *(f"engines.slurm.{key}" for key in slurm)}
+    kubernetes = ["namespace", "queue", "priority-class", "node-selector"]
+    engines = {*(f"engines.slurm.{key}" for key in slurm), *(f"engines.kubernetes.{key}" for key in kubernetes)}
+    assert settable == {"engine", "marketplace", "rules", *engines}
     limits = {setting.key for setting in EVERY if setting.key.startswith("limits.")}
     of_site = ("nfs", "cifs", "pvc", "credentials", "users", "writers", "subPath", "makeSubPath")
     scheduler = [
@@ -128,6 +131,8 @@ def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_li
     ]
     others = {"registry", "groups.*.members", *(f"storages.*.{key}" for key in of_site)}
     others |= {f"engines.slurm.{key}" for key in scheduler}
+    user = {"kubeconfig", "context", "namespace", "queue", "priority_class", "node_selector"}
+    others |= {f"engines.kubernetes.{option.key}" for option in KUBERNETES_OPTIONS if option.name not in user}
     assert {setting.key for setting in EVERY if setting.site_only} == others | limits
 
 

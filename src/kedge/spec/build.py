@@ -28,7 +28,9 @@ from kedge.spec.schema import schema
 from kedge.spec.units import seconds
 
 _REFERENCES = "reference_prerequisites"
-_ACTED_ON = frozenset({"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge", "slurm", "kubernetes", "storages", _REFERENCES})
+_ACTED_ON = frozenset(
+    {"submitFrom", "gangAllocation", RUNTIME_PLUGINS, "kedge", "slurm", "kubernetes", "storages", _REFERENCES}
+)
 _KEDGE_NOT_ACTED_ON = ("hold", "network")
 _HIVED_ALIASES = {"gpuType": "skuType", "reservationId": "pinnedCellId"}
 _ALWAYS_PORTS = ("ssh", "http")

@@ -28,6 +28,7 @@ from kedge.runs.folder import parse_task
 @engine
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--graph", type=click.Choice(["tree", "svg"]), help="Show only which role needs which prerequisite.")
+@click.option("--requests", "only_requests", is_flag=True, help="Show only what the engine is asked for.")
 @click.option("--task", metavar="ROLE:INDEX", help="Show what this one task would receive.")
 def command(
     file: str,
@@ -35,6 +36,7 @@ def command(
     choice: EngineChoice,
     as_json: bool,
     graph: str | None,
+    only_requests: bool,
     task: str | None,
 ) -> None:
     """Show what will run: roles, resources, policies, commands. FILE may be - for stdin. Nothing is started."""
@@ -45,6 +47,9 @@ def command(
     show_problems(prepared.warnings)
     # First: the engine's requests may take seconds.
     print_notes(*decided, *plan.notes, *texts(where.notes(plan), in_summary=False))
+    if only_requests:
+        _show_requests(where.requests(plan, Task(*wanted) if wanted else None), as_json)
+        return
     engine_requests = () if graph else _requests(where, plan, wanted)
     if graph is not None:
         click.echo(svg(plan.requirements) if graph == "svg" else graph_text(plan))
@@ -56,6 +61,13 @@ def command(
     for request in () if as_json else engine_requests:
         click.echo(request_text(request))
     _note_what_does_not_fit(plan, where)
+
+
+def _show_requests(requests: tuple[EngineRequest, ...], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([request._asdict() for request in requests], indent=2))
+    for request in () if as_json else requests:
+        click.echo(request_text(request))
 
 
 def _requests(where: Engine, plan: Plan, task: tuple[str, int] | None) -> tuple[EngineRequest, ...]:

@@ -160,7 +160,7 @@ def task_text(plan: Plan, spec: TaskSpec) -> str:
 def request_text(request: EngineRequest) -> str:
     """An engine's request for a task: its specification, and the equivalent command."""
     title = bold(request.title or f"container of {request.task}")
-    if not request.value:
+    if not request.value or request.command.startswith("---\n"):  # the value, as the cluster's own programs read it
         return "\n".join(["", title, "", request.command.rstrip()])
     lines = yaml.safe_dump(request.value, sort_keys=False, default_flow_style=None, width=120).rstrip().split("\n")
     command = ["", request.command] if request.command else []

@@ -6,6 +6,7 @@ import http.client
 import importlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ Objects = list[dict[str, Any]]
 CALL_SEC = 30.0  # the deadline of a call, with its retries
 _PAGE = 500  # objects of one answer
 _TRIES = 4
+_VERSION = re.compile(r"(\d+)\.(\d+)")
 _MERGE = "application/merge-patch+json"
 _JSON = "application/json"
 _FOR_A_WHILE = (429, 500, 502, 503, 504)
@@ -174,10 +176,11 @@ class KubernetesApi:
         return bool(answer.get("status", {}).get("allowed"))
 
     def version(self) -> tuple[int, int]:
-        """The version of the server: (1, 20)."""
+        """The version of the server: (1, 20). (0, 0): it does not say, as one that was built by hand."""
         found = self._object("GET", "/version", "ask for the version")
-        major, minor = (str(found.get(key, "0")).rstrip("+") for key in ("major", "minor"))
-        return int(major), int(minor)
+        text = f"{found.get('major') or ''}.{found.get('minor') or ''}"
+        match = _VERSION.match(text) or _VERSION.match(str(found.get("gitVersion", "")).lstrip("v"))
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def groups(self) -> dict[str, str]:
         """The API groups of the server, with the version of each that it prefers, such as v1."""

@@ -40,10 +40,12 @@ def code(run: Run, most: int) -> bytes:
 
 def _archive(folder: Path, names: list[str], most: int) -> bytes:
     written = _Bounded(most)
-    with gzip.GzipFile(fileobj=written, mode="wb", compresslevel=_LEVEL, mtime=0, filename="") as packed:
-        with tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive:
-            for path in _paths(folder, names):
-                _add(archive, folder, path)
+    with (
+        gzip.GzipFile(fileobj=written, mode="wb", compresslevel=_LEVEL, mtime=0, filename="") as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in _paths(folder, names):
+            _add(archive, folder, path)
     return written.getvalue()
 
 

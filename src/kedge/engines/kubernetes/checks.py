@@ -51,7 +51,7 @@ def example_place(plan: Plan, options: KubernetesOptions, owner: ObjectOwner | N
 def check_namespace(api: KubernetesApi, options: KubernetesOptions, setup: str) -> None:
     """CannotRun, ApiError: jobs cannot run in the namespace, with what is missing and who can change that."""
     version = api.version()
-    if version < OLDEST:
+    if (0, 0) < version < OLDEST:
         shown = ".".join(map(str, version))
         raise CannotRun(f"{api.server} is Kubernetes {shown}, and kedge needs at least {'.'.join(map(str, OLDEST))}")
     _check_exists(api)

@@ -33,5 +33,3 @@ def _request(name: str, obj: dict[str, Any]) -> EngineRequest:
     """As a document of YAML; its title is a comment of it."""
     namespace = {"metadata": dict(obj["metadata"])}
     return EngineRequest(name, obj, manifest_text.text(obj | namespace), title=f"# {obj['kind']}: {name}")
-
-

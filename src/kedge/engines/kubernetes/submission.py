@@ -24,6 +24,10 @@ _ABANDONED_SEC = 3600.0  # an anchor without a Job is removed after this long: n
 _MIB = 1 << 20
 
 
+class _RefusedObject(CannotRun):
+    """The server has refused an object, for sure."""
+
+
 def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
     """Submit a run whose orders are in its folder. CannotRun: the cluster refuses it, with its reason and what to
     change; nothing of it is left then. If this process is killed before the end, nothing runs: the Job comes last."""
@@ -50,9 +54,7 @@ def _code(run: Run) -> bytes:
         ) from None
 
 
-def _create_all(
-    api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOptions, seed: bytes, code: bytes
-) -> None:
+def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOptions, seed: bytes, code: bytes) -> None:
     names, files = RunNames.of(run.id), run.cluster
     owner = ObjectOwner(names.name, "", run.id, plan.user, plan.job)
     job: dict[str, Any] = {
@@ -68,8 +70,9 @@ def _create_all(
         for obj in _others(run, plan, options, owner, seed, code):
             _created(api, obj)
         files.write(files.job, job | {"uid": owner.uid})
-    except BaseException:
-        _undo(api, names.anchor, anchor)
+    except BaseException as error:
+        if anchor or not isinstance(error, _RefusedObject):  # a refused anchor may be that of somebody else
+            _undo(api, names.anchor, anchor)
         raise
     with suppress(ApiError):  # the next submission does it
         api.patch("ConfigMap", names.anchor, {"metadata": {"labels": {INCOMPLETE: None}}})
@@ -98,7 +101,8 @@ def _created(api: KubernetesApi, obj: dict[str, Any]) -> dict[str, Any]:
     try:
         return api.create(obj)
     except ApiError as error:
-        raise CannotRun(refusals.explained(error, obj["kind"], api)) from None
+        kind = CannotRun if error.unreachable else _RefusedObject
+        raise kind(refusals.explained(error, obj["kind"], api)) from None
 
 
 def _undo(api: KubernetesApi, name: str, anchor: dict[str, Any] | None) -> None:
