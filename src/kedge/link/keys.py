@@ -26,9 +26,11 @@ class LinkKeys(NamedTuple):
         return cls(**{name: data[name] for name in cls._fields})
 
 
-def task_token(keys: LinkKeys, attempt: int, role: str, index: int) -> str:
-    """The token of one task in one job attempt, hexadecimal: who has it can speak for this task and for no other."""
+def task_token(keys: LinkKeys, attempt: int, role: str, index: int, task_attempt: int = 0) -> str:
+    """The token of one task in one job attempt, hexadecimal: who has it can speak for this task and for no other.
+    `task_attempt` is the one for which its agent was launched, see AgentOrders."""
     import hmac  # agents do not need it
 
-    name = f"{attempt}/{role}:{index}".encode("utf-8", "surrogatepass")
+    later = f"/{task_attempt}" if task_attempt else ""
+    name = f"{attempt}{later}/{role}:{index}".encode("utf-8", "surrogatepass")
     return hmac.new(bytes.fromhex(keys.token_key), name, "sha256").hexdigest()

@@ -14,7 +14,8 @@ class AgentOrders(NamedTuple):
     restarted controller says where it is now, if this node can read it. `tokens` holds one for each task of the role;
     the agent finds its index in its environment. `mirrored` is None where the node and the controller share the run
     folder. Otherwise the agent's task works in a folder of the node, and what it leaves is sent to the controller:
-    logs, records, and so many bytes of outputs.
+    logs, records, and so many bytes of outputs. `task_attempt` is the one for which the agent was launched: it serves
+    this one alone where each has an agent of its own; else it is 0, and the agent serves all of them.
     """
 
     addresses: list[str]
@@ -26,6 +27,7 @@ class AgentOrders(NamedTuple):
     role: str
     tokens: list[str]
     mirrored: int | None = None
+    task_attempt: int = 0
 
     def line(self) -> bytes:
         """The orders as one line."""
@@ -43,6 +45,7 @@ class AgentOrders(NamedTuple):
 _KINDS: dict[str, Any] = {
     "addresses": list, "port": int, "certificate": str, "run": str, "address_file": (str, type(None)), "attempt": int,
     "role": str, "tokens": list, "mirrored": (int, type(None)),
+    "task_attempt": int,
 }  # fmt: skip
 
 

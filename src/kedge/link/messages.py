@@ -47,7 +47,8 @@ class Hello(NamedTuple):
 
     `agent` is random for each agent process, `got` the number of the last command that it has from `controller` (an id;
     empty at first). `state` is what a controller needs that knows nothing of the task: {"ports": {label: [..]}|null,
-    "task_attempt": int|null, "started": bool, "ended": what ENDED said|null}.
+    "task_attempt": int|null, "started": bool, "ended": what ENDED said|null}. `task_attempt` is the one for which it
+    was launched, see AgentOrders.
     """
 
     token: str
@@ -63,6 +64,7 @@ class Hello(NamedTuple):
     controller: str = ""
     state: Mapping[str, Any] = MappingProxyType({})
     version: int = VERSION
+    task_attempt: int = 0
 
     def header(self) -> dict[str, Any]:
         """The header of the message."""
@@ -83,4 +85,5 @@ class Hello(NamedTuple):
 _KINDS = {
     "token": str, "attempt": int, "role": str, "task_index": int, "agent": str, "node": str, "addresses": list,
     "boot_id": str, "pid": int, "got": int, "controller": str, "state": dict, "version": int,
+    "task_attempt": int,
 }  # fmt: skip

@@ -42,7 +42,7 @@ class Rig:
     """`turn` lets everybody work once; when nobody has anything to do, the clock goes to the next time that one of them
     waits for. `updates` is all that the server has returned, `commands` what each agent has."""
 
-    def __init__(self, expect: Callable[[int, str, int], bool] = lambda *_: True, **options: float) -> None:
+    def __init__(self, expect: Callable[[int, str, int, int], bool] = lambda *_: True, **options: float) -> None:
         self.clock = Clock()
         self.expect, self.options = expect, options
         self.server = LinkServer(KEYS, expect, "controller 1", now=self.clock, **options)

@@ -24,6 +24,7 @@ from kedge.link.launch import AgentOrders
 from kedge.own_files import write_all
 
 AGENT = Path(kedge.__file__).parent / "runtime" / "agent"
+_LEAVE_SEC = 5.0  # for an agent that was told to finish
 INDEX, NODE = "TEST_TASK_INDEX", "TEST_NODE"
 
 
@@ -34,6 +35,7 @@ class AgentProcess(NamedTuple):
     attempt: int
     pid: int
     start_time: int
+    task_attempt: int = 0
 
 
 class ProcessCluster:
@@ -42,9 +44,10 @@ class ProcessCluster:
 
     `nodes` are the names of its nodes, to which tasks are dealt in turn. A task in `absent` gets no agent. Below the
     folder `hidden`, agents and tasks see nothing. They get the `variables`.
-    """
 
-    due = math.inf
+    With `relaunches`, each attempt of a task has an agent of its own, as in a cluster of pods. `strays`: an agent that
+    does not finish is left alone when the next one starts, as on a node that is out of reach.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,12 @@ class ProcessCluster:
         nodes: Sequence[str] = ("n1", "n2"),
         hidden: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        relaunches: bool = False,
     ) -> None:
+        self.relaunches, self.strays = relaunches, False
+        self._next: dict[Task, AgentOrders] = {}  # of agents whose predecessor has not gone
+        self._patience: dict[Task, float] = {}  # for that, until when
+        self.launched: list[AgentProcess] = []  # all that were ever launched
         self._variables = variables or {}
         self._record, self._orders, self._nodes = record, orders, nodes
         self._before = _hiding(hidden) if hidden else []
@@ -69,12 +77,45 @@ class ProcessCluster:
 
     def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         self.agents.clear()
+        self.launched.clear()
         tasks = [Task(role, index) for role, each in tokens.items() for index in range(len(each))]
         for number, task in enumerate(tasks):
             if task not in self.absent:
                 orders = self._orders._replace(attempt=attempt, role=task.role, tokens=list(tokens[task.role]))
                 self._start(task, orders, self._nodes[number % len(self._nodes)])
-        self._record.write_text(json.dumps([[*each.task, *each[1:]] for each in self.agents.values()]))
+        self._write_record()
+
+    def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
+        found = self.agents.get(task)
+        if found and (found.attempt, found.task_attempt) == (attempt, task_attempt):
+            return
+        tokens = ["" for _ in range(task.task_index)]
+        orders = self._orders._replace(
+            attempt=attempt, role=task.role, tokens=[*tokens, token], task_attempt=task_attempt
+        )
+        self._next[task], self._patience[task] = orders, time.monotonic() + _LEAVE_SEC
+        self._start_next()
+
+    def _start_next(self) -> None:
+        """Start the agents whose predecessors have gone."""
+        for task in list(self._next):
+            here = [agent for agent in self._fds.values() if agent.task == task]
+            if here and not self.strays:
+                if self._patience[task] <= time.monotonic():
+                    self._patience[task] = math.inf
+                    for agent in here:
+                        self._kill(agent)
+                continue
+            del self._patience[task]
+            self._start(task, self._next.pop(task), self._nodes[0])
+            self._write_record()
+
+    @property
+    def due(self) -> float:
+        return min(self._patience.values(), default=math.inf)
+
+    def _write_record(self) -> None:
+        self._record.write_text(json.dumps([[*each.task, *each[1:]] for each in self.launched]))
 
     def _start(self, task: Task, orders: AgentOrders, node: str) -> None:
         spec = importlib.util.find_spec("re2")
@@ -97,10 +138,11 @@ class ProcessCluster:
         found = processes.identify(process.pid)
         assert found
         process.returncode = 0  # it is reaped here, not by the module subprocess
-        self._add(AgentProcess(task, orders.attempt, found.pid, found.start_time))
+        self._add(AgentProcess(task, orders.attempt, found.pid, found.start_time, orders.task_attempt))
 
     def _add(self, agent: AgentProcess) -> None:
         self.agents[agent.task] = agent
+        self.launched.append(agent)
         with suppress(ProcessLookupError):
             fd = os.pidfd_open(agent.pid)
             if processes.is_alive(_process(agent)):
@@ -108,14 +150,19 @@ class ProcessCluster:
                 self._epoll.register(fd, select.EPOLLIN)
                 return
             os.close(fd)
-        self._say(Gone(agent.task, agent.attempt, GoneKind.ENDED))
+        self._say(self._gone_agent(agent))
+
+    def _gone_agent(self, agent: AgentProcess, code: int | None = None) -> Gone:
+        kind, text = self.words.get(agent.task, (GoneKind.ENDED, ""))
+        number = agent.task_attempt if self.relaunches else None
+        return Gone(agent.task, agent.attempt, kind, text, code, number)
 
     def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         known = json.loads(self._record.read_text()) if self._record.exists() else []
         for role, index, *rest in known:
             if rest[0] == attempt:
                 self._add(AgentProcess(Task(role, index), *rest))
-        if not self.agents:
+        if not self.agents and not self.relaunches:
             self.launch(attempt, tokens)
 
     def whereabouts(self, task: Task) -> str:
@@ -130,6 +177,7 @@ class ProcessCluster:
                 os.read(self._wake, 4096)
             else:
                 self._ended(fd, self._fds.pop(fd))
+        self._start_next()
         gone, self._gone = self._gone, []
         return gone
 
@@ -139,8 +187,7 @@ class ProcessCluster:
         code = None
         with suppress(ChildProcessError):  # it is another controller's child
             code = os.waitstatus_to_exitcode(os.waitpid(agent.pid, 0)[1])
-        kind, text = self.words.get(agent.task, (GoneKind.ENDED, ""))
-        self._gone.append(Gone(agent.task, agent.attempt, kind, text, code))
+        self._gone.append(self._gone_agent(agent, code))
 
     def kill(self, task: Task) -> None:
         self.killed.append(task)

@@ -78,6 +78,7 @@ class ClusterScene:
         self.link_port: Callable[[int], int] = lambda port: port  # where agents dial, if a proxy is between
         self.secrets = Secrets({}, {})
         self.mirrored: int | None = None  # bytes of outputs, if the nodes do not have the run folder
+        self.relaunches = False  # each task attempt has an agent of its own
         self._log: EventLog | None = None
 
     @classmethod
@@ -159,7 +160,11 @@ class ClusterScene:
         )  # fmt: skip
         hidden = None if self.mirrored is None else self.run.path
         made = ProcessCluster(
-            self.run.path / "cluster" / "agents.json", orders, hidden=hidden, variables=self._variables()
+            self.run.path / "cluster" / "agents.json",
+            orders,
+            hidden=hidden,
+            variables=self._variables(),
+            relaunches=self.relaunches,
         )
         made.absent = self.absent
         return made

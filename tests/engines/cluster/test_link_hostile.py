@@ -221,7 +221,7 @@ def test_tokens_do_not_leave_the_link(rig):
 
 def test_an_agent_that_is_not_wanted_is_told_so_for_good(rig):
     rig.expect = None
-    rig.server._expect = lambda attempt, role, index: attempt == 1
+    rig.server._expect = lambda attempt, *_: attempt == 1
     rig.agent()
     rig.until(lambda: rig.commands[0])
     (refused,) = rig.commands[0]
@@ -304,7 +304,7 @@ def test_an_attempt_that_is_forgotten_says_finish_and_closes(rig):
     agent = rig.agent()
     rig.until(lambda: agent.connected)
     rig.server.send(WORKER, messages.FINISH, {})
-    rig.server._expect = lambda attempt, role, index: attempt == 1
+    rig.server._expect = lambda attempt, *_: attempt == 1
     rig.server.forget_attempt(0)
     rig.until(lambda: len(rig.commands[0]) == 1)
     assert rig.commands[0][0].kind == messages.FINISH

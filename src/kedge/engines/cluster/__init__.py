@@ -5,10 +5,12 @@ backend         starts and follows tasks through their agents
 settings        the times that a job allows
 member          what is known of one task and its agent
 barrier         all tasks come together before any starts
+gate            that of the attempt that runs
 placement       the folders and TaskSpecs of tasks
 addresses       the address of a task for its peers
 own_addresses   those of this machine, for agents
 agent_messages  what agents say about their supervisors
+settlement      which word about an end counts, the agent's or the cluster's
 task_ends       the reports of tasks that left none
 attempt_close   agents clean up and leave
 claim           which of several controllers writes to a run

@@ -7,34 +7,26 @@ import selectors
 import time
 from collections.abc import Callable, Mapping
 
-from kedge.contract import CANNOT_START, DISK_FULL, Report, duration_text
-from kedge.engines.base import (
-    Deadline,
-    Ended,
-    Started,
-    Task,
-    TaskPlaced,
-    TaskReachable,
-    TaskUnreachable,
-    Update,
-)
-from kedge.engines.cluster import agent_messages, barrier, task_ends
+from kedge.contract import CANNOT_START, DISK_FULL, Report
+from kedge.engines.base import Deadline, Ended, Started, Task, TaskPlaced, TaskReachable, TaskUnreachable, Update
+from kedge.engines.cluster import agent_messages, barrier, settlement, task_ends
+from kedge.engines.cluster.agent_messages import AgentEnd
 from kedge.engines.cluster.attempt_close import finish_agents
 from kedge.engines.cluster.barrier import Peers
 from kedge.engines.cluster.base import Cluster, Gone, GoneKind
+from kedge.engines.cluster.gate import Gate
 from kedge.engines.cluster.heartbeat import Heartbeat
 from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, Message, OwnerRequest, Silent
 from kedge.engines.cluster.member import Member, ports_of
 from kedge.engines.cluster.mirrors import Mirrors
-from kedge.engines.cluster.placement import ClusterPlaces
+from kedge.engines.cluster.placement import ClusterPlaces, task_tokens
 from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller import reports, time_limits
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
 from kedge.errors import DiskFull
 from kedge.link import messages
-from kedge.link.frames import SharedValue
 from kedge.link.keys import LinkKeys, task_token
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -64,7 +56,6 @@ class ClusterBackend:
         self._mirrors = None if self._settings.shares_folder else Mirrors()
         self.heartbeat = Heartbeat(run)
         self._attempt: int | None = None
-        self._members: dict[Task, Member] = {}
         self._updates: list[Update] = []
         self._look_at = math.inf  # at all tasks, for what is due
         self._new_attempt()
@@ -75,95 +66,99 @@ class ClusterBackend:
     def _new_attempt(self) -> None:
         self._members = {Task(*item): Member(Task(*item)) for item in self._plan.tasks()}
         self._changed: dict[Task, Member] = {}  # at which `poll` looks next
-        self._missing = set(self._members)  # at the barrier
-        self._peers: Peers | None = None
-        self._sent_peers: SharedValue | None = None
-        self._barrier_end = self._note_at = math.inf
-        self._failed = ""  # why the barrier can never be passed
+        self._gate = Gate(self._members, self._settings)
+        self._finished: list[Member] = []  # whose agents are not needed any more
         self._updates.clear()
 
     # What the controller's loop calls.
 
-    def expects(self, attempt: int, role: str, index: int) -> bool:
-        """Whether the agent of this task may join: it is one of the job attempt that runs."""
-        return attempt == self._attempt and Task(role, index) in self._members
+    def expects(self, attempt: int, role: str, index: int, task_attempt: int) -> bool:
+        """Whether the agent of this task may join: it is one of the job attempt that runs, and was launched for the
+        latest attempt of the task."""
+        member = self._members.get(Task(role, index)) if attempt == self._attempt else None
+        return member is not None and task_attempt == member.launched_for
 
     def place(self, attempt: int) -> None:
         self._finish_attempt()
         self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
-        self._cluster.launch(attempt, self._tokens(attempt))
-
-    def _tokens(self, attempt: int) -> Mapping[str, list[str]]:
-        return {
-            role.name: [task_token(self._keys, attempt, role.name, index) for index in range(role.instances)]
-            for role in self._plan.roles
-        }
+        for member in self._members.values():
+            member.is_launched = True
+        self._cluster.launch(attempt, task_tokens(self._keys, self._plan, attempt))
 
     def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
         if not self._run.attempt(attempt).is_dir():  # the controller before was killed in `place`
             self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
-        self._peers = barrier.read_peers(self._plan, self._run, attempt)
-        if self._peers:
-            self._barrier_end = self._note_at = math.inf
+        self._gate.passed(barrier.read_peers(self._plan, self._run, attempt))
         now = time.monotonic()
-        for task in running:
+        for task, task_attempt in running.items():
             self._members[task].silent_since = now
-        self._cluster.adopt(attempt, self._tokens(attempt))
+            if self._cluster.relaunches:
+                self._members[task].launched_for = task_attempt
+        self._cluster.adopt(attempt, task_tokens(self._keys, self._plan, attempt))
         self._look(now + self._settings.unreachable_sec)
 
     def _begin_attempt(self, attempt: int) -> None:
         self._attempt = attempt
         self._new_attempt()
-        self._barrier_end = time.monotonic() + self._settings.barrier_sec
-        self._note_at = time.monotonic() + self._settings.barrier_note_sec
-        self._look(min(self._barrier_end, self._note_at))
+        self._look(self._gate.due)
 
     def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
         folder = self._places.folder(task, attempt, task_attempt)
         member = self._members[task]
+        if self._cluster.relaunches and not (member.is_launched and member.launched_for == task_attempt):
+            self._relaunch(member, attempt, task_attempt)
         member.begin(Launch(task, folder, attempt, task_attempt, time.time_ns()), deadlines)
         self._compare(member)
         self._changed[task] = member
+
+    def _relaunch(self, member: Member, attempt: int, task_attempt: int) -> None:
+        """See to it that this task attempt has its agent. Those of the earlier ones may not come back."""
+        if member.launched_for != task_attempt:
+            self._server.send(member.task, messages.FINISH, {})
+            self._server.forget_task(member.task, attempt)
+            member.renew(task_attempt)
+        member.is_launched, member.place_by = True, time.monotonic() + self._settings.barrier_sec
+        self._look(member.place_by)
+        token = task_token(self._keys, attempt, *member.task, task_attempt)
+        self._cluster.relaunch(member.task, attempt, task_attempt, token)
 
     def warn(self, task: Task) -> None:
         self._control(self._members[task], messages.WARN)
 
     def stop(self, task: Task) -> None:
         member = self._members[task]
-        if member.launch and not self._may_have_started(member):
-            self._end(member, reports.stopped_before_start(member.launch))
-            return
-        member.stopping = member.launch is not None
-        self._control(member, messages.STOP)
+        if member.launch and not self._ends_before_start(member, member.launch):
+            member.stopping = True
+            self._control(member, messages.STOP)
 
     def end_grace(self, task: Task) -> None:
         self._control(self._members[task], messages.END_GRACE)
 
     def kill(self, task: Task) -> None:
         member = self._members[task]
-        if member.launch and not self._may_have_started(member):
-            self._end(member, reports.stopped_before_start(member.launch))
-        elif member.launch:
-            member.killed = True
+        if member.launch and not self._ends_before_start(member, member.launch):
             self._control(member, messages.KILL)
-            now = time.monotonic()
-            member.kill_at = now + (0.0 if member.silent_since else self._settings.kill_sec)
-            member.kill_by = now + self._settings.flush_sec
-            self._look(member.kill_at)
+            self._look(member.kill(time.monotonic(), self._settings.kill_sec, self._settings.flush_sec))
+
+    def _ends_before_start(self, member: Member, launch: Launch) -> bool:
+        if not (started := self._may_have_started(member)):
+            self._end(member, reports.stopped_before_start(launch))
+        return not started
 
     def fileno(self) -> int:
         return self._selector.fileno()
 
     @property
     def due(self) -> float:
-        if self._updates or self._changed:
+        if self._updates or self._changed or self._finished:
             return 0.0
         return min(self._server.due, self._cluster.due, self.heartbeat.due, self._look_at)
 
     def poll(self) -> list[Update]:
         self.heartbeat.beat()
+        self._finish_ended()
         for update in self._server.poll():
             self._take(update)
         for gone in self._cluster.poll():
@@ -172,6 +167,13 @@ class ClusterBackend:
             self._look_around()
         updates, self._updates = self._updates, []
         return updates
+
+    def _finish_ended(self) -> None:
+        """What the last `poll` has returned is recorded: an agent that serves one task attempt has no more to do."""
+        finished, self._finished = self._finished, []
+        for member in finished:
+            if member.launch is None:
+                self._server.send(member.task, messages.FINISH, {})
 
     def close(self) -> None:
         """Release everything; waits until the agents have cleaned up, or the time for that is over."""
@@ -221,17 +223,23 @@ class ClusterBackend:
         if joined.again:
             return
         restarted = bool(member.agent)
-        if member.met(joined.hello, barrier.own(self._peers, member.task)[0] if self._peers else ""):
+        if member.met(joined.hello, self._known_address(member)):
             self._updates.append(TaskPlaced(member.task, member.node, member.address))
         role = self._plan.role(member.task.role)
         member.ports, member.problem = ports_of(member.state.get("ports"), role), ""
         if restarted:
             self._restarted(member)
         if member.ports is None:
-            self._missing.add(member.task)
+            self._gate.missing.add(member.task)
             self._server.send(member.task, messages.RESERVE, {"ports": dict(role.resources.ports)})
+        if self._cluster.relaunches and not member.launch and member.state.get("ended"):
+            self._finished.append(member)
         self._compare(member)
         self._changed[member.task] = member
+
+    def _known_address(self, member: Member) -> str:
+        """The one that its peers have; empty if they have none."""
+        return barrier.own(self._gate.peers, member.task)[0] if self._gate.peers and not member.launched_for else ""
 
     def _restarted(self, member: Member) -> None:
         """Another agent process has come for a task. It goes on where the one before has stopped, or knows nothing of
@@ -300,24 +308,21 @@ class ClusterBackend:
             member.unreachable = False
             self._updates.append(TaskReachable(member.task))
 
-    def _ended(self, member: Member, end: agent_messages.AgentEnd) -> None:
-        """The agent says that the supervisor has ended. The file is the supervisor's own word."""
-        if launch := member.launch:
-            report = reports.read(launch) or end.report
-            if report is None and member.gone:  # it was killed because the cluster has given it up
-                asked = {"stopping": member.stopping, "killed": member.killed}
-                report = task_ends.of_gone(launch, member.gone, member.node, **asked)
-            if report is None and member.killed:
-                report = reports.of_forced_stop(launch)
-            report = report or task_ends.without_report(launch, end.code, end.text, member.node)
-            self._end(member, report, place_lost=member.gone is not None)
+    def _ended(self, member: Member, end: AgentEnd) -> None:
+        """The agent says that the supervisor has ended, after all that comes before."""
+        if member.launch:
+            now = time.monotonic()
+            member.end = end
+            if self._cluster.relaunches:
+                member.word_by = now + self._settings.word_sec
+            self._settle(member, now)
 
     # What the cluster says.
 
     def _take_gone(self, gone: Gone) -> None:
-        if gone.attempt != self._attempt or self._members[gone.task].gone:
-            return
         member = self._members[gone.task]
+        if gone.attempt != self._attempt or member.gone or gone.task_attempt not in (None, member.launched_for):
+            return
         member.gone, member.report_by = gone, time.monotonic() + self._settings.report_sec
         if gone.reason == GoneKind.NODE_LOST:
             self._give_up(member)
@@ -331,17 +336,20 @@ class ClusterBackend:
         elif not member.launch:
             self._server.send(member.task, messages.FINISH, {})
 
-    def _end_gone(self, member: Member, gone: Gone, now: float) -> None:
-        """End a task attempt by the cluster's word, once its report has come or will not come any more."""
-        if (launch := member.launch) is None:
+    def _settle(self, member: Member, now: float) -> None:
+        """End a task attempt that has ended by the word of its agent or the cluster, once the other one has had the
+        time to say more. The file of the report is the supervisor's own word."""
+        if (launch := member.launch) is None or not (member.end or member.gone):
             return
-        found = reports.read(launch) if member.sent or self._adopted(member) else None
+        found = reports.read(launch) if self._may_have_started(member) else None
+        found = found or (member.end.report if member.end else None)
         flushing = self._mirrors is not None and not self._mirrors.complete(launch)
-        if (found is None or flushing) and member.sent and now < member.report_by:
-            self._look(member.report_by)
+        if now < (until := settlement.waits_until(member, found, flushing=flushing)):
+            self._look(until)
             return
-        asked = {"stopping": member.stopping, "killed": member.killed}
-        self._end(member, found or task_ends.of_gone(launch, gone, member.node, **asked), place_lost=True)
+        own_place = self._cluster.relaunches
+        report = settlement.report(member, launch, found, own_place=own_place)
+        self._end(member, report, place_lost=member.gone is not None and not own_place)
 
     # What follows.
 
@@ -355,28 +363,27 @@ class ClusterBackend:
         if self._look_at <= now:
             changed, self._look_at = self._members, math.inf
         for member in changed.values():
-            if member.gone:
-                self._end_gone(member, member.gone, now)
-            else:
+            self._settle(member, now)
+            if not member.gone:
                 self._watch(member, now)
-        if self._failed:
+        if self._gate.failed:
             self._fail_the_rest(changed)
-        elif self._peers is None:
+        elif self._gate.peers is None:
             self._look_at_barrier(changed, now)
-        if self._peers:
+        if self._gate.peers:
             self._send_starts(changed)
 
     def _watch(self, member: Member, now: float) -> None:
         """Call a task unreachable, or have it killed, when it is time."""
         if member.launch is None:
             return
+        if member.launched_for and not self._may_have_started(member):
+            self._watch_place(member, member.launch, now)
         if member.silent_since is not None and not member.unreachable and self._may_have_started(member):
             at = member.silent_since + self._settings.unreachable_sec
             if at <= now:
                 member.unreachable = True
-                where = f" on node {member.node}" if member.node else ""
-                text = f"nothing was heard of it for {duration_text(round(now - member.silent_since))}"
-                self._updates.append(TaskUnreachable(member.task, f"{text}; it may still run{where}"))
+                self._updates.append(TaskUnreachable(member.task, member.silence_text(now - member.silent_since)))
             else:
                 self._look(at)
         if member.kill_at is not None:
@@ -385,39 +392,44 @@ class ClusterBackend:
                 member.kill_at = now + _AGAIN_SEC
             self._look(member.kill_at)
 
+    def _watch_place(self, member: Member, launch: Launch, now: float) -> None:
+        """A further attempt of a task waits for its agent, as all tasks do at the barrier."""
+        waits = not member.agent or member.ports is None
+        if member.problem or (waits and member.place_by <= now):
+            waited = None if member.problem else self._settings.barrier_sec
+            text = barrier.failure([member], self._cluster.whereabouts, waited)
+            self._end(member, task_ends.of_barrier(launch, text))
+            self._cluster.kill(member.task)
+        elif waits:
+            self._look(member.place_by)
+
     def _look_at_barrier(self, changed: Mapping[Task, Member], now: float) -> None:
-        members = self._members.values()
-        self._missing.difference_update(task for task, member in changed.items() if member.is_ready)
-        if not self._missing:
+        gate, whereabouts = self._gate, self._cluster.whereabouts
+        gate.missing.difference_update(task for task, member in changed.items() if member.is_ready)
+        if not gate.missing:
             self._pass_barrier()
-        elif any(member.gone or member.problem for member in changed.values()):
-            self._fail(barrier.failure(members, self._cluster.whereabouts))
-        elif self._barrier_end <= now:
-            self._fail(barrier.failure(members, self._cluster.whereabouts, self._settings.barrier_sec))
+        elif text := gate.failure(changed.values(), whereabouts, now):
+            self._fail(text)
         else:
-            if self._note_at <= now:
-                self._note_at = math.inf
-                waited = self._settings.barrier_note_sec
-                self._emit(JobEvent.NOTE, text=barrier.waiting(members, self._cluster.whereabouts, waited))
-            self._look(min(self._barrier_end, self._note_at))
+            if note := gate.note(whereabouts, now):
+                self._emit(JobEvent.NOTE, text=note)
+            self._look(gate.due)
 
     def _pass_barrier(self) -> None:
         self._changed.update(self._members)
-        for member in barrier.choose_addresses(self._members.values()):
+        for member in self._gate.choose_addresses():
             self._updates.append(TaskPlaced(member.task, member.node, member.address))
-        for member in barrier.unreachable_peers(self._members.values()):
-            member.problem = f"it has no address that other nodes can reach ({member.address or 'none at all'})"
-            self._missing.add(member.task)
-        if not self._missing:
-            peers = barrier.peers_of(self._plan, self._members)
-            assert self._attempt is not None
-            self._places.write_peers(self._attempt, peers)  # before any task starts: it is also the record of that
-            self._peers = peers
-            self._barrier_end = self._note_at = math.inf
+        if not self._gate.missing:
+            self._set_peers(barrier.peers_of(self._plan, self._members))
+
+    def _set_peers(self, peers: Peers) -> None:
+        assert self._attempt is not None
+        self._places.write_peers(self._attempt, peers)  # before any task starts: it is also the record of that
+        self._gate.passed(peers)
 
     def _fail(self, text: str) -> None:
         """The barrier cannot be passed. First the tasks end for which it is so, as the root of it all."""
-        self._failed = text
+        self._gate.failed = text
         for member in self._members.values():
             if member.launch and not member.is_ready:
                 self._end(member, task_ends.of_barrier(member.launch, text), place_lost=True)
@@ -426,12 +438,12 @@ class ClusterBackend:
     def _fail_the_rest(self, changed: Mapping[Task, Member]) -> None:
         for member in changed.values():
             if member.launch and not self._may_have_started(member):
-                self._end(member, task_ends.of_barrier(member.launch, self._failed), place_lost=True)
+                self._end(member, task_ends.of_barrier(member.launch, self._gate.failed), place_lost=True)
 
     def _send_starts(self, changed: Mapping[Task, Member]) -> None:
         count = 0
         for task, member in changed.items():
-            if member.launch and not member.sent and member.agent and not member.gone:
+            if member.launch and not member.sent and member.agent and not member.gone and not member.lacks_ports:
                 if member.stopping or member.killed:  # its agent has come back, and had not started it
                     self._end(member, reports.stopped_before_start(member.launch))
                 elif count == _AT_ONCE:
@@ -441,8 +453,10 @@ class ClusterBackend:
                     count += 1
 
     def _send_start(self, member: Member, launch: Launch) -> None:
-        assert self._peers is not None
-        host, ports = barrier.own(self._peers, member.task)
+        assert self._gate.peers is not None
+        if member.launched_for and barrier.own(self._gate.peers, member.task) != (member.address, member.ports):
+            self._set_peers(barrier.moved(self._gate.peers, member))
+        host, ports = barrier.own(self._gate.peers, member.task)
         limits = time_limits.left(member.deadlines)
         try:
             spec = self._places.write_spec(member.task, launch.job_attempt, launch.task_attempt, host, ports, limits)
@@ -452,8 +466,7 @@ class ClusterBackend:
             what = f"the task's folder could not be made: {error}"
             self._end(member, task_ends.not_started(launch, reason, what))
             return
-        self._sent_peers = self._sent_peers or SharedValue(self._peers)
-        header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._sent_peers}
+        header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._gate.shared()}
         if self._mirrors:
             self._mirrors.forget(member.task)  # the folder is a new one
         self._server.send(member.task, messages.START, {**header, "files": files, "secrets": self._secrets})
@@ -461,7 +474,7 @@ class ClusterBackend:
 
     def _adopted(self, member: Member) -> bool:
         """Whether an earlier controller may have started the task, for all that is known here."""
-        return self._peers is not None and not member.agent
+        return self._gate.peers is not None and not member.agent and not member.is_fresh
 
     def _may_have_started(self, member: Member) -> bool:
         return member.sent or self._adopted(member)
@@ -480,4 +493,6 @@ class ClusterBackend:
             if self._mirrors and self._may_have_started(member) and (missing := self._mirrors.end(member.launch)):
                 self._emit(JobEvent.NOTE, text=f"{member.task}: {missing}")
             member.launch, member.kill_at, member.unreachable = None, None, False
+            if self._cluster.relaunches:
+                self._finished.append(member)
             self._updates.append(Ended(member.task, report, place_lost))

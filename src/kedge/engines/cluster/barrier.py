@@ -32,6 +32,13 @@ def _peer(member: Member) -> dict[str, Any]:
     return {"host": member.address, "ports": member.ports}
 
 
+def moved(peers: Peers, member: Member) -> Peers:
+    """These peers with a task that is somewhere else now."""
+    own = list(peers["roles"][member.task.role])
+    own[member.task.task_index] = _peer(member)
+    return {"roles": {**peers["roles"], member.task.role: own}}
+
+
 def own(peers: Peers, task: Task) -> tuple[str, Ports]:
     """The address and the ports of one of them."""
     found = peers["roles"][task.role][task.task_index]

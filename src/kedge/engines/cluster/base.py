@@ -25,7 +25,8 @@ class Gone(NamedTuple):
     """The cluster confirms that no process of a task is left in this job attempt.
 
     `text` is what it said, for people: the node, the state, who cancelled. It may be empty. `code` is the exit code of
-    the agent's step (-n for signal n) if the cluster knows it.
+    the agent's step, or of the task's container (-n for signal n), if the cluster knows it. `task_attempt` is the one
+    that has gone where each has an agent of its own; None is whatever runs of the task.
     """
 
     task: Task
@@ -33,10 +34,17 @@ class Gone(NamedTuple):
     reason: GoneKind
     text: str = ""
     code: int | None = None
+    task_attempt: int | None = None
 
 
 class Cluster(Protocol):
-    """What the backend needs of one kind of cluster. Nothing of it blocks for longer than a command's start."""
+    """What the backend needs of one kind of cluster. Nothing of it blocks for longer than a command's start.
+
+    `relaunches`: each attempt of a task has an agent of its own, in a place of its own (a pod). If not, the agent of a
+    task serves all its attempts in one job attempt.
+    """
+
+    relaunches: bool
 
     def launch(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         """Start one agent for every task of a job attempt; `tokens` holds one for each index of every role. Returns at
@@ -45,7 +53,17 @@ class Cluster(Protocol):
 
     def adopt(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
         """Instead of `launch`, after a restart of the controller: find what an earlier controller launched. What is not
-        there any more is reported by `poll`; roles that it never came to launch are launched now. CannotRun."""
+        there any more is reported by `poll`; roles that it never came to launch are launched now. CannotRun.
+
+        Where it `relaunches`, `tokens` are those of first attempts, and nothing is launched here: `relaunch` is called
+        for each task that has not ended, with the attempt that the earlier controller may have launched."""
+        ...
+
+    def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
+        """See to it that there is one agent for an attempt of a task, which knows this `token`. Never called unless the
+        cluster `relaunches`. If an earlier controller has launched it, nothing is launched: what has gone meanwhile is
+        reported by `poll`. Agents of earlier attempts of the task were told to finish; what is left of them is
+        ended, and the new one starts when it has gone. Returns at once; what fails is reported by `poll`."""
         ...
 
     def whereabouts(self, task: Task) -> str:
@@ -63,7 +81,8 @@ class Cluster(Protocol):
         ...
 
     def poll(self) -> list[Gone]:
-        """The tasks that have gone since the last call; each task of a job attempt once. Never blocks."""
+        """The tasks that have gone since the last call; each task of a job attempt once, or each task attempt where the
+        cluster `relaunches`. Never blocks."""
         ...
 
     def kill(self, task: Task) -> None:

@@ -12,7 +12,8 @@ from kedge.link.keys import LinkKeys, task_token
 from kedge.link.messages import FIRST_FRAME_SEC, HELLO, VERSION, Hello
 from kedge.link.stream import LinkStream
 
-Expect = Callable[[int, str, int], bool]  # whether an agent of (job attempt, role, task index) is wanted
+# Whether an agent of (job attempt, role, task index, task attempt that it was launched for) is wanted.
+Expect = Callable[[int, str, int, int], bool]
 _MOST_WAITING = 1024  # strangers at a time: about 50 MB with TLS
 _LEAST_SEC = 2.0  # which each has, however many there are; an agent needs some milliseconds
 
@@ -36,10 +37,11 @@ def admitted(frame: LinkFrame, keys: LinkKeys, expect: Expect) -> Hello | None:
             raise NotAdmitted("the token is not the owner's", True)
         return None
     hello = Hello.from_header(frame.header)
-    if not _same(hello.token, task_token(keys, hello.attempt, hello.role, hello.task_index)):
+    who = hello.attempt, hello.role, hello.task_index, hello.task_attempt
+    if not _same(hello.token, task_token(keys, *who)):
         raise NotAdmitted(f"the token is not that of task {hello.role}:{hello.task_index} in this job attempt", True)
-    if not expect(hello.attempt, hello.role, hello.task_index):
-        raise NotAdmitted("the job attempt is over", True)
+    if not expect(*who):
+        raise NotAdmitted("the job attempt, or this attempt of the task, is over", True)
     return hello._replace(token="")
 
 

@@ -98,6 +98,11 @@ class LinkServer:
         for stream in self._sessions.forget(attempt):
             self._dismiss(stream)
 
+    def forget_task(self, task: Task, attempt: int) -> None:
+        """As `forget_attempt`, for the agent of one task."""
+        for stream in self._sessions.forget(attempt, task):
+            self._dismiss(stream)
+
     def close(self) -> None:
         """Close everything at once; agents go on trying to connect."""
         self._selector.close_all()

@@ -119,9 +119,10 @@ class LinkSessions:
                 self.due = min(self.due, session.heard + DEAD_SEC)
         return updates, dead
 
-    def forget(self, attempt: int) -> list[LinkStream]:
-        """Forget the agents of a job attempt; returns their connections."""
-        gone = [session for session in self._sessions.values() if session.attempt == attempt]
+    def forget(self, attempt: int, task: Task | None = None) -> list[LinkStream]:
+        """Forget the agents of a job attempt, or that of one task; returns their connections."""
+        known = self._sessions
+        gone = [one for one in known.values() if one.attempt == attempt and task in (None, one.task)]
         streams = [session.stream for session in gone if session.stream]
         for stream in streams:
             del self._streams[stream]
@@ -130,7 +131,8 @@ class LinkSessions:
             if self._latest.get(session.task) is session:
                 del self._latest[session.task]
         self.unconfirmed.difference_update(gone)
-        self._replaced = {one for one in self._replaced if one[0][0] != attempt}
+        if task is None:
+            self._replaced = {one for one in self._replaced if one[0][0] != attempt}
         return streams
 
 

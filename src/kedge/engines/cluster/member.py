@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from kedge.contract import duration_text
 from kedge.engines.base import Deadline, Task
 from kedge.engines.cluster.addresses import reachable
+from kedge.engines.cluster.agent_messages import AgentEnd
 from kedge.engines.cluster.base import Gone
 from kedge.engines.controller.reports import Launch
 from kedge.link.messages import Hello
@@ -30,7 +32,12 @@ class Member:
     ended. It is `sent` once its agent has it; `pending` is what to tell an agent that has not come back to this
     controller. `silent_since`: since when the agent was not heard of; None while it is there. `kill_at`: when the
     cluster kills it, and `kill_by`: when at the latest, if its agent still sends files. `report_by`: how long to
-    wait for a report after the cluster's word that it is `gone`.
+    wait for a report after the cluster's word that it is `gone`. `end` is what its
+    agent has said about the end of the supervisor, and `word_by` how long the cluster has for its own word about that.
+
+    `launched_for` is the task attempt for which the agent was launched that is wanted now: 0 where it serves all of
+    them. `is_launched`: this controller has seen to that agent; `is_fresh`: it was the first to do so, so that nothing
+    of the attempt runs before its agent is there; `place_by` is how long it has for that.
     """
 
     task: Task
@@ -54,6 +61,12 @@ class Member:
     unreachable: bool = False
     gone: Gone | None = None
     report_by: float = 0.0
+    end: AgentEnd | None = None
+    word_by: float = 0.0
+    launched_for: int = 0
+    is_launched: bool = False
+    is_fresh: bool = False
+    place_by: float = 0.0
 
     def met(self, hello: Hello, address: str = "") -> bool:
         """Its agent has reported from a node. `address` is the one that its peers know already. Returns whether that
@@ -70,12 +83,34 @@ class Member:
         """A task attempt is in progress from now on."""
         self.launch, self.deadlines = launch, deadlines
         self.sent = self.stopping = self.killed = False
-        self.kill_at, self.pending = None, []
+        self.kill_at, self.pending, self.end = None, [], None
+
+    def renew(self, task_attempt: int) -> None:
+        """Another agent comes for a further attempt of the task, in another place."""
+        self.launched_for, self.is_fresh = task_attempt, True
+        self.agent, self.state, self.ports, self.problem = "", {}, None, ""
+        self.gone, self.silent_since = None, None
 
     @property
     def is_ready(self) -> bool:
         """Whether it can take part in the barrier: its agent is there and holds its ports."""
         return bool(self.agent) and self.ports is not None and not self.problem and self.gone is None
+
+    @property
+    def lacks_ports(self) -> bool:
+        """Whether its agent, which came for this task attempt alone, holds no ports yet."""
+        return self.launched_for > 0 and self.ports is None
+
+    def kill(self, now: float, kill_sec: float, flush_sec: float) -> float:
+        """Its agent is told to kill it. Returns when the cluster does, see `kill_at`."""
+        self.killed, self.kill_by = True, now + flush_sec
+        self.kill_at = now + (0.0 if self.silent_since else kill_sec)
+        return self.kill_at
+
+    def silence_text(self, seconds: float) -> str:
+        """That it is unreachable, for people."""
+        where = f" on node {self.node}" if self.node else ""
+        return f"nothing was heard of it for {duration_text(round(seconds))}; it may still run{where}"
 
     def silence(self) -> float:
         """For how many seconds its agent was not heard of."""

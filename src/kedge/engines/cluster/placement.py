@@ -11,6 +11,7 @@ from typing import Any
 
 from kedge.contract import CODE_DIR, SPEC_FILE, WORK_DIR, TaskSpec, TaskTimeLimit
 from kedge.engines.base import Task
+from kedge.link.keys import LinkKeys, task_token
 from kedge.own_files import clear
 from kedge.plan.model import Plan, RolePlan
 from kedge.plan.task import Placement, task_spec
@@ -20,6 +21,14 @@ from kedge.runs.storage_links import link_storages
 
 _RANDOM_UUID = Path("/proc/sys/kernel/random/uuid")  # as uuid.uuid4, which is slow to load
 Ports = Mapping[str, list[int]]
+
+
+def task_tokens(keys: LinkKeys, plan: Plan, attempt: int) -> dict[str, list[str]]:
+    """The tokens of all tasks of a job attempt, by role and index: those of agents for first attempts of tasks."""
+    return {
+        role.name: [task_token(keys, attempt, role.name, index) for index in range(role.instances)]
+        for role in plan.roles
+    }
 
 
 class ClusterPlaces:

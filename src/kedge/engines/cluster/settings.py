@@ -10,7 +10,8 @@ class ClusterSettings(NamedTuple):
     missing; `unreachable_sec` without a word until a task is called unreachable; `report_sec` for a report after the
     cluster has said that its task is gone; `kill_sec` for an agent to kill its task before the cluster does;
     `finish_sec` for agents to clean up at the end; `flush_sec` for an agent that was told to kill its task to send what
-    the task has left.
+    the task has left; `word_sec` for the cluster to say why a task ended that has left no report, or was stopped by
+    nobody known, where each task attempt has an agent of its own.
 
     `shares_folder`: the nodes have the run folder. If not, the orders of agents must say so as well."""
 
@@ -21,4 +22,5 @@ class ClusterSettings(NamedTuple):
     kill_sec: float = 10.0
     finish_sec: float = 10.0
     flush_sec: float = 300.0
+    word_sec: float = 10.0
     shares_folder: bool = True

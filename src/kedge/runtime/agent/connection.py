@@ -134,6 +134,7 @@ class AgentConnection:
         hello = Hello(
             orders.tokens[facts.task_index], orders.attempt, orders.role, facts.task_index, self._agent, facts.node,
             facts.addresses, facts.boot_id, facts.pid, self._got, self._controller, self._state(),
+            task_attempt=orders.task_attempt,
         )  # fmt: skip
         self._stream.send(encoded(hello.header()))
 

@@ -50,7 +50,9 @@ class AgentTask(NamedTuple):
     @property
     def name(self) -> str:
         """A name that no other task of this user has."""
-        return f"{self.orders.run}-{self.orders.attempt}-{self.orders.role}-{self.task_index}"
+        orders = self.orders
+        later = f"-{orders.task_attempt}" if orders.task_attempt else ""
+        return f"{orders.run}-{orders.attempt}-{orders.role}-{self.task_index}{later}"
 
 
 def keep(task: AgentTask, folders: NodeFolders) -> int:

@@ -49,6 +49,8 @@ class SlurmSteps:
     them that it still has. `open_files` is the soft limit of steps, which Slurm gives to their tasks, if it is not this
     process's."""
 
+    relaunches = False
+
     def __init__(self, plan: Plan, files: ClusterFiles, line: StepLine, orders: Orders, ending: StepEnding) -> None:
         self._plan, self._files, self._line, self._orders, self._ending = plan, files, line, orders, ending
         self._steps: list[SlurmStep] = []
@@ -91,6 +93,9 @@ class SlurmSteps:
         known = {step.role for step in self._steps}
         for role in tokens.keys() - known:  # the controller was killed before it had started all
             self._launch(attempt, role, tokens[role])
+
+    def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
+        raise NotImplementedError  # the agents of a step serve all attempts of their tasks
 
     def _add(self, step: SlurmStep) -> None:
         self._steps.append(step)

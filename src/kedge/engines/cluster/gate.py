@@ -1,0 +1,67 @@
+"""The barrier of the job attempt that runs: who is missing, until when they are waited for, and what all then know."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from kedge.engines.base import Task
+from kedge.engines.cluster import barrier
+from kedge.engines.cluster.barrier import Peers
+from kedge.engines.cluster.member import Member
+from kedge.engines.cluster.settings import ClusterSettings
+from kedge.link.frames import SharedValue
+
+Whereabouts = Callable[[Task], str]
+
+
+class Gate:
+    """`missing` are the tasks that hold it up. `peers` are known once it was passed, `failed` is why it never can."""
+
+    def __init__(self, members: Mapping[Task, Member], settings: ClusterSettings) -> None:
+        self._members, self._settings = members, settings
+        self.missing = set(members)
+        self.peers: Peers | None = None
+        self.failed = ""
+        self._sent: SharedValue | None = None
+        now = time.monotonic()
+        self._end, self._note_at = now + settings.barrier_sec, now + settings.barrier_note_sec
+
+    @property
+    def due(self) -> float:
+        """When to look at it again, by time.monotonic(); infinite if never."""
+        return math.inf if self.peers or self.failed else min(self._end, self._note_at)
+
+    def passed(self, peers: Peers | None) -> None:
+        """All have come together, with these peers. Called again when some of them have moved."""
+        self.peers, self._sent = peers, None
+
+    def shared(self) -> SharedValue:
+        """The peers, for messages to many tasks."""
+        self._sent = self._sent or SharedValue(self.peers)
+        return self._sent
+
+    def choose_addresses(self) -> list[Member]:
+        """All are there: let each have an address for its peers. Those that have none hold it up again. Returns those
+        whose address is another one now."""
+        changed = barrier.choose_addresses(self._members.values())
+        for member in barrier.unreachable_peers(self._members.values()):
+            member.problem = f"it has no address that other nodes can reach ({member.address or 'none at all'})"
+            self.missing.add(member.task)
+        return changed
+
+    def failure(self, changed: Iterable[Member], whereabouts: Whereabouts, now: float) -> str:
+        """Why it cannot be passed any more; empty if it still may be."""
+        if any(member.gone or member.problem for member in changed):
+            return barrier.failure(self._members.values(), whereabouts)
+        if self._end <= now:
+            return barrier.failure(self._members.values(), whereabouts, self._settings.barrier_sec)
+        return ""
+
+    def note(self, whereabouts: Whereabouts, now: float) -> str:
+        """What the user should know of a barrier that takes long; once, else empty."""
+        if now < self._note_at:
+            return ""
+        self._note_at = math.inf
+        return barrier.waiting(self._members.values(), whereabouts, self._settings.barrier_note_sec)
