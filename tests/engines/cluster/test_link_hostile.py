@@ -225,7 +225,8 @@ def test_an_agent_that_is_not_wanted_is_told_so_for_good(rig):
     rig.agent()
     rig.until(lambda: rig.commands[0])
     (refused,) = rig.commands[0]
-    assert (refused.kind, refused.header["error"]) == (messages.REFUSED, "the job attempt is over")
+    assert refused.kind == messages.REFUSED
+    assert refused.header["error"] == "the job attempt, or this attempt of the task, is over"
     assert rig.agents[0].due == float("inf")
     assert rig.updates == []
 

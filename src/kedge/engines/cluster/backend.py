@@ -12,7 +12,6 @@ from kedge.engines.base import Deadline, Ended, Started, Task, TaskPlaced, TaskR
 from kedge.engines.cluster import agent_messages, barrier, settlement, task_ends
 from kedge.engines.cluster.agent_messages import AgentEnd
 from kedge.engines.cluster.attempt_close import finish_agents
-from kedge.engines.cluster.barrier import Peers
 from kedge.engines.cluster.base import Cluster, Gone, GoneKind
 from kedge.engines.cluster.gate import Gate
 from kedge.engines.cluster.heartbeat import Heartbeat
@@ -20,6 +19,7 @@ from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, Message, OwnerRequest, Silent
 from kedge.engines.cluster.member import Member, ports_of
 from kedge.engines.cluster.mirrors import Mirrors
+from kedge.engines.cluster.peers_record import PeersRecord
 from kedge.engines.cluster.placement import ClusterPlaces, task_tokens
 from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller import reports, time_limits
@@ -53,6 +53,7 @@ class ClusterBackend:
         self._emit, self._requests, self._settings = emit, requests, settings or ClusterSettings()
         self._secrets = {"document": secrets.document, "texts": secrets.texts} if secrets.texts else None
         self._places = ClusterPlaces(plan, run, shared=self._settings.shares_folder)
+        self._record = PeersRecord(plan, run, self._places, emit, in_events=not self._settings.shares_folder)
         self._mirrors = None if self._settings.shares_folder else Mirrors()
         self.heartbeat = Heartbeat(run)
         self._attempt: int | None = None
@@ -90,7 +91,7 @@ class ClusterBackend:
         if not self._run.attempt(attempt).is_dir():  # the controller before was killed in `place`
             self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
-        self._gate.passed(barrier.read_peers(self._plan, self._run, attempt))
+        self._gate.passed(self._record.find(attempt))
         now = time.monotonic()
         for task, task_attempt in running.items():
             self._members[task].silent_since = now
@@ -234,6 +235,8 @@ class ClusterBackend:
             self._server.send(member.task, messages.RESERVE, {"ports": dict(role.resources.ports)})
         if self._cluster.relaunches and not member.launch and member.state.get("ended"):
             self._finished.append(member)
+        if self._gate.peers:
+            self._gate.passed(self._record.updated(joined.attempt, self._gate.peers, member))
         self._compare(member)
         self._changed[member.task] = member
 
@@ -264,7 +267,7 @@ class ClusterBackend:
         member.sent = True
         if state.get("started"):
             self._updates.append(Started(member.task))
-        if isinstance(state.get("ended"), dict):
+        if isinstance(state.get("ended"), dict) and (not self._mirrors or self._mirrors.complete(launch)):
             self._ended(member, agent_messages.end(state["ended"]))
         for what in member.pending:
             self._control(member, what)
@@ -420,12 +423,9 @@ class ClusterBackend:
         for member in self._gate.choose_addresses():
             self._updates.append(TaskPlaced(member.task, member.node, member.address))
         if not self._gate.missing:
-            self._set_peers(barrier.peers_of(self._plan, self._members))
-
-    def _set_peers(self, peers: Peers) -> None:
-        assert self._attempt is not None
-        self._places.write_peers(self._attempt, peers)  # before any task starts: it is also the record of that
-        self._gate.passed(peers)
+            assert self._attempt is not None
+            # Before any task starts: it is also the record of that.
+            self._gate.passed(self._record.write(self._attempt, barrier.peers_of(self._plan, self._members)))
 
     def _fail(self, text: str) -> None:
         """The barrier cannot be passed. First the tasks end for which it is so, as the root of it all."""
@@ -454,8 +454,7 @@ class ClusterBackend:
 
     def _send_start(self, member: Member, launch: Launch) -> None:
         assert self._gate.peers is not None
-        if member.launched_for and barrier.own(self._gate.peers, member.task) != (member.address, member.ports):
-            self._set_peers(barrier.moved(self._gate.peers, member))
+        self._gate.passed(self._record.updated(launch.job_attempt, self._gate.peers, member))
         host, ports = barrier.own(self._gate.peers, member.task)
         limits = time_limits.left(member.deadlines)
         try:

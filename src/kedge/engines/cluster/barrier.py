@@ -12,7 +12,9 @@ from kedge.engines.base import Task
 from kedge.engines.cluster.addresses import reachable
 from kedge.engines.cluster.member import Member, Ports, ports_of
 from kedge.plan.model import Plan
+from kedge.runs import events
 from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
 
 _LARGEST = 64 << 20  # bytes of a file of peers
 _MOST_NAMED = 8
@@ -50,12 +52,25 @@ def read_peers(plan: Plan, run: Run, attempt: int) -> Peers | None:
     the file is damaged, since tasks can write to it."""
     path = run.peers(attempt)
     try:
-        found = untrusted.read_json(path.parent, path.name, _LARGEST)
+        return _checked(plan, untrusted.read_json(path.parent, path.name, _LARGEST))
+    except (OSError, ValueError):
+        return None
+
+
+def recorded_peers(plan: Plan, run: Run, attempt: int) -> Peers | None:
+    """The same from the events of an earlier controller, which tasks cannot write to."""
+    passed = (one for one in events.read(run.events) if one["event"] == JobEvent.BARRIER_PASSED)
+    found = [one.get("peers") for one in passed if one.get("attempt") == attempt]
+    return _checked(plan, found[-1]) if found else None
+
+
+def _checked(plan: Plan, found: Any) -> Peers | None:
+    try:
         roles = found["roles"]
         complete = all(len(roles[role.name]) == role.instances for role in plan.roles)
         fits = (_fits(each, ports_of(each["ports"], role)) for role in plan.roles for each in roles[role.name])
         return {"roles": roles} if complete and all(fits) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return None
 
 

@@ -35,7 +35,8 @@ class Gate:
 
     def passed(self, peers: Peers | None) -> None:
         """All have come together, with these peers. Called again when some of them have moved."""
-        self.peers, self._sent = peers, None
+        if peers is not self.peers:
+            self.peers, self._sent = peers, None
 
     def shared(self) -> SharedValue:
         """The peers, for messages to many tasks."""

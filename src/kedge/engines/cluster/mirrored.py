@@ -53,7 +53,11 @@ class MirroredTask:
             self._asked += 1
             if self._asked > _MOST_ASKED:  # an answer takes a while, in which other tasks wait
                 return None
-            return {"task_attempt": header.get("task_attempt"), "files": self._store.offsets()}
+            return {
+                "task_attempt": header.get("task_attempt"),
+                "files": self._store.offsets(),
+                "complete": self.complete,
+            }
         if not _is_id(mirror) or type(number) is not int or self._mark.has(mirror, number):
             return None
         with suppress(KeyError, TypeError, ValueError):

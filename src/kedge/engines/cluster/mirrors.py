@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +33,9 @@ class Mirrors:
 
     def complete(self, launch: Launch) -> bool:
         """Whether all files have come."""
-        known = self._open.get(launch.task)
-        return known is not None and known[0] == launch.folder and known[1].complete
+        with suppress(OSError):
+            return Path(launch.folder, FILE).exists() and self._of(launch).complete
+        return False
 
     def end(self, launch: Launch) -> str:
         """The task attempt has ended, and nothing more is stored. Returns what its folder does not have, for the user;
@@ -65,6 +68,7 @@ class Mirrors:
         if mirrored is None or folder != launch.folder:
             if mirrored:
                 self.forget(launch.task)
+            os.makedirs(launch.folder, exist_ok=True)  # another controller may have lost the run folder
             mirrored = MirroredTask(Path(launch.folder))
             self._open[launch.task] = (launch.folder, mirrored)
         return mirrored

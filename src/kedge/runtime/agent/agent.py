@@ -95,9 +95,11 @@ class Agent:
                 self._send(messages.ENDED, self.state.ended)
 
     def another_controller(self) -> None:
-        """The controller that has let the agent in is not the one of before."""
-        if self._mirror:
-            self._mirror.ask()
+        """The controller that has let the agent in is not the one of before, and may not have what that one had."""
+        if self._is_mirrored and self.state.task_attempt is not None:
+            self._begin_mirror()
+            if self._mirror and self.state.ended:
+                self._mirror.finish()
 
     def all_is_safe(self) -> None:
         """The controller has all that it was told."""

@@ -45,7 +45,8 @@ class AgentConnection:
         self._orders, self._facts, self._state, self._now = orders, facts, state, now
         self._dialing = Dialing(pinned(orders.certificate), orders.addresses, orders.port, orders.address_file)
         self._agent = os.urandom(8).hex()
-        self._unacked = Unacked()
+        # Another controller may not have the files that the one before had: they are mirrored anew, and then the end.
+        self._unacked = Unacked(() if orders.mirrored is None else (messages.FILE, messages.ENDED))
         self._got = 0
         self._controller = ""  # the last one that has let the agent in
         self._stream: LinkStream | None = None

@@ -54,23 +54,19 @@ class TaskMirror:
         self._output_limit, self._output_parent = output_limit, output_parent or folder
         self._steps: Iterator[bool] = self._all_steps()
         self._sent_some = False
-        self.ask()
+        self._do(mirroring.ASK)
 
     @property
     def due(self) -> float:
         """When `poll` must be called, by the clock `now`; infinite while the controller has not answered."""
         return float("inf") if self._stored is None else self._look_at
 
-    def ask(self) -> None:
-        """Ask what the controller has; again if there is another one, which may have to answer."""
-        if self._stored is None:
-            self._do(mirroring.ASK)
-
     def offsets(self, frame: LinkFrame) -> None:
         """Take an OFFSETS command."""
         files = frame.header.get("files")
         if self._stored is None and frame.header.get("task_attempt") == self._task_attempt and isinstance(files, dict):
             self._stored = files
+            self.done = self._finishing and frame.header.get("complete") is True
 
     def poll(self) -> None:
         """Look at the folder if it is time, and send what is new, as much as there is room for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedge.light.types import Any
+from kedge.light.types import Any, Sequence
 from kedge.link.frames import encoded
 
 _LIMIT = 4 << 20  # bytes
@@ -10,9 +10,11 @@ _OVERHEAD = 1 << 10  # of a message, roughly
 
 
 class Unacked:
-    """A queue of messages with consecutive numbers."""
+    """A queue of messages with consecutive numbers. Those of the kinds in `renewed` are not sent again to another
+    controller: who has sent them begins anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, renewed: Sequence[str] = ()) -> None:
+        self._renewed = renewed
         self._waiting: list[tuple[dict[str, Any], bytes]] = []
         self._first = 1  # the number of the first one
         self._sent = 0  # how many of them were sent on this connection
@@ -36,6 +38,8 @@ class Unacked:
         numbers begin again at 1."""
         if not same:
             self._first = 1
+            self._waiting = [one for one in self._waiting if one[0].get("kind") not in self._renewed]
+            self._bytes = sum(len(body) + _OVERHEAD for _, body in self._waiting)
         self._sent = 0
         self.acknowledge(ack)
 

@@ -1,0 +1,46 @@
+"""The addresses and ports of all tasks of a job attempt, which outlive a controller."""
+
+from __future__ import annotations
+
+from kedge.engines.cluster import barrier
+from kedge.engines.cluster.barrier import Peers
+from kedge.engines.cluster.member import Member
+from kedge.engines.cluster.placement import ClusterPlaces
+from kedge.engines.controller.states import Emit
+from kedge.plan.model import Plan
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+
+
+class PeersRecord:
+    """A file in the run folder, which is also the record that the barrier was passed. With `in_events` the events have
+    it, too: where no folder is shared, another controller may have those alone."""
+
+    def __init__(self, plan: Plan, run: Run, places: ClusterPlaces, emit: Emit, *, in_events: bool) -> None:
+        self._plan, self._run, self._places, self._emit, self._in_events = plan, run, places, emit, in_events
+
+    def find(self, attempt: int) -> Peers | None:
+        """What an earlier controller has recorded; None if the tasks had not come together."""
+        if peers := barrier.read_peers(self._plan, self._run, attempt):
+            return peers
+        if peers := barrier.recorded_peers(self._plan, self._run, attempt):
+            self._places.write_peers(attempt, peers)
+        return peers
+
+    def write(self, attempt: int, peers: Peers) -> Peers:
+        """Record that all tasks have come together."""
+        if self._in_events:
+            self._emit(JobEvent.BARRIER_PASSED, attempt=attempt, peers=peers)
+        self._places.write_peers(attempt, peers)
+        return peers
+
+    def updated(self, attempt: int, peers: Peers, member: Member) -> Peers:
+        """The peers with those of a task whose further attempt is in another place, recorded if that is new. Only tasks
+        that start from now on learn of it."""
+        if not member.launched_for or member.ports is None:
+            return peers
+        if barrier.own(peers, member.task) == (member.address, member.ports):
+            return peers
+        moved = barrier.moved(peers, member)
+        self._places.write_peers(attempt, moved)
+        return moved
