@@ -31,7 +31,7 @@ RESERVE = "reserve"  # {"ports": {label: count}}
 START = "start"  # {"task_attempt", "spec", "peers", "secrets": {"document", "texts"}|null}: the gate
 CONTROL = "control"  # {"task_attempt", "what": one of CONTROLS}
 FINISH = "finish"  # {}: the job attempt is over for this task: the agent cleans up and exits
-# {"task_attempt", "files": {path: {"size", "fingerprint"}}, "complete": also the end}: what is stored, see link/mirroring
+# {"task_attempt", "files": {path: {"size", "fingerprint"}}, "complete": END, too}: what is stored, see link/mirroring
 OFFSETS = "offsets"
 
 WARN, STOP, END_GRACE, KILL = "warn", "stop", "end-grace", "kill"

@@ -88,7 +88,7 @@ class Member:
     def renew(self, task_attempt: int) -> None:
         """Another agent comes for a further attempt of the task, in another place."""
         self.launched_for, self.is_fresh = task_attempt, True
-        self.agent, self.state, self.ports, self.problem = "", {}, None, ""
+        self.agent, self.node, self.address, self.state, self.ports, self.problem = "", "", "", {}, None, ""
         self.gone, self.silent_since = None, None
 
     @property
