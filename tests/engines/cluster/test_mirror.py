@@ -411,7 +411,7 @@ def test_there_are_not_too_many_logs(tmp_path, monkeypatch):
 def test_who_asks_again_and_again_gets_no_answer(tmp_path):
     one = store(tmp_path)
     answers = [one.take({"mirror": "a", "op": 1, "do": "ask", "task_attempt": 0}, b"") for _ in range(1000)]
-    assert answers[0] == {"task_attempt": 0, "files": {}}
+    assert answers[0] == {"task_attempt": 0, "files": {}, "complete": False}
     assert sum(map(bool, answers)) == 100
     one.close()
 
