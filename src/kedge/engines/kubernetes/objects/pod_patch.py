@@ -26,15 +26,13 @@ def patched(pod: Mapping[str, Any], options: KubernetesOptions) -> dict[str, Any
     if not options.pod_patch:
         return dict(pod)
     patch = _read(options.pod_patch)
-    for key in _metadata(patch):
-        raise _refused(f"it sets metadata.{key}; there it may only set {', '.join(_METADATA)}")
     try:
         result = merged(pod, patch)
     except BadPatch as error:
         raise _refused(str(error)) from None
     for place in _changed(pod, result):
         raise _refused(f"it changes {place}, which kedge needs as it is")
-    return result
+    return _in_front(result, pod)
 
 
 @lru_cache(4)
@@ -48,38 +46,43 @@ def _read(text: str) -> Mapping[str, Any]:
             raise _refused(f"{key} is nothing that can be patched; it may have the keys metadata and spec")
         if key in ("metadata", "spec") and not isinstance(value, Mapping):
             raise _refused(f"{key} is not a mapping")
+    for key in patch.get("metadata", {}):
+        if key not in _METADATA:
+            raise _refused(f"it sets metadata.{key}; there it may only set {', '.join(_METADATA)}")
     return patch
-
-
-def _metadata(patch: Mapping[str, Any]) -> Iterator[str]:
-    return (key for key in patch.get("metadata", {}) if key not in _METADATA)
 
 
 def _refused(why: str) -> CannotRun:
     return CannotRun(f"the site's patch for pods ({SETTING}): {why}")
 
 
+def _in_front(pod: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod with kedge's containers before those that the patch adds: a pod's first one is what people look at."""
+    own = [each["name"] for each in before["spec"]["containers"]]
+    found = pod["spec"]["containers"]
+    first = [each for name in own for each in found if each["name"] == name]
+    return pod | {"spec": pod["spec"] | {"containers": first + [each for each in found if each["name"] not in own]}}
+
+
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """The places that are not any more as kedge needs them."""
-    yield from _texts(before["metadata"], after.get("metadata", {}))
-    spec = after.get("spec", {})
-    yield from (f"spec.{key}" for key in _OF_SPEC if spec.get(key) != before["spec"].get(key))
-    yield from _lost(before["spec"]["volumes"], spec.get("volumes", ()), "name", "spec.volumes")
+    yield from _texts(before["metadata"], after["metadata"])
+    own, spec = before["spec"], after["spec"]
+    yield from (f"spec.{key}" for key in _OF_SPEC if spec.get(key) != own.get(key))
+    yield from _lost(own["volumes"], spec.get("volumes"), "name", "spec.volumes")
     for kind in _CONTAINERS:
-        found = {each.get("name"): each for each in spec.get(kind, ())}
-        for own in before["spec"][kind]:
-            yield from _container(own, found.get(own["name"]), f"spec.{kind}[{own['name']}]")
-    if spec["containers"][0].get("name") != _APP:
-        yield f"the order of spec.containers, of which the first is {_APP}"
+        found = _by_key(spec.get(kind), "name")
+        for each in own[kind]:
+            yield from _container(each, found.get(each["name"]), f"spec.{kind}[{each['name']}]")
 
 
 def _texts(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """The labels, and kedge's own annotations."""
     for key, value in before["labels"].items():
-        if after.get("labels", {}).get(key) != value:
+        if (after.get("labels") or {}).get(key) != value:
             yield f"the label {key}"
     for key, value in before["annotations"].items():
-        if key.startswith(_OWN_ANNOTATIONS) and after.get("annotations", {}).get(key) != value:
+        if key.startswith(_OWN_ANNOTATIONS) and (after.get("annotations") or {}).get(key) != value:
             yield f"the annotation {key}"
 
 
@@ -88,12 +91,17 @@ def _container(own: Mapping[str, Any], found: Mapping[str, Any] | None, where: s
         yield where
         return
     yield from (f"{where}.{key}" for key in _OF_CONTAINERS if own.get(key) != found.get(key))
-    yield from _lost(own["volumeMounts"], found.get("volumeMounts", ()), "mountPath", f"{where}.volumeMounts")
+    yield from _lost(own["volumeMounts"], found.get("volumeMounts"), "mountPath", f"{where}.volumeMounts")
     if own["name"] != _APP:
-        yield from _lost(own.get("env", ()), found.get("env", ()), "name", f"{where}.env")
+        yield from _lost(own.get("env", ()), found.get("env"), "name", f"{where}.env")
 
 
 def _lost(before: Any, after: Any, key: str, where: str) -> Iterator[str]:
     """The items of a list that are missing or different."""
-    found = {each.get(key): each for each in after}
+    found = _by_key(after, key)
     yield from (f"{where}[{item[key]}]" for item in before if found.get(item[key]) != item)
+
+
+def _by_key(items: Any, key: str) -> dict[Any, Any]:
+    """Items of a patched list, which may be anything."""
+    return {each.get(key): each for each in items if isinstance(each, Mapping)} if isinstance(items, list) else {}

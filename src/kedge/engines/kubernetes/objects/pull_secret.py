@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from kedge.contract import render_text
+from kedge.contract import render_text, show_text
 from kedge.engines.kubernetes.objects import labels
 from kedge.engines.kubernetes.objects.labels import ObjectOwner, metadata
 from kedge.engines.kubernetes.objects.names import RunNames
@@ -24,12 +24,22 @@ def is_needed(plan: Plan) -> bool:
     return any(role.auth for role in plan.roles)
 
 
+def registries(plan: Plan) -> tuple[str, ...]:
+    """The registries whose passwords it holds, as the job file names them."""
+    named = (show_text(role.auth.get("registryuri", ())) or DOCKER_HUB for role in plan.roles if role.auth)
+    return tuple(dict.fromkeys(named))
+
+
 def pull_secret(owner: ObjectOwner, plan: Plan, secrets: Mapping[str, str]) -> dict[str, Any]:
     """The Secret with the passwords of all images with `auth`; of two for the same registry the last counts. `secrets`
     are the values of the job's secrets by their keys."""
-    auths = {
-        registry: {"auth": login} for role in plan.roles if role.auth for registry, login in _logins(role, secrets)
-    }
+    logins = (_login(role, secrets) for role in plan.roles if role.auth)
+    return of_logins(owner, dict(logins))
+
+
+def of_logins(owner: ObjectOwner, logins: Mapping[str, str]) -> dict[str, Any]:
+    """The Secret with these logins by registry, each as it stands in a configuration of Docker."""
+    auths = {registry: {"auth": login} for registry, login in logins.items()}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -39,8 +49,8 @@ def pull_secret(owner: ObjectOwner, plan: Plan, secrets: Mapping[str, str]) -> d
     }
 
 
-def _logins(role: RolePlan, secrets: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The registry of a role's image, and the user with the password as it stands in a configuration of Docker."""
+def _login(role: RolePlan, secrets: Mapping[str, str]) -> tuple[str, str]:
+    """The registry of a role's image, and its login."""
     values = {key: render_text(text, secrets) for key, text in (role.auth or {}).items()}
     login = f"{values.get('username', '')}:{values.get('password', '')}"
-    yield values.get("registryuri") or DOCKER_HUB, base64.b64encode(login.encode()).decode()
+    return values.get("registryuri") or DOCKER_HUB, base64.b64encode(login.encode()).decode()

@@ -58,6 +58,8 @@ def merged(original: Mapping[str, Any], patch: Mapping[str, Any], where: str = "
         else:
             kept[key] = _value(key, kept.get(key), value, f"{where}.{key}".lstrip("."))
     for key, values in patch.items():
+        if key.startswith((_DELETE_FROM, _ORDER)) and not isinstance(values, list):
+            raise BadPatch(f"{where or 'the patch'}: {key} must be a list")
         if key.startswith(_DELETE_FROM):
             name = key.removeprefix(_DELETE_FROM)
             kept[name] = [each for each in kept.get(name, []) if each not in values]
@@ -90,25 +92,35 @@ def _value(name: str, original: Any, patch: Any, where: str) -> Any:
         had = original if isinstance(original, list) else []
         if name in MERGE_KEYS:
             return _items(had, patch, MERGE_KEYS[name], where)
-        if name in MERGED_PRIMITIVES:
-            return [*had, *(each for each in patch if each not in had)]
+        if name in MERGED_PRIMITIVES and all(isinstance(each, str) for each in patch):
+            return _sorted({each: each for each in [*had, *patch]}, patch, had)
     return patch
 
 
 def _items(original: list[Any], patch: list[Any], key: str, where: str) -> list[Any]:
     """A list that is merged by a key of its items."""
     checked = list(_checked(patch, key, where))
-    replaces = any(item.get(_PATCH) == _REPLACE for item in checked)
-    found = [] if replaces else list(original)
+    if any(item.get(_PATCH) == _REPLACE for item in checked):
+        return [merged({}, item, where) for item in checked if _PATCH not in item]
+    found = {item.get(key): item for item in original}
     for item in checked:
-        directive, value = item.get(_PATCH), item.get(key)
-        if directive == _DELETE:
-            found = [each for each in found if each.get(key) != value]
-        elif directive is None:
-            place = f"{where}[{value}]"
-            at = next((n for n, each in enumerate(found) if each.get(key) == value), len(found))
-            found[at : at + 1] = [merged(found[at] if at < len(found) else {}, item, place)]
-    return found
+        if item.get(_PATCH) == _DELETE:
+            found.pop(item[key], None)
+        else:
+            found[item[key]] = merged(found.get(item[key], {}), item, f"{where}[{item[key]}]")
+    return _sorted(found, [item[key] for item in checked], [item.get(key) for item in original])
+
+
+def _sorted(items: Mapping[Any, Any], patch: list[Any], original: list[Any]) -> list[Any]:
+    """Items by key in the order of the server: those of the patch in its order; the others in theirs, each before the
+    next of the patch only if it stood before it in the original."""
+    others = [key for key in original if key in items and key not in patch]
+    found = []
+    for key in (key for key in patch if key in items):
+        while others and key in original and original.index(others[0]) < original.index(key):
+            found.append(items[others.pop(0)])
+        found.append(items[key])
+    return [*found, *(items[key] for key in others)]
 
 
 def _checked(patch: list[Any], key: str, where: str) -> Iterator[Mapping[str, Any]]:
@@ -118,7 +130,7 @@ def _checked(patch: list[Any], key: str, where: str) -> Iterator[Mapping[str, An
         directive = item.get(_PATCH)
         if directive not in (None, _REPLACE, _DELETE):
             raise BadPatch(f"{where}: {_PATCH} of an item is replace or delete, not {directive!r}")
-        if directive != _REPLACE and key not in item:
+        if directive != _REPLACE and not isinstance(item.get(key), str | int):
             raise BadPatch(f"{where}: an item has no {key}, by which these are merged")
         yield item
 
@@ -127,6 +139,5 @@ def _ordered(name: str, items: list[Any], order: list[Any]) -> list[Any]:
     """The items in the order of the directive; those that it does not name stand where they stood between others."""
     key = MERGE_KEYS.get(name)
     wanted = [each.get(key) if key and isinstance(each, Mapping) else each for each in order]
-    names = [item.get(key) if key else item for item in items]
-    listed = iter(sorted((n for n, value in enumerate(names) if value in wanted), key=lambda n: wanted.index(names[n])))
-    return [items[next(listed)] if value in wanted else items[n] for n, value in enumerate(names)]
+    found = {item.get(key) if key else item: item for item in items}
+    return _sorted(found, wanted, [*found])

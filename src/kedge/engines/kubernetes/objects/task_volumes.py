@@ -31,7 +31,6 @@ def of(plan: Plan, attempt: TaskAttempt, options: KubernetesOptions, place: PodP
     """Those of a task attempt. CannotRun: a storage of the job cannot be mounted."""
     role = plan.role(attempt.task.role)
     names = RunNames(place.owner.name)
-    token = token_key(attempt.task.role, attempt.task.task_index)
     all_of_pod = mount("pai", pod_paths.PAI)
     secrets = mount("secrets", pod_paths.SECRETS)
     agents = mount("agent", pod_paths.AGENT_FOLDER)
@@ -40,7 +39,7 @@ def of(plan: Plan, attempt: TaskAttempt, options: KubernetesOptions, place: PodP
             {"name": "pai", "emptyDir": {}},
             {"name": "secrets", "emptyDir": {"medium": "Memory"}},
             {"name": "agent", "emptyDir": {}},
-            _token(names.tokens(attempt.job_attempt), token),
+            _token(names, attempt),
             {"name": "address", "configMap": {"name": names.address}},
             _shm(role),
         ],
@@ -71,8 +70,7 @@ def mount(volume: str, path: str, *, read_only: bool = False, below: str = "") -
 def outputs_folder(name: str, attempt: TaskAttempt) -> str:
     """Where the outputs of a task attempt are on the site's `outputs_volume`."""
     (role, index), job_attempt, task_attempt = attempt
-    retry = f"-t{task_attempt}" if task_attempt else ""
-    return f"{name}/{_OUTPUTS}/a{job_attempt}/{token_key(role, index)}{retry}"
+    return f"{name}/{_OUTPUTS}/a{job_attempt}/{token_key(role, index, task_attempt)}"
 
 
 def job_folder(name: str) -> str:
@@ -80,8 +78,11 @@ def job_folder(name: str) -> str:
     return f"{name}/{_JOB_FOLDER}"
 
 
-def _token(secret: str, key: str) -> Part:
-    item = {"key": key, "path": pod_paths.TOKEN_KEY}
+def _token(names: RunNames, attempt: TaskAttempt) -> Part:
+    """From the Secret of the job attempt, or the task attempt's own one (run_objects)."""
+    (role, index), job_attempt, task_attempt = attempt
+    secret = names.pod(job_attempt, role, index, task_attempt) if task_attempt else names.tokens(job_attempt)
+    item = {"key": token_key(role, index, task_attempt), "path": pod_paths.TOKEN_KEY}
     return {"name": "token", "secret": {"secretName": secret, "items": [item], "defaultMode": _READABLE}}
 
 
