@@ -128,6 +128,8 @@ REGISTRIES = {
 
 # What a bundle starts besides the supervisor and the init phase: a launcher, and what it loads late.
 AGENT_START = ("kedge.runtime.agent.launch", "kedge.runtime.agent.main", "kedge.runtime.agent.run")
+PREPARE_START = ("kedge.runtime.agent.prepare_pod",)
+SERVE_START = ("kedge.engines.kubernetes.access.serve_run",)
 CONTROLLER_START = ("kedge.controller.launch", "kedge.controller.in_cluster")
 
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.

@@ -16,13 +16,15 @@ from kedge.bundle import contents, elf, kedge_files, layers, machine, manifest, 
 from kedge.bundle.contents import SITE, BundleFile, parts
 from kedge.bundle.manifest import ManifestFile
 from kedge.errors import CannotRun
-from kedge.lazy_modules import AGENT_START, CONTROLLER_START, INIT_PROGRAMS
+from kedge.lazy_modules import AGENT_START, CONTROLLER_START, INIT_PROGRAMS, PREPARE_START, SERVE_START
 from kedge.packed_runtime import HEADER, PackedModule, packed
 
 # What starts from a packed file of all modules that it loads: its launcher, and what that loads late.
 _STARTS = {
     contents.INIT: ("kedge.dropin.launch", "kedge.dropin.main", *INIT_PROGRAMS.values()),
     contents.AGENT: AGENT_START,
+    contents.PREPARE: PREPARE_START,
+    contents.SERVE: SERVE_START,
     contents.CONTROLLER: (CONTROLLER_START[0], *kedge_files.of_controller()),
 }
 _COMPILER = Path(__file__).with_name("compile_program.py")
@@ -83,7 +85,7 @@ def _packed(folder: Path, pieces: Sequence[BundleFile], what: str) -> bytes:
     found = {str(folder / piece.path): piece for piece in pieces if piece.compiled}
     chosen = {name: found[path] for name, path in loaded.items() if path in found}
     chosen[packed_runtime.START] = found[str(folder / SITE / packed_runtime.START.replace(".", "/")) + ".pyc"]
-    if what != contents.CONTROLLER:
+    if what not in (contents.CONTROLLER, contents.SERVE):
         return packed({name: _module(folder, piece) for name, piece in chosen.items()}, "..", _STARTS[what][0])
     with tempfile.TemporaryDirectory() as typed:  # it reads what others have written, and checks the types of that
         untyped = [piece for piece in chosen.values() if piece.untyped]

@@ -18,6 +18,8 @@ INIT_D = "init.d"
 BUSYBOX = "shell/busybox"
 # What starts from a packed file; also the names of the scripts.
 RUNTIME, INIT, AGENT, CONTROLLER = "runtime", "init", "agent", "controller"
+PREPARE, SERVE = "prepare-pod", "serve-run"
+_DRIVER = "driver"  # the same file as the controller
 _INSTALL = Path(__file__).with_name("install_program.py")
 _UNTYPED = kedge_files.PACKAGE / "dropin"  # it starts as often as the supervisor
 _NO_DATA = frozenset({".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".c", ".h", ".typed"})
@@ -51,10 +53,11 @@ def parts(chosen: Sequence[str]) -> list[BundleFile]:
             pieces += _start(interpreter)
         elif layer == layers.NET:
             pieces += _program(AGENT, "the agent of a task", stubs.AGENT_FILE, layer, interpreter)
+            pieces += _program(PREPARE, "the preparation of a pod", stubs.PREPARE_FILE, layer, interpreter)
         elif layer == layers.INIT:
             pieces += _init_start(interpreter)
         elif layer == layers.DRIVER:
-            pieces += _program(CONTROLLER, "the controller of a job", stubs.CONTROLLER_FILE, layer, interpreter)
+            pieces += _driver_start(interpreter)
         elif layer == layers.SHELL:
             pieces += _shell()
         pieces += _libraries(layer, interpreter, pieces)
@@ -84,6 +87,15 @@ def _init_start(interpreter: Interpreter) -> Iterator[BundleFile]:
     yield BundleFile("bin/python", python, layers.INIT, own, program=True)
     for path, program in program_files.FILES.items():
         yield BundleFile(f"{INIT_D}/{path}", program_files.text(program).encode(), layers.INIT, own, program=True)
+
+
+def _driver_start(interpreter: Interpreter) -> Iterator[BundleFile]:
+    """What starts the controller of a job: on a node, or in a pod, beside which a program sends its run folder."""
+    layer, names = layers.DRIVER, (interpreter.name, interpreter.loader.name)
+    yield from _program(CONTROLLER, "the controller of a job", stubs.CONTROLLER_FILE, layer, interpreter)
+    yield from _program(SERVE, "sending a run folder", stubs.SERVE_FILE, layer, interpreter)
+    script = stubs.program("the driver of a job", stubs.CONTROLLER_FILE, *names, stubs.DRIVER_ARGUMENT)
+    yield BundleFile(_DRIVER, script, layer, origins.of_kedge(), program=True)
 
 
 def _program(name: str, what: str, file: str, layer: str, interpreter: Interpreter) -> Iterator[BundleFile]:

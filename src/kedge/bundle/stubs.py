@@ -15,7 +15,10 @@ TASK_SPEC = (
 # See kedge.packed_runtime. Imports find the folders `runtime` and `controller` first.
 START_FILE = "site/kedge/runtime.pyc"
 AGENT_FILE = "site/kedge/agent.pyc"
+PREPARE_FILE = "site/kedge/prepare.pyc"
+SERVE_FILE = "site/kedge/serve.pyc"
 CONTROLLER_FILE = "site/kedge/controller.pyc"
+DRIVER_ARGUMENT = "--driver"  # of the controller, in a pod of its own
 # Use nothing of the image's Python and no site module; use UTF-8, whatever the image's locale is.
 FLAGS = ("-I", "-S", "-X", "utf8")
 # The supervisor's own line about these two names only the call that fails.
@@ -55,16 +58,18 @@ def runtime(interpreter: str, loader: str) -> bytes:
     return (text + _start(interpreter, loader, START_FILE)).encode()
 
 
-def program(what: str, file: str, interpreter: str, loader: str) -> bytes:
-    """A script that starts a file of the bundle. It also works beside the bundle's folder. `what` describes it."""
-    return (_FIND.format(what=what) + _start(interpreter, loader, file)).encode()
+def program(what: str, file: str, interpreter: str, loader: str, *arguments: str) -> bytes:
+    """A script that starts a file of the bundle with these arguments before its own. It also works beside the bundle's
+    folder. `what` describes it."""
+    return (_FIND.format(what=what) + _start(interpreter, loader, file, *arguments)).encode()
 
 
-def _start(interpreter: str, loader: str, file: str) -> str:
+def _start(interpreter: str, loader: str, file: str, *arguments: str) -> str:
     """Start a file of the bundle, which is this script's folder or `kedge` in there."""
     find = f'[ -f "$here/lib/{loader}" ] || here=$here/kedge\n'
     program = f'"$here/bin/{interpreter}"'
-    return find + _shelve() + _enter("$here", loader, '"$here/bin/python3"', program, *FLAGS, f'"$here/{file}"')
+    words = (program, *FLAGS, f'"$here/{file}"', *arguments)
+    return find + _shelve() + _enter("$here", loader, '"$here/bin/python3"', *words)
 
 
 def _shelve() -> str:

@@ -17,7 +17,7 @@ from kedge.engines.kubernetes.access import copy_rules
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder, KnownFile
 from kedge.engines.kubernetes.access.copy_sender import CopySender
 from kedge.light.contextlib import suppress
-from kedge.light.types import Any, Sequence
+from kedge.light.types import Any, NoReturn, Sequence
 from kedge.link import frames
 from kedge.link.frames import BadFrame, FrameReader, LinkFrame
 from kedge.own_files import write_all
@@ -29,6 +29,11 @@ _SHARE = 4  # between two looks as many times as long as a look takes, so that a
 _LONGEST_LOOK_SEC = 3.0
 _LARGEST_RUN = 8 << 20
 _COPY_FILE, _LARGEST = "copy-id", 256
+
+
+def launch() -> NoReturn:
+    """Run the program and exit. A bundle starts here."""
+    os._exit(main(sys.argv))
 
 
 def main(argv: Sequence[str]) -> int:
