@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -33,9 +34,12 @@ def unpack(pieces: str, code: str, target: str, modes: CodeModes) -> int:
     its files. Links are made last, so that nothing is written through one. CodeDamaged, OSError."""
     os.mkdir(target)
     try:
-        with _Pieces(pieces) as whole, tarfile.open(fileobj=whole, mode="r|gz") as archive:
-            count = _unpack(archive, code, target, modes)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+        with _Pieces(pieces) as whole, gzip.GzipFile(fileobj=whole) as data:
+            with tarfile.open(fileobj=data, mode="r|") as archive:
+                count = _unpack(archive, code, target, modes)
+            while data.read(_PIECE):  # to the end, where the checksum is
+                continue
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise CodeDamaged(f"the code in {pieces} cannot be unpacked: {error}") from error
     if not count:
         raise CodeDamaged(f"the code in {pieces} has no folder {code}")
