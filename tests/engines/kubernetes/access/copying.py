@@ -11,7 +11,7 @@ from pathlib import Path
 from kedge.contract import LogPolicy
 from kedge.engines.kubernetes.access import copy_rules
 from kedge.engines.kubernetes.access.copy_session import CopySession
-from kedge.engines.kubernetes.access.local_copy import LocalCopy
+from kedge.engines.kubernetes.access.local_copy import LIMIT, LocalCopy
 from kedge.runs.folder import Run
 from kedge.runtime.files import Faults
 from kedge.runtime.logs.rotate import RotatingFile
@@ -49,10 +49,10 @@ class Copying:
             (each / "cluster").mkdir(parents=True, exist_ok=True)
         self.session = self.copy = None
 
-    def begin(self, *, logs: bool = True, outputs: tuple[str, ...] = (), follow: bool = True, **more) -> None:
-        self.copy = LocalCopy(Run(self.here), **more)
+    def begin(self, *, follow: bool = True, limit: int = LIMIT, **wanted) -> None:
+        self.copy = LocalCopy(Run(self.here), limit=limit)
         self.session = CopySession(PipeStream(self.there))
-        self.session.start(self.copy, logs=logs, outputs=outputs, follow=follow)
+        self.session.start(self.copy, copy_rules.CopyOrder(follow=follow, **wanted))
 
     def end(self) -> None:
         if self.session:

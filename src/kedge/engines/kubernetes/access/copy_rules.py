@@ -24,7 +24,7 @@ from kedge.light.types import Any, NamedTuple
 
 # Kinds of messages from the machine of the user.
 KNOWN = "known"  # {"files": [KnownFile...]}: what is there already, in any number of messages before START
-START = "start"  # {"copy", "logs", "outputs", "follow"}: see CopyOrder
+START = "start"  # the fields of a CopyOrder
 ALIVE = "alive"  # {}: at least every QUIET_SEC
 # Kinds of messages from the folder.
 COPY = "copy"  # {"copy", "run"}: the first one: which copy of the run folder this is, and its run.json
@@ -36,7 +36,7 @@ SYNCED = "synced"  # {"ended"}: all was sent that was there at the last look; at
 FAILED = "failed"  # {"text"}: why nothing more comes
 
 PIECE = 128 << 10  # bytes of a WRITE
-QUIET_SEC = 5.0
+QUIET_SEC = 1.0
 SILENCE_SEC = 30.0  # after this without any message the other side is gone
 # The order of sending: INDEX, LOG, RECORD (of a task, or anything else), then of the job JOB_REPORT and JOB_EVENTS.
 INDEX, LOG, RECORD, OUTPUT, JOB_REPORT, JOB_EVENTS = range(6)
@@ -62,13 +62,24 @@ class KnownFile(NamedTuple):
 
 
 class CopyOrder(NamedTuple):
-    """What is wanted: `logs`, `outputs` below these folders (of tasks, such as `attempt-0/worker-1`; an empty text for
-    all). The user's machine has a part of `copy` already. With `follow` news are sent until the end."""
+    """What is wanted: the `records` of the job and its tasks, `logs`, `outputs` below these folders (of tasks, such as
+    `attempt-0/worker-1`; an empty text for all). The user's machine has a part of `copy` already. With `follow` news
+    are sent until the end."""
 
     copy: str = ""
+    records: bool = True
     logs: bool = True
     outputs: tuple[str, ...] = ()
     follow: bool = False
+
+    def wants(self, path: str) -> bool:
+        """Whether a file is wanted."""
+        place = group(path)
+        if place in (INDEX, LOG):
+            return self.logs
+        if place == OUTPUT:
+            return any(not each or path.startswith(f"{each}/") for each in self.outputs)
+        return place is not None and self.records
 
 
 def group(path: str) -> int | None:

@@ -28,24 +28,16 @@ class CopySender:
 
     def __init__(self, top: str, copy: str, order: CopyOrder, known: Mapping[str, KnownFile], send: Send) -> None:
         self.has_ended = False  # the job has ended, and its end was sent
-        self._top, self._order, self._send = top, order, send
-        self._scan = FolderScan(top, self._wants)
+        self._top, self._send = top, send
+        self._scan = FolderScan(top, order.wants)
         self._folders: set[str] = set()
         self._most_held = _raise_limit() - _SPARE
         self._held_until: float | None = None
         self._events: SeenFile | None = None  # as they were when they were searched for the end
         self._has_end = False
-        wanted = {path: file for path, file in known.items() if self._wants(path)}
+        wanted = {path: file for path, file in known.items() if order.wants(path)}
         is_same = bool(copy) and copy == order.copy
         self._files = sent_files.recognised(top, wanted, self._scan.look() if wanted else {}, is_same)
-
-    def _wants(self, path: str) -> bool:
-        group = copy_rules.group(path)
-        if group in (copy_rules.INDEX, copy_rules.LOG):
-            return self._order.logs
-        if group == copy_rules.OUTPUT:
-            return any(not each or path.startswith(f"{each}/") for each in self._order.outputs)
-        return group is not None
 
     def look(self) -> bool:
         """Send what is new. Returns whether there was anything."""

@@ -6,6 +6,7 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 from kedge.engines.kubernetes.access import copy_rules
+from kedge.engines.kubernetes.access.copy_rules import CopyOrder
 from kedge.engines.kubernetes.access.local_copy import LocalCopy
 from kedge.errors import CannotRun
 from kedge.link import frames
@@ -59,13 +60,13 @@ class CopySession:
                 return frame.header
             self._wait(copy_rules.SILENCE_SEC)
 
-    def start(self, copy: LocalCopy, *, logs: bool, outputs: tuple[str, ...] = (), follow: bool = False) -> None:
+    def start(self, copy: LocalCopy, order: CopyOrder) -> None:
         """Say what is wanted, and what is in the copy already."""
         name = str(self.greeting().get("copy", ""))
-        known = [list(file) for file in copy.known(logs=logs, outputs=outputs)]
+        known = [list(file) for file in copy.known(order)]
         for first in range(0, len(known), _AT_ONCE):
             self._send(copy_rules.KNOWN, files=known[first : first + _AT_ONCE])
-        self._send(copy_rules.START, copy=copy.copy, logs=logs, outputs=list(outputs), follow=follow)
+        self._send(copy_rules.START, **order._replace(copy=copy.copy)._asdict())
         copy.begin(name)
         self._copy = copy
 

@@ -14,6 +14,7 @@ from kedge.light.types import Callable, NamedTuple
 
 _RACY_NS = 2 * 10**9  # a folder that has changed so lately may change again without a new time
 _COLD_AFTER_SEC, _COLD_SEC = 5.0, 3.0  # how long nothing has changed; between two looks then
+_TASK_DEPTH = 2  # slashes: the folders of tasks have one
 _LAST = (EVENTS_FILE, *copy_rules.JOB_REPORTS)  # written last, so looked at first
 
 
@@ -58,7 +59,7 @@ class FolderScan:
     def look(self) -> dict[str, SeenFile]:
         """The files by their paths. Those of the job are seen before those of the tasks, which are written before."""
         self.folders = set()
-        last = {name: seen for name in _LAST if (seen := self._seen(name))}
+        last = {name: seen for name in _LAST if self._wanted(name) and (seen := self._seen(name))}
         found: dict[str, SeenFile] = {}
         job = self._listed("")
         for name in job.folders:
@@ -136,7 +137,11 @@ class FolderScan:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if copy_rules.is_folder(path) and self._wanted(f"{path}/x"):
+                    if copy_rules.is_folder(path) and self._may_hold(path):
                         known.folders.append(path)
                 elif self._wanted(path):
                     known.files.append(path)
+
+    def _may_hold(self, folder: str) -> bool:
+        """Whether there may be wanted files below a folder: those of a job and of a task have others below them."""
+        return folder.count("/") < _TASK_DEPTH or self._wanted(f"{folder}/x")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kedge.engines.kubernetes.access import copy_rules
-from kedge.engines.kubernetes.access.copy_rules import KnownFile
+from kedge.engines.kubernetes.access.copy_rules import CopyOrder, KnownFile
 from kedge.engines.kubernetes.access.originals import Originals
 from kedge.errors import CannotRun
 from kedge.light.hashlib import blake2b
@@ -22,6 +22,7 @@ from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run
 from kedge.untrusted import FOLDER, is_regular
 
+RECORDS, OUTPUTS = "copied", "copied-outputs"  # the parts of a copy: one process at a time has each of them
 LIMIT = 1 << 40  # bytes that one session may write
 _MOST_FILES = 2_000_000
 _BELOW = FOLDER | os.O_NOFOLLOW
@@ -34,13 +35,14 @@ class CopyDamaged(CannotRun):
 
 
 class LocalCopy:
-    """The copy in the folder of `run`. Only one process at a time has it open, and nobody else writes these files."""
+    """A part of the copy in the folder of `run`. Only one process at a time has it open, and nobody else writes these
+    files."""
 
-    def __init__(self, run: Run, limit: int = LIMIT) -> None:
+    def __init__(self, run: Run, part: str = RECORDS, limit: int = LIMIT) -> None:
         self._limit, self._left_files = limit, _MOST_FILES
         self._run = run
         run.cluster.make()
-        self._originals = Originals(run.cluster)
+        self._originals = Originals(run.cluster, part)
         self._top = os.open(run.path, FOLDER)
         self._part: tuple[str, int] | None = None  # path and descriptor of a file that is replaced as a whole
 
@@ -54,22 +56,21 @@ class LocalCopy:
         """Which copy of the run's own folder this one was made from."""
         return self._originals.copy
 
-    def known(self, *, logs: bool, outputs: tuple[str, ...]) -> Iterator[KnownFile]:
-        """What is there of these files. What a killed command has left unfinished is removed."""
+    def known(self, order: CopyOrder) -> Iterator[KnownFile]:
+        """What is there of the files that are wanted. What a killed command has left unfinished is removed."""
         inodes: set[int] = set()
         for folder, inner, names, at in os.fwalk(dir_fd=self._top, follow_symlinks=False):
             above = folder.removeprefix(".").lstrip("/")
             inner[:] = [name for name in inner if copy_rules.is_folder(f"{above}/{name}".lstrip("/"))]
             for name in names:
-                if name.startswith(_NEW):
+                if name.startswith(_NEW) and order.wants(f"{above}/x".lstrip("/")):
                     with suppress(OSError):
                         os.unlink(name, dir_fd=at)
                     continue
                 path = f"{above}/{name}" if above else name
-                group = copy_rules.group(path)
-                if group is None:
+                if copy_rules.group(path) is None:
                     continue
-                if file := _known(at, path, name, self._originals, inodes, _is_wanted(path, group, logs, outputs)):
+                if file := _known(at, path, name, self._originals, inodes, order.wants(path)):
                     yield file
         self._originals.keep_only(inodes)
 
@@ -195,12 +196,6 @@ class LocalCopy:
             yield at
         finally:
             os.close(at)
-
-
-def _is_wanted(path: str, group: int, logs: bool, outputs: tuple[str, ...]) -> bool:
-    if group in (copy_rules.INDEX, copy_rules.LOG):
-        return logs
-    return group != copy_rules.OUTPUT or any(not each or path.startswith(f"{each}/") for each in outputs)
 
 
 def _known(at: int, path: str, name: str, originals: Originals, inodes: set[int], is_wanted: bool) -> KnownFile | None:

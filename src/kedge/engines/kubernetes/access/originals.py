@@ -2,7 +2,7 @@
 that a command that is killed loses nothing: files that are renamed stay what they are, and how much of a file is there
 is its size.
 
-RUN/cluster/copied.jsonl
+RUN/cluster/copied.jsonl, and copied-outputs.jsonl for the outputs
   {"copy": ID}      which copy of the run's own folder the next lines are about
   [INODE, ORIGINAL]  of a file, written before it is seen under its name
 """
@@ -18,7 +18,6 @@ from kedge import untrusted
 from kedge.own_files import open_own, replace_file, write_all
 from kedge.runs.cluster_files import ClusterFiles
 
-_FILE = "copied.jsonl"
 _LARGEST = 256 << 20
 _SPARE = 1000  # lines about files that are gone, before the file is written again
 
@@ -26,13 +25,14 @@ _SPARE = 1000  # lines about files that are gone, before the file is written aga
 class Originals:
     """What is known of the originals. Only one process at a time has this open."""
 
-    def __init__(self, files: ClusterFiles) -> None:
+    def __init__(self, files: ClusterFiles, part: str) -> None:
         self.copy = ""
         self._by_inode: dict[int, int] = {}
         self._lines = 0
-        self._path = files.folder / _FILE
+        name = f"{part}.jsonl"
+        self._path = files.folder / name
         with suppress(OSError):
-            for line in untrusted.read(files.folder, _FILE, _LARGEST).splitlines():
+            for line in untrusted.read(files.folder, name, _LARGEST).splitlines():
                 with suppress(ValueError, TypeError):
                     self._take(untrusted.parse(line))
         self._fd = open_own(self._path, os.O_WRONLY | os.O_APPEND)

@@ -137,7 +137,8 @@ class _Serving:
 def _order(frame: LinkFrame) -> CopyOrder:
     header = frame.header
     outputs = tuple(map(str, header["outputs"]))
-    return CopyOrder(str(header["copy"]), bool(header["logs"]), outputs, bool(header["follow"]))
+    wanted = bool(header["records"]), bool(header["logs"])
+    return CopyOrder(str(header["copy"]), *wanted, outputs, bool(header["follow"]))
 
 
 def _known(values: Any) -> KnownFile:
