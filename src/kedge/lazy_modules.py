@@ -68,7 +68,11 @@ SSH_COMMANDS = {  # what a task's scripts call, where the image has no OpenSSH
     "ssh": "kedge.runtime.ssh.client:main",
     "scp": "kedge.runtime.ssh.copies:main",
 }
+FETCH = {  # brings what is new of a run to this machine, by the engine, where no folder is shared
+    "kubernetes": "kedge.engines.kubernetes.access.fetching",
+}
 LIVENESS = {  # what the scheduler says of a run, by the engine
+    "kubernetes": "kedge.engines.kubernetes.access.liveness:word",
     "slurm": "kedge.engines.slurm.liveness:word",
 }
 INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
@@ -121,6 +125,7 @@ REGISTRIES = {
     "kedge.runtime.actions.program": ACTIONS,
     "kedge.runtime.launch": SSH_COMMANDS,
     "kedge.cli.main": COMMANDS,
+    "kedge.runs.copies": FETCH,
     "kedge.runs.liveness": LIVENESS,
     "kedge.dropin.programs": INIT_PROGRAMS,
     "kedge.controller.in_cluster": CONTROLLERS,

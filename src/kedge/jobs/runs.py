@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedge.errors import CannotRun, InputError, KedgeError
-from kedge.runs import controller_lock, folder, kept_outputs, liveness, report, status
+from kedge.runs import controller_lock, copies, folder, kept_outputs, liveness, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import ENGINE_FILE, Run, RunInfo
 from kedge.runs.status import JobStatus
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kedge.engines.base import Engine
 
 _LOG_SEC = 2.0  # for another command that writes the end of a run
+_FETCH_SEC = 5.0  # for what is new of all runs
 ENDING_SEC = 10.0  # after the job's end its controller only writes the report
 
 
@@ -28,22 +29,27 @@ def jobs_dir() -> Path:
     return folder.jobs_dir(os.environ)
 
 
-def find(name: str) -> Run:
-    """The run with this id, a unique prefix of its id, or a job's name, which means its newest run."""
-    return folder.find(jobs_dir(), name)
+def find(name: str, *, logs: bool = False, outputs: tuple[str, ...] = ()) -> Run:
+    """The run with this id, a unique prefix of its id, or a job's name, which means its newest run. What is new of a
+    run whose folder is in a cluster is fetched, with its logs and the outputs below these folders if they are wanted
+    (an empty text: all of them)."""
+    found = folder.find(jobs_dir(), name)
+    copies.fetch(found, logs=logs, outputs=outputs)
+    return found
 
 
 def wait(run: Run, deadline: float | None = None) -> JobStatus:
     """Wait until the run has ended, with its report written, or is lost, and return its status. At `deadline` (a value
     of time.monotonic) return the current status."""
-    while True:
-        over = not liveness.is_controlled(run)
-        now = status.read(run)
-        if over and now.state in FINAL:
-            _complete(run)
-        if over or (deadline and time.monotonic() > deadline):
-            return now
-        time.sleep(0.2)
+    with copies.KeptFresh(run):
+        while True:
+            over = not liveness.is_controlled(run)
+            now = status.read(run)
+            if over and now.state in FINAL:
+                _complete(run)
+            if over or (deadline and time.monotonic() > deadline):
+                return now
+            time.sleep(0.2)
 
 
 def _complete(run: Run) -> None:
@@ -136,7 +142,9 @@ def engine_of(run: Run) -> Engine:
 
 def all_runs() -> list[tuple[Run, RunInfo, JobStatus]]:
     """Every run of this user with its status, newest first."""
-    found = [(run, info, status.read(run)) for run, info in folder.listed(jobs_dir())]
+    listed = folder.listed(jobs_dir())
+    copies.fetch_all((run for run, _ in listed), _FETCH_SEC)
+    found = [(run, info, status.read(run)) for run, info in listed]
     return [each for each in found if os.path.lexists(each[0].path)]  # without runs that were removed meanwhile
 
 

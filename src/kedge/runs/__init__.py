@@ -7,6 +7,7 @@ events           event logs
 job_events       the names of events, and how runs use them
 status           the status of a run, from its events
 cluster_files    the files of a run in a cluster
+copies           runs whose folder is in a cluster: what is here is fetched
 controller_lock  shows that the controller is alive
 file_locks       locks where the file system may have none
 liveness         whether a run has a controller, wherever it is

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from kedge.contract import CURRENT, USER_ALL, USER_STDERR, USER_STDOUT
+from kedge.runs import copies
 from kedge.runs.events import Event, EventReader
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
@@ -91,19 +92,24 @@ def follow(
     """
     following = _Following(run, stream, wanted, begin.logs)
     first = FirstLines(begin.skipped)
-    with following.merger:
-        for item in _items(following, alive or (lambda: is_controlled(run)), progress, pause):
+    with following.merger, copies.KeptFresh(run) as fresh:
+        for item in _items(following, fresh, alive or (lambda: is_controlled(run)), progress, pause):
             shown = first.without(item) if isinstance(item, TaskLines) else item
             if shown is not None or item is None:
                 yield shown
 
 
 def _items(
-    following: _Following, alive: Callable[[], bool], progress: bool, pause: Callable[[float], object]
+    following: _Following,
+    fresh: copies.KeptFresh,
+    alive: Callable[[], bool],
+    progress: bool,
+    pause: Callable[[float], object],
 ) -> Iterator[Event | TaskLines | None]:
     merger, events, bars = following.merger, EventReader(following.run.events), _ProgressBars()
     over = False
     while not over:
+        fresh.look()
         over = not alive()  # checked before the last read, so that nothing is missed
         now = merger.refresh(time.time_ns())
         for event in events.events():

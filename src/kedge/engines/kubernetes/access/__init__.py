@@ -8,4 +8,10 @@ serve_run     program beside the run folder: sends it
 originals     which file of the copy comes from which original
 local_copy    the copy on the machine of the user
 copy_session  one conversation between the two
+submitted         where a run is in its cluster
+exec_copy_stream  `serve-run` in a pod
+copy_state        who copies a run now, and what the copy has
+fetching          fetches what is new, once or until the end
+liveness          what Kubernetes says of a run
+requests          what the owner asks of the driver
 """

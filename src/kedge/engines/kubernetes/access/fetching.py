@@ -1,0 +1,196 @@
+"""Fetches what is new of a run from its cluster into the run folder on this machine: once, or until the end of the run.
+
+Registered in `kedge.lazy_modules.FETCH`: see kedge.runs.copies.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+
+from kedge.engines.kubernetes.access import copy_state, submitted
+from kedge.engines.kubernetes.access.copy_rules import CopyOrder
+from kedge.engines.kubernetes.access.copy_session import CopySession
+from kedge.engines.kubernetes.access.copy_state import CopyLock, CopyState
+from kedge.engines.kubernetes.access.exec_copy_stream import ExecCopyStream
+from kedge.engines.kubernetes.access.local_copy import OUTPUTS, RECORDS, LocalCopy
+from kedge.engines.kubernetes.access.submitted import SubmittedRun
+from kedge.engines.kubernetes.objects import driver_job, labels, pod_paths
+from kedge.errors import CannotRun
+from kedge.runs.folder import Run
+from kedge.runs.liveness import has_end
+
+_BUSY_SEC = 5.0  # how long another process may need for what it fetches
+_AGAIN_SEC = 1.0  # between two tries to reach a run
+_SAVE_SEC = 5.0  # between two records of how new the copy is
+ALL_OUTPUTS = ("",)
+
+
+class NotServed(CannotRun):
+    """No pod has the run folder now."""
+
+
+def fetch(run: Run, *, logs: bool = False, outputs: tuple[str, ...] = (), patience_sec: float = 600.0) -> str:
+    """Fetch what is new: the records of the run; its logs, if they are wanted; and of its outputs those below these
+    folders. Returns why that was not possible; empty if it was."""
+    state = copy_state.read(run.cluster)
+    try:
+        if not (state.ended and (state.logs or not logs)):
+            _fetch_part(run, RECORDS, CopyOrder(logs=logs), patience_sec)
+        if outputs and not (state.ended and state.outputs):
+            _fetch_part(run, OUTPUTS, CopyOrder(records=False, logs=False, outputs=outputs), patience_sec)
+    except (CannotRun, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _fetch_part(run: Run, part: str, order: CopyOrder, patience_sec: float) -> None:
+    had_ended = copy_state.read(run.cluster).ended
+    with copy_state.taken(run.cluster, part, min(patience_sec, _BUSY_SEC)) as lock:
+        if lock is None:
+            return  # another process has fetched it
+        with _Copying(run, part, order) as copying:
+            if (synced := copying.session.next(patience_sec)) is None:
+                raise CannotRun(f"what is new of {run.id} has not come within {patience_sec:g} s")
+        lock.news()
+        _save(run, order, synced.ended or (had_ended and part == OUTPUTS))
+
+
+def _save(run: Run, order: CopyOrder, ended: bool) -> None:
+    """Keep what the copy has now."""
+    old = copy_state.read(run.cluster)
+    when = time.time() if order.records else old.when
+    all_outputs = old.outputs or (ended and order.outputs == ALL_OUTPUTS)
+    new = CopyState(when, old.ended or ended, old.logs or (ended and order.logs), all_outputs)
+    copy_state.write(run.cluster, new)
+
+
+class _Copying:
+    """A conversation with the pod that has the folder of a run, and the part of the copy that it is about."""
+
+    def __init__(self, run: Run, part: str, order: CopyOrder) -> None:
+        self.session = CopySession(_stream(SubmittedRun(run)))
+        try:
+            self._copy = LocalCopy(run, part)
+            try:
+                self.session.start(self._copy, order)
+            except BaseException:
+                self._copy.close()
+                raise
+        except BaseException:
+            self.session.close()
+            raise
+
+    def __enter__(self) -> _Copying:
+        return self
+
+    def __exit__(self, *of_exception: object) -> None:
+        with suppress(CannotRun, OSError):
+            self.session.close()
+        self._copy.close()
+
+
+def _stream(found: SubmittedRun) -> ExecCopyStream:
+    """A connection to a pod that has the run folder. NotServed."""
+    pod = found.driver()
+    if pod is None or not submitted.is_running(pod):
+        raise NotServed(f"the driver of {found.run.id} does not run now, so nothing new can be read")
+    argv = (*pod_paths.SERVE_COMMAND, f"{pod_paths.JOBS}/{found.run.id}")
+    return ExecCopyStream(found.api, pod["metadata"]["name"], driver_job.CONTAINER, argv)
+
+
+def finish(run: Run) -> str:
+    """Fetch all that an ended run has, where it would be lost with its driver, and let the driver go. Returns why that
+    was not possible; empty if it was, or is not needed."""
+    state = copy_state.read(run.cluster)
+    if state.is_complete or not has_end(run):
+        return ""
+    try:
+        found = SubmittedRun(run)
+        pod = found.driver()
+        if pod is None or not _is_only_copy(pod):
+            return ""
+        if why := fetch(run, logs=True, outputs=ALL_OUTPUTS):
+            return why
+        if not copy_state.read(run.cluster).is_complete:
+            return ""
+        os.sync()
+        found.api.patch("ConfigMap", found.names.anchor, {"metadata": {"annotations": {labels.FETCHED: "true"}}})
+    except (CannotRun, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _is_only_copy(pod: dict[str, object]) -> bool:
+    """Whether a driver keeps the run folder on its node."""
+    spec = pod.get("spec")
+    volumes = spec.get("volumes") if isinstance(spec, dict) else None
+    return any("emptyDir" in volume for volume in volumes or () if volume.get("name") == "run")
+
+
+class Follower:
+    """A thread that fetches the news of a run, or waits while another process does, until `close`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._over, self._first = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="fetch", daemon=True)
+
+    def start(self, patience_sec: float) -> None:
+        """Start, and wait until all that was there is here, or nothing can be reached; at most so long."""
+        self._thread.start()
+        self._first.wait(patience_sec)
+
+    def close(self) -> None:
+        """End."""
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        try:
+            while not self._over.is_set() and not self._has_all():
+                began, lock = time.time(), CopyLock(self._run.cluster, RECORDS)
+                try:
+                    if lock.take():
+                        self._copy(lock)
+                    else:
+                        self._wait_for(lock, began)
+                finally:
+                    lock.close()
+        finally:
+            self._first.set()
+
+    def _has_all(self) -> bool:
+        state = copy_state.read(self._run.cluster)
+        return state.ended and state.logs
+
+    def _wait_for(self, lock: CopyLock, began: float) -> None:
+        """Another process fetches."""
+        if lock.has_news_since(began):
+            self._first.set()
+        self._over.wait(0.2)
+
+    def _copy(self, lock: CopyLock) -> None:
+        order = CopyOrder(follow=True)
+        try:
+            with _Copying(self._run, RECORDS, order) as copying:
+                self._take(copying.session, lock, order)
+        except (CannotRun, OSError):  # for now; what is said of the run by the API server tells the user
+            self._first.set()
+            self._over.wait(_AGAIN_SEC)
+
+    def _take(self, session: CopySession, lock: CopyLock, order: CopyOrder) -> None:
+        saved = 0.0
+        while not self._over.is_set():
+            synced = session.next(_AGAIN_SEC)
+            if synced is None:
+                continue
+            lock.news()
+            if synced.ended or time.monotonic() > saved + _SAVE_SEC:
+                _save(self._run, order, synced.ended)
+                saved = time.monotonic()
+            self._first.set()
+            if synced.ended:
+                return

@@ -1,0 +1,144 @@
+"""What Kubernetes says of a run, and the end of a run that did not record it itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from kedge.engines.kubernetes.access import copy_state, fetching, submitted
+from kedge.engines.kubernetes.access.submitted import SubmittedRun
+from kedge.engines.kubernetes.objects import labels
+from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED, CannotRun, KedgeError
+from kedge.runs import disk_reserve, events, report, status
+from kedge.runs.events import EventLog
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
+from kedge.states import FINAL, State
+from kedge.terminal_text import one_line
+
+_SUBMIT_SEC = 180.0  # its objects may still be being created, although the caller was killed
+_PATIENCE_SEC = 2.0  # for another command that records the end
+_INTERRUPTS = ("Ctrl-C",)
+_DELETED = "what kedge had created for it in the namespace was deleted"
+
+
+def word(run: Run) -> SchedulerWord:
+    """What Kubernetes says of a run. Records the end of a run of which nothing is left there, once."""
+    said = _asked(run)
+    if said != last_word(run.cluster):
+        write_word(run.cluster, said)
+    return said
+
+
+def _asked(run: Run) -> SchedulerWord:
+    now = time.time()
+    try:
+        found = SubmittedRun(run)
+        anchor = found.anchor()
+        if anchor is None:
+            return _without_anchor(run, found, now)
+        ended = (anchor["metadata"].get("annotations") or {}).get(labels.ENDED)
+        if ended:
+            return _ended(run, found, str(ended), now)
+        return _of_driver(found, now)
+    except CannotRun as error:
+        since = copy_state.read(run.cluster).when
+        shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+        text = f"{error}; what is shown of it is as it was at {shown}" if since else str(error)
+        return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
+
+
+def _without_anchor(run: Run, found: SubmittedRun, now: float) -> SchedulerWord:
+    if not found.uid and now - _time(found.facts.get("time")) < _SUBMIT_SEC:
+        return SchedulerWord(found.names.name, text="it is being submitted", checked=now)
+    text = _DELETED if found.uid else "its submission was interrupted before the cluster had it"
+    record_end(run, State.FAILED, text)
+    return SchedulerWord(found.names.name, JobPhase.GONE, checked=now)
+
+
+def _ended(run: Run, found: SubmittedRun, ended: str, now: float) -> SchedulerWord:
+    """The driver has said how the job ended. What the run folder says about that is fetched, if it can be."""
+    gone = SchedulerWord(found.names.name, JobPhase.GONE, checked=now)
+    if has_end(run):
+        return gone
+    why = fetching.fetch(run)
+    if has_end(run):
+        return gone
+    pod = found.driver()
+    if why and pod is not None and submitted.is_running(pod):
+        return SchedulerWord(found.names.name, JobPhase.RUNNING, text=why, checked=now)  # it can be fetched later
+    state, code = _end_of(ended)
+    text = f"its records cannot be fetched any more: {why}" if why else "its records end before its end"
+    record_end(run, state, text, code)
+    return gone
+
+
+def _end_of(text: str) -> tuple[State, int | None]:
+    """The state and the exit code that the driver has written."""
+    try:
+        value = json.loads(text)
+        code = value.get("exit_code")
+        return State(value["state"]), code if isinstance(code, int) else None
+    except (ValueError, KeyError, AttributeError):
+        return State.FAILED, None
+
+
+def _of_driver(found: SubmittedRun, now: float) -> SchedulerWord:
+    name, pod = found.names.name, found.driver()
+    if pod is not None and submitted.is_running(pod):
+        return SchedulerWord(name, JobPhase.RUNNING, checked=now)
+    reason, text = _waits(pod)
+    if _has_started(found.run):  # the tasks go on without it
+        return SchedulerWord(name, JobPhase.RUNNING, reason, f"its driver is being replaced: {text}", checked=now)
+    return SchedulerWord(name, JobPhase.PENDING, reason, text, checked=now)
+
+
+def _waits(pod: dict[str, Any] | None) -> tuple[str, str]:
+    """Why a driver does not run, in Kubernetes' own term and in words."""
+    if pod is None:
+        return "NoPod", "its driver has no pod yet"
+    status_ = pod.get("status", {})
+    for container in status_.get("containerStatuses") or ():
+        waiting = container.get("state", {}).get("waiting")
+        if waiting:
+            reason, message = str(waiting.get("reason", "")), one_line(str(waiting.get("message", "")))
+            return reason, f"its driver waits: {reason}{f': {message}' if message else ''}"
+    for condition in status_.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            message = one_line(str(condition.get("message", "")))
+            return str(condition.get("reason", "")), f"its driver waits for a node: {message}"
+    return str(status_.get("phase", "")), "its driver is being started"
+
+
+def _has_started(run: Run) -> bool:
+    return any(event.get("event") != JobEvent.JOB_SUBMITTED for event in events.read(run.events))
+
+
+def stopped_by(run: Run) -> str:
+    """Who has asked kedge to stop the run; empty if nobody has."""
+    for event in events.read(run.events):
+        if event.get("event") == JobEvent.STOP_REQUESTED:
+            return str(event.get("by", ""))
+    return ""
+
+
+def record_end(run: Run, state: State, text: str, exit_code: int | None = None) -> None:
+    """Record the end of a run that has no driver any more, with its report, unless it is recorded already. Does nothing
+    if that is not possible: the run is lost then."""
+    by = stopped_by(run)
+    if by and state is State.FAILED:
+        state, text = State.STOPPED, f"stopped by {by}"
+    code = exit_code if exit_code is not None else EXIT_INTERRUPTED if by in _INTERRUPTS else EXIT_FAILED
+    run.cluster.remove_secrets()
+    with suppress(OSError, TimeoutError, KedgeError), EventLog(run.events, _PATIENCE_SEC) as log:
+        if status.fold(events.read(run.events)).state not in FINAL:
+            disk_reserve.free(run.path)
+            log.append(JobEvent.JOB_COMPLETED, sync=True, state=state, code=None, text=text, exit_code=code)
+        report.complete(run)
+
+
+def _time(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,61 @@
+"""Where a run is: its namespace, and what kedge has created there (RUN/cluster/job.json)."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from kedge.engines.kubernetes.api import KubernetesApi
+from kedge.engines.kubernetes.objects import labels
+from kedge.engines.kubernetes.objects.names import RunNames
+from kedge.errors import CannotRun
+from kedge.runs.folder import Run
+
+ENGINE = "kubernetes"
+_connections: dict[tuple[str | None, ...], KubernetesApi] = {}
+_lock = threading.Lock()
+
+
+class SubmittedRun:
+    """What RUN/cluster/job.json says. CannotRun: it is damaged."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.facts = run, run.cluster.object(run.cluster.job)
+        name = self.facts.get("name")
+        if self.facts.get("engine") != ENGINE or not isinstance(name, str) or not name:
+            raise CannotRun(f"{run.cluster.job} is damaged, so it is not known where {run.id} is in the cluster")
+        self.names = RunNames(name)
+        self.uid = str(self.facts.get("uid") or "")
+
+    @property
+    def api(self) -> KubernetesApi:
+        """A connection to its namespace, which all of this process share. CannotRun."""
+        given = (_text(self.facts, "kubeconfig"), _text(self.facts, "context"), _text(self.facts, "namespace"))
+        with _lock:
+            if given not in _connections:
+                _connections[given] = KubernetesApi.connect(*given)
+            return _connections[given]
+
+    def anchor(self) -> dict[str, Any] | None:
+        """The object that owns all others; None: it has been deleted, perhaps by `kedge rm` on another machine."""
+        found = self.api.get("ConfigMap", self.names.anchor)
+        if found is None or (self.uid and found["metadata"].get("uid") != self.uid):
+            return None
+        return None if found["metadata"].get("deletionTimestamp") else found
+
+    def driver(self) -> dict[str, Any] | None:
+        """The pod of the driver: the one that runs, else the latest; None: there is none."""
+        wanted = {labels.RUN: self.names.name, labels.COMPONENT: labels.DRIVER}
+        pods, _ = self.api.list("Pod", wanted)
+        return max(pods, key=lambda pod: (is_running(pod), pod["metadata"].get("creationTimestamp", "")), default=None)
+
+
+def is_running(pod: dict[str, Any]) -> bool:
+    """Whether a program can be started in a pod now."""
+    states = pod.get("status", {}).get("containerStatuses") or ()
+    return pod.get("status", {}).get("phase") == "Running" and any("running" in s.get("state", {}) for s in states)
+
+
+def _text(facts: dict[str, Any], key: str) -> str | None:
+    value = facts.get(key)
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,89 @@
+"""Runs whose folder is in a cluster that shares no folder with this machine: what is here is a copy, made fresh before
+it is read. The engines that have such runs are in `kedge.lazy_modules.FETCH`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kedge.lazy_modules import FETCH, load_place
+from kedge.runs.folder import Run
+
+_FIRST_SEC = 60.0  # how long a follower may take for what was there before
+_followers: dict[Path, tuple[int, Any]] = {}
+_lock = threading.Lock()
+
+
+def is_copy(run: Run) -> bool:
+    """Whether the folder of a run is a copy of one in a cluster."""
+    return run.cluster.exists and _engine(run) in FETCH
+
+
+def fetch(run: Run, *, logs: bool = False, outputs: tuple[str, ...] = ()) -> str:
+    """Fetch what is new of a run: its records, its logs if they are wanted, and the outputs below these folders (an
+    empty text: all of them). Returns why that was not possible, for the user; empty if it was, or is not needed."""
+    if not is_copy(run) or (run.path in _followers and not outputs):
+        return ""
+    why: str = load_place(FETCH[_engine(run)]).fetch(run, logs=logs, outputs=outputs)
+    return why
+
+
+def fetch_all(runs: Iterable[Run], patience_sec: float) -> None:
+    """Fetch the records of several runs at once, as far as this is possible within this time."""
+    threads = [threading.Thread(target=fetch, args=(run,), daemon=True) for run in runs if is_copy(run)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + patience_sec
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+
+
+class KeptFresh:
+    """A context in which a thread fetches the news of a run, with its logs. It begins with the first call of `look`
+    after the run has been submitted, which returns when all is here that was there before, or nothing can be reached.
+    At the end, all that an ended run would lose with its place is fetched."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._module: Any = None
+
+    def __enter__(self) -> KeptFresh:
+        self.look()
+        return self
+
+    def look(self) -> None:
+        """Begin, if the run is in a cluster by now."""
+        if self._module is None and is_copy(self._run):
+            self._module = load_place(FETCH[_engine(self._run)])
+            _begin(self._run, self._module)
+
+    def __exit__(self, *of_exception: object) -> None:
+        if self._module is not None and _end(self._run):
+            self._module.finish(self._run)
+
+
+def _begin(run: Run, module: Any) -> None:
+    with _lock:
+        users, follower = _followers.get(run.path, (0, None))
+        if follower is None:
+            follower = module.Follower(run)
+            follower.start(_FIRST_SEC)
+        _followers[run.path] = users + 1, follower
+
+
+def _end(run: Run) -> bool:
+    """Whether this was the last one that wanted the news of a run."""
+    with _lock:
+        users, follower = _followers.pop(run.path)
+        if users > 1:
+            _followers[run.path] = users - 1, follower
+            return False
+        follower.close()
+        return True
+
+
+def _engine(run: Run) -> str:
+    return str(run.cluster.object(run.cluster.job).get("engine"))
