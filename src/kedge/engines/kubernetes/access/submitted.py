@@ -50,6 +50,14 @@ class SubmittedRun:
         return max(pods, key=lambda pod: (is_running(pod), pod["metadata"].get("creationTimestamp", "")), default=None)
 
 
+def close_connections() -> None:
+    """Close what this process has kept open."""
+    with _lock:
+        for api in _connections.values():
+            api.close()
+        _connections.clear()
+
+
 def is_running(pod: dict[str, Any]) -> bool:
     """Whether a program can be started in a pod now."""
     states = pod.get("status", {}).get("containerStatuses") or ()
