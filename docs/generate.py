@@ -147,18 +147,19 @@ def pages() -> dict[Path, str]:
         DOCS / "job-file.md": job_file(),
         DOCS / "causes.md": causes(),
         DOCS / "configuration.md": configuration_page.page(),
-        DOCS / "slurm.md": slurm(),
+        DOCS / "slurm.md": engine_page("slurm"),
+        DOCS / "kubernetes.md": engine_page("kubernetes"),
         DOCS / "errors.md": error_index.page(),
         DOCS / "architecture.svg": architecture.picture(),
     }
 
 
-def slurm() -> str:
-    """The page about Slurm, which is written by hand but for its table."""
-    text = (DOCS / "slurm.md").read_text(encoding="utf-8")
+def engine_page(engine: str) -> str:
+    """The page about an engine, which is written by hand but for its table."""
+    text = (DOCS / f"{engine}.md").read_text(encoding="utf-8")
     head, begin, rest = text.partition("<!-- settings: made by docs/generate.py -->\n")
     _, end, tail = rest.partition("<!-- end of settings -->\n")
-    return f"{head}{begin}\n{configuration_page.table_of_engine('slurm')}\n{end}{tail}"
+    return f"{head}{begin}\n{configuration_page.table_of_engine(engine)}\n{end}{tail}"
 
 
 def causes() -> str:

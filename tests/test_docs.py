@@ -44,9 +44,10 @@ def test_commands_files_and_scripts_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_options_that_are_named_exist(page: Path) -> None:
-    for name, rest in re.findall(r"(?:^    |^\$ |`)kedge ([a-z]+)([^`\n#]*)", page.read_text(), re.MULTILINE):
+    for name, rest in re.findall(r"(?:^    |^\$ |`)kedge ([a-z]+)([^`\n#|]*)", page.read_text(), re.MULTILINE):
         command = importlib.import_module(f"kedge.cli.commands.{name}").command
-        known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+        commands = [command, *getattr(command, "commands", {}).values()]
+        known = {"--help", *(option for each in commands for parameter in each.params for option in parameter.opts)}
         for option in re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest):
             assert option in known or {f"-{letter}" for letter in option[1:]} <= known, (
                 f"{page.name}: kedge {name} {option}"
