@@ -36,24 +36,25 @@ _FOR_A_WHILE = (429, 500, 502, 503, 504)
 class KubernetesApi:
     """One server and one namespace, for all threads. Each call raises ApiError and takes at most CALL_SEC."""
 
-    def __init__(self, endpoint: ServerEndpoint, context: str = "") -> None:
+    def __init__(self, endpoint: ServerEndpoint, context: str = "", kubeconfig: str = "") -> None:
         self._endpoint = endpoint
         self._pool = ConnectionPool(endpoint)
-        self.namespace, self.server, self.context = endpoint.namespace, endpoint.server, context
+        self.namespace, self.server = endpoint.namespace, endpoint.server
+        self.context, self.kubeconfig = context, kubeconfig  # with which `connect` finds the same again
 
     @classmethod
     def connect(
         cls, kubeconfig: str | None = None, context: str | None = None, namespace: str | None = None
     ) -> KubernetesApi:
-        """With a kubeconfig file: the one that is named, those of KUBECONFIG, or the usual one; in a pod without any,
-        as its service account. NotConfigured. Nothing is asked yet."""
+        """With kubeconfig files: those that are named (several with colons between them), those of KUBECONFIG, or the
+        usual one; in a pod without any, as its service account. NotConfigured. Nothing is asked yet."""
         files = importlib.import_module("kedge.engines.kubernetes.transport.kubeconfig")  # a driver needs no YAML
         named = kubeconfig or context or any(map(os.path.isfile, files.paths(None)))
         if not named and service_account.is_here():
             found = service_account.endpoint()
             return cls(found._replace(namespace=namespace or found.namespace))
         endpoint, name = files.endpoint(kubeconfig, context, namespace)
-        return cls(endpoint, name)
+        return cls(endpoint, name, os.pathsep.join(files.paths(kubeconfig)))
 
     @classmethod
     def in_cluster(cls) -> KubernetesApi:

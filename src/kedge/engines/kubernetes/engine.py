@@ -25,7 +25,7 @@ class KubernetesEngine:
 
     def __init__(self, **options: Any) -> None:
         given = KubernetesOptions(**options)
-        if given.kubeconfig:
+        if given.kubeconfig:  # the path counts from this folder, wherever later commands run
             given = given._replace(kubeconfig=os.path.abspath(os.path.expanduser(given.kubeconfig)))
         if given.pod_patch:
             given = given._replace(pod_patch=pod_patch_file.content(given.pod_patch))

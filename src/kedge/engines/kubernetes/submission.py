@@ -58,9 +58,9 @@ def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOpt
     names, files = RunNames.of(run.id), run.cluster
     owner = ObjectOwner(names.name, "", run.id, plan.user, plan.job)
     job: dict[str, Any] = {
-        "engine": "kubernetes", "server": api.server, "kubeconfig": options.kubeconfig, "context": api.context or None,
-        "namespace": api.namespace, "name": names.name, "uid": None, "submitted": timestamp(time.time_ns()),
-        "time": time.time(),
+        "engine": "kubernetes", "server": api.server, "kubeconfig": api.kubeconfig or None,
+        "context": api.context or None, "namespace": api.namespace, "name": names.name, "uid": None,
+        "submitted": timestamp(time.time_ns()), "time": time.time(),
     }  # fmt: skip
     files.write(files.job, job)  # first: it says what may be left if this process is killed
     anchor: dict[str, Any] | None = None

@@ -21,8 +21,8 @@ class Denied(NamedTuple):
     resource: str = ""
 
     def covers(self, verb: str, resource: str) -> bool:
-        """Whether it denies this."""
-        return self.verb in ("", verb) and self.resource in ("", resource)
+        """Whether it denies this, or some of this if that is everything: `*`."""
+        return ("*" in verb or self.verb in ("", verb)) and ("*" in resource or self.resource in ("", resource))
 
 
 class ScriptedFailure(NamedTuple):

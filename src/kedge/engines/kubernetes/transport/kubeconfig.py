@@ -61,10 +61,8 @@ class _NamedEntry(NamedTuple):
 
 
 def paths(kubeconfig: str | None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The files to read: the one that is named, else those of KUBECONFIG, else the usual one. They may not exist."""
-    if kubeconfig:
-        return (os.path.abspath(os.path.expanduser(kubeconfig)),)
-    named = [path for path in environment.get("KUBECONFIG", "").split(os.pathsep) if path]
+    """The files to read: those that are named, else those of KUBECONFIG, else the usual one. They may not exist."""
+    named = [path for path in (kubeconfig or environment.get("KUBECONFIG", "")).split(os.pathsep) if path]
     return tuple(os.path.abspath(os.path.expanduser(path)) for path in named or [USUAL])
 
 

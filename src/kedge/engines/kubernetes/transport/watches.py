@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -24,20 +25,25 @@ class ApiWatch:
     def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, doing: str) -> None:
         self._connection, self._response, self._doing = connection, response, doing
         self._socket = connection.sock
+        self._reading = threading.Lock()
         self._lines = self._read()
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
         return self
 
     def __next__(self) -> tuple[str, dict[str, Any]]:
-        return next(self._lines)
+        with self._reading:
+            return next(self._lines)
 
     def close(self) -> None:
-        """End it; another thread may be reading it."""
-        with suppress(OSError, AttributeError):
+        """End it; another thread may be reading it, which then finds its end."""
+        with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        with self._reading:
+            self._lines.close()
+            self._end()
 
-    def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read(self) -> Generator[tuple[str, dict[str, Any]], None, None]:
         try:
             while line := self._line():
                 kind, found = line.get("type"), line.get("object")
@@ -47,8 +53,11 @@ class ApiWatch:
                     raise api_errors.refused(int(found.get("code") or 500), json.dumps(found).encode(), self._doing)
                 yield kind, found
         finally:
-            self._response.close()
-            self._connection.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._response.close()
+        self._connection.close()
 
     def _line(self) -> dict[str, Any] | None:
         """The next line; None at the end, or if the connection broke: then the last line may be cut."""

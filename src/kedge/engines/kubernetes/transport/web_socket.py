@@ -102,6 +102,8 @@ class WebSocket:
         """The next message; None: none came in this time. WebSocketClosed."""
         end = None if timeout_sec is None else time.monotonic() + timeout_sec
         while True:
+            if self._closed:
+                raise WebSocketClosed("the connection was ended")
             while frame := self._frame():
                 message = self._handled(*frame)
                 if message is not None:
