@@ -17,7 +17,8 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist works
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-local demo-container demo-slurm test test-containers test-zoo test-slurm test-benchmarks lint types
+.PHONY: demo demo-local demo-container demo-slurm test test-containers test-zoo test-slurm test-kubernetes
+.PHONY: test-benchmarks lint types
 .PHONY: check coverage floors docs soak clean
 
 demo: demo-$(ENGINE)
@@ -44,13 +45,19 @@ types: $(VENV)/.test
 	@$(BIN)/pytest --collect-only -qq >/dev/null & $(BIN)/mypy; code=$$?; wait; exit $$code
 
 check: $(VENV)/.test
-	$(PYTEST) -m 'not (containers or zoo or slurm or benchmarks)' $(ARGS)
+	$(PYTEST) -m 'not (containers or zoo or slurm or kubernetes or benchmarks)' $(ARGS)
 
 # The tests that `make test` leaves out, because they take long and need tools of the system (tests/conftest.py marks
 # them): jobs in containers; programs that really fail, with PyTorch, MPI and compilers; jobs on
 # a Slurm cluster that they start; the scripts in benchmarks/.
 test-containers test-zoo test-slurm test-benchmarks: $(VENV)/.test
 	$(PYTEST) -m $(@:test-%=%) $(ARGS)
+
+# The same for jobs on a Kubernetes cluster, whose programs are built once (tests/kubernetes/build), or which KUBECONFIG
+# names.
+test-kubernetes: $(VENV)/.test
+	tests/kubernetes/build
+	$(PYTEST) -m kubernetes $(ARGS)
 
 # Only what tests call in their own process is measured, in about two minutes: runtime/, the engines and the commands run
 # in processes of their own, which start with a clean environment and without site-packages.

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from kedge.testing.command import without_settings
 
-pytest_plugins = ["tests.hanging", "tests.rerun_failed"]
+pytest_plugins = ["tests.hanging", "tests.kubernetes.sharing", "tests.rerun_failed"]
 
 # The same examples in every run, however slow the machine is: what fails once, fails always.
 settings.register_profile("kedge", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -63,6 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.zoo)
         elif item.path.parent == Path(__file__).parent / "slurm":
             item.add_marker(pytest.mark.slurm)
+        elif item.path.parent == Path(__file__).parent / "kubernetes":
+            item.add_marker(pytest.mark.kubernetes)
+            # A test that disturbs the cluster waits until no other uses it.
+            item.add_marker(pytest.mark.timeout(func_only=True))
         elif item.path.name == "test_benchmarks.py":
             item.add_marker(pytest.mark.benchmarks)
         elif _starts_containers(item):

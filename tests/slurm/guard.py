@@ -20,16 +20,16 @@ import sys
 import time
 from pathlib import Path
 
-_SET_CHILD_SUBREAPER = 36  # of prctl: orphans among all descendants become children of this process
+_SET_CHILD_SUBREAPER = 36  # of prctl
 
 
 def main(folder: str) -> None:
     """Start what is asked for until the input ends."""
-    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    become_subreaper()
     os.set_inheritable(0, False)
     buffered = b""
     while True:
-        _reap()
+        reap()
         if not select.select([0], [], [], 0.1)[0]:
             continue
         data = os.read(0, 65536)
@@ -37,12 +37,18 @@ def main(folder: str) -> None:
             break
         *lines, buffered = (buffered + data).split(b"\n")
         for line in lines:
-            print(_started(**json.loads(line)), flush=True)
-    _kill_all()
+            print(started(**json.loads(line)), flush=True)
+    kill_all()
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(argv: list[str], environment: dict[str, str], output: str) -> int:
+def become_subreaper() -> None:
+    """From now on, orphans among all descendants become children of this process."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def started(argv: list[str], environment: dict[str, str], output: str) -> int:
+    """The pid of a new program, the leader of a session of its own."""
     out = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), *((os.POSIX_SPAWN_DUP2, out, fd) for fd in (1, 2))]
     try:
@@ -51,7 +57,7 @@ def _started(argv: list[str], environment: dict[str, str], output: str) -> int:
         os.close(out)
 
 
-def _reap() -> None:
+def reap() -> None:
     """Take the exit codes of all that has ended."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
@@ -60,13 +66,14 @@ def _reap() -> None:
         pass
 
 
-def _kill_all() -> None:
+def kill_all() -> None:
+    """Kill all that descends from this process."""
     while pids := _descendants():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
-        _reap()
+        reap()
 
 
 def _descendants() -> list[int]:

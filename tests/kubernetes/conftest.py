@@ -1,0 +1,59 @@
+"""A Kubernetes cluster for the tests of this folder: one for all workers of pytest, and a namespace for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import image, shared
+
+from . import images, sharing
+from .cluster import Cluster
+from .namespaces import Namespace
+from .own_cluster import OwnCluster
+
+__all__ = ["image", "shared"]
+
+
+@pytest.fixture(scope="session")
+def any_cluster() -> Cluster:
+    """The cluster of all tests."""
+    return sharing.open_cluster()
+
+
+@pytest.fixture(scope="session")
+def own_cluster(any_cluster: Cluster, image: Callable[[str], str]) -> OwnCluster:
+    """The same if the tests have started it. Its nodes have the image busybox."""
+    if not isinstance(any_cluster, OwnCluster):
+        pytest.skip("the test disturbs a cluster, so it needs one that the tests have started")
+    images.load_once(any_cluster, image("busybox"))
+    return any_cluster
+
+
+@pytest.fixture
+def cluster(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
+    """The cluster, which other tests use, too. Its logs are shown if a test fails."""
+    with sharing.used():
+        yield own_cluster
+        print(own_cluster.logs())
+
+
+@pytest.fixture
+def cluster_alone(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
+    """The cluster, which no other test uses meanwhile, so that its programs and nodes may be ended."""
+    with sharing.used(alone=True):
+        yield own_cluster
+        print(own_cluster.logs())
+        own_cluster.heal()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace in the cluster that the test uses."""
+    alone = "cluster_alone" in request.fixturenames
+    cluster = request.getfixturevalue("cluster_alone" if alone else "cluster")
+    made = Namespace(cluster, tmp_path)
+    yield made
+    print(made.describe())
+    made.close()

@@ -1,0 +1,134 @@
+"""A namespace for a test, as the administrator of a site would make it, and its user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from kedge.testing.wait import wait_until
+
+from . import certificates
+from .cluster import DEADLINE, Cluster
+from .own_cluster import OwnCluster
+
+ACCOUNT = "kedge"  # of the driver
+_GROUP = "rbac.authorization.k8s.io"
+
+
+class Namespace:
+    """`kubeconfig` is the user's, who may do nothing elsewhere. The driver's account and its role are `driver`'s."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.name = f"kedge-test-{os.urandom(5).hex()}"
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+        cluster.apply(*driver_objects(), namespace=self.name)
+        self.kubeconfig = self._user(folder)
+        # Pods of an account that was made just now are refused until its token is there.
+        for account in ("default", ACCOUNT):
+            wait_until(lambda each=account: self._has_token(each), DEADLINE, f"the account {account}")  # type: ignore[misc]
+
+    def kubectl(self, *args: object, given: object = None, check: bool = True, user: bool = False) -> str:
+        """What kubectl prints, by the administrator or by the user."""
+        kubeconfig = self.kubeconfig if user else None
+        return self.cluster.kubectl(*args, namespace=self.name, given=given, check=check, kubeconfig=kubeconfig)
+
+    def get(self, kind: str, name: str = "", labels: dict[str, str] | None = None) -> Any:
+        """An object, or None; without a name the list of all."""
+        return self.cluster.get(kind, name, self.name, labels)
+
+    def run(self, name: str, script: str, **spec: Any) -> None:
+        """Start a pod of busybox with keys of its spec."""
+        container = {
+            "name": "app",
+            "image": spec.pop("image", "localhost/kedge/busybox:1"),
+            "command": ["sh", "-c", script],
+            "resources": spec.pop("resources", {}),
+        }
+        own = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container], **spec}
+        self.cluster.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": own}, namespace=self.name
+        )
+
+    def wait_for_phase(self, name: str, phase: str) -> None:
+        """Wait until a pod is in this phase."""
+        wait_until(lambda: self.phase(name) == phase, DEADLINE, f"pod {name} {phase}")
+
+    def phase(self, name: str) -> str:
+        """The phase of a pod, "" if there is none."""
+        return self.cluster.phase(name, self.name)
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """A pod, {} if there is none."""
+        return self.cluster.pod(name, self.name)
+
+    def log(self, pod: str) -> str:
+        """What a pod has printed."""
+        return self.kubectl("logs", pod)
+
+    def describe(self) -> str:
+        """What is in it, for whoever reads why a test has failed."""
+        return self.kubectl("get", "pods,jobs,configmaps,events", "--output=wide", check=False)
+
+    def close(self) -> None:
+        """Remove it. Its pods get no grace; that it is gone is not waited for."""
+        self.kubectl("delete", "jobs,pods", "--all", "--wait=false", "--grace-period=0", "--force", check=False)
+        self.cluster.kubectl("delete", "namespace", self.name, "--wait=false", check=False)
+
+    def _has_token(self, account: str) -> bool:
+        found = self.get("serviceaccount", account)
+        secrets = self.get("secret")
+        owners = [each["metadata"].get("annotations", {}).get("kubernetes.io/service-account.name") for each in secrets]
+        return found is not None and (account in owners or not isinstance(self.cluster, OwnCluster))
+
+    def _user(self, folder: Path) -> Path:
+        if not isinstance(self.cluster, OwnCluster):  # its administrator, who uses the namespace
+            file = folder / "kubeconfig"
+            file.write_text(self.cluster.kubectl("config", "view", "--raw", "--minify", "--flatten"))
+            self.cluster.kubectl("config", "set-context", "--current", f"--namespace={self.name}", kubeconfig=file)
+            return file
+        name = f"user-{self.name}"
+        place = self.cluster.folder / "certificates"
+        certificates.sign(place, name, f"/CN={name}")
+        file = place / f"{name}.kubeconfig"
+        certificates.write_kubeconfig(file, place, name, self.cluster.addresses, self.name)
+        subject = {"kind": "User", "name": name, "apiGroup": _GROUP}
+        self.cluster.apply(*_granted("user", USER_RULES, subject), namespace=self.name)
+        return file
+
+
+def driver_objects() -> list[dict[str, Any]]:
+    """The driver's account with its role."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}
+    return [account, *_granted(ACCOUNT, DRIVER_RULES, {"kind": "ServiceAccount", "name": ACCOUNT})]
+
+
+def _rule(groups: str, resources: str, verbs: str) -> dict[str, list[str]]:
+    return {"apiGroups": [groups], "resources": resources.split(), "verbs": verbs.split()}
+
+
+DRIVER_RULES = [
+    _rule("", "pods", "create get list watch delete patch"),
+    _rule("", "configmaps", "create get list watch update patch"),
+    _rule("", "secrets", "create get update delete"),
+    _rule("", "events", "create list get"),
+    _rule("coordination.k8s.io", "leases", "create get update"),
+]
+USER_RULES = [
+    _rule("", "configmaps secrets services", "create get list watch update patch delete"),
+    _rule("", "pods", "create get list watch delete"),
+    _rule("", "pods/log", "get"),
+    _rule("", "pods/exec pods/portforward", "create get"),
+    _rule("", "events persistentvolumeclaims", "get list"),
+    _rule("batch", "jobs", "create get list watch delete"),
+    _rule("coordination.k8s.io", "leases", "get"),
+]
+
+
+def _granted(name: str, rules: list[dict[str, list[str]]], subject: dict[str, str]) -> list[dict[str, Any]]:
+    version = f"{_GROUP}/v1"
+    role = {"apiVersion": version, "kind": "Role", "metadata": {"name": name}, "rules": rules}
+    reference = {"kind": "Role", "name": name, "apiGroup": _GROUP}
+    binding = {"apiVersion": version, "kind": "RoleBinding", "metadata": {"name": name}, "roleRef": reference}
+    return [role, {**binding, "subjects": [subject]}]
