@@ -72,7 +72,11 @@ floors: $(VENV)/.test
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet -c docs -d build/doctrees . build/site
 
-.PHONY: dist-check test-pythons hooks
+.PHONY: dist-check test-pythons hooks runtime-image
+# The image of the runtime as a file in the cache, for nodes of a test cluster and for podman; its path is printed.
+runtime-image: $(VENV)/.test
+	@$(BIN)/python -m tests.runtime_image
+
 # The sdist and the wheel, built, installed in a clean environment, and tried. They are left in dist/.
 dist-check: $(VENV)/.test
 	.ci/dist-check
