@@ -206,6 +206,10 @@ class ProcessCluster:
         """The cluster says that the task has gone, whatever is the case."""
         self._say(Gone(task, self.agents[task].attempt, kind, text))
 
+    def give_up(self, task: Task, kind: GoneKind, text: str) -> None:
+        """The cluster says that the absent task never comes."""
+        self._say(Gone(task, next(iter(self.agents.values())).attempt, kind, text))
+
     def _say(self, gone: Gone) -> None:
         self._gone.append(gone)
         os.write(self._waker, b"\0")

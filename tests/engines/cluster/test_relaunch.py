@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from kedge import processes
+from kedge.contract import PERHAPS_MEMORY
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.cluster.settings import ClusterSettings
+from kedge.engines.controller.stop_requests import Stops
 from kedge.processes import descendants
 from kedge.runs import events
 from kedge.states import State
@@ -126,3 +131,112 @@ def test_an_agent_that_comes_back_late_is_sent_away(scene: ClusterScene) -> None
     assert "done" not in scene.log(W0)
     retried = scene.seen("task-retrying")
     assert [one["code"] for one in retried] == [-1001]
+
+
+@pytest.mark.parametrize("first", ["cluster", "agent"])
+def test_an_evicted_task_that_exits_with_0_has_not_succeeded(scene: ClusterScene, first: str) -> None:
+    """Its supervisor gets the signal of somebody else, and the command ends well. The cluster says so before or
+    after."""
+
+    def evict() -> None:
+        scene.wait_for_log(W0, "ready 0")
+        if first == "cluster":
+            scene.cluster.say(W0, GoneKind.PREEMPTED, "the node was drained")
+        os.kill(scene.cluster.agents[W0].pid, signal.SIGTERM)  # the keeper passes it on
+        if first == "agent":
+            wait_until(lambda: '"exit_code"' in _text(scene.task_file(W0, "report.json")), 30)
+            scene.cluster.say(W0, GoneKind.PREEMPTED, "the node was drained")
+        (scene.shared / "go").touch()
+
+    made = plan(f"trap 'exit 0' TERM; {WAITS}", gang=False, taskRetryCount=0)
+    outcome = scene.job(made, evict, SOON._replace(word_sec=30.0, report_sec=30.0))
+    assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 0)
+    (retried,) = scene.seen("task-retrying")
+    assert (retried["code"], retried["why"]) == (-1003, "preempted is transient")
+    assert scene.report(W0)["stopped_by"] == "TERM", "what the supervisor has said stays in its file"
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_failure_before_the_eviction_stays(scene: ClusterScene) -> None:
+    def evict() -> None:
+        wait_until(lambda: scene.seen("task-completed") or "exit_code" in _text(scene.task_file(W0, "report.json")), 30)
+        scene.cluster.say(W0, GoneKind.PREEMPTED, "the node was drained")
+
+    outcome = scene.job(plan("echo ValueError: no >&2; exit 3"), evict, SOON)
+    assert outcome.code == 255
+    assert scene.seen("task-completed")[0]["user_exit_code"] == 3
+
+
+def test_the_cluster_explains_an_end_without_a_report(scene: ClusterScene) -> None:
+    """The supervisor is killed with all of its container; the word about that comes a moment later."""
+
+    def kill() -> None:
+        scene.wait_for_log(W0, "ready 0")
+        kill_all_but_the_agent(scene)
+        scene.cluster.say(W0, GoneKind.OUT_OF_MEMORY, "OOMKilled")
+
+    scene.job(plan(WAITS), kill, SOON._replace(word_sec=30.0, report_sec=2.0))
+    (end,) = scene.seen("task-completed")
+    assert end["code"] == -1200
+    assert "the cluster killed the task for lack of memory (node n1): OOMKilled" in end["message"]
+
+
+def kill_all_but_the_agent(scene: ClusterScene) -> None:
+    """As if the container of the task ran out of memory."""
+    agent_pid = agent(scene)
+    below = [each.pid for each in descendants(scene.cluster.agents[W0].pid) if each.pid != agent_pid]
+    assert below
+    for pid in below:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_an_end_without_a_report_and_without_a_word(scene: ClusterScene) -> None:
+    def kill() -> None:
+        scene.wait_for_log(W0, "ready 0")
+        kill_all_but_the_agent(scene)
+        wait_until(lambda: scene.seen("task-completed"), 30)
+        (scene.shared / "go").touch()
+
+    scene.job(plan(WAITS), kill, SOON)
+    end = scene.seen("task-completed")[0]
+    assert (end["code"], end["reason"]) == (137, PERHAPS_MEMORY)
+
+
+def test_places_are_given_back_when_not_all_come(scene: ClusterScene) -> None:
+    """Two jobs may wait for each other's places. Then each waits for a while without any, and a stop ends that."""
+    scene.absent.add(W1)
+    first: list[processes.Process] = []
+
+    def follow() -> None:
+        wait_until(lambda: scene.seen("task-placed"), 30)
+        first.append(processes.Process(scene.cluster.agents[W0].pid, scene.cluster.agents[W0].start_time))
+        wait_until(lambda: scene.seen("job-retrying"), 30)
+        wait_until(lambda: not processes.is_alive(first[0]), 30)
+        stops.take("stop")
+
+    with Stops() as stops:
+        outcome = scene.job(plan("true", 2), follow, SOON._replace(barrier_sec=2.0), stops)
+    assert outcome.state == State.STOPPED
+    (retrying,) = scene.seen("job-retrying")
+    assert 60 <= retrying["delay_sec"] <= 900
+    assert "transient" in retrying["why"]
+    assert [end["code"] for end in scene.seen("task-completed")] == [251, -220]
+
+
+def test_a_task_that_can_never_come_fails_at_once(scene: ClusterScene) -> None:
+    def say() -> None:
+        wait_until(lambda: scene.seen("task-placed"), 30)
+        scene.cluster.give_up(W1, GoneKind.NOT_STARTED, "its image does not exist")
+
+    scene.absent.add(W1)
+    outcome = scene.job(plan("true", 2), say, SOON)
+    assert (outcome.state, outcome.code) == (State.FAILED, -310)
+    ends = scene.seen("task-completed")
+    assert (ends[0]["index"], ends[0]["message"]) == (
+        1,
+        "the cluster could not start the task: its image does not exist",
+    )

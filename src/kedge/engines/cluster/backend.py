@@ -67,8 +67,9 @@ class ClusterBackend:
     def _new_attempt(self) -> None:
         self._members = {Task(*item): Member(Task(*item)) for item in self._plan.tasks()}
         self._changed: dict[Task, Member] = {}  # at which `poll` looks next
-        self._gate = Gate(self._members, self._settings)
+        self._gate = Gate(self._members, self._settings, own_places=self._cluster.relaunches)
         self._finished: list[Member] = []  # whose agents are not needed any more
+        self._give_back = False  # all places, which other jobs may wait for
         self._updates.clear()
 
     # What the controller's loop calls.
@@ -153,7 +154,7 @@ class ClusterBackend:
 
     @property
     def due(self) -> float:
-        if self._updates or self._changed or self._finished:
+        if self._updates or self._changed or self._finished or self._give_back:
             return 0.0
         return min(self._server.due, self._cluster.due, self.heartbeat.due, self._look_at)
 
@@ -175,6 +176,9 @@ class ClusterBackend:
         for member in finished:
             if member.launch is None:
                 self._server.send(member.task, messages.FINISH, {})
+        if self._give_back and self._attempt is not None:
+            self._give_back = False
+            self._cluster.end(self._attempt)
 
     def close(self) -> None:
         """Release everything; waits until the agents have cleaned up, or the time for that is over."""
@@ -224,7 +228,7 @@ class ClusterBackend:
         if joined.again:
             return
         restarted = bool(member.agent)
-        if member.met(joined.hello, self._known_address(member)):
+        if member.met(joined.hello, self._gate.known_address(member)):
             self._updates.append(TaskPlaced(member.task, member.node, member.address))
         role = self._plan.role(member.task.role)
         member.ports, member.problem = ports_of(member.state.get("ports"), role), ""
@@ -239,10 +243,6 @@ class ClusterBackend:
             self._gate.passed(self._record.updated(joined.attempt, self._gate.peers, member))
         self._compare(member)
         self._changed[member.task] = member
-
-    def _known_address(self, member: Member) -> str:
-        """The one that its peers have; empty if they have none."""
-        return barrier.own(self._gate.peers, member.task)[0] if self._gate.peers and not member.launched_for else ""
 
     def _restarted(self, member: Member) -> None:
         """Another agent process has come for a task. It goes on where the one before has stopped, or knows nothing of
@@ -430,15 +430,16 @@ class ClusterBackend:
     def _fail(self, text: str) -> None:
         """The barrier cannot be passed. First the tasks end for which it is so, as the root of it all."""
         self._gate.failed = text
-        for member in self._members.values():
+        for member in sorted(self._members.values(), key=lambda one: not (one.gone or one.problem)):
             if member.launch and not member.is_ready:
-                self._end(member, task_ends.of_barrier(member.launch, text), place_lost=True)
+                self._end(member, settlement.at_barrier(member, member.launch, self._gate), place_lost=True)
+        self._give_back = self._cluster.relaunches
         self._changed.update(self._members)
 
     def _fail_the_rest(self, changed: Mapping[Task, Member]) -> None:
         for member in changed.values():
             if member.launch and not self._may_have_started(member):
-                self._end(member, task_ends.of_barrier(member.launch, self._gate.failed), place_lost=True)
+                self._end(member, settlement.at_barrier(member, member.launch, self._gate), place_lost=True)
 
     def _send_starts(self, changed: Mapping[Task, Member]) -> None:
         count = 0

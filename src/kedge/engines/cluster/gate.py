@@ -17,13 +17,15 @@ Whereabouts = Callable[[Task], str]
 
 
 class Gate:
-    """`missing` are the tasks that hold it up. `peers` are known once it was passed, `failed` is why it never can."""
+    """`missing` are the tasks that hold it up. `peers` are known once it was passed, `failed` is why it never can.
+    `is_late`: because its time is over. `own_places`: the cluster places each task attempt for itself."""
 
-    def __init__(self, members: Mapping[Task, Member], settings: ClusterSettings) -> None:
+    def __init__(self, members: Mapping[Task, Member], settings: ClusterSettings, *, own_places: bool) -> None:
+        self.own_places = own_places
         self._members, self._settings = members, settings
         self.missing = set(members)
         self.peers: Peers | None = None
-        self.failed = ""
+        self.failed, self.is_late = "", False
         self._sent: SharedValue | None = None
         now = time.monotonic()
         self._end, self._note_at = now + settings.barrier_sec, now + settings.barrier_note_sec
@@ -37,6 +39,10 @@ class Gate:
         """All have come together, with these peers. Called again when some of them have moved."""
         if peers is not self.peers:
             self.peers, self._sent = peers, None
+
+    def known_address(self, member: Member) -> str:
+        """The one that the peers of a task have; empty if they have none."""
+        return barrier.own(self.peers, member.task)[0] if self.peers and not member.launched_for else ""
 
     def shared(self) -> SharedValue:
         """The peers, for messages to many tasks."""
@@ -57,6 +63,7 @@ class Gate:
         if any(member.gone or member.problem for member in changed):
             return barrier.failure(self._members.values(), whereabouts)
         if self._end <= now:
+            self.is_late = True
             return barrier.failure(self._members.values(), whereabouts, self._settings.barrier_sec)
         return ""
 

@@ -6,6 +6,7 @@ from kedge.contract import Report
 from kedge.diagnose.model import Diagnosis
 from kedge.engines.cluster import task_ends
 from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.cluster.gate import Gate
 from kedge.engines.cluster.member import Member
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
@@ -34,6 +35,15 @@ def report(member: Member, launch: Launch, found: Report | None, *, own_place: b
     if member.killed:
         return reports.of_forced_stop(launch)
     return task_ends.without_report(launch, end.code, end.text, member.node)
+
+
+def at_barrier(member: Member, launch: Launch, gate: Gate) -> Report:
+    """The report of a task that did not start, because not all came together. Where the cluster places each task for
+    itself, jobs that wait for each other's places give them back."""
+    gone = member.gone
+    if gate.own_places and gone and gone.reason != GoneKind.ENDED:
+        return task_ends.of_gone(launch, gone, member.node, stopping=member.stopping, killed=member.killed)
+    return task_ends.of_barrier(launch, gate.failed, conflict=gate.own_places and gate.is_late)
 
 
 def _explains(gone: Gone) -> bool:

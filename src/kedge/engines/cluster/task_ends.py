@@ -25,6 +25,7 @@ from kedge.engines.controller.reports import Launch
 _NODE_LOST = -1001
 _PREEMPTED = -1003
 _OUT_OF_MEMORY = -1200
+_NO_GANG = 251  # JobGangAllocationTimeout: tried again after 60 to 900 s
 _NOT_CREATED = -310  # PodCreationUnknownError
 _ENDED_OUTSIDE = -300  # without a failed container: whether another try helps is left open
 
@@ -105,11 +106,11 @@ def without_report(launch: Launch, code: int | None, text: str, node: str) -> Re
     return reports.of_end(launch, RUNTIME_BROKE if code is None else code, what)
 
 
-def of_barrier(launch: Launch, what: str) -> Report:
+def of_barrier(launch: Launch, what: str, *, conflict: bool = False) -> Report:
     """The report of an attempt that never started, because not all tasks of the job came together. `what` names those
-    that are missing."""
+    that are missing. `conflict`: another job may have had their places, so the job waits and tries again."""
     kind = EndKind(
-        _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "not all tasks of the job came together",
+        _NO_GANG if conflict else _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "not all tasks of the job came together",
         ("Look at the node of the missing task and at what the cluster says about it.",
          "Check that all nodes reach the controller's node over the network, and share the run folder with it."),
     )  # fmt: skip
