@@ -85,7 +85,11 @@ INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "portChecker": "kedge.dropin.ports.port_checker:run",
 }
 CONTROLLERS = {  # inside a cluster, by the engine
+    "kubernetes": "kedge.engines.kubernetes.in_driver.start:run",
     "slurm": "kedge.engines.slurm.in_allocation.start:run",
+}
+DRIVERS = {  # what runs around a controller that has a pod of its own, by the engine
+    "kubernetes": "kedge.engines.kubernetes.in_driver.program:main",
 }
 COMMANDS = {
     "run": "kedge.cli.commands.run:command",
@@ -128,6 +132,7 @@ REGISTRIES = {
     "kedge.runs.copies": FETCH,
     "kedge.runs.liveness": LIVENESS,
     "kedge.dropin.programs": INIT_PROGRAMS,
+    "kedge.controller.driver": DRIVERS,
     "kedge.controller.in_cluster": CONTROLLERS,
 }
 
@@ -135,7 +140,7 @@ REGISTRIES = {
 AGENT_START = ("kedge.runtime.agent.launch", "kedge.runtime.agent.main", "kedge.runtime.agent.run")
 PREPARE_START = ("kedge.runtime.agent.prepare_pod",)
 SERVE_START = ("kedge.engines.kubernetes.access.serve_run",)
-CONTROLLER_START = ("kedge.controller.launch", "kedge.controller.in_cluster")
+CONTROLLER_START = ("kedge.controller.launch", "kedge.controller.in_cluster", "kedge.controller.driver")
 
 # A module -> the modules that it imports inside a function, because they take long to load and are seldom needed.
 LATE = {
@@ -149,7 +154,7 @@ LATE = {
     "kedge.cli.times": ("kedge.spec.units",),
     "kedge.cli.view.plan_text": ("kedge.diagnose.exit_spec.exitspec",),
     "kedge.cli.view.copy_progress": ("kedge.cli.view.progress_bar",),
-    "kedge.controller.launch": ("kedge.controller.in_cluster",),
+    "kedge.controller.launch": ("kedge.controller.driver", "kedge.controller.in_cluster"),
     "kedge.controller.__main__": (
         "kedge.keeper",
         "kedge.runs.controller_lock",

@@ -50,7 +50,8 @@ def of_controller() -> list[str]:
 
 
 def _controller() -> set[Path]:
-    places = (place.partition(":")[0] for place in lazy_modules.CONTROLLERS.values())
+    registered = (*lazy_modules.CONTROLLERS.values(), *lazy_modules.DRIVERS.values())
+    places = (place.partition(":")[0] for place in registered)
     return _reach(map(_path, (*lazy_modules.CONTROLLER_START, *places)))
 
 

@@ -24,13 +24,15 @@ _LARGEST_VERDICT = 32 << 10  # bytes; runs.liveness reads less than twice as muc
 Body = Callable[[Stops, JobLog, ExitStack], JobOutcome]
 
 
-def controlled(run: Run, body: Body, plan: Plan | None = None, guard: LogGuard | None = None) -> JobOutcome:
-    """Run `body`, close its stack, and record how the job ended, even after an error.
+def controlled(
+    run: Run, body: Body, plan: Plan | None = None, guard: LogGuard | None = None, stops: Stops | None = None
+) -> JobOutcome:
+    """Run `body`, close its stack, and record how the job ended, even after an error. `stops` are new ones.
 
     The record holds all that the report needs besides other events, with `plan` also the lines of the job file: if this
     process is killed before it has written the report, another one can. A full disk is always raised as DiskFull.
     """
-    with Stops() as stops, JobLog(run, stops, guard) as log:
+    with stops or Stops() as stops, JobLog(run, stops, guard) as log:
         try:
             with disk_errors(run.path), ExitStack() as stack:
                 outcome = body(stops, log, stack)

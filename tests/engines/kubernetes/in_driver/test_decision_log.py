@@ -185,15 +185,15 @@ def test_files_come_with_the_log_and_are_no_events(api: MemoryApi, tmp_path: Pat
     first = made(api, tmp_path / "a")
     with first.open()[0] as here:
         here.append(JobEvent.NOTE, text="one")
-        first.keep("attempt-0/peers.json", {"roles": {}})
+        first.keep("attempt-0/w-0/report.json", {"exit_code": 0})
         first.keep("../outside", 1)
-        first.keep("attempt-0/peers.json", {"roles": {"w": []}})
+        first.keep("attempt-0/w-0/report.json", {"exit_code": 1})
         here.append(JobEvent.NOTE, text="two")
         first.flush()
     made(api, tmp_path / "b")
     assert names(tmp_path / "b") == [JobEvent.NOTE] * 2
-    found: Any = json.loads((tmp_path / "b" / "attempt-0" / "peers.json").read_text())
-    assert found == {"roles": {"w": []}}
+    found: Any = json.loads((tmp_path / "b" / "attempt-0" / "w-0" / "report.json").read_text())
+    assert found == {"exit_code": 1}
     assert not (tmp_path / "outside").exists()
     made(api, tmp_path / "a")
     assert names(tmp_path / "a") == [JobEvent.NOTE] * 2, "the first one goes on with its own"

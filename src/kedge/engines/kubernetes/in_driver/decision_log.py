@@ -1,7 +1,7 @@
 """The decision log: the events of a run, in ConfigMaps, so that they outlive the driver's node.
 
 Nothing is acted on before it is written there: a second driver finds in it all that may have happened. It is a text in
-pieces, the ConfigMaps NAME-log-0, NAME-log-1 and so on. Its lines are those of events.jsonl, and between them files
+pieces, the ConfigMaps NAME-log-0, NAME-log-1 and so on. Its lines are those of events.jsonl, and between them facts
 that a second driver needs.
 
 The Lease says who may write. Should two drivers take themselves for its holder nevertheless, the second one to write
@@ -16,9 +16,10 @@ import time
 from typing import Any
 
 from kedge.engines.kubernetes.api import ApiError
-from kedge.engines.kubernetes.in_driver import log_files, log_pieces
+from kedge.engines.kubernetes.in_driver import log_facts, log_pieces
 from kedge.engines.kubernetes.in_driver.lease import DriverLease
 from kedge.engines.kubernetes.in_driver.leaving import Leave, leave
+from kedge.engines.kubernetes.in_driver.log_facts import LogParts
 from kedge.engines.kubernetes.in_driver.log_pieces import LogPiece, LogPieces
 from kedge.runs import file_locks
 from kedge.runs.atomic_files import write_atomic
@@ -27,6 +28,8 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
 _CONFLICT, _NOT_FOUND = 409, 404
+_AT_ONCE = frozenset({JobEvent.BARRIER_PASSED})  # tasks are told it in the same turn
+_SOON = frozenset({JobEvent.TASK_RETRYING})  # of which many may come; the backend writes them before it does anything
 _FIRST_WAIT_SEC, _LONGEST_WAIT_SEC = 0.2, 5.0
 _LOCKS_SEC, _PATIENCE_SEC = 10.0, 5.0
 
@@ -44,6 +47,7 @@ class DecisionLog:
         self._last: LogPiece | None = None  # the piece that is written to
         self._pending: list[str] = []
         self._told = ""
+        self.known = LogParts()  # what earlier drivers have left, and this one has added
 
     @property
     def pending(self) -> bool:
@@ -55,13 +59,14 @@ class DecisionLog:
         has was never acted on: it is added to the log, or removed if the log has gone on without it. DiskFull."""
         pieces = self._read()
         self._last = pieces[-1] if pieces else None
-        events, files = log_files.parted("".join(piece.text for piece in pieces))
-        here = _complete_lines(self._run)
+        self.known = log_facts.parted("".join(piece.text for piece in pieces))
+        events, here = self.known.events, _complete_lines(self._run)
+        self.known.events = ""  # they may be many
         if not here.startswith(events):
             write_atomic(self._run.events, events.encode(), 0o644)
         elif len(here) > len(events):
             self._pending.append(here[len(events) :])
-        log_files.restore(self._run, files)
+        log_facts.restore(self._run, self.known.files)
         self.flush()
 
     def _read(self) -> list[LogPiece]:
@@ -91,7 +96,26 @@ class DecisionLog:
 
     def keep(self, path: str, value: Any) -> None:
         """Let a second driver have a JSON file of the run folder, too."""
-        self.add(log_files.line(path, value))
+        self.known.files[path] = value
+        self.add(log_facts.file_line(path, value))
+
+    def was_created(self, name: str) -> bool:
+        """Whether some driver has created the pod of this name."""
+        return name in self.known.pods
+
+    def created(self, name: str) -> None:
+        """The pod of this name was created."""
+        if name not in self.known.pods:
+            self.known.pods.add(name)
+            self.add(log_facts.pod_line(name))
+
+    def takes(self, request: str) -> bool:
+        """A request of the owner with this id is taken up now. False if some driver has done that before."""
+        if request in self.known.requests:
+            return False
+        self.known.requests.add(request)
+        self.add(log_facts.request_line(request))
+        return True
 
     def flush(self) -> None:
         """Write what was added. Waits as long as the API server does not answer and this driver has the Lease."""
@@ -157,7 +181,7 @@ class _RecordedEvents(EventLog):
     def append(self, event: str, *, sync: bool = False, **facts: Any) -> Event:
         entry = super().append(event, sync=sync, **facts)
         self._decisions.add(json.dumps(entry) + "\n")
-        if sync and event != JobEvent.TASK_RETRYING:  # of which many may come at once, and which the backend waits for
+        if event in _AT_ONCE or (sync and event not in _SOON):
             self._decisions.flush()
         return entry
 

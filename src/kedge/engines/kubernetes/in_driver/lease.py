@@ -50,7 +50,7 @@ class DriverLease:
         self._lease: dict[str, Any] = {}  # as it was when this driver wrote it last
         self._expires = 0.0
         self._stopped = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._writing = threading.Lock()
 
     def take(self, said: Callable[[str], object] = lambda text: None) -> None:
         """Wait until this driver has it, and renew it from then on. `said` gets what it waits for, once for each
@@ -75,9 +75,8 @@ class DriverLease:
                 told = text
                 said(text)
             self._stopped.wait(self._times.retry_sec)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._keep, self._watch)]
-        for thread in self._threads:
-            thread.start()
+        for each in (self._keep, self._watch):
+            threading.Thread(target=each, daemon=True).start()
 
     def _is_free(self, found: Mapping[str, Any]) -> bool:
         """Nobody has it, or a container of this pod, which is not there any more: a pod has one driver at a time."""
@@ -116,10 +115,7 @@ class DriverLease:
     def release(self) -> None:
         """Give it up, so that another driver need not wait. Nothing may be done after this."""
         self._stopped.set()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(self._times.valid_sec)
-        with suppress(ApiError):
+        with self._writing, suppress(ApiError):
             self._api.replace({**self._lease, "spec": {**self._lease["spec"], "holderIdentity": ""}})
 
     def _keep(self) -> None:
@@ -129,6 +125,11 @@ class DriverLease:
             wait = self._times.renew_sec if self._renew() else self._times.retry_sec
 
     def _renew(self) -> bool:
+        """Renew it now. Returns whether that has worked."""
+        with self._writing:
+            return self._stopped.is_set() or self._renewed()
+
+    def _renewed(self) -> bool:
         sent = self._clock()
         spec = {**self._lease["spec"], "renewTime": _micro_time()}
         try:

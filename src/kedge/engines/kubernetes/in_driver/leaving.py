@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from kedge.errors import EXIT_FAILED
 
 Leave = Callable[[str], NoReturn]  # with the reason
+_RELEASE_SEC = 5.0
+_RETRY_SEC = 1.0
+
+
+class Released(Protocol):
+    """The Lease."""
+
+    def release(self) -> None: ...
 
 
 def leave(why: str) -> NoReturn:
@@ -17,3 +27,22 @@ def leave(why: str) -> NoReturn:
     job of another driver. May be called in any thread."""
     print(f"kedge: {why}; this driver leaves", file=sys.stderr, flush=True)
     os._exit(EXIT_FAILED)
+
+
+def give_up(lease: Released) -> NoReturn:
+    """The kubelet ends this pod: leave, and let the next driver begin at once. Called in the main thread, which does
+    nothing any more; it may have been interrupted anywhere, so another thread asks the API server."""
+
+    def release() -> None:
+        lease.release()
+        leave("its pod is being ended")
+
+    threading.Thread(target=release, daemon=True).start()
+    time.sleep(_RELEASE_SEC)
+    leave("its pod is being ended")
+
+
+def wait_for_api(error: Exception) -> None:
+    """The API server does not answer, or refuses what this driver cannot do without: before another try."""
+    print(f"kedge: {error}; it is tried again", file=sys.stderr, flush=True)
+    time.sleep(_RETRY_SEC)

@@ -1,0 +1,81 @@
+"""What is known of the pod of one task attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kedge.engines.base import Task
+from kedge.engines.kubernetes.objects import labels
+from kedge.quick_dataclasses import dataclass
+
+_TERMINAL = ("Succeeded", "Failed")
+
+
+class PodKey(NamedTuple):
+    """A task attempt."""
+
+    task: Task
+    attempt: int
+    task_attempt: int
+
+
+class PodStage(IntEnum):
+    """How far a pod has come."""
+
+    WAITS = 0  # to be created
+    CREATING = 1  # the API server was asked, and has not answered
+    THERE = 2
+    OVER = 3  # nothing of it runs any more
+
+
+@dataclass(slots=True)
+class AttemptPod:
+    """Times are from time.monotonic(). `pod` is the object as it was seen last. `asked` is when it was created, or
+    found. `create_at` is when it may be created, `tries` how often that has failed, and `trouble` why. `delete_at` is
+    when it is deleted if it is not over, by this driver, with `grace_sec`, and `deleting` whether it was.
+    `terminating` is since when it is being deleted, by whomever. `removed`: its object is not there any more. `told`:
+    the backend knows that it is over."""
+
+    key: PodKey
+    name: str
+    stage: PodStage = PodStage.WAITS
+    uid: str = ""
+    pod: Mapping[str, Any] | None = None
+    asked: float = 0.0
+    create_at: float = 0.0
+    tries: int = 0
+    trouble: str = ""
+    delete_at: float | None = None
+    grace_sec: int = 1
+    deleting: bool = False
+    forced: bool = False
+    terminating: float | None = None
+    removed: bool = False
+    told: bool = False
+
+    def sees(self, pod: Mapping[str, Any], now: float) -> None:
+        """It is like this."""
+        self.uid, self.pod = pod["metadata"]["uid"], pod
+        self.stage = max(self.stage, PodStage.THERE)
+        if self.terminating is None and pod["metadata"].get("deletionTimestamp"):
+            self.terminating = now
+        if is_terminal(pod):
+            self.stage = PodStage.OVER
+
+
+def is_terminal(pod: Mapping[str, Any]) -> bool:
+    """Whether the kubelet has said that all containers have ended."""
+    return pod.get("status", {}).get("phase") in _TERMINAL
+
+
+def key_of(pod: Mapping[str, Any]) -> PodKey | None:
+    """The task attempt whose pod it is, as its labels say; None if they are not those of kedge."""
+    metadata = pod["metadata"]
+    said, texts = metadata.get("labels", {}), metadata.get("annotations", {})
+    try:
+        task = Task(texts[labels.ROLE], int(said[labels.TASK_INDEX]))
+        return PodKey(task, int(said[labels.JOB_ATTEMPT]), int(said[labels.TASK_ATTEMPT]))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,126 @@
+"""The backend of a job in its driver pod: nothing is done before what was decided is in the decision log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kedge.contract import CANNOT_START, Report
+from kedge.engines.base import Deadline, Task, Update
+from kedge.engines.cluster.backend import ClusterBackend
+from kedge.engines.cluster.member import Member
+from kedge.engines.controller.reports import Launch
+from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.kubernetes.in_driver.decision_log import DecisionLog
+from kedge.engines.kubernetes.in_driver.requests import AnchorWatch
+from kedge.untrusted import read_json
+
+# Between two writes of the decision log while much is decided, so that a thousand starts are few writes.
+_BATCH_SEC = 0.05
+_LARGEST_REPORT = 64 << 10  # bytes in the decision log
+_GANG_TIMEOUT = 251  # JobGangAllocationTimeout: again after 60 to 900 s
+
+
+class KubernetesBackend(ClusterBackend):
+    """What the controller's loop asks for is done by the next `poll`, after the decision log was written."""
+
+    def __init__(self, *parts: Any, decisions: DecisionLog, anchor: AnchorWatch, stops: Stops) -> None:
+        super().__init__(*parts)
+        self._decisions, self._anchor, self._stops = decisions, anchor, stops
+        self._deferred: list[Callable[[], None]] = []
+        self._written = 0.0
+        self._selector.register(anchor, 1)  # EVENT_READ
+        self.heartbeat.before = decisions.check
+
+    # What the controller's loop calls.
+
+    def place(self, attempt: int) -> None:
+        self._deferred.clear()
+        self._write()
+        super().place(attempt)
+
+    def adopt(self, attempt: int, running: Mapping[Task, int]) -> None:
+        self._write()
+        super().adopt(attempt, running)
+
+    def start(self, task: Task, attempt: int, task_attempt: int, deadlines: tuple[Deadline, ...]) -> None:
+        self._later(lambda: super(KubernetesBackend, self).start(task, attempt, task_attempt, deadlines))
+
+    def warn(self, task: Task) -> None:
+        self._later(lambda: super(KubernetesBackend, self).warn(task))
+
+    def stop(self, task: Task) -> None:
+        self._later(lambda: super(KubernetesBackend, self).stop(task))
+
+    def end_grace(self, task: Task) -> None:
+        self._later(lambda: super(KubernetesBackend, self).end_grace(task))
+
+    def kill(self, task: Task) -> None:
+        self._later(lambda: super(KubernetesBackend, self).kill(task))
+
+    def _later(self, act: Callable[[], None]) -> None:
+        self._deferred.append(act)
+
+    @property
+    def due(self) -> float:
+        if self._decisions.pending:
+            return self._written + _BATCH_SEC
+        return 0.0 if self._deferred else super().due
+
+    def poll(self) -> list[Update]:
+        if self._decisions.pending and time.monotonic() < self._written + _BATCH_SEC:
+            return []
+        self._write()
+        deferred, self._deferred = self._deferred, []
+        for act in deferred:
+            act()
+        self._take_requests()
+        return super().poll()
+
+    def retrying(self) -> None:
+        """The job is tried again, which is recorded: until then it holds nothing of the cluster."""
+        self._finish_attempt()
+
+    def close(self) -> None:
+        super().close()
+        self._anchor.stop()
+
+    def _finish_attempt(self) -> None:
+        self._deferred.clear()
+        self._write()
+        super()._finish_attempt()
+
+    def _write(self) -> None:
+        self._decisions.flush()
+        self._written = time.monotonic()
+
+    def _take_requests(self) -> None:
+        for request in self._anchor.requests():
+            if self._decisions.takes(request.id):
+                self._stops.take(request.kind, "" if request.by == self._plan.user else request.by)
+
+    # What is recorded besides events.
+
+    def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
+        if launch := member.launch:
+            report = self._at_barrier(report)
+            if report.exit_code != 0:
+                self._keep_report(launch)
+        super()._end(member, report, place_lost)
+
+    def _at_barrier(self, report: Report) -> Report:
+        """The cluster had no place for all tasks at a time: another try waits until it may have one."""
+        nobody_gone = not any(member.gone for member in self._members.values())
+        if self._gate.failed and nobody_gone and report.reason == CANNOT_START:
+            return report._replace(exit_code=_GANG_TIMEOUT)
+        return report
+
+    def _keep_report(self, launch: Launch) -> None:
+        """A second driver judges the failure by it, too."""
+        path = self._run.task(*launch.task, launch.job_attempt, launch.task_attempt) / "report.json"
+        with suppress(OSError, ValueError):
+            self._decisions.keep(
+                str(path.relative_to(self._run.path)), read_json(path.parent, path.name, _LARGEST_REPORT)
+            )

@@ -1,0 +1,115 @@
+"""Creates and deletes pods in worker threads, up to 50 at a time. What becomes of that is news."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from kedge.engines.kubernetes.api import ApiError, KubernetesApi
+from kedge.engines.kubernetes.in_driver.attempt_pod import PodKey, key_of
+
+_AT_ONCE = 50
+_CONFLICT = 409
+
+
+class PodCreated(NamedTuple):
+    """The answer to a creation: the pod, which may have been there already, or the error."""
+
+    key: PodKey
+    pod: dict[str, Any] | None
+    error: ApiError | None = None
+
+
+class PodDeletion(NamedTuple):
+    """The answer to a deletion. `was_there`: the pod was."""
+
+    key: PodKey
+    was_there: bool
+    error: ApiError | None = None
+
+
+class PodLookedUp(NamedTuple):
+    """How a pod is now; None: there is none with this uid."""
+
+    key: PodKey
+    pod: dict[str, Any] | None
+
+
+PodAnswer = PodCreated | PodDeletion | PodLookedUp
+
+
+class PodCalls:
+    """`news` is called in the threads. `owner` is the uid of the anchor: pods of another one are not this run's."""
+
+    def __init__(self, api: KubernetesApi, owner: str, news: Callable[[PodAnswer], object]) -> None:
+        self._api, self._owner, self._news = api, owner, news
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="pods")
+        self._secrets: dict[int, Mapping[str, Any]] = {}  # that are there as they are here
+        self._lock = threading.Lock()
+
+    def create(self, key: PodKey, pod: Mapping[str, Any], secret: Mapping[str, Any]) -> None:
+        """Create a pod, after the Secret that it needs."""
+        self._pool.submit(self._create, key, pod, secret)
+
+    def _create(self, key: PodKey, pod: Mapping[str, Any], secret: Mapping[str, Any]) -> None:
+        try:
+            self._make_secret(key.attempt, secret)
+            self._news(PodCreated(key, self._created(key, pod)))
+        except ApiError as error:
+            self._news(PodCreated(key, None, error))
+        except Exception as error:  # a bug: the task must not wait for ever
+            self._news(PodCreated(key, None, ApiError(400, "Bug", f"kedge failed: {error!r}")))
+
+    def _created(self, key: PodKey, pod: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._api.create(pod)
+        except ApiError as error:
+            if error.status != _CONFLICT:
+                raise
+            found = self._api.get("Pod", str(pod["metadata"]["name"]))
+            if found is None or not self._is_ours(found, key):
+                raise
+            return found
+
+    def _is_ours(self, found: Mapping[str, Any], key: PodKey) -> bool:
+        owners = found["metadata"].get("ownerReferences", ())
+        return key_of(found) == key and any(owner.get("uid") == self._owner for owner in owners)
+
+    def _make_secret(self, attempt: int, secret: Mapping[str, Any]) -> None:
+        with self._lock:
+            if self._secrets.get(attempt) == secret:
+                return
+            try:
+                self._api.create(secret)
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    raise
+                self._api.patch("Secret", str(secret["metadata"]["name"]), {"data": secret["data"]})
+            self._secrets[attempt] = secret
+
+    def delete(self, key: PodKey, name: str, uid: str, grace_sec: int) -> None:
+        """Delete a pod, and no other one of its name."""
+        self._pool.submit(self._delete, key, name, uid, grace_sec)
+
+    def _delete(self, key: PodKey, name: str, uid: str, grace_sec: int) -> None:
+        try:
+            self._news(PodDeletion(key, self._api.delete("Pod", name, grace_sec=grace_sec, uid=uid)))
+        except ApiError as error:
+            self._news(PodDeletion(key, True, error))
+
+    def look_up(self, key: PodKey, name: str, uid: str) -> None:
+        """Ask for a pod that was not in a list: it may be younger."""
+        self._pool.submit(self._look_up, key, name, uid)
+
+    def _look_up(self, key: PodKey, name: str, uid: str) -> None:
+        try:
+            found = self._api.get("Pod", name)
+        except ApiError:
+            return  # it is asked again with the next list
+        self._news(PodLookedUp(key, found if found and found["metadata"]["uid"] == uid else None))
+
+    def close(self) -> None:
+        """Nothing more is begun."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
