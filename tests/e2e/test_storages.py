@@ -217,6 +217,7 @@ def test_a_storage_of_a_user_never_replaces_or_widens_one_of_the_site(kedge: Ked
         ("storages.a = {nfs = {server = 'h,x', path = '/x'}}", "is not the name or address of a server"),
         ("storages.a = {cifs = {share = '/h/x'}}", "must have the form //SERVER/SHARE"),
         ("storages.a.cifs = {share = '//h/x', options = 'vers=3.0,password=x'}", "every user can read its options"),
+        ("storages.a.pvc = 'A_b'", "is not the name of a claim"),
         (f"storages.{'a' * 101}.path = '/'", "cannot name a storage"),
         ("storages.a = {path = '/', credentials = '/c'}", "it has no effect without cifs"),
         (
@@ -231,6 +232,27 @@ def test_a_file_with_a_wrong_storage_is_refused(kedge: Kedge, site: Write, text:
     for refused in (kedge("config", code=2).stderr, kedge("config", "--check", file, code=2).stderr):
         assert f"{file}:1:" in refused
         assert message in refused
+
+
+@pytest.mark.parametrize("engine", ["local", "slurm"])
+def test_a_claim_is_for_kubernetes(kedge: Kedge, site: Write, engine: str) -> None:
+    site("storages.data = {pvc = 'datasets', subPath = '{job}'}")
+    planned = kedge("plan", job(kedge, "data"), "--engine", engine).stderr
+    assert "storage data: claim datasets/job" in planned
+    assert f"the storage data is claim datasets/job, and the {engine} engine mounts nothing" in planned
+    assert "or use --engine kubernetes" in planned
+
+
+def test_a_claim_needs_no_folder_of_this_machine(kedge: Kedge, site: Write) -> None:
+    folder = kedge.folder / "mounted"
+    site(f"storages.data = {{pvc = 'datasets', path = '{folder}'}}")
+    (mount,) = json.loads(kedge("plan", job(kedge, "data"), "--json").stdout)["storages"]
+    assert mount["folder"] is None
+    assert mount["claim"] == {"name": "datasets", "path": ""}
+    folder.mkdir()
+    (mount,) = json.loads(kedge("plan", job(kedge, "data"), "--json").stdout)["storages"]
+    assert mount["folder"] == str(folder)
+    assert mount["claim"] == {"name": "datasets", "path": ""}
 
 
 @pytest.mark.parametrize(

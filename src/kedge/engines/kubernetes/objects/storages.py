@@ -27,6 +27,8 @@ def of(plan: Plan, options: KubernetesOptions) -> Iterator[tuple[dict[str, Any] 
     for wanted in plan.mounts:
         if not wanted.place:
             continue
+        if ":" in wanted.path:
+            raise CannotRun(f"storage {wanted.name}: Kubernetes mounts nothing at a path with a colon: {wanted.path}")
         volume = None if wanted.name in seen else {"name": storage_volume(wanted.name), **_source(wanted, options)}
         seen.add(wanted.name)
         yield volume, _mount(wanted)

@@ -129,7 +129,7 @@ def _agent(attempt: TaskAttempt, volumes: PodVolumes, options: KubernetesOptions
     orders = AgentOrders(
         addresses=list(place.addresses), port=place.port, certificate=place.certificate, run=place.owner.run_id,
         address_file=pod_paths.ADDRESS_FILE, attempt=attempt.job_attempt, role=task.role, tokens=[],
-        mirrored=place.mirrored,
+        mirrored=place.mirrored, task_attempt=attempt.task_attempt,
     )  # fmt: skip
     command = (*pod_paths.AGENT_COMMAND, str(task.task_index))
     resources = own_containers.fixed(AGENT_CPU, AGENT_MEMORY_MB)
