@@ -88,8 +88,9 @@ ALLOWED = {
         "plan.model", "plan.task", "resolve.model", "bundle", "runs", "diagnose", "spec.units", "contract", "errors",
     },
     "engines.kubernetes": {
-        "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "plan.model", "plan.task",
-        "resolve.model", "bundle", "runs", "diagnose", "spec.units", "spec.yaml", "terminal_text", "contract", "errors",
+        "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "engines.machine",
+        "plan.model", "plan.task", "resolve.model", "bundle", "runs", "diagnose", "spec.units", "spec.yaml",
+        "terminal_text", "contract", "errors",
     },
     "engines.registry": {"engines", "errors"},
     "engines.installed": {"entry_points", "engines.base", "errors"},
@@ -118,8 +119,8 @@ ALLOWED = {
 ROOMS = {
     "runtime": (
         "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "control", "session",
-        "time_limits", "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join", "spec_wait", "main",
-        "agent", "warm_parent", "launch", "packed_start", "__main__",
+        "time_limits", "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join_input", "join", "spec_wait",
+        "main", "agent", "warm_parent", "launch", "packed_start", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

@@ -230,6 +230,7 @@ LATE = {
         "kedge.runtime.bugs",
         "kedge.lazy_modules",
     ),
+    "kedge.runtime.join": ("kedge.runtime.join_input",),
     "kedge.runtime.main": ("kedge.runtime.control", "kedge.runtime.spec_wait"),
     "kedge.runtime.session": ("kedge.runtime.control",),
     "kedge.runtime.attempt": ("kedge.runtime.hold", "kedge.runtime.setup.code_copy"),

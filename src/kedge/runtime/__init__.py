@@ -10,6 +10,7 @@ session       the parts of an attempt, connected
 control       requests from the agent of a task
 spec_wait     waits for the TaskSpec
 time_limits   when the attempt is stopped
+join_input    input and signals of that program as messages
 join          runs a program beside a task, for `kedge exec`
 hold          keeps a failed task alive
 execute       runs programs

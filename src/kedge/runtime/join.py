@@ -1,8 +1,9 @@
 """Runs a program beside a task, as if the task had started it: in its working directory, with its environment.
 
-    python -I -S .../kedge/runtime --join SUPERVISOR_PID [PROGRAM [ARGUMENT...]]
+    python -I -S .../kedge/runtime --join SUPERVISOR_PID [--messages] [PROGRAM [ARGUMENT...]]
 
-Without a program it is the task's shell. The variable TERM is that of the caller's terminal, if there is one.
+Without a program it is the task's shell. With `--messages` its input and signals come as messages (join_input). The
+variable TERM is that of the caller's terminal, if there is one.
 """
 
 from __future__ import annotations
@@ -16,10 +17,20 @@ from kedge.light.types import Sequence
 from kedge.runtime.setup import kept_environment
 
 _TERMINAL = "TERM"
+_MESSAGES = "--messages"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Become the program. Returns only if that fails: the exit code that a shell has for the failure."""
+    """Become the program, or with `--messages` run it. Returns the exit code that a shell has for a failure, or that
+    of the program."""
+    if argv[2:3] == [_MESSAGES]:
+        from kedge.runtime import join_input
+
+        return join_input.run(lambda: _become([*argv[:2], *argv[3:]]))
+    return _become(argv)
+
+
+def _become(argv: Sequence[str]) -> int:
     try:
         task = kept_environment.read(int(argv[1]))
     except PermissionError:
