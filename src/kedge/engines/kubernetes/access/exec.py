@@ -26,7 +26,7 @@ def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
     """Run the program to its end and return its exit code. It is ended when the task ends. CannotRun: the task is not
     running, or cannot be reached."""
     found = SubmittedRun(run)
-    program = _RemoteProgram(found, attempt, request)
+    program = _PodProgram(found, attempt, request)
     local = request.terminal
     with program.stream, exec_terminal.signals_for(request, same_terminal=False) as signals, exec_terminal.raw(local):
         signals.call(program.signal)
@@ -40,7 +40,7 @@ def pod_of(found: SubmittedRun, attempt: TaskAttempt) -> str:
     return found.names.pod(attempt.job_attempt, attempt.task.role, attempt.task.task_index, attempt.task_attempt)
 
 
-class _RemoteProgram:
+class _PodProgram:
     """The program and its streams."""
 
     def __init__(self, found: SubmittedRun, attempt: TaskAttempt, request: ExecRequest) -> None:
