@@ -25,6 +25,7 @@ tree            kills what runs below
 end_tasks       ends tasks whose agents are silent
 connection      the agent's end of the link
 dialing         finds the controller
+host_names      names among the controller's addresses
 dial            one try to connect
 mirror          sends the task's files where no folder is shared
 mirror_scan     the files as they are now

@@ -7,6 +7,7 @@ import struct
 
 from kedge.light.contextlib import suppress
 from kedge.light.types import Iterator, Sequence
+from kedge.runtime.agent.host_names import is_numeric
 
 # rtnetlink(7)
 _NETLINK, _ROUTE = 16, 0
@@ -26,7 +27,7 @@ _OWN = ("127.", "::1")  # nobody else can reach the node there
 def of_node(controller: Sequence[str]) -> list[str]:
     """The addresses of this node, the best first: the one that it has in the controller's network, then those of its
     other networks, those that only the node itself can reach last. Of very many the first ones."""
-    towards = [found for address in controller if (found := _towards(address))]
+    towards = [found for address in controller if is_numeric(address) and (found := _towards(address))]
     known = dict.fromkeys([*towards, *_interfaces()])
     return sorted(known, key=lambda address: address.startswith(_OWN))[:_MOST_TOLD]  # otherwise in this order
 

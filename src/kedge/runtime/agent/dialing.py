@@ -8,6 +8,7 @@ from kedge import untrusted
 from kedge.light.types import Any, Sequence
 from kedge.link.stream import LinkStream
 from kedge.runtime.agent.dial import Dial, explained
+from kedge.runtime.agent.host_names import HostNames, is_numeric
 
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 0.2, 5.0
 _NEXT_SEC = 0.5  # after so long without an answer the next address is tried as well
@@ -15,8 +16,9 @@ _ADDRESS_FILE_LIMIT = 64 << 10
 
 
 class Dialing:
-    """Goes in rounds through `addresses` (numeric) at `port`, or through those in `address_file` where that can be
-    read. `error` says why the last try failed. `due` is when `poll` must be called."""
+    """Goes in rounds through `addresses` at `port`, or through those in `address_file` where that can be read, and then
+    through those of the host names among `addresses`. `error` says why the last try failed. `due` is when `poll` must
+    be called."""
 
     def __init__(self, context: Any, addresses: Sequence[str], port: int, address_file: str | None) -> None:
         self.addresses, self.port = addresses, port
@@ -24,6 +26,7 @@ class Dialing:
         self.due = 0.0
         self.dials: list[Dial] = []
         self._context, self._address_file = context, address_file
+        self._names = HostNames([address for address in addresses if not is_numeric(address)])
         self._left: list[tuple[str, int]] = []  # of this round
         self._next_at = 0.0  # when the next address is tried, though the last one may still answer
         self._pause = _FIRST_PAUSE_SEC
@@ -85,9 +88,11 @@ class Dialing:
         return None
 
     def _targets(self) -> list[tuple[str, int]]:
-        if self._address_file and (found := _read(self._address_file)):
-            return found
-        return [(address, self.port) for address in self.addresses]
+        told = _read(self._address_file) if self._address_file else []
+        told = told or [(address, self.port) for address in self.addresses if is_numeric(address)]
+        # At a name there may be a newer controller than the file says: it may reach this node later.
+        port = told[0][1] if told else self.port
+        return [*dict.fromkeys([*told, *((address, port) for address in self._names.look())])]
 
 
 def _read(path: str) -> list[tuple[str, int]]:
