@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from kedge.engines.base import Task, TaskAttempt
+from kedge.engines.base import Task
 from kedge.engines.kubernetes.objects import code_pieces, pull_secret, run_objects
 from kedge.engines.kubernetes.objects.task_pod import task_pod
 from kedge.engines.kubernetes.options import KubernetesOptions
@@ -73,14 +73,13 @@ def test_every_task_finds_its_token() -> None:
     assert found == {"worker:0": "w0", "worker:1": "w1", "Chief:0": "C0"}
 
 
-def test_a_later_task_attempt_has_a_token_of_its_own() -> None:
-    attempt = TaskAttempt(Task("worker", 1), 0, 2)
-    secret = run_objects.retry_token(OWNER, attempt, "again")
-    pod = task_pod(planned({"worker": role(2, 1, 100)}), attempt.task, 0, 2, KubernetesOptions(), PLACE)
-    (volume,) = (each["secret"] for each in pod["spec"]["volumes"] if each["name"] == "token")
-    assert volume["secretName"] == secret["metadata"]["name"] == pod["metadata"]["name"]
-    assert [*secret["data"]] == [volume["items"][0]["key"]] == ["worker-1-t2"]
-    orders = next(each["value"] for each in container(pod, "agent")["env"] if each["name"] == "KEDGE_AGENT_ORDERS")
+def test_a_later_task_attempt_finds_its_token_in_the_same_place() -> None:
+    plan, options = planned({"worker": role(2, 1, 100)}), KubernetesOptions()
+    first, later = (task_pod(plan, Task("worker", 1), 0, attempt, options, PLACE) for attempt in (0, 2))
+    for pod in (first, later):
+        (volume,) = (each["secret"] for each in pod["spec"]["volumes"] if each["name"] == "token")
+        assert (volume["secretName"], volume["items"][0]["key"]) == ("train-abc2345-a0", "worker-1")
+    orders = next(each["value"] for each in container(later, "agent")["env"] if each["name"] == "KEDGE_AGENT_ORDERS")
     assert json.loads(orders)["task_attempt"] == 2
 
 

@@ -92,9 +92,9 @@ def storage_volume(storage: str) -> str:
     return f"storage-{_dns_label(storage, _LONGEST_ROLE)}"
 
 
-def token_key(role: str, index: int, task_attempt: int = 0) -> str:
-    """The key of the token of a task attempt in its Secret."""
-    return f"{role_name(role)}-{index}" + (f"-t{task_attempt}" if task_attempt else "")
+def token_key(role: str, index: int) -> str:
+    """The key of a task's token in the Secret of its job attempt."""
+    return f"{role_name(role)}-{index}"
 
 
 def hostname(role: str, index: int) -> str:

@@ -7,7 +7,6 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 
-from kedge.engines.base import TaskAttempt
 from kedge.engines.kubernetes.objects import labels, pod_paths
 from kedge.engines.kubernetes.objects.labels import ObjectOwner, metadata
 from kedge.engines.kubernetes.objects.names import RunNames, token_key
@@ -65,20 +64,14 @@ def address(owner: ObjectOwner, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens_secret(owner: ObjectOwner, job_attempt: int, tokens: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The Secret with one token for each task of a job attempt: `tokens` has one for each index of every role."""
+    """The Secret with one token for each task of a job attempt: `tokens` has one for each index of every role. The
+    token of a later task attempt takes the place of that before."""
     data = {
         token_key(role, index): encoded(token.encode())
         for role, of_role in tokens.items()
         for index, token in enumerate(of_role)
     }
     return _secret(owner, RunNames(owner.name).tokens(job_attempt), labels.TOKENS, data)
-
-
-def retry_token(owner: ObjectOwner, attempt: TaskAttempt, token: str) -> dict[str, Any]:
-    """The Secret with the token of a later task attempt, with the name of its pod."""
-    (role, index), job_attempt, task_attempt = attempt
-    name = RunNames(owner.name).pod(job_attempt, role, index, task_attempt)
-    return _secret(owner, name, labels.TOKENS, {token_key(role, index, task_attempt): encoded(token.encode())})
 
 
 def encoded(data: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kedge.engines.base import TaskAttempt
 from kedge.engines.kubernetes.objects import code_pieces, pod_paths, storages
-from kedge.engines.kubernetes.objects.names import RunNames, token_key
+from kedge.engines.kubernetes.objects.names import RunNames, hostname, token_key
 from kedge.engines.kubernetes.objects.pod_place import PodPlace
 from kedge.engines.kubernetes.objects.quantities import memory
 from kedge.engines.kubernetes.options import KubernetesOptions
@@ -70,7 +70,8 @@ def mount(volume: str, path: str, *, read_only: bool = False, below: str = "") -
 def outputs_folder(name: str, attempt: TaskAttempt) -> str:
     """Where the outputs of a task attempt are on the site's `outputs_volume`."""
     (role, index), job_attempt, task_attempt = attempt
-    return f"{name}/{_OUTPUTS}/a{job_attempt}/{token_key(role, index, task_attempt)}"
+    retry = f"-t{task_attempt}" if task_attempt else ""
+    return f"{name}/{_OUTPUTS}/a{job_attempt}/{hostname(role, index)}{retry}"
 
 
 def job_folder(name: str) -> str:
@@ -79,11 +80,9 @@ def job_folder(name: str) -> str:
 
 
 def _token(names: RunNames, attempt: TaskAttempt) -> Part:
-    """From the Secret of the job attempt, or the task attempt's own one (run_objects)."""
-    (role, index), job_attempt, task_attempt = attempt
-    secret = names.pod(job_attempt, role, index, task_attempt) if task_attempt else names.tokens(job_attempt)
-    item = {"key": token_key(role, index, task_attempt), "path": pod_paths.TOKEN_KEY}
-    return {"name": "token", "secret": {"secretName": secret, "items": [item], "defaultMode": _READABLE}}
+    item = {"key": token_key(*attempt.task), "path": pod_paths.TOKEN_KEY}
+    secret = {"secretName": names.tokens(attempt.job_attempt), "items": [item], "defaultMode": _READABLE}
+    return {"name": "token", "secret": secret}
 
 
 def _shm(role: RolePlan) -> Part:
