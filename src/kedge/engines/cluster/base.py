@@ -19,6 +19,19 @@ class GoneKind(StrEnum):
     PREEMPTED = "preemption"
     OUT_OF_TIME = "out-of-time"  # the cluster's own, not one of the job file
     NOT_STARTED = "not-started"  # the cluster could not start the agent
+    EVICTED = "eviction"  # its node was drained or shut down, or ran short of something
+    DELETED = "deletion"  # its pod was, and not by this controller
+
+
+class EndKind(NamedTuple):
+    """What an end from outside means: the container's code, the reason of the Report, kedge's cause, and the sentence
+    that the cluster's own text is added to. `remedy` replaces that of the cause."""
+
+    code: int
+    reason: str
+    cause: str
+    sentence: str
+    remedy: tuple[str, ...] = ()
 
 
 class Gone(NamedTuple):
@@ -26,7 +39,8 @@ class Gone(NamedTuple):
 
     `text` is what it said, for people: the node, the state, who cancelled. It may be empty. `code` is the exit code of
     the agent's step, or of the task's container (-n for signal n), if the cluster knows it. `task_attempt` is the one
-    that has gone where each has an agent of its own; None is whatever runs of the task.
+    that has gone where each has an agent of its own; None is whatever runs of the task. `kind` is set where the cluster
+    knows more than `reason` tells.
     """
 
     task: Task
@@ -35,6 +49,7 @@ class Gone(NamedTuple):
     text: str = ""
     code: int | None = None
     task_attempt: int | None = None
+    kind: EndKind | None = None
 
 
 class Cluster(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import NamedTuple
 
 from kedge.contract import (
     CANNOT_START,
@@ -17,11 +16,13 @@ from kedge.contract import (
 )
 from kedge.diagnose import model
 from kedge.diagnose.model import SURE, Diagnosis
-from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.cluster.base import EndKind, Gone, GoneKind
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 
 # OpenPAI's codes for tasks that end from outside.
+_DELETED = -101
+_EVICTED = -1000
 _NODE_LOST = -1001
 _PREEMPTED = -1003
 _OUT_OF_MEMORY = -1200
@@ -31,17 +32,6 @@ _ENDED_OUTSIDE = -300  # without a failed container: whether another try helps i
 
 _HOST_OOM = "host_oom_kill"
 _UNAVAILABLE = "scheduler_resource_unavailable"
-
-
-class EndKind(NamedTuple):
-    """What an end from outside means: the container's code, the reason of the Report, kedge's cause, and the sentence
-    that the cluster's own text is added to. `remedy` replaces that of the cause."""
-
-    code: int
-    reason: str
-    cause: str
-    sentence: str
-    remedy: tuple[str, ...] = ()
 
 
 _KINDS = {
@@ -61,15 +51,19 @@ _KINDS = {
         _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "the cluster could not start the task",
         ("Read what the cluster says. If it names a node, the site's administrator should look at that node.",),
     ),
+    GoneKind.EVICTED: EndKind(_EVICTED, COMMAND_KILLED, "evicted", "the cluster evicted the task"),
+    GoneKind.DELETED: EndKind(
+        _DELETED, COMMAND_KILLED, "removed_outside", "somebody deleted the task's pod, and it was not this job"
+    ),
 }  # fmt: skip
 
 
 def of_gone(launch: Launch, gone: Gone, node: str, *, stopping: bool, killed: bool) -> Report:
     """The report of an attempt that has ended by the cluster's word. `node` is where it was; empty if that is unknown.
     `stopping` and `killed`: what this controller had asked for before, which is then why it ended."""
-    if killed and gone.reason in (GoneKind.ENDED, GoneKind.CANCELLED):
+    if killed and gone.reason in (GoneKind.ENDED, GoneKind.CANCELLED, GoneKind.DELETED):
         return reports.of_forced_stop(launch)
-    kind = _KINDS.get(gone.reason)
+    kind = gone.kind or _KINDS.get(gone.reason)
     report = _of_kind(launch, kind, gone.text, node) if kind else _of_exit(launch, gone, node)
     return report._replace(stopped_by="TERM") if stopping else report
 
