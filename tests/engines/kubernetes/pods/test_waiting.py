@@ -8,9 +8,9 @@ import pytest
 from tests.engines.kubernetes.pods.shapes import REAL, deleted, event, pod, waits
 
 from kedge.engines.kubernetes.pods import waiting
-from kedge.engines.kubernetes.pods.waiting import Deadline
+from kedge.engines.kubernetes.pods.waiting import WaitLimit
 
-D = Deadline
+D = WaitLimit
 UNPACK = (
     'rpc error: code = Unknown desc = failed to pull and unpack image "r/i:1": failed to resolve reference "r/i:1": '
 )

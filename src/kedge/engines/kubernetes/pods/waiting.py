@@ -27,7 +27,7 @@ _RUNTIME_IMAGE = (
 _ROOT = ("runAsNonRoot", "non-root")
 
 
-class Deadline(StrEnum):
+class WaitLimit(StrEnum):
     """How long a pod may wait: not at all, the site's `image-wait` or `pending`, or as long as it takes."""
 
     AT_ONCE = "at-once"
@@ -41,7 +41,7 @@ class PodWait(NamedTuple):
     said, which the node does not repeat each time: see `of_pod`."""
 
     words: str
-    deadline: Deadline = Deadline.UNLIMITED
+    deadline: WaitLimit = WaitLimit.UNLIMITED
     end: PodEnd | None = None
     answer: str = ""
 
@@ -83,7 +83,7 @@ def _unscheduled(pod: Fields) -> PodWait:
     else:
         name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
         words = f"no scheduler has looked at it yet ({name})"
-    return PodWait(words, Deadline.PENDING, PodEnd(GoneKind.NOT_STARTED, words, kind=kinds.NO_ROOM))
+    return PodWait(words, WaitLimit.PENDING, PodEnd(GoneKind.NOT_STARTED, words, kind=kinds.NO_ROOM))
 
 
 def _of_container(pod: Fields, name: str, events: Sequence[Fields], before: PodWait | None) -> PodWait | None:
@@ -93,22 +93,22 @@ def _of_container(pod: Fields, name: str, events: Sequence[Fields], before: PodW
     if not state or reason in _BEGINS:
         return None
     if reason in _NEVER:
-        return _image(pod, name, said, _NEVER[reason], Deadline.AT_ONCE)
+        return _image(pod, name, said, _NEVER[reason], WaitLimit.AT_ONCE)
     if reason in _PULL:
         answer = image_problems.plain(said) or _of_events(events) or (before.answer if before else "")
         kind = image_problems.kind_of(answer) if answer else kinds.NO_IMAGE
-        return _image(pod, name, answer or reason, kind, Deadline.IMAGE_WAIT)
+        return _image(pod, name, answer or reason, kind, WaitLimit.IMAGE_WAIT)
     if reason == "CreateContainerConfigError":
         root = any(word in said for word in _ROOT)
         kind = kinds.ROOT_IMAGE if root else kinds.NOT_CONFIGURED
-        return _wait(kind, said or reason, Deadline.AT_ONCE if root else Deadline.IMAGE_WAIT)
+        return _wait(kind, said or reason, WaitLimit.AT_ONCE if root else WaitLimit.IMAGE_WAIT)
     if reason == "CrashLoopBackOff":
         return PodWait(f"its container {name} ends again and again: {said}")
     kind = containers.start_error(said, kinds.NOT_CREATED)
-    return _wait(kind, f"{reason}: {said}" if said else reason, Deadline.IMAGE_WAIT)
+    return _wait(kind, f"{reason}: {said}" if said else reason, WaitLimit.IMAGE_WAIT)
 
 
-def _image(pod: Fields, name: str, answer: str, kind: EndKind, deadline: Deadline) -> PodWait:
+def _image(pod: Fields, name: str, answer: str, kind: EndKind, deadline: WaitLimit) -> PodWait:
     image = str(fields.container(pod, name).get("image") or "")
     text = answer if image and image in answer else f"{image}: {answer}" if image else answer
     if name in (PREPARE, AGENT):
@@ -130,7 +130,7 @@ def _mount(said: str) -> EndKind:
     return kinds.NOT_MOUNTED if any(word in text for word in _SERVER_GONE) else kinds.WRONG_VOLUME
 
 
-def _wait(kind: EndKind, text: str, deadline: Deadline) -> PodWait:
+def _wait(kind: EndKind, text: str, deadline: WaitLimit) -> PodWait:
     return PodWait(f"{kind.sentence}: {text}", deadline, PodEnd(GoneKind.NOT_STARTED, text, kind=kind))
 
 
@@ -142,9 +142,9 @@ def _beginning(pod: Fields, events: Sequence[Fields]) -> PodWait:
     last = fields.last_event(events, *_MOUNTS, _SANDBOX, "Pulling", "Pulled", "Created", "Started")
     reason, said = last.get("reason"), fields.one_line(last.get("message"))
     if reason in _MOUNTS:
-        return _wait(_mount(said), said, Deadline.PENDING)
+        return _wait(_mount(said), said, WaitLimit.PENDING)
     if reason == _SANDBOX:
-        return _wait(kinds.NO_SANDBOX, said, Deadline.PENDING)
+        return _wait(kinds.NO_SANDBOX, said, WaitLimit.PENDING)
     if reason == "Pulling":
         return PodWait(f"node {node}: {said[:1].lower()}{said[1:]}")
     return PodWait(f"node {node} sets it up")
