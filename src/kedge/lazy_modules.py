@@ -177,6 +177,7 @@ LATE = {
         "kedge.engines.installed",
         "kedge.engines.kubernetes.setup",
     ),
+    "kedge.engines.kubernetes.access.fetching": ("kedge.engines.kubernetes.access.importing",),
     "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),
     "kedge.engines.kubernetes.engine": (
         "kedge.engines.kubernetes.access.exec",
@@ -203,7 +204,8 @@ LATE = {
         "kedge.jobs.site_rules",
         "kedge.jobs.storages",
     ),
-    "kedge.jobs.runs": ("kedge.engines.registry",),
+    "kedge.jobs.cluster_runs": ("kedge.jobs.engine_choice",),
+    "kedge.jobs.runs": ("kedge.engines.registry", "kedge.jobs.cluster_runs"),
     "kedge.jobs.submission": (
         "kedge.jobs.link_keys",
         "kedge.jobs.rules",

@@ -23,5 +23,6 @@ user         who submits
 task_names   the tasks of a run that a user names
 exec         runs a program beside a task
 files        copies files between this machine and a run
+cluster_runs  finds runs that other machines have submitted
 runs         this user's runs: finds, awaits, stops and removes them
 """

@@ -32,10 +32,34 @@ def jobs_dir() -> Path:
 def find(name: str, *, logs: bool = False, outputs: tuple[str, ...] = ()) -> Run:
     """The run with this id, a unique prefix of its id, or a job's name, which means its newest run. What is new of a
     run whose folder is in a cluster is fetched, with its logs and the outputs below these folders if they are wanted
-    (an empty text: all of them)."""
-    found = folder.find(jobs_dir(), name)
+    (an empty text: all of them). A run that is not known here is looked for in the cluster of the settings."""
+    try:
+        found = folder.find(jobs_dir(), name)
+    except InputError as error:
+        if why := find_in_cluster(wanted=name):
+            raise InputError(f"{error}; runs of other machines cannot be listed: {why}") from None
+        found = folder.find(jobs_dir(), name)
     copies.fetch(found, logs=logs, outputs=outputs)
     return found
+
+
+def out_of_date(run: Run) -> tuple[str, ...]:
+    """Notes for the user about a run whose news could not be fetched."""
+    return (f"{run.id} is shown as it was here: {why}",) if (why := copies.why_old(run)) else ()
+
+
+def fetch_outputs(run: Run, folder: str) -> None:
+    """Fetch what is new below a folder of outputs of a run, if that is in a cluster. CannotRun."""
+    if why := copies.fetch(run, outputs=(folder.removesuffix("/output"),)):
+        raise CannotRun(f"the outputs of {run.id} cannot be fetched: {why}")
+
+
+def find_in_cluster(engine: str | None = None, wanted: str | None = None) -> str:
+    """Make run folders for the runs that other machines have submitted to the cluster of an engine, or of the settings.
+    Returns why that was not possible; empty if it was, or there is no such cluster."""
+    finder = importlib.import_module("kedge.jobs.cluster_runs")  # it reads settings, which most commands need not
+    why: str = finder.import_runs(jobs_dir(), engine, wanted)
+    return why
 
 
 def wait(run: Run, deadline: float | None = None) -> JobStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from kedge.runs.folder import Run
 
 _FIRST_SEC = 60.0  # how long a follower may take for what was there before
 _followers: dict[Path, tuple[int, Any]] = {}
+_failures: dict[Path, str] = {}  # of the last fetch
 _lock = threading.Lock()
 
 
@@ -28,7 +29,13 @@ def fetch(run: Run, *, logs: bool = False, outputs: tuple[str, ...] = ()) -> str
     if not is_copy(run) or (run.path in _followers and not outputs):
         return ""
     why: str = load_place(FETCH[_engine(run)]).fetch(run, logs=logs, outputs=outputs)
+    _failures[run.path] = why
     return why
+
+
+def why_old(run: Run) -> str:
+    """Why the last `fetch` of this process did not bring what is new of a run; empty if it did."""
+    return _failures.get(run.path, "")
 
 
 def fetch_all(runs: Iterable[Run], patience_sec: float) -> None:
@@ -39,6 +46,17 @@ def fetch_all(runs: Iterable[Run], patience_sec: float) -> None:
     end = time.monotonic() + patience_sec
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
+
+
+def has_copies(engine: str) -> bool:
+    """Whether the runs of an engine have their folders in a cluster."""
+    return engine in FETCH
+
+
+def import_runs(engine: str, options: Mapping[str, Any], jobs: Path, wanted: str | None) -> None:
+    """Make folders in `jobs` for the runs of an engine with these options that other machines have submitted. With
+    `wanted`, only those of this name. CannotRun: its cluster cannot be reached."""
+    load_place(FETCH[engine]).import_runs(options, jobs, wanted)
 
 
 class KeptFresh:

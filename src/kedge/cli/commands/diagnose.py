@@ -22,7 +22,7 @@ from kedge.diagnose.rules import rule_files
 from kedge.diagnose.rules.ruleset import RuleSet
 from kedge.errors import EXIT_OK, InputError
 from kedge.jobs.rules import exit_spec, with_usual
-from kedge.runs import report
+from kedge.runs import copies, report
 from kedge.runs.explanation import label
 from kedge.runs.folder import Run
 from kedge.runs.job_report import LaterFailures, RootCause
@@ -81,6 +81,7 @@ def _of_run(folder: Path) -> DiagnoseAnswer:
     """The root cause of an ended run. InputError if the folder is not that of a run, or the run has no verdict."""
     if not Run(folder).run_file.is_file():
         raise InputError(f"{folder} is not a run folder; name the log files in it")
+    copies.fetch(Run(folder.resolve()))
     found = report.read(Run(folder))
     if found is None and report.is_damaged(Run(folder)):
         raise InputError(f"{folder}: the report of the run is damaged; name the log files in it")

@@ -65,7 +65,8 @@ def command(
     JOB is a run id, a unique prefix of one, or a job name for its newest run. Control characters other than colours are
     shown as text; the log of a single TASK has no prefixes and is written unchanged to a file or pipe.
     """
-    run = runs.find(job)
+    run = runs.find(job, logs=not follow)
+    print_notes(*runs.out_of_date(run))
     wanted = _wanted(run, tasks)
     if run.only_outputs.exists():
         print_notes("the logs of this run were deleted (kedge rm --keep-outputs)")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kedge.cli import options
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import count_text, size_text
 from kedge.jobs import runs, task_names
@@ -29,7 +30,8 @@ def command(job: str, tasks: tuple[str, ...], all_attempts: bool, as_json: bool)
     (worker:3) and roles. kedge cp copies them. JOB is a run id, a unique prefix of one, or a job name for its newest
     run.
     """
-    run = runs.find(job)
+    run = runs.find(job, outputs=("",))
+    print_notes(*runs.out_of_date(run))
     wanted = {f"{role}:{index}" for role, index in task_names.find(run, tasks)}
     folders = [f for f in outputs.folders(run, all_attempts=all_attempts) if not tasks or f.task in wanted]
     if as_json:

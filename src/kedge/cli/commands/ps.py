@@ -7,6 +7,7 @@ import json
 import click
 
 from kedge.cli.view.cluster_text import pending
+from kedge.cli.view.notes import print_notes
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.summary import duration
 from kedge.cli.view.tables import Table, show
@@ -23,12 +24,17 @@ from kedge.terminal_text import one_line
 @click.option(
     "-a", "--all", "show_all", is_flag=True, help="Show every run, not only the latest 20 and those still running."
 )
+@click.option(
+    "--engine", metavar="NAME", help="Find the runs that other machines have submitted to the cluster of this engine."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-def command(show_all: bool, as_json: bool) -> None:
+def command(show_all: bool, engine: str | None, as_json: bool) -> None:
     """List runs, newest first.
 
     TASKS shows how many tasks have succeeded, CAUSE why the latest attempt failed, or what a pending job waits for.
     """
+    if why := runs.find_in_cluster(engine):
+        print_notes(f"runs of other machines cannot be listed: {why}")
     found = [(info, now) for _, info, now in runs.all_runs()]
     shown = [item for n, item in enumerate(found) if show_all or n < 20 or item[1].state not in FINAL]
     if as_json:

@@ -12,6 +12,7 @@ submitted         where a run is in its cluster
 exec_copy_stream  `serve-run` in a pod
 copy_state        who copies a run now, and what the copy has
 fetching          fetches what is new, once or until the end
+importing         runs that other machines have submitted
 liveness          what Kubernetes says of a run
 exec              runs a program beside a task
 requests          what the owner asks of the driver

@@ -5,10 +5,14 @@ Registered in `kedge.lazy_modules.FETCH`: see kedge.runs.copies.
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from kedge.engines.kubernetes.access import copy_state, submitted
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder
@@ -26,6 +30,11 @@ _BUSY_SEC = 5.0  # how long another process may need for what it fetches
 _AGAIN_SEC = 1.0  # between two tries to reach a run
 _SAVE_SEC = 5.0  # between two records of how new the copy is
 ALL_OUTPUTS = ("",)
+
+
+def import_runs(options: Mapping[str, Any], jobs: Path, wanted: str | None) -> None:
+    """Make folders for runs that other machines have submitted (access.importing). CannotRun."""
+    importlib.import_module("kedge.engines.kubernetes.access.importing").import_runs(options, jobs, wanted)
 
 
 class NotServed(CannotRun):
@@ -71,7 +80,7 @@ class _Copying:
     """A conversation with the pod that has the folder of a run, and the part of the copy that it is about."""
 
     def __init__(self, run: Run, part: str, order: CopyOrder) -> None:
-        self.session = CopySession(_stream(SubmittedRun(run)))
+        self.session = CopySession(stream(SubmittedRun(run)))
         try:
             self._copy = LocalCopy(run, part)
             try:
@@ -92,7 +101,7 @@ class _Copying:
         self._copy.close()
 
 
-def _stream(found: SubmittedRun) -> ExecCopyStream:
+def stream(found: SubmittedRun) -> ExecCopyStream:
     """A connection to a pod that has the run folder. NotServed."""
     pod = found.driver()
     if pod is None or not submitted.is_running(pod):
