@@ -14,9 +14,9 @@ def run(found: Run, name: str, request: ExecRequest) -> int:
     """Run a program beside the latest attempt of the task with this name, and return its exit code. InputError: the
     task is not running; CannotRun: it cannot be reached."""
     task = Task(*task_names.find_one(found, name))
-    (state,) = (each.state for each in status.read(found).tasks if (each.role, each.index) == task)
-    if state != State.RUNNING:
-        raise InputError(f"{task} of {found.id} is not running: its state is {state}")
-    attempt = found.attempts()[-1]
-    task_attempt = max(each.task_attempt for each in found.tasks(attempt) if (each.role, each.task_index) == task)
-    return runs.engine_of(found).exec(found, TaskAttempt(task, attempt, task_attempt), request)
+    now = status.read(found)
+    (one,) = (each for each in now.tasks if (each.role, each.index) == task)
+    if one.state != State.RUNNING:
+        raise InputError(f"{task} of {found.id} is not running: its state is {one.state}")
+    attempt = TaskAttempt(task, now.attempt, one.attempts - 1)
+    return runs.engine_of(found).exec(found, attempt, request)
