@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kedge.contract import CANNOT_START, Report
+from kedge.contract import Report
 from kedge.engines.base import Deadline, Task, Update
 from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.member import Member
@@ -20,7 +20,6 @@ from kedge.untrusted import read_json
 # Between two writes of the decision log while much is decided, so that a thousand starts are few writes.
 _BATCH_SEC = 0.05
 _LARGEST_REPORT = 64 << 10  # bytes in the decision log
-_GANG_TIMEOUT = 251  # JobGangAllocationTimeout: again after 60 to 900 s
 
 
 class KubernetesBackend(ClusterBackend):
@@ -104,18 +103,9 @@ class KubernetesBackend(ClusterBackend):
     # What is recorded besides events.
 
     def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
-        if launch := member.launch:
-            report = self._at_barrier(report)
-            if report.exit_code != 0:
-                self._keep_report(launch)
+        if member.launch and report.exit_code != 0:
+            self._keep_report(member.launch)
         super()._end(member, report, place_lost)
-
-    def _at_barrier(self, report: Report) -> Report:
-        """The cluster had no place for all tasks at a time: another try waits until it may have one."""
-        nobody_gone = not any(member.gone for member in self._members.values())
-        if self._gate.failed and nobody_gone and report.reason == CANNOT_START:
-            return report._replace(exit_code=_GANG_TIMEOUT)
-        return report
 
     def _keep_report(self, launch: Launch) -> None:
         """A second driver judges the failure by it, too."""
